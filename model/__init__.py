@@ -1,0 +1,1 @@
+"""The encoder-decoder transformer of Dragoman: no HTTP, no threads, no environment."""

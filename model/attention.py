@@ -1,0 +1,101 @@
+"""Masks and multi-head attention (Vaswani et al. 2017, section 3.2).
+
+A mask is additive: 0 where a query may look, -inf where it may not, so that the softmax gives
+exactly zero. (A mask that *multiplied* scores by 0 would leave a weight of e^0 and leak.)
+"""
+
+import functools
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from model.cache import KV, Cache
+
+
+def padding_mask(lengths: Tensor, width: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Hide the padding behind each row's `lengths [batch]` -> `[batch, 1, 1, width]`."""
+    columns = torch.arange(width, device=lengths.device)
+    return _additive(columns >= lengths[:, None, None, None], dtype)
+
+
+def look_ahead_mask(positions: Tensor, width: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Hide the future: a query at `positions [batch, queries]` sees keys 0..position.
+
+    Returns `[batch, 1, queries, width]`. Rows may stand at different positions, so the same mask
+    serves teacher forcing (positions 0, 1, 2, ...) and a step of a continuous batch.
+    """
+    columns = torch.arange(width, device=positions.device)
+    return _additive(columns > positions[:, None, :, None], dtype)
+
+
+def combine_masks(*masks: Tensor) -> Tensor:
+    """Hide what any of the masks hides; shapes broadcast."""
+    return functools.reduce(torch.minimum, masks)
+
+
+def _additive(hidden: Tensor, dtype: torch.dtype) -> Tensor:
+    return torch.zeros(hidden.shape, dtype=dtype, device=hidden.device).masked_fill_(hidden, -math.inf)
+
+
+def attention_weights(query: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
+    """softmax(Q K^T / sqrt(head_dim) + mask) -> `[batch, heads, queries, keys]`.
+
+    A row that may look nowhere gets all zeros, not NaN. For inspection and tests: `attend` computes
+    the same without materialising the weights.
+    """
+    scores = query @ keys.transpose(-2, -1) / math.sqrt(query.shape[-1]) + mask
+    weights = torch.softmax(scores, dim=-1)
+    return weights.masked_fill(mask.isneginf().all(dim=-1, keepdim=True), 0.0)
+
+
+def attend(query: Tensor, source: KV, mask: Tensor, dropout: float = 0.0) -> Tensor:
+    """Scaled dot-product attention of `query [batch, heads, queries, head_dim]` over `source`.
+
+    PyTorch gives zeros for a fully masked row (tests/model/test_attention.py holds it to that).
+    """
+    return F.scaled_dot_product_attention(query, *source, attn_mask=mask, dropout_p=dropout)
+
+
+class MultiHeadAttention(nn.Module):
+    """Projections around `attend`; subclasses say where keys and values come from."""
+
+    def __init__(self, d_model: int, num_heads: int, dropout: float) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.query = nn.Linear(d_model, d_model)
+        self.key = nn.Linear(d_model, d_model)
+        self.value = nn.Linear(d_model, d_model)
+        self.output = nn.Linear(d_model, d_model)
+
+    def project(self, states: Tensor) -> KV:
+        """Keys and values of `states [batch, length, d_model]`."""
+        return KV(self._split_heads(self.key(states)), self._split_heads(self.value(states)))
+
+    def attend_from(self, states: Tensor, source: KV, mask: Tensor) -> Tensor:
+        """Let `states [batch, queries, d_model]` look at `source`; same shape back."""
+        query = self._split_heads(self.query(states))
+        mixed = attend(query, source, mask, self.dropout if self.training else 0.0)
+        merged: Tensor = self.output(mixed.transpose(1, 2).flatten(2))
+        return merged
+
+    def _split_heads(self, states: Tensor) -> Tensor:
+        """`[batch, length, d_model]` -> `[batch, heads, length, head_dim]`."""
+        batch, length, _ = states.shape
+        return states.view(batch, length, self.num_heads, -1).transpose(1, 2)
+
+
+class SelfAttention(MultiHeadAttention):
+    """States look at one another, and at what `cache` remembers of earlier calls."""
+
+    def forward(self, states: Tensor, mask: Tensor, cache: Cache, layer: int) -> Tensor:
+        return self.attend_from(states, cache.update(layer, self.project(states)), mask)
+
+
+class CrossAttention(MultiHeadAttention):
+    """Decoder states look at source K/V that were projected once, when the source was encoded."""
+
+    def forward(self, states: Tensor, source: KV, mask: Tensor) -> Tensor:
+        return self.attend_from(states, source, mask)

@@ -1,0 +1,58 @@
+"""A checkpoint is a directory: `config.json`, `model.safetensors`, `tokenizer.model`.
+
+Loading is strict: unknown config keys, missing or leftover weights and wrong shapes are all refused,
+in one error that lists every problem.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from model.manifest import CheckpointConfig, CheckpointError, load_config
+from model.tokenizer import Tokenizer
+from model.transformer import Transformer
+
+# Stored once, under the embedding's name.
+_TIED: Final = {"projection.weight": "embedding.weight"}
+
+
+def save_checkpoint(
+    directory: Path,
+    config: CheckpointConfig,
+    weights: dict[str, Tensor],
+    tokenizer: Tokenizer,
+    dtype: torch.dtype = torch.float16,
+) -> None:
+    """Write a checkpoint that `load_model` reads; `weights` are a `Transformer.state_dict()`."""
+    directory.mkdir(parents=True, exist_ok=True)
+    stored = {name: tensor.to(dtype).contiguous() for name, tensor in weights.items() if name not in _TIED}
+    save_file(stored, directory / "model.safetensors")
+    (directory / "tokenizer.model").write_bytes(tokenizer.model)
+    (directory / "config.json").write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+
+def load_model(directory: Path, dtype: torch.dtype = torch.float32) -> Transformer:
+    """The model in evaluation mode, its weights converted to `dtype`; raises `CheckpointError`."""
+    config = load_config(directory)
+    path = directory / "model.safetensors"
+    try:
+        stored = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{path}: {error}") from None
+    model = Transformer(config.model)
+    expected = {name: tensor for name, tensor in model.state_dict().items() if name not in _TIED}
+    problems = [f"missing {name}" for name in expected.keys() - stored.keys()]
+    problems += [f"unexpected {name}" for name in stored.keys() - expected.keys()]
+    problems += [
+        f"{name} is {list(stored[name].shape)}, expected {list(tensor.shape)}"
+        for name, tensor in expected.items()
+        if name in stored and stored[name].shape != tensor.shape
+    ]
+    if problems:
+        raise CheckpointError(f"{path}: {'; '.join(sorted(problems))}")
+    model.load_state_dict(stored | {tied: stored[name] for tied, name in _TIED.items()})
+    return model.to(dtype).eval()

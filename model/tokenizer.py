@@ -1,0 +1,95 @@
+"""Text to ids and back: SentencePiece, special ids, and a detokenizer that works a token at a time.
+
+Knows nothing of tensors, so the HTTP process can use it without loading torch.
+"""
+
+import codecs
+from pathlib import Path
+from typing import Self
+
+import sentencepiece
+
+_SPACE = "\u2581"  # SentencePiece's visible space
+
+
+class Tokenizer:
+    """A SentencePiece model file (`tokenizer.model`) with its pad, bos and eos ids."""
+
+    def __init__(self, model: bytes) -> None:
+        self.model = model
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        self._pieces = [self._piece(i) for i in range(self._processor.get_piece_size())]
+
+    @classmethod
+    def from_file(cls, path: Path) -> Self:
+        return cls(path.read_bytes())
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    @property
+    def pad_id(self) -> int:
+        return int(self._processor.pad_id())
+
+    @property
+    def bos_id(self) -> int:
+        return int(self._processor.bos_id())
+
+    @property
+    def eos_id(self) -> int:
+        return int(self._processor.eos_id())
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of `text`, ended by eos."""
+        ids: list[int] = self._processor.encode(text)
+        return [*ids, self.eos_id]
+
+    def encode_batch(self, texts: list[str]) -> list[list[int]]:
+        """As `encode`, in SentencePiece's own threads."""
+        batch: list[list[int]] = self._processor.encode(texts)
+        return [[*ids, self.eos_id] for ids in batch]
+
+    def decode(self, ids: list[int]) -> str:
+        detokenizer = Detokenizer(self)
+        return "".join(map(detokenizer.push, ids)) + detokenizer.flush()
+
+    def piece_bytes(self, token_id: int) -> bytes:
+        """The UTF-8 that a token stands for: part of a character for a byte token, b"" for a special one."""
+        return self._pieces[token_id]
+
+    def _piece(self, token_id: int) -> bytes:
+        piece = self._processor.id_to_piece(token_id)
+        if self._processor.is_control(token_id) or self._processor.is_unused(token_id):
+            return b""
+        if self._processor.is_byte(token_id):
+            return bytes([int(piece[3:-1], 16)])  # "<0xE2>"
+        if self._processor.is_unknown(token_id):
+            return "\ufffd".encode()
+        return piece.replace(_SPACE, " ").encode()
+
+
+class Detokenizer:
+    """Turns ids into text one at a time; what it has returned never changes.
+
+    Bytes of an unfinished character are held back until the character is whole, broken ones become
+    U+FFFD, and the space that SentencePiece puts before the first word is dropped.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._at_start = True
+
+    def push(self, token_id: int) -> str:
+        """The text that this token completes; often a word, sometimes nothing."""
+        return self._strip_first_space(self._decoder.decode(self._tokenizer.piece_bytes(token_id)))
+
+    def flush(self) -> str:
+        """What is left at the end: an unfinished character becomes U+FFFD."""
+        return self._strip_first_space(self._decoder.decode(b"", final=True))
+
+    def _strip_first_space(self, text: str) -> str:
+        if self._at_start and text:
+            self._at_start = False
+            return text.removeprefix(" ")
+        return text

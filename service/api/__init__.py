@@ -1,0 +1,1 @@
+"""Routes: wire types in, translator calls, wire types out."""

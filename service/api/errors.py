@@ -1,0 +1,65 @@
+"""The one border where exceptions become answers: `{"error": ..., "code": ...}` with its status."""
+
+import logging
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from service.errors import InvalidRequest, ServiceError
+
+logger = logging.getLogger(__name__)
+
+
+def install(app: FastAPI) -> None:
+    """Register the handlers on `app`."""
+    app.add_exception_handler(ServiceError, _service_error)
+    app.add_exception_handler(RequestValidationError, _validation_error)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _unexpected_error)
+
+
+def answer(request: Request, error: ServiceError) -> JSONResponse:
+    """The response for `error`; its code becomes the request's outcome."""
+    request.state.outcome = error.code
+    seconds = error.retry_after_seconds
+    headers = {} if seconds is None else {"Retry-After": str(seconds)}
+    return JSONResponse({"error": error.message, "code": error.code}, error.status, headers)
+
+
+def invalid_request(errors: list[dict[str, object]]) -> InvalidRequest:
+    """Pydantic's or FastAPI's problems as one error; each names its field."""
+    by_field: dict[str, str] = {}
+    for error in errors:
+        location = error["loc"]
+        assert isinstance(location, tuple)
+        parts = [str(part) for part in location if part not in ("query", "header")]
+        field = ".".join(parts) or "body"
+        problem = str(error["msg"])
+        by_field.setdefault(field, problem[:1].lower() + problem[1:])
+    field, problem = next(iter(by_field.items()))
+    rest = "".join(f"; {name}: {text}" for name, text in list(by_field.items())[1:])
+    return InvalidRequest(field, problem + rest)
+
+
+async def _service_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, ServiceError)
+    return answer(request, error)
+
+
+async def _validation_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    return answer(request, invalid_request([dict(each) for each in error.errors()]))
+
+
+async def _http_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    request.state.outcome = "invalid_request"
+    code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "invalid_request")
+    return JSONResponse({"error": error.detail, "code": code}, error.status_code, error.headers)
+
+
+async def _unexpected_error(request: Request, error: Exception) -> JSONResponse:
+    logger.error("unexpected error", exc_info=error)
+    return answer(request, ServiceError("internal error"))

@@ -1,0 +1,32 @@
+"""Probes and metrics."""
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Response
+
+from service.metrics import CONTENT_TYPE
+from service.schemas import ErrorResponse, Status
+from service.state import Service, service_of
+
+router = APIRouter(tags=["operations"])
+ServiceDependency = Annotated[Service, Depends(service_of)]
+_UNAVAILABLE: Final[dict[int | str, dict[str, Any]]] = {
+    503: {"model": ErrorResponse, "description": "starting, restarting or draining"}
+}
+
+
+@router.get("/livez", summary="The process answers")
+async def livez() -> Status:
+    return Status(status="ok")
+
+
+@router.get("/readyz", summary="Translations will be answered", responses=_UNAVAILABLE)
+@router.get("/health", summary="As LibreTranslate's", responses=_UNAVAILABLE)
+async def readyz(service: ServiceDependency) -> Status:
+    service.check_ready()
+    return Status(status="ok")
+
+
+@router.get("/metrics", summary="Prometheus metrics", response_class=Response)
+async def metrics(service: ServiceDependency) -> Response:
+    return Response(service.metrics.exposition(), media_type=CONTENT_TYPE)

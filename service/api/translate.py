@@ -1,0 +1,171 @@
+"""LibreTranslate's routes, and the same translation as a stream."""
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import aclosing
+from typing import Annotated, Any, Final, TypeVar
+from urllib.parse import parse_qsl
+
+from babel import Locale
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import ValidationError
+from starlette.requests import ClientDisconnect
+
+from service.api.errors import invalid_request
+from service.errors import InvalidRequest
+from service.schemas import ErrorResponse, Language, StreamQuery, TranslateRequest, TranslateResponse
+from service.state import Service, service_of
+from service.streaming import TranslationStream
+from service.translation import Finished, Translation
+
+router = APIRouter(tags=["translation"])
+ServiceDependency = Annotated[Service, Depends(service_of)]
+
+T = TypeVar("T")
+
+_CLIENT_CLOSED_REQUEST: Final = 499  # nginx's convention; no standard status fits
+_FORM: Final = "application/x-www-form-urlencoded"
+_EVENT_STREAM: Final = "text/event-stream"
+_SCHEMA: Final[dict[str, Any]] = {"$ref": "#/components/schemas/TranslateRequest"}
+_REQUEST_BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": _SCHEMA}, _FORM: {"schema": _SCHEMA}},
+    }
+}
+_ERRORS: Final[dict[int | str, dict[str, Any]]] = {
+    status: {"model": ErrorResponse, "description": description}
+    for status, description in {
+        400: "bad input; names the field",
+        413: "text, sentence or body over its limit",
+        429: "too many requests waiting",
+        503: "starting or draining",
+        504: "deadline exceeded",
+    }.items()
+}
+_STREAM_DOCUMENTATION: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "content": {_EVENT_STREAM: {"schema": {"type": "string"}}},
+        "description": "Events `start`, `token`, `segment`, and exactly one `done` or `error` at the end.",
+    }
+}
+
+
+async def parse_translate_request(request: Request) -> TranslateRequest:
+    """The body as JSON (strict types) or form; raises `InvalidRequest`."""
+    body = await request.body()
+    content_type = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    try:
+        if content_type == "application/json":
+            return TranslateRequest.model_validate_json(body, strict=True)
+        if content_type == _FORM:
+            return TranslateRequest.model_validate(_form(body))
+    except ValidationError as error:
+        raise invalid_request([dict(each) for each in error.errors()]) from None
+    raise InvalidRequest("Content-Type", f"must be application/json or {_FORM}")
+
+
+def _form(body: bytes) -> dict[str, object]:
+    """A form's fields; one that is repeated becomes an array."""
+    fields: dict[str, list[str]] = {}
+    try:
+        for name, value in parse_qsl(body.decode(), keep_blank_values=True, errors="strict"):
+            fields.setdefault(name, []).append(value)
+    except UnicodeDecodeError:
+        raise InvalidRequest("body", "is not valid UTF-8") from None
+    return {name: values[0] if len(values) == 1 else values for name, values in fields.items()}
+
+
+@router.post(
+    "/translate",
+    summary="Translate a text or an array of texts",
+    response_model=TranslateResponse,
+    responses={**_ERRORS, **_STREAM_DOCUMENTATION},
+    openapi_extra=_REQUEST_BODY,
+)
+async def translate(request: Request, service: ServiceDependency) -> Response:
+    """Answers JSON, or server-sent events when `stream` is true or the client accepts `text/event-stream`."""
+    body = await parse_translate_request(request)
+    if body.stream or _EVENT_STREAM in request.headers.get("accept", ""):
+        return _stream(service, body, request.headers.get("last-event-id"))
+    translation = _start(service, body)
+    try:
+        translations = await _unless_disconnected(request, _translations(translation))
+    except ClientDisconnect:
+        request.state.outcome = "cancelled"
+        return Response(status_code=_CLIENT_CLOSED_REQUEST)  # nobody reads it
+    finally:
+        translation.close()
+    return JSONResponse({"translatedText": translations if isinstance(body.q, list) else translations[0]})
+
+
+@router.get(
+    "/translate/stream",
+    summary="Stream a translation to a browser's EventSource",
+    response_class=Response,
+    responses={**_ERRORS, **_STREAM_DOCUMENTATION},
+)
+async def translate_stream(
+    service: ServiceDependency,
+    query: Annotated[StreamQuery, Query()],
+    last_event_id: Annotated[str | None, Header()] = None,
+) -> Response:
+    """As `POST /translate` with `stream`; `Last-Event-ID` resumes after that event."""
+    return _stream(service, query, last_event_id)
+
+
+@router.get("/languages", summary="Languages that can be translated")
+async def languages(service: ServiceDependency) -> list[Language]:
+    translator = service.translator
+    return [_language(translator.source_language, [translator.target_language])]
+
+
+def _language(code: str, targets: list[str]) -> Language:
+    return Language(code=code, name=Locale.parse(code).english_name or code, targets=targets)
+
+
+def _start(service: Service, body: TranslateRequest) -> Translation:
+    service.check_ready()
+    return service.translator.start(body.texts(), body.source, body.target, body.options())
+
+
+def _stream(service: Service, body: TranslateRequest, last_event_id: str | None) -> TranslationStream:
+    try:
+        number = -1 if last_event_id is None else int(last_event_id)
+    except ValueError:
+        raise InvalidRequest("Last-Event-ID", "must be an event's id") from None
+    return TranslationStream(
+        _start(service, body),
+        is_array=isinstance(body.q, list),
+        last_event_id=number,
+        keep_alive_seconds=service.settings.keep_alive_seconds,
+    )
+
+
+async def _translations(translation: Translation) -> list[str]:
+    async with aclosing(translation.events()) as stream:
+        async for events in stream:
+            if isinstance(last := events[-1], Finished):
+                return last.translations
+    raise AssertionError("a translation ends with Finished")
+
+
+async def _unless_disconnected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Await `work`, or cancel it and raise `ClientDisconnect` when the client goes away."""
+    working = asyncio.create_task(work)
+    watching = asyncio.create_task(_disconnection(request))
+    try:
+        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        working.cancel()
+        watching.cancel()
+        await asyncio.gather(working, watching, return_exceptions=True)
+
+
+async def _disconnection(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,110 @@
+"""The composition root: settings -> checkpoint -> engines -> translator -> routes."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Final
+
+from fastapi import FastAPI
+
+from model.manifest import CheckpointConfig, load_config, load_tokenizer
+from service.api import errors, operations, translate
+from service.api.middleware import BodyLimit, RequestObservation
+from service.engine.pool import EnginePool
+from service.engine.process import EngineProcess
+from service.engine.request import EngineOptions
+from service.errors import ServiceError
+from service.metrics import Metrics
+from service.settings import Settings
+from service.state import Service
+from service.translation import Limits
+from service.translator import Translator
+
+logger = logging.getLogger(__name__)
+
+VERSION: Final = version("dragoman")
+_PROBE_TEXT: Final = "Hello."
+
+
+def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None) -> FastAPI:
+    """The application for these settings; raises `CheckpointError` for a model that cannot be used.
+
+    `on_failure` is called when the first start of an engine fails, which no restart would mend.
+    """
+    service = build_service(settings)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        service.pool.start()
+        probing = asyncio.create_task(_become_ready(service, on_failure))
+        yield
+        probing.cancel()
+        await asyncio.gather(probing, return_exceptions=True)
+        await service.pool.stop()
+
+    app = FastAPI(
+        title="Dragoman",
+        version=VERSION,
+        summary="Self-hosted machine translation that streams",
+        lifespan=lifespan,
+    )
+    app.state.service = service
+    app.include_router(translate.router)
+    app.include_router(operations.router)
+    errors.install(app)
+    app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
+    app.add_middleware(RequestObservation, metrics=service.metrics)
+    return app
+
+
+def build_service(settings: Settings) -> Service:
+    """Everything behind the routes, engines not yet started."""
+    config = load_config(settings.model)
+    metrics = Metrics(VERSION, f"{config.source_language}-{config.target_language}", settings.mode)
+    pool = build_pool(settings, config, metrics)
+    translator = Translator(config, load_tokenizer(settings.model), pool, limits_of(settings, config))
+    return Service(settings, translator, pool, metrics)
+
+
+def build_pool(settings: Settings, config: CheckpointConfig, metrics: Metrics) -> EnginePool:
+    options = EngineOptions(
+        checkpoint=str(settings.model.resolve()),
+        mode=settings.mode,
+        threads=settings.threads,
+        slots=settings.slots,
+        max_prefill=settings.max_prefill,
+        max_length=config.model.max_positions,
+    )
+    engines = [EngineProcess(options, metrics.observer(replica)) for replica in range(settings.replicas)]
+    return EnginePool(engines, capacity=settings.replicas * settings.slots + settings.max_waiting)
+
+
+def limits_of(settings: Settings, config: CheckpointConfig) -> Limits:
+    return Limits(
+        max_characters=settings.max_characters,
+        max_texts=settings.max_texts,
+        max_segments_in_flight=settings.max_segments_in_flight,
+        max_length=config.model.max_positions,
+        timeout_seconds=settings.request_timeout_seconds,
+    )
+
+
+async def _become_ready(service: Service, on_failure: Callable[[], None]) -> None:
+    """Ready means: every engine is loaded, and the model has answered a translation."""
+    try:
+        await service.pool.wait_until_started()
+        translator = service.translator
+        translation = translator.start([_PROBE_TEXT], translator.source_language, translator.target_language)
+        try:
+            async for _ in translation.events():
+                pass
+        finally:
+            translation.close()
+    except ServiceError as error:
+        logger.error("cannot start: %s", error.message)
+        on_failure()
+    else:
+        service.probed = True
+        logger.info("ready")

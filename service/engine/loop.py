@@ -1,0 +1,86 @@
+"""The engine's loop: take commands, step, report. One thread, and nothing else in the process."""
+
+import logging
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+from model.sampling import greedy, sample
+from service.engine.batching import sampling_parameters
+from service.engine.request import Cancel, Command, Report, StepReport, StepStats, Submit
+from service.engine.runner import Runner
+from service.engine.scheduler import Running, Scheduler
+
+logger = logging.getLogger(__name__)
+
+
+class Channel(Protocol):
+    """The engine's end of the line to the HTTP process."""
+
+    def receive(self, *, wait: bool) -> list[Command] | None:
+        """Commands that have arrived, at least one if `wait`; None when the other end is gone."""
+        ...
+
+    def send(self, report: Report) -> None: ...
+
+
+class EngineLoop:
+    """Runs until the channel closes."""
+
+    def __init__(self, scheduler: Scheduler, runner: Runner, channel: Channel) -> None:
+        self._scheduler = scheduler
+        self._runner = runner
+        self._channel = channel
+        self._submitted_at: dict[int, float] = {}
+
+    def run(self) -> None:
+        while (commands := self._channel.receive(wait=not self._scheduler.has_work)) is not None:
+            for command in commands:
+                self._obey(command)
+            if self._scheduler.has_work:
+                self.step()
+            elif commands:
+                # Cancelled down to nothing: say so, or the gauges would show the last step for ever.
+                self._channel.send(StepReport([], self._stats()))
+
+    def step(self) -> None:
+        """Schedule, run, sample, update: one token for every running request."""
+        plan = self._scheduler.schedule()
+        started = time.monotonic()
+        queue_seconds = [started - self._submitted_at.pop(each.request_id) for each in plan.admitted]
+        try:
+            self._runner.prefill(plan.admitted)
+            encoded = time.monotonic()
+            sampled = self._sample(plan.running)
+            tokens = self._scheduler.update(plan, sampled)
+        except RuntimeError:
+            # torch's errors, out of memory among them: the step's requests fail, the loop lives.
+            logger.exception("step failed", extra={"rows": len(plan.running)})
+            self._channel.send(StepReport(self._scheduler.fail(plan.running), self._stats()))
+            return
+        stats = self._stats(
+            batch_rows=len(plan.running),
+            source_tokens=sum(len(each.request.source_ids) for each in plan.admitted),
+            encode_seconds=encoded - started if plan.admitted else None,
+            step_seconds=time.monotonic() - encoded,
+            queue_seconds=queue_seconds,
+        )
+        self._channel.send(StepReport(tokens, stats))
+
+    def _sample(self, running: Sequence[Running]) -> list[tuple[int, float]]:
+        logits = self._runner.decode(running)
+        parameters = sampling_parameters(running)
+        chosen = greedy(logits) if parameters is None else sample(logits, parameters)
+        return list(zip(chosen.tokens.tolist(), chosen.logprobs.tolist(), strict=True))
+
+    def _obey(self, command: Command) -> None:
+        match command:
+            case Submit(request_id, request, submitted_at):
+                self._submitted_at[request_id] = submitted_at
+                self._scheduler.add(request_id, request)
+            case Cancel(request_id):
+                self._submitted_at.pop(request_id, None)
+                self._scheduler.cancel(request_id)
+
+    def _stats(self, **measured: object) -> StepStats:
+        return StepStats(running=self._scheduler.running, waiting=self._scheduler.waiting, **measured)  # type: ignore[arg-type]

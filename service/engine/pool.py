@@ -1,0 +1,59 @@
+"""Replicas of one engine behind one door, which is where a full house is noticed."""
+
+import asyncio
+
+from service.engine.process import EngineProcess, Generation
+from service.engine.request import GenerationRequest
+from service.errors import NotReady, QueueFull
+
+
+class EnginePool:
+    """Sends each request to the least loaded replica; refuses new work over `capacity`.
+
+    `capacity` counts requests in flight, running and waiting. It is checked once per client's request,
+    by `admit`: the further segments of a text that was let in are not refused half-way.
+    """
+
+    def __init__(self, engines: list[EngineProcess], capacity: int) -> None:
+        self.engines = engines
+        self._capacity = capacity
+        self._owners: dict[Generation, EngineProcess] = {}
+
+    @property
+    def loaded(self) -> bool:
+        """Whether at least one replica has its model."""
+        return any(engine.ready for engine in self.engines)
+
+    @property
+    def load(self) -> int:
+        """Requests in flight, in all replicas."""
+        return sum(engine.load for engine in self.engines)
+
+    def start(self) -> None:
+        for engine in self.engines:
+            engine.start()
+
+    async def wait_until_started(self) -> None:
+        """Until every replica has its model; raises `EngineFailed` if one cannot start."""
+        await asyncio.gather(*(engine.wait_until_started() for engine in self.engines))
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(engine.stop() for engine in self.engines))
+
+    def admit(self) -> None:
+        """Raises `QueueFull` or `NotReady` when no new request can be taken."""
+        if self.load >= self._capacity:
+            raise QueueFull("too many requests are waiting; try again in a moment")
+        if not self.loaded:
+            raise NotReady("the model is being loaded")
+
+    def submit(self, request: GenerationRequest) -> Generation:
+        # A replica that is restarting takes work only if all are.
+        engine = min(self.engines, key=lambda each: (not each.ready, each.load))
+        generation = engine.submit(request)
+        self._owners[generation] = engine
+        return generation
+
+    def release(self, generation: Generation) -> None:
+        """End of interest, finished or not; an unfinished request is cancelled."""
+        self._owners.pop(generation).cancel(generation)

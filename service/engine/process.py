@@ -1,0 +1,241 @@
+"""The HTTP process's handle on one engine process: starts it, feeds it, restarts it when it dies.
+
+Every request's whole state lives here, in its `Generation`, so that an engine can be replaced: the new
+one is given the tokens already received as a forced prefix, and the reader notices only a pause.
+"""
+
+import asyncio
+import contextlib
+import logging
+import sys
+import time
+from typing import Final
+
+import msgspec
+
+from service.engine.channel import Frames, frame
+from service.engine.request import (
+    Cancel,
+    EngineOptions,
+    Failed,
+    GenerationRequest,
+    Ready,
+    Report,
+    StepReport,
+    Submit,
+    TokenReport,
+)
+from service.errors import DeadlineExceeded, EngineFailed
+
+logger = logging.getLogger(__name__)
+
+_READ_BYTES: Final = 1 << 16
+_FIRST_BACKOFF_SECONDS: Final = 0.1
+_LONGEST_BACKOFF_SECONDS: Final = 10.0
+_STABLE_SECONDS: Final = 30.0
+_STOP_SECONDS: Final = 5.0
+
+
+class Generation:
+    """One request in flight: what was asked, what has come back, and who waits for more."""
+
+    def __init__(self, request_id: int, request: GenerationRequest) -> None:
+        self.request_id = request_id
+        self.request = request
+        self.submitted_at = time.monotonic()
+        self.tokens: list[TokenReport] = []
+        self._read = 0
+        self._news = asyncio.Event()
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.tokens) and self.tokens[-1].finish_reason is not None
+
+    def deliver(self, token: TokenReport) -> None:
+        self.tokens.append(token)
+        self._news.set()
+
+    async def next_tokens(self, deadline: float) -> list[TokenReport]:
+        """The tokens that have come since the last call, at least one; [] once all were read.
+
+        `deadline` is on the event loop's clock. Raises `DeadlineExceeded`, and `EngineFailed` when the
+        step that held this request failed.
+        """
+        if self._read == len(self.tokens):
+            if self.finished:
+                return []
+            self._news.clear()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self._news.wait()
+            except TimeoutError:
+                raise DeadlineExceeded("the translation was not finished in time") from None
+        fresh = self.tokens[self._read :]
+        self._read = len(self.tokens)
+        if fresh[-1].finish_reason == "error":
+            raise EngineFailed("the engine failed on the batch that held this request")
+        return fresh
+
+    def continuation(self) -> GenerationRequest:
+        """The request that makes another engine go on where this one stopped."""
+        return msgspec.structs.replace(self.request, forced_ids=[token.token_id for token in self.tokens])
+
+
+class EngineObserver:
+    """What an engine tells whoever measures it; the methods of this base do nothing."""
+
+    def step(self, report: StepReport) -> None: ...
+
+    def first_token(self, seconds: float) -> None: ...
+
+    def next_token(self, seconds: float) -> None: ...
+
+    def restarted(self) -> None: ...
+
+
+class EngineProcess:
+    """Supervises one `service.engine.worker`."""
+
+    def __init__(self, options: EngineOptions, observer: EngineObserver) -> None:
+        self._options = options
+        self._observer = observer
+        self._generations: dict[int, Generation] = {}
+        self._last_token_at: dict[int, float] = {}
+        self._next_id = 0
+        self._process: asyncio.subprocess.Process | None = None
+        self._supervisor: asyncio.Task[None] | None = None
+        self._loaded = asyncio.Event()
+        self._start_failure: str | None = None
+        self._started = asyncio.Event()
+
+    @property
+    def ready(self) -> bool:
+        return self._loaded.is_set()
+
+    @property
+    def load(self) -> int:
+        """Requests in flight, waiting or running."""
+        return len(self._generations)
+
+    @property
+    def process_id(self) -> int | None:
+        return self._process.pid if self._process and self._process.returncode is None else None
+
+    def start(self) -> None:
+        """Begin supervision; returns at once."""
+        self._supervisor = asyncio.create_task(self._supervise())
+
+    async def wait_until_started(self) -> None:
+        """Until the first start has succeeded; raises `EngineFailed` if it has failed."""
+        await self._started.wait()
+        if self._start_failure is not None:
+            raise EngineFailed(self._start_failure)
+
+    async def stop(self) -> None:
+        """End the engine process; requests still in flight get an error."""
+        if self._supervisor is not None:
+            self._supervisor.cancel()
+            await asyncio.gather(self._supervisor, return_exceptions=True)
+        for generation in list(self._generations.values()):
+            self._deliver(TokenReport(generation.request_id, 0, 0.0, "error"))
+
+    def submit(self, request: GenerationRequest) -> Generation:
+        """Hand a request to the engine; while none is up, it waits for the next one."""
+        generation = Generation(self._next_id, request)
+        self._next_id += 1
+        self._generations[generation.request_id] = generation
+        if self.ready:
+            self._send(Submit(generation.request_id, request, generation.submitted_at))
+        return generation
+
+    def cancel(self, generation: Generation) -> None:
+        """Stop caring about a request; its slot is free in the engine's next plan."""
+        if self._forget(generation.request_id) and self.ready:
+            self._send(Cancel(generation.request_id))
+
+    def _forget(self, request_id: int) -> bool:
+        self._last_token_at.pop(request_id, None)
+        return self._generations.pop(request_id, None) is not None
+
+    def _send(self, command: Submit | Cancel) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        # No drain: what is queued here is bounded by the admission limit, and a dead engine's pipe
+        # discards it; the state that matters is in the generations.
+        self._process.stdin.write(frame(command))
+
+    async def _supervise(self) -> None:
+        backoff = _FIRST_BACKOFF_SECONDS
+        while True:
+            started = time.monotonic()
+            try:
+                await self._run_once()
+            finally:
+                self._loaded.clear()
+                await self._reap()
+            if self._start_failure is not None:
+                return  # no restart would mend a first start that failed
+            if time.monotonic() - started > _STABLE_SECONDS:
+                backoff = _FIRST_BACKOFF_SECONDS
+            self._observer.restarted()
+            logger.error("engine process ended, starting another", extra={"backoff_seconds": backoff})
+            await asyncio.sleep(backoff)
+            backoff = min(2 * backoff, _LONGEST_BACKOFF_SECONDS)
+
+    async def _run_once(self) -> None:
+        """Start an engine and read its reports until it is gone."""
+        command = (sys.executable, "-m", "service.engine.worker", msgspec.json.encode(self._options).decode())
+        pipe = asyncio.subprocess.PIPE
+        self._process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
+        assert self._process.stdout is not None
+        frames = Frames()
+        decoder = msgspec.msgpack.Decoder(Report)
+        while data := await self._process.stdout.read(_READ_BYTES):
+            for body in frames.feed(data):
+                self._handle(decoder.decode(body))
+
+    async def _reap(self) -> None:
+        if self._process is None:
+            return
+        # Its stdin closed is the engine's signal to end; one that does not is killed.
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            async with asyncio.timeout(_STOP_SECONDS):
+                await self._process.wait()
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
+
+    def _handle(self, report: Report) -> None:
+        match report:
+            case StepReport(tokens):
+                self._observer.step(report)
+                for token in tokens:
+                    self._deliver(token)
+            case Ready(parameters):
+                logger.info("engine ready", extra={"parameters": parameters, "mode": self._options.mode})
+                self._loaded.set()
+                self._started.set()
+                for generation in self._generations.values():
+                    self._send(Submit(generation.request_id, generation.continuation(), time.monotonic()))
+            case Failed(reason):
+                logger.error("engine cannot start", extra={"reason": reason})
+                if not self._started.is_set():
+                    self._start_failure = reason
+                    self._started.set()
+
+    def _deliver(self, token: TokenReport) -> None:
+        generation = self._generations.get(token.request_id)
+        if generation is None:
+            return  # cancelled while this report was on its way
+        now = time.monotonic()
+        if (last := self._last_token_at.get(token.request_id)) is None:
+            self._observer.first_token(now - generation.submitted_at)
+        else:
+            self._observer.next_token(now - last)
+        self._last_token_at[token.request_id] = now
+        generation.deliver(token)
+        if token.finish_reason is not None:
+            self._forget(token.request_id)

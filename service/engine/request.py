@@ -1,0 +1,104 @@
+"""What travels between the HTTP process and an engine process: plain values, no torch, no HTTP.
+
+Commands go down, reports come up, one report a step. Both are msgpack; ids are the HTTP side's.
+"""
+
+from typing import Literal
+
+import msgspec
+
+FinishReason = Literal["stop", "length", "error"]
+"""`stop`: end of sentence; `length`: `max_new_tokens` reached; `error`: the step that held it failed."""
+
+
+class Sampling(msgspec.Struct, frozen=True, array_like=True):
+    """How tokens are chosen. Temperature 0 is greedy; `top_k` 0 and `top_p` 1 restrict nothing."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+
+
+class GenerationRequest(msgspec.Struct, frozen=True, array_like=True):
+    """One segment to translate.
+
+    `source_ids` end with eos. `forced_ids` are replayed instead of sampled, and not reported: the
+    tokens that a client already has when its engine died.
+    """
+
+    source_ids: list[int]
+    max_new_tokens: int
+    sampling: Sampling = Sampling()
+    forced_ids: list[int] = []
+
+
+class Submit(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Queue a request. `submitted_at` is `time.monotonic()`, which all processes of a machine share."""
+
+    request_id: int
+    request: GenerationRequest
+    submitted_at: float
+
+
+class Cancel(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Forget a request, wherever it is; unknown ids are ignored."""
+
+    request_id: int
+
+
+Command = Submit | Cancel
+
+
+class TokenReport(msgspec.Struct, frozen=True, array_like=True):
+    """One generated token of one request; the last one carries the reason."""
+
+    request_id: int
+    token_id: int
+    logprob: float
+    finish_reason: FinishReason | None = None
+
+
+class StepStats(msgspec.Struct, frozen=True, array_like=True):
+    """What one step did, and how the engine stands after it."""
+
+    running: int
+    waiting: int
+    batch_rows: int = 0
+    source_tokens: int = 0
+    encode_seconds: float | None = None
+    step_seconds: float | None = None
+    queue_seconds: list[float] = []
+
+
+class StepReport(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """One message a step, for all of its requests."""
+
+    tokens: list[TokenReport]
+    stats: StepStats
+
+
+class Ready(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The engine has loaded its model."""
+
+    parameters: int
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The engine cannot start, and why."""
+
+    reason: str
+
+
+Report = StepReport | Ready | Failed
+
+
+class EngineOptions(msgspec.Struct, frozen=True):
+    """Everything an engine process is told when it starts."""
+
+    checkpoint: str
+    mode: str
+    threads: int
+    slots: int
+    max_prefill: int
+    max_length: int

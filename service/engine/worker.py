@@ -1,0 +1,49 @@
+"""The program of an engine process: `python -m service.engine.worker OPTIONS`, commands on stdin, reports on stdout."""
+
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+import msgspec
+import torch
+
+from model.checkpoint import load_model
+from model.manifest import CheckpointError
+from service.engine.channel import PipeChannel
+from service.engine.loop import EngineLoop
+from service.engine.modes import MODES
+from service.engine.request import EngineOptions, Failed, Ready
+from service.engine.scheduler import Scheduler
+
+
+def main() -> None:
+    """Load the model, say so, and step until the HTTP process closes the pipe."""
+    options = msgspec.json.decode(sys.argv[1], type=EngineOptions)
+    # Signals can reach the whole process group; when to stop is the HTTP process's decision.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    # Reports own the real stdout; a library that prints must not break their framing.
+    reports = os.dup(1)
+    os.dup2(2, 1)
+    channel = PipeChannel(0, reports)
+    torch.set_num_threads(options.threads)
+    try:
+        mode = MODES[options.mode]
+        model = load_model(Path(options.checkpoint), mode.dtype)
+        runner = mode.build_runner(model, options.slots, options.max_length)
+    except (CheckpointError, RuntimeError) as error:
+        channel.send(Failed(str(error)))
+        sys.exit(1)
+    scheduler = Scheduler(slots=options.slots, max_prefill=options.max_prefill, eos_id=model.config.eos_id)
+    channel.send(Ready(parameters=sum(p.numel() for p in model.parameters())))
+    try:
+        EngineLoop(scheduler, runner, channel).run()
+    except BrokenPipeError:
+        # The HTTP process died between two reads; nobody is left to report to.
+        logging.getLogger(__name__).warning("the HTTP process is gone")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""What Prometheus sees; the only importer of prometheus_client. Base units, no label of unbounded cardinality."""
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from service.engine.process import EngineObserver
+from service.engine.request import StepReport
+
+CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+
+# From 1 ms: a step of a small model takes about that long.
+_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+_ROWS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+class Metrics:
+    """One registry per application, so that several can live in one process."""
+
+    def __init__(self, version: str, model: str, mode: str) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = self._counter("requests", "Requests answered, by endpoint and outcome", "endpoint", "outcome")
+        self._request_seconds = self._histogram("request_seconds", "From request to last byte", _SECONDS, "endpoint")
+        self._running = self._gauge("requests_running", "Segments being decoded", "replica")
+        self._waiting = self._gauge("requests_waiting", "Segments waiting for a slot", "replica")
+        self._slots_used = self._gauge("slots_used", "Cache slots in use", "replica")
+        self._queue_seconds = self._histogram("queue_seconds", "A segment's wait for a slot", _SECONDS)
+        self._first_token = self._histogram(
+            "time_to_first_token_seconds", "From a segment's submission to its first token", _SECONDS
+        )
+        self._inter_token = self._histogram("inter_token_seconds", "Between two tokens of a segment", _SECONDS)
+        self._source_tokens = self._counter("source_tokens", "Source tokens encoded")
+        self._generated_tokens = self._counter("generated_tokens", "Tokens generated; its rate is tokens per second")
+        self._batch_rows = self._histogram("batch_rows", "Rows of a decode step", _ROWS)
+        self._encode_seconds = self._histogram("encode_seconds", "Encoder time of a step that admitted", _SECONDS)
+        self._step_seconds = self._histogram("step_seconds", "Decoder and sampling time of a step", _SECONDS)
+        self._restarts = self._counter("engine_restarts", "Engine processes that ended and were replaced", "replica")
+        info = self._gauge("build_info", "Always 1", "version", "model", "mode")
+        info.labels(version, model, mode).set(1)
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"dragoman_{name}", text, labels, registry=self._registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"dragoman_{name}", text, labels, registry=self._registry)
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(f"dragoman_{name}", text, labels, registry=self._registry, buckets=buckets)
+
+    def exposition(self) -> bytes:
+        """The text that Prometheus scrapes."""
+        return generate_latest(self._registry)
+
+    def request_finished(self, endpoint: str, outcome: str, seconds: float) -> None:
+        """Count one request; `endpoint` is a route's path, `outcome` ok, cancelled or an error's code."""
+        self._requests.labels(endpoint, outcome).inc()
+        self._request_seconds.labels(endpoint).observe(seconds)
+
+    def observer(self, replica: int) -> EngineObserver:
+        """What the engine of this index reports to."""
+        return _ReplicaObserver(self, str(replica))
+
+
+class _ReplicaObserver(EngineObserver):
+    def __init__(self, metrics: Metrics, replica: str) -> None:
+        self._metrics = metrics
+        self._running = metrics._running.labels(replica)
+        self._waiting = metrics._waiting.labels(replica)
+        self._slots_used = metrics._slots_used.labels(replica)
+        self._restarts = metrics._restarts.labels(replica)
+
+    def step(self, report: StepReport) -> None:
+        metrics, stats = self._metrics, report.stats
+        self._running.set(stats.running)
+        self._waiting.set(stats.waiting)
+        self._slots_used.set(stats.running)
+        metrics._source_tokens.inc(stats.source_tokens)
+        metrics._generated_tokens.inc(len(report.tokens))
+        for seconds in stats.queue_seconds:
+            metrics._queue_seconds.observe(seconds)
+        if stats.encode_seconds is not None:
+            metrics._encode_seconds.observe(stats.encode_seconds)
+        if stats.step_seconds is not None:
+            metrics._step_seconds.observe(stats.step_seconds)
+            metrics._batch_rows.observe(stats.batch_rows)
+
+    def first_token(self, seconds: float) -> None:
+        self._metrics._first_token.observe(seconds)
+
+    def next_token(self, seconds: float) -> None:
+        self._metrics._inter_token.observe(seconds)
+
+    def restarted(self) -> None:
+        self._restarts.inc()
+        for gauge in (self._running, self._waiting, self._slots_used):
+            gauge.set(0)

@@ -1,0 +1,52 @@
+"""Uvicorn, with a drain: on SIGTERM running requests finish while new ones are refused."""
+
+import asyncio
+import logging
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from service.settings import Settings
+from service.state import Service
+
+logger = logging.getLogger(__name__)
+
+
+class DrainingServer(uvicorn.Server):
+    """The first signal starts the drain, a second one ends it at once."""
+
+    def __init__(self, app: FastAPI, settings: Settings) -> None:
+        # Uvicorn's own grace period only has to outlast ours by the time of a last write.
+        config = uvicorn.Config(
+            app,
+            host=settings.host,
+            port=settings.port,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=5,
+        )
+        super().__init__(config)
+        self._service: Service = app.state.service
+        self._drain_seconds = settings.drain_seconds
+        self._drain_task: asyncio.Task[None] | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Called by the signal handler, in the event loop's thread."""
+        if self._service.draining:
+            self.should_exit = True
+            return
+        self._service.draining = True
+        asyncio.get_running_loop().call_soon_threadsafe(self._start_drain)
+
+    def _start_drain(self) -> None:
+        self._drain_task = asyncio.create_task(self._drain())
+
+    async def _drain(self) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._drain_seconds
+        logger.info("draining", extra={"requests": self._service.pool.load})
+        # Polled: it happens once in a server's life, and a tenth of a second is not noticed.
+        while self._service.pool.load and loop.time() < deadline:
+            await asyncio.sleep(0.1)
+        self.should_exit = True

@@ -1,0 +1,44 @@
+"""Deployment settings: flags, then `DRAGOMAN_...`, then defaults. The only reader of the environment."""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+EMBEDDED_MODEL = Path(__file__).parent.parent / "model" / "pretrained" / "en-fr"
+
+
+class Settings(BaseSettings):
+    """One deployment; every field is a flag (`--max-waiting 8`) and a variable (`DRAGOMAN_MAX_WAITING=8`)."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="DRAGOMAN_",
+        frozen=True,
+        extra="forbid",
+        cli_prog_name="dragoman serve",
+        cli_kebab_case=True,
+        cli_implicit_flags=True,
+        cli_hide_none_type=True,
+    )
+
+    host: str = Field(default="127.0.0.1", description="address to listen on; 0.0.0.0 for all")
+    port: int = Field(default=5000, ge=0, le=65535, description="TCP port to listen on; 0 lets the system choose")
+    model: Path = Field(default=EMBEDDED_MODEL, description="checkpoint directory")
+    mode: Literal["fp32"] = Field(default="fp32", description="how weights are stored and steps executed")
+    replicas: int = Field(default=1, ge=1, le=256, description="engine processes")
+    threads: int = Field(
+        default=os.cpu_count() or 1, ge=1, le=256, description="threads of each engine process; default: all cores"
+    )
+    slots: int = Field(default=64, ge=1, le=4096, description="requests that each engine decodes at once")
+    max_prefill: int = Field(default=8, ge=1, le=256, description="sources encoded per step, at most")
+    max_waiting: int = Field(default=256, ge=0, description="segments that may wait for a slot before 429")
+    max_segments_in_flight: int = Field(default=16, ge=1, description="segments of one request decoded side by side")
+    max_characters: int = Field(default=50_000, ge=1, description="characters in one request, all texts together")
+    max_texts: int = Field(default=1024, ge=1, description="texts in one request's array")
+    max_body_bytes: int = Field(default=2_000_000, ge=1, description="size of a request's body")
+    request_timeout_seconds: float = Field(default=120.0, gt=0, description="deadline of a request that sets none")
+    drain_seconds: float = Field(default=30.0, ge=0, description="time that running requests get after SIGTERM")
+    keep_alive_seconds: float = Field(default=15.0, gt=0, description="between comment lines on an idle stream")
+    log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -1,0 +1,43 @@
+"""What the routes of one application share."""
+
+from dataclasses import dataclass
+
+from fastapi import Request
+
+from service.engine.pool import EnginePool
+from service.errors import NotReady
+from service.metrics import Metrics
+from service.settings import Settings
+from service.translator import Translator
+
+
+@dataclass
+class Service:
+    """Built by `app.create_app`; `probed` and `draining` are its only changing parts."""
+
+    settings: Settings
+    translator: Translator
+    pool: EnginePool
+    metrics: Metrics
+    probed: bool = False
+    """The model has answered a translation since the start."""
+    draining: bool = False
+    """Running requests may finish, new ones are refused."""
+
+    @property
+    def ready(self) -> bool:
+        return self.probed and self.pool.loaded and not self.draining
+
+    def check_ready(self) -> None:
+        """Raises `NotReady` with the reason."""
+        if self.draining:
+            raise NotReady("the server is shutting down")
+        if not self.ready:
+            raise NotReady("the model is being loaded")
+
+
+def service_of(request: Request) -> Service:
+    """The service behind a request, for `Depends`."""
+    service = request.app.state.service
+    assert isinstance(service, Service)
+    return service

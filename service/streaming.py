@@ -1,0 +1,97 @@
+"""A translation's events as server-sent events.
+
+Every event has an id, its number in the stream. Output is deterministic, so a reader that lost its
+connection sends the same request with `Last-Event-ID`, to any replica, and gets the events after it.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+import msgspec
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette.sse import AppStatus
+from starlette.types import Receive, Scope, Send
+
+from service.errors import ServiceError
+from service.translation import Event, Finished, SegmentFinished, Started, TokenGenerated, Translation
+
+# sse-starlette would cut all streams when the server is told to stop; we let them finish.
+AppStatus.enable_automatic_graceful_drain = False
+
+# Proxies that know these do not buffer the stream. Keep the one that sse-starlette does not set itself.
+_HEADERS: Final = {"Cache-Control": "no-cache"}
+
+EVENT_NAMES: Final[dict[type, str]] = {
+    Started: "start",
+    TokenGenerated: "token",
+    SegmentFinished: "segment",
+    Finished: "done",
+}
+
+
+def payload(event: Event, *, is_array: bool) -> object:
+    """What is sent of an event; `is_array` gives translations the shape of `q`."""
+    match event:
+        case Finished(translations, usage, timings):
+            shaped = translations if is_array else translations[0]
+            return {"translatedText": shaped, "usage": usage, "timings": timings}
+        case _:
+            return event
+
+
+def encode(number: int, name: str, data: object) -> bytes:
+    """One event on the wire. JSON has no raw line breaks, so it is always a single data line.
+
+    Bytes, because sse-starlette passes them through: building its event object costs more than all
+    the rest of sending a token.
+    """
+    return b"id: %d\r\nevent: %s\r\ndata: %s\r\n\r\n" % (number, name.encode(), msgspec.json.encode(data))
+
+
+class TranslationStream(EventSourceResponse):
+    """The SSE response of one translation; whatever ends it, the translation is closed.
+
+    How it ended is left in the request's state as `outcome`: `ok`, an error's code, or `cancelled` when
+    the client went away.
+    """
+
+    def __init__(
+        self, translation: Translation, *, is_array: bool, last_event_id: int, keep_alive_seconds: float
+    ) -> None:
+        self._translation = translation
+        self._is_array = is_array
+        self._last_event_id = last_event_id
+        self._outcome = "cancelled"
+        super().__init__(
+            self._chunks(),
+            headers=_HEADERS,
+            ping=keep_alive_seconds,
+            ping_message_factory=lambda: ServerSentEvent(comment="keep-alive"),
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            # Not left to the generator: one that was never started has no `finally`.
+            self._translation.close()
+            scope["state"]["outcome"] = self._outcome
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        number = 0
+        try:
+            async for events in self._translation.events():
+                if chunk := self._encode_new(number, events):
+                    yield chunk
+                number += len(events)
+            self._outcome = "ok"
+        except ServiceError as error:
+            self._outcome = error.code
+            yield encode(number, "error", {"error": error.message, "code": error.code})
+
+    def _encode_new(self, first_number: int, events: Sequence[Event]) -> bytes:
+        return b"".join(
+            encode(number, EVENT_NAMES[type(event)], payload(event, is_array=self._is_array))
+            for number, event in enumerate(events, start=first_number)
+            if number > self._last_event_id
+        )

@@ -1,0 +1,52 @@
+"""`dragoman translate`: pieces of text as they are generated, by an engine of our own or by a server."""
+
+from collections.abc import AsyncIterator, Sequence
+
+import httpx
+from httpx_sse import SSEError, aconnect_sse
+
+from service.app import build_service
+from service.errors import ServiceError
+from service.settings import Settings
+from service.translation import TokenGenerated
+
+
+async def translate_locally(settings: Settings, texts: Sequence[str], source: str, target: str) -> AsyncIterator[str]:
+    """Start an engine, translate, stop it. Raises `ServiceError` and `CheckpointError`."""
+    service = build_service(settings)
+    service.pool.start()
+    try:
+        await service.pool.wait_until_started()
+        for text in texts:
+            translation = service.translator.start([text], source, target)
+            try:
+                async for events in translation.events():
+                    for event in events:
+                        if isinstance(event, TokenGenerated):
+                            yield event.text
+            finally:
+                translation.close()
+            yield "\n"
+    finally:
+        await service.pool.stop()
+
+
+async def translate_remotely(url: str, texts: Sequence[str], source: str, target: str) -> AsyncIterator[str]:
+    """Ask a running server. Raises `ServiceError` with the server's message, or why there was none."""
+    async with httpx.AsyncClient(base_url=url, timeout=httpx.Timeout(10.0, read=60.0)) as client:
+        for text in texts:
+            body = {"q": text, "source": source, "target": target, "stream": True}
+            try:
+                async with aconnect_sse(client, "POST", "/translate", json=body) as stream:
+                    if stream.response.is_error:
+                        await stream.response.aread()
+                        raise ServiceError(stream.response.json()["error"])
+                    async for event in stream.aiter_sse():
+                        data = event.json()
+                        if event.event == "token":
+                            yield data["text"]
+                        elif event.event == "error":
+                            raise ServiceError(data["error"])
+            except (httpx.HTTPError, SSEError, ValueError, KeyError) as error:
+                raise ServiceError(f"{url}: {error or type(error).__name__}") from None
+            yield "\n"

@@ -1,0 +1,69 @@
+"""What a model can translate: languages, limits, sentences, ids. Knows nothing of HTTP, nor of how an engine works."""
+
+from collections.abc import Sequence
+
+from model.manifest import CheckpointConfig
+from model.tokenizer import Tokenizer
+from service.engine.pool import EnginePool
+from service.errors import InvalidRequest, TooLong
+from service.segmentation import Segment, split
+from service.translation import Job, Limits, Translation, TranslationOptions, Work
+
+
+class Translator:
+    """One model's languages and limits around a pool of engines."""
+
+    def __init__(self, config: CheckpointConfig, tokenizer: Tokenizer, pool: EnginePool, limits: Limits) -> None:
+        self.source_language = config.source_language
+        self.target_language = config.target_language
+        self._tokenizer = tokenizer
+        self._pool = pool
+        self._limits = limits
+
+    def start(
+        self,
+        texts: Sequence[str],
+        source: str,
+        target: str,
+        options: TranslationOptions = TranslationOptions(),
+        *,
+        admitted: bool = False,
+    ) -> Translation:
+        """Check, split and submit; the caller must `close` what it gets.
+
+        Raises `InvalidRequest`, `TooLong`, and, unless the caller is `admitted` already, `QueueFull` and
+        `NotReady`: all before anything has been produced.
+        """
+        self._check(texts, source, target, options)
+        work = [
+            Work(index, segment, self._encode(segment))
+            for index, text in enumerate(texts)
+            for segment in split(text, source)
+        ]
+        if not admitted:
+            self._pool.admit()
+        job = Job(work, len(texts), source, target, options)
+        return Translation(job, self._tokenizer, self._pool, self._limits)
+
+    def _check(self, texts: Sequence[str], source: str, target: str, options: TranslationOptions) -> None:
+        if source == "auto":
+            raise InvalidRequest("source", f"language detection is not available; use {self.source_language}")
+        if source != self.source_language:
+            raise InvalidRequest("source", f"{source} is not supported; available: {self.source_language}")
+        if target != self.target_language:
+            raise InvalidRequest("target", f"{target} is not supported; available: {self.target_language}")
+        limits = self._limits
+        if len(texts) > limits.max_texts:
+            raise TooLong("q", f"{len(texts)} texts, the limit is {limits.max_texts}")
+        if (characters := sum(map(len, texts))) > limits.max_characters:
+            raise TooLong("q", f"{characters} characters, the limit is {limits.max_characters}")
+        if options.max_new_tokens is not None and options.max_new_tokens > limits.max_length:
+            raise InvalidRequest("max_new_tokens", f"the limit is {limits.max_length}")
+
+    def _encode(self, segment: Segment) -> list[int]:
+        if not segment.translatable:
+            return []
+        ids = self._tokenizer.encode(segment.sentence)
+        if len(ids) > self._limits.max_length:
+            raise TooLong("q", f"a sentence of {len(ids)} tokens, the model takes {self._limits.max_length}; split it")
+        return ids
