@@ -19,7 +19,7 @@ from service.errors import ServiceError
 from service.metrics import Metrics
 from service.settings import Settings
 from service.state import Service
-from service.translation import Limits
+from service.translation import Limits, TranslationOptions
 from service.translator import Translator
 
 logger = logging.getLogger(__name__)
@@ -96,7 +96,9 @@ async def _become_ready(service: Service, on_failure: Callable[[], None]) -> Non
     try:
         await service.pool.wait_until_started()
         translator = service.translator
-        translation = translator.start([_PROBE_TEXT], translator.source_language, translator.target_language)
+        translation = translator.start(
+            [_PROBE_TEXT], translator.source_language, translator.target_language, TranslationOptions()
+        )
         try:
             async for _ in translation.events():
                 pass

@@ -47,6 +47,6 @@ class DrainingServer(uvicorn.Server):
         deadline = loop.time() + self._drain_seconds
         logger.info("draining", extra={"requests": self._service.pool.load})
         # Polled: it happens once in a server's life, and a tenth of a second is not noticed.
-        while self._service.pool.load and loop.time() < deadline:
+        while self._service.pool.load and loop.time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         self.should_exit = True

@@ -8,7 +8,7 @@ from httpx_sse import SSEError, aconnect_sse
 from service.app import build_service
 from service.errors import ServiceError
 from service.settings import Settings
-from service.translation import TokenGenerated
+from service.translation import TokenGenerated, TranslationOptions
 
 
 async def translate_locally(settings: Settings, texts: Sequence[str], source: str, target: str) -> AsyncIterator[str]:
@@ -18,7 +18,7 @@ async def translate_locally(settings: Settings, texts: Sequence[str], source: st
     try:
         await service.pool.wait_until_started()
         for text in texts:
-            translation = service.translator.start([text], source, target)
+            translation = service.translator.start([text], source, target, TranslationOptions())
             try:
                 async for events in translation.events():
                     for event in events:

@@ -20,19 +20,10 @@ class Translator:
         self._pool = pool
         self._limits = limits
 
-    def start(
-        self,
-        texts: Sequence[str],
-        source: str,
-        target: str,
-        options: TranslationOptions = TranslationOptions(),
-        *,
-        admitted: bool = False,
-    ) -> Translation:
+    def start(self, texts: Sequence[str], source: str, target: str, options: TranslationOptions) -> Translation:
         """Check, split and submit; the caller must `close` what it gets.
 
-        Raises `InvalidRequest`, `TooLong`, and, unless the caller is `admitted` already, `QueueFull` and
-        `NotReady`: all before anything has been produced.
+        Raises `InvalidRequest`, `TooLong`, `QueueFull` and `NotReady`: before anything has been produced.
         """
         self._check(texts, source, target, options)
         work = [
@@ -40,10 +31,8 @@ class Translator:
             for index, text in enumerate(texts)
             for segment in split(text, source)
         ]
-        if not admitted:
-            self._pool.admit()
-        job = Job(work, len(texts), source, target, options)
-        return Translation(job, self._tokenizer, self._pool, self._limits)
+        self._pool.admit()
+        return Translation(Job(work, len(texts), source, target, options), self._tokenizer, self._pool, self._limits)
 
     def _check(self, texts: Sequence[str], source: str, target: str, options: TranslationOptions) -> None:
         if source == "auto":

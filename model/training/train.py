@@ -61,10 +61,8 @@ class Trainer:
         self.pairs = pairs
         self.model = Transformer(config.model).to(device)
         # What is validated and shipped: an average forgets the noise of the last steps.
-        self.average = AveragedModel(
-            self.model,
-            multi_avg_fn=get_ema_multi_avg_fn(config.optimiser.average_decay),  # type: ignore[no-untyped-call], use_buffers=False
-        )
+        averaging = get_ema_multi_avg_fn(config.optimiser.average_decay)  # type: ignore[no-untyped-call]
+        self.average = AveragedModel(self.model, multi_avg_fn=averaging)
         self.optimiser = torch.optim.AdamW(
             self.model.parameters(),
             lr=0.0,
