@@ -1,0 +1,72 @@
+# The server with its embedded model: Python, the dependencies, the service; no compiler, no caches.
+#
+#   docker build -t dragoman .
+#   docker run --read-only --stop-timeout 45 --publish 5000:5000 dragoman
+#
+# Every setting of `dragoman serve` is a variable (--env DRAGOMAN_REPLICAS=2). To serve another checkpoint, mount
+# its directory readable for user 10001 and name it: --volume ./checkpoint:/model:ro --env DRAGOMAN_MODEL=/model.
+#
+# Build arguments, all optional:
+#   PYTHON_IMAGE          the same base image under a mirror's name, or by digest
+#   PIP_INDEX_URL         a mirror of PyPI
+#   PIP_EXTRA_INDEX_URL   where torch's CPU wheels are, where PyPI's are for CUDA: Linux on x86-64.
+#                         PyTorch's "get started" page names the address: choose pip, CPU
+#   TORCH_REQUIREMENT     narrows pyproject.toml's range: torch==2.13.0+cpu
+#   PIP_CONSTRAINTS       empty: let CUDA builds in (an image several times as large)
+
+ARG PYTHON_IMAGE=python:3.11-slim-bookworm
+
+# The dependencies come first and alone: a change of source must not install torch again.
+FROM ${PYTHON_IMAGE} AS dependencies
+# Without a default these stay unset, and pip's own defaults hold.
+ARG PIP_INDEX_URL
+ARG PIP_EXTRA_INDEX_URL
+ARG TORCH_REQUIREMENT=torch
+# Only the CUDA builds of torch need triton: forbidding it makes pip refuse them by name, and take a CPU build
+# where one is offered, instead of filling the image with gigabytes that a CPU never runs.
+ARG PIP_CONSTRAINTS="triton<0"
+WORKDIR /build
+# pip stays outside: the virtual environment goes into the final image as it is.
+RUN python3 -m venv --without-pip /opt/venv
+COPY pyproject.toml ./
+RUN python3 -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
+        > requirements.txt \
+    && echo "${PIP_CONSTRAINTS}" > constraints.txt \
+    && { python3 -m pip --python /opt/venv/bin/python install --no-cache-dir --disable-pip-version-check \
+            --requirement requirements.txt --constraint constraints.txt "${TORCH_REQUIREMENT}" \
+        || { echo 'If torch conflicts with triton: no CPU build was found, see PIP_EXTRA_INDEX_URL in the Dockerfile.' >&2; \
+             exit 1; }; } \
+    # What only torch's own tests and C++ builds read, and other packages' tests: a quarter of the environment.
+    && find /opt/venv/lib/python3*/site-packages/torch/bin -mindepth 1 ! -name torch_shm_manager -delete \
+    && rm -rf /opt/venv/lib/python3*/site-packages/torch/include /opt/venv/lib/python3*/site-packages/torch/test \
+    && find /opt/venv/lib -type d -name tests -prune -exec rm -rf {} +
+
+FROM dependencies AS application
+COPY . ./
+# Into a tree of its own, so that the final stage gets the dependencies and the application as two layers.
+RUN python3 -m pip --python /opt/venv/bin/python install --no-cache-dir --disable-pip-version-check \
+        --no-deps --root /application .
+
+FROM ${PYTHON_IMAGE}
+LABEL org.opencontainers.image.title="Dragoman" \
+      org.opencontainers.image.description="Self-hosted machine translation that streams" \
+      org.opencontainers.image.licenses="Apache-2.0"
+# By number, so that Kubernetes can verify runAsNonRoot; with a name, because libraries look their user up.
+RUN groupadd --gid 10001 dragoman \
+    && useradd --uid 10001 --gid dragoman --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin dragoman
+COPY --from=dependencies /opt/venv /opt/venv
+COPY --from=application /application /
+# Nothing is written at run time, bytecode neither: it was compiled when the packages were installed.
+ENV PATH="/opt/venv/bin:${PATH}" \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    DRAGOMAN_HOST=0.0.0.0 \
+    DRAGOMAN_PORT=5000
+USER 10001:10001
+WORKDIR /
+EXPOSE 5000
+# Not urllib: it would ask the proxy of an HTTP_PROXY variable. -IS skips what a probe does not need.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
+    CMD ["python3", "-IS", "-c", "import http.client, os, sys; c = http.client.HTTPConnection('127.0.0.1', int(os.environ['DRAGOMAN_PORT']), timeout=4); c.request('GET', '/readyz'); sys.exit(c.getresponse().status != 200)"]
+# No shell in between: SIGTERM must reach the server, which then lets running translations finish.
+CMD ["dragoman", "serve"]

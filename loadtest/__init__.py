@@ -1,0 +1,1 @@
+"""Load on a running server, and comparisons with other engines. Never imported by `model` or `service`."""

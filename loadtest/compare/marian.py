@@ -1,0 +1,82 @@
+"""`transformers` as a peer: MarianMTModel.generate, greedy, in static batches, as a hand-written route would call it.
+
+Same layers, widths, heads and vocabulary as Dragoman's model, but not the same weights: Marian
+normalises after each sublayer, ours before, so no weights fit both. Both are random and neither can
+generate eos, so each request takes exactly the tokens it asks for. A static batch computes every row
+until its longest is done; only what was asked for is counted.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import torch
+from transformers import MarianConfig, MarianMTModel
+
+from loadtest.compare.peers import Measured, Peer, WrongLength
+from loadtest.compare.workload import Request
+from model.config import ModelConfig
+
+_WEIGHTS_SEED: Final = 0
+
+
+@contextmanager
+def marian(config: ModelConfig, threads: int) -> Iterator[Peer]:
+    """The model in this process, in float32, with `threads` threads for all of torch."""
+    torch.set_num_threads(threads)
+    yield _Marian(_random_model(config), config.pad_id)
+
+
+def _random_model(config: ModelConfig) -> MarianMTModel:
+    torch.manual_seed(_WEIGHTS_SEED)
+    model = MarianMTModel(
+        MarianConfig(
+            vocab_size=config.vocab_size,
+            d_model=config.d_model,
+            encoder_layers=config.encoder_layers,
+            decoder_layers=config.decoder_layers,
+            encoder_ffn_dim=config.ffn_dim,
+            decoder_ffn_dim=config.ffn_dim,
+            encoder_attention_heads=config.num_heads,
+            decoder_attention_heads=config.num_heads,
+            max_position_embeddings=config.max_positions,
+            activation_function=config.activation,
+            scale_embedding=True,
+            pad_token_id=config.pad_id,
+            eos_token_id=config.eos_id,
+            decoder_start_token_id=config.bos_id,
+            forced_eos_token_id=None,
+        )
+    )
+    model.final_logits_bias[0, config.eos_id] = -torch.inf
+    return model.eval()
+
+
+class _Marian:
+    def __init__(self, model: MarianMTModel, pad_id: int) -> None:
+        self._model = model
+        self._pad_id = pad_id
+
+    def run(self, requests: Sequence[Request], concurrency: int) -> Measured:
+        """Batches in the order of arrival: a server does not know the lengths of translations to come."""
+        started = time.perf_counter()
+        for first in range(0, len(requests), concurrency):
+            self._generate(requests[first : first + concurrency])
+        return Measured(sum(request.new_tokens for request in requests), time.perf_counter() - started)
+
+    def _generate(self, batch: Sequence[Request]) -> None:
+        sources = [torch.tensor(request.source_ids) for request in batch]
+        source_ids = torch.nn.utils.rnn.pad_sequence(sources, batch_first=True, padding_value=self._pad_id)
+        longest = max(request.new_tokens for request in batch)
+        generated = self._model.generate(
+            input_ids=source_ids,
+            attention_mask=(source_ids != self._pad_id).long(),
+            max_new_tokens=longest,
+            do_sample=False,
+            num_beams=1,
+            use_cache=True,
+        )
+        # The first column is the decoder's start token.
+        if generated.shape[1] - 1 != longest:
+            raise WrongLength(f"transformers: {generated.shape[1] - 1} tokens for a batch of {longest}")

@@ -1,0 +1,35 @@
+"""From raw figures to medians, ranges and ratios; pure arithmetic."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Spread(NamedTuple):
+    """Of the rounds of one measurement."""
+
+    median: float
+    lowest: float
+    highest: float
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """`values` must not be empty."""
+    return Spread(statistics.median(values), min(values), max(values))
+
+
+def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Spread:
+    """How many times as fast as theirs ours is: ratio of the medians, lowest and highest of any round.
+
+    Both are in the order of the rounds; figures of one round were taken one after the other, so they
+    share whatever else the machine was doing.
+    """
+    rounds = [our / their for our, their in zip(ours, theirs, strict=True)]
+    return Spread(statistics.median(ours) / statistics.median(theirs), min(rounds), max(rounds))
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The smallest value that at least `percent` of all values do not exceed (nearest rank)."""
+    rank = max(1, math.ceil(percent / 100 * len(values)))
+    return sorted(values)[rank - 1]

@@ -1,0 +1,74 @@
+"""What every peer is given: model shapes, and requests whose lengths are the same on every machine.
+
+Knows nothing of engines; no torch.
+"""
+
+import math
+import random
+from dataclasses import dataclass
+from typing import Final
+
+from model.config import ModelConfig
+
+# The longest request has 80 tokens; a larger arena would only cost memory.
+_MAX_POSITIONS: Final = 128
+
+SHAPES: Final[dict[str, ModelConfig]] = {
+    "small": ModelConfig(
+        vocab_size=8000,
+        d_model=256,
+        ffn_dim=1024,
+        num_heads=4,
+        encoder_layers=6,
+        decoder_layers=2,
+        max_positions=_MAX_POSITIONS,
+    ),
+    "base": ModelConfig(vocab_size=32000, max_positions=_MAX_POSITIONS),
+}
+
+SHORTEST: Final = 5
+LONGEST: Final = 80
+MEAN: Final = 25
+_LOG_SIGMA: Final = 0.5
+# A translation is about as long as its source, give or take a quarter.
+_SOURCE_RATIO: Final = (0.8, 1.25)
+
+# Few requests would make the median a matter of luck at low concurrency.
+_FEWEST_REQUESTS: Final = 24
+_FEWEST_BATCHES: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """`source_ids` end with eos; exactly `new_tokens` are to be generated."""
+
+    source_ids: list[int]
+    new_tokens: int
+
+
+def request_count(concurrency: int) -> int:
+    """How many requests one measurement takes: whole batches of `concurrency`, so that no batch is part empty."""
+    return concurrency * max(_FEWEST_BATCHES, math.ceil(_FEWEST_REQUESTS / concurrency))
+
+
+def make_requests(count: int, config: ModelConfig, seed: int) -> list[Request]:
+    """`count` requests; a function of its arguments alone.
+
+    Target lengths are lognormal (mean 25, cut to 5..80 tokens), source lengths follow them.
+    """
+    generator = random.Random(seed)
+    return [_make_request(config, generator) for _ in range(count)]
+
+
+def _make_request(config: ModelConfig, generator: random.Random) -> Request:
+    # The mean of a lognormal is exp(mu + sigma^2 / 2).
+    mu = math.log(MEAN) - _LOG_SIGMA**2 / 2
+    target_length = _cut(generator.lognormvariate(mu, _LOG_SIGMA))
+    source_length = _cut(target_length * generator.uniform(*_SOURCE_RATIO))
+    first_word = 1 + max(config.pad_id, config.bos_id, config.eos_id)
+    words = [generator.randrange(first_word, config.vocab_size) for _ in range(source_length - 1)]
+    return Request([*words, config.eos_id], target_length)
+
+
+def _cut(length: float) -> int:
+    return min(max(round(length), SHORTEST), LONGEST)

@@ -1,0 +1,51 @@
+"""Shared by all tests: small random models and a small real tokenizer."""
+
+import pytest
+import torch
+
+from model.config import ModelConfig
+from model.tokenizer import Tokenizer
+from model.training.data import Pair, train_tokenizer
+from model.transformer import Transformer
+
+WORDS = "the a cat dog sat ate on mat under table red big small house and ran le la chat chien mangé sur tapis".split()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--device", default="cpu", help="where the model's tests compute: cpu, cuda, ...")
+
+
+@pytest.fixture(scope="session")
+def device(request: pytest.FixtureRequest) -> torch.device:
+    return torch.device(request.config.getoption("--device"))
+
+
+@pytest.fixture
+def config() -> ModelConfig:
+    return ModelConfig(
+        vocab_size=97, d_model=32, ffn_dim=64, num_heads=4, encoder_layers=2, decoder_layers=2, max_positions=48
+    )
+
+
+@pytest.fixture
+def model(config: ModelConfig, device: torch.device) -> Transformer:
+    return random_model(config).to(device)
+
+
+def random_model(config: ModelConfig, seed: int = 0) -> Transformer:
+    """Random weights whose outputs depend on the source: layers loud enough to drown the tied embedding."""
+    torch.manual_seed(seed)
+    model = Transformer(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.25 * torch.randn_like(parameter))
+        model.embedding.weight.mul_(0.3)
+    return model
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Tokenizer:
+    """A real SentencePiece model with byte fallback, trained in a moment."""
+    sentences = [f"{first} {second} {third}" for first in WORDS for second in WORDS for third in WORDS[::3]]
+    pairs = [Pair(sentence, sentence[::-1].title()) for sentence in sentences]
+    return train_tokenizer(pairs, vocab_size=320, seed=0)

@@ -1,0 +1,106 @@
+"""The mathematics of masks and attention, and agreement with torch.nn's own modules."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from model.attention import (
+    SelfAttention,
+    attend,
+    attention_weights,
+    combine_masks,
+    look_ahead_mask,
+    padding_mask,
+)
+from model.cache import KV, NoCache
+
+
+def test_worked_query_projection() -> None:
+    weight = torch.tensor([[0.2, 0.3, 0.5], [0.1, 0.6, 0.8], [0.7, 0.2, 0.4]])
+    attention = SelfAttention(d_model=3, num_heads=1, dropout=0.0)
+    with torch.no_grad():
+        attention.query.weight.copy_(weight.T)  # nn.Linear keeps [out, in]: x W^T
+        attention.query.bias.zero_()
+    query = attention.query(torch.tensor([0.1, 1.2, 0.3]))
+    torch.testing.assert_close(query, torch.tensor([0.35, 0.81, 1.13]))
+
+
+def test_masks_by_hand() -> None:
+    inf = math.inf
+    padding = padding_mask(torch.tensor([3, 1]), 3)
+    assert padding.tolist() == [[[[0, 0, 0]]], [[[0, -inf, -inf]]]]
+    look_ahead = look_ahead_mask(torch.tensor([[0, 1, 2]]), 3)
+    assert look_ahead.tolist() == [[[[0, -inf, -inf], [0, 0, -inf], [0, 0, 0]]]]
+    assert combine_masks(look_ahead, padding)[1].tolist() == [[[0, -inf, -inf]] * 3]
+
+
+def test_rows_may_stand_at_different_positions() -> None:
+    mask = look_ahead_mask(torch.tensor([[0], [2]]), 3)
+    assert mask.isneginf().tolist() == [[[[False, True, True]]], [[[False, False, False]]]]
+
+
+def test_masked_position_gets_exactly_zero_weight_and_gradient() -> None:
+    torch.manual_seed(0)
+    query = torch.randn(1, 2, 4, 8)
+    keys = torch.randn(1, 2, 4, 8, requires_grad=True)
+    values = torch.randn(1, 2, 4, 8, requires_grad=True)
+    mask = padding_mask(torch.tensor([3]), 4)
+    assert (attention_weights(query, keys, mask)[..., 3] == 0).all()
+    attend(query, KV(keys, values), mask).square().sum().backward()  # type: ignore[no-untyped-call]
+    for tensor in (keys, values):
+        assert tensor.grad is not None
+        assert (tensor.grad[:, :, 3] == 0).all()
+        assert (tensor.grad[:, :, :3] != 0).any()
+
+
+def test_a_mask_of_zero_would_leak() -> None:
+    """Multiplying the hidden score by 0 leaves it e^0: with scores 2 and 1 beside it, 9 % of the weight."""
+    scores = torch.tensor([2.0, 1.0, 3.0])
+    leaking = (scores * torch.tensor([1.0, 1.0, 0.0])).softmax(-1)
+    assert leaking[2].item() == pytest.approx(1 / (math.e**2 + math.e + 1))
+    assert leaking[2].item() == pytest.approx(0.0900, abs=1e-4)
+    hidden = (scores + torch.tensor([0.0, 0.0, -math.inf])).softmax(-1)
+    assert hidden[2].item() == 0.0
+
+
+def test_fully_masked_row_is_zero_not_nan() -> None:
+    torch.manual_seed(0)
+    query = torch.randn(2, 2, 3, 8, requires_grad=True)
+    source = KV(torch.randn(2, 2, 3, 8, requires_grad=True), torch.randn(2, 2, 3, 8, requires_grad=True))
+    mask = padding_mask(torch.tensor([3, 0]), 3)
+    mixed = attend(query, source, mask)
+    assert (mixed[1] == 0).all()
+    assert (attention_weights(query, source.keys, mask)[1] == 0).all()
+    mixed.sum().backward()  # type: ignore[no-untyped-call]
+    for tensor in (query, *source):
+        assert tensor.grad is not None
+        assert tensor.grad.isfinite().all()
+
+
+def test_weights_explain_what_attend_computes() -> None:
+    torch.manual_seed(0)
+    query, keys, values = torch.randn(3, 2, 4, 5, 8).unbind(0)
+    mask = combine_masks(look_ahead_mask(torch.arange(5).expand(2, 5), 5), padding_mask(torch.tensor([5, 3]), 5))
+    expected = attention_weights(query, keys, mask) @ values
+    torch.testing.assert_close(attend(query, KV(keys, values), mask), expected)
+    torch.testing.assert_close(attention_weights(query, keys, mask).sum(-1), torch.ones(2, 4, 5))
+
+
+def test_agrees_with_torch_multihead_attention() -> None:
+    torch.manual_seed(0)
+    ours = SelfAttention(d_model=24, num_heads=3, dropout=0.0)
+    theirs = nn.MultiheadAttention(24, 3, batch_first=True)
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(torch.cat([ours.query.weight, ours.key.weight, ours.value.weight]))
+        theirs.in_proj_bias.copy_(torch.randn(72))
+        for linear, bias in zip((ours.query, ours.key, ours.value), theirs.in_proj_bias.chunk(3), strict=True):
+            linear.bias.copy_(bias)
+        theirs.out_proj.weight.copy_(ours.output.weight)
+        theirs.out_proj.bias.copy_(ours.output.bias)
+    states = torch.randn(2, 5, 24)
+    lengths = torch.tensor([5, 3])
+    expected, _ = theirs(states, states, states, key_padding_mask=torch.arange(5) >= lengths[:, None])
+    actual = ours(states, padding_mask(lengths, 5), NoCache(), 0)
+    torch.testing.assert_close(actual, expected)

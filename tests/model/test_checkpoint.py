@@ -1,0 +1,73 @@
+"""Loading is strict, and says everything that is wrong."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from model.checkpoint import load_model, save_checkpoint
+from model.config import ModelConfig
+from model.manifest import CheckpointConfig, CheckpointError, load_config, load_tokenizer
+from model.tokenizer import Tokenizer
+from tests.conftest import random_model
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path, config: ModelConfig, tokenizer: Tokenizer) -> Path:
+    described = CheckpointConfig(source_language="en", target_language="fr", model=config)
+    save_checkpoint(tmp_path, described, random_model(config).state_dict(), tokenizer, torch.float32)
+    return tmp_path
+
+
+def test_round_trip(checkpoint: Path, config: ModelConfig) -> None:
+    loaded, expected = load_model(checkpoint), random_model(config)
+    for name, tensor in expected.state_dict().items():
+        torch.testing.assert_close(loaded.state_dict()[name], tensor, rtol=0, atol=0)
+    assert loaded.projection.weight is loaded.embedding.weight
+    assert load_config(checkpoint).model == config
+    assert len(load_tokenizer(checkpoint)) == 320
+
+
+def test_the_tied_weight_is_stored_once(checkpoint: Path) -> None:
+    assert "projection.weight" not in load_file(checkpoint / "model.safetensors")
+
+
+def test_all_wrong_weights_are_listed(checkpoint: Path) -> None:
+    path = checkpoint / "model.safetensors"
+    weights = load_file(path)
+    del weights["encoder_norm.bias"]
+    weights["extra"] = torch.zeros(1)
+    weights["decoder_norm.bias"] = torch.zeros(3)
+    save_file(weights, path)
+    with pytest.raises(
+        CheckpointError,
+        match=r"decoder_norm.bias is \[3\], expected \[32\]; missing encoder_norm.bias; unexpected extra",
+    ):
+        load_model(checkpoint)
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x00" * 100, None])
+def test_broken_weights(checkpoint: Path, damage: bytes | None) -> None:
+    path = checkpoint / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-10] if damage is None else damage)
+    with pytest.raises(CheckpointError, match=r"model\.safetensors"):
+        load_model(checkpoint)
+
+
+def test_not_a_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"has no config\.json"):
+        load_config(tmp_path)
+
+
+def test_config_problems_name_their_fields(checkpoint: Path) -> None:
+    path = checkpoint / "config.json"
+    path.write_text(path.read_text().replace('"num_heads"', '"heads"').replace('"en"', '"English"'))
+    with pytest.raises(CheckpointError, match=r"source_language: .*; model\.heads: "):
+        load_config(checkpoint)
+
+
+def test_broken_tokenizer(checkpoint: Path) -> None:
+    (checkpoint / "tokenizer.model").write_bytes(b"no tokenizer")
+    with pytest.raises(CheckpointError, match=r"tokenizer\.model"):
+        load_tokenizer(checkpoint)

@@ -1,0 +1,90 @@
+"""Sampling is a pure function of logits, options and a uniform number."""
+
+import torch
+from torch import Tensor
+
+from model.sampling import SamplingParameters, greedy, sample, uniform
+
+
+def _parameters(
+    rows: int, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, draws: Tensor | None = None
+) -> SamplingParameters:
+    return SamplingParameters(
+        torch.full((rows,), temperature),
+        torch.full((rows,), top_k),
+        torch.full((rows,), top_p),
+        torch.rand(rows, generator=torch.Generator().manual_seed(0)) if draws is None else draws,
+    )
+
+
+LOGITS = torch.tensor([0.5, 0.3, 0.15, 0.05]).log()
+
+
+def test_greedy_takes_the_best_with_its_log_probability() -> None:
+    logits = torch.randn(5, 11, generator=torch.Generator().manual_seed(0))
+    chosen = greedy(logits)
+    assert chosen.tokens.tolist() == logits.argmax(-1).tolist()
+    torch.testing.assert_close(chosen.logprobs, logits.log_softmax(-1).amax(-1))
+
+
+def test_temperature_zero_is_greedy() -> None:
+    logits = torch.randn(5, 11, generator=torch.Generator().manual_seed(0))
+    chosen, expected = sample(logits, _parameters(5, temperature=0.0)), greedy(logits)
+    assert chosen.tokens.tolist() == expected.tokens.tolist()
+    torch.testing.assert_close(chosen.logprobs, expected.logprobs)
+
+
+def test_draws_follow_the_distribution() -> None:
+    draws = (torch.arange(1000) + 0.5) / 1000  # every quantile once: frequencies come out exact
+    tokens = sample(LOGITS.expand(1000, 4), _parameters(1000, draws=draws)).tokens
+    assert torch.bincount(tokens, minlength=4).tolist() == [500, 300, 150, 50]
+
+
+def test_temperature_sharpens() -> None:
+    draws = (torch.arange(1000) + 0.5) / 1000
+    tokens = sample(LOGITS.expand(1000, 4), _parameters(1000, temperature=0.5, draws=draws)).tokens
+    squares = torch.tensor([0.25, 0.09, 0.0225, 0.0025])
+    expected = 1000 * squares / squares.sum()
+    assert (torch.bincount(tokens, minlength=4) - expected).abs().max() <= 1
+
+
+def test_top_k_and_top_p_exclude_the_rest() -> None:
+    draws = (torch.arange(1000) + 0.5) / 1000
+    rows = LOGITS.expand(1000, 4)
+    assert set(sample(rows, _parameters(1000, top_k=2, draws=draws)).tokens.tolist()) == {0, 1}
+    # 0.5 + 0.3 is the smallest set that reaches 0.7.
+    assert set(sample(rows, _parameters(1000, top_p=0.7, draws=draws)).tokens.tolist()) == {0, 1}
+    assert set(sample(rows, _parameters(1000, top_p=1e-6, draws=draws)).tokens.tolist()) == {0}
+
+
+def test_extreme_draws_stay_inside() -> None:
+    draws = torch.tensor([0.0, 1 - 2**-24])
+    tokens = sample(LOGITS.expand(2, 4), _parameters(2, top_k=3, draws=draws)).tokens
+    assert tokens.tolist() == [0, 2]
+
+
+def test_a_row_does_not_depend_on_the_others() -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(64, 300, generator=generator)
+    parameters = SamplingParameters(
+        torch.rand(64, generator=generator) * 2,
+        torch.randint(0, 20, (64,), generator=generator),
+        torch.rand(64, generator=generator),
+        torch.rand(64, generator=generator),
+    )
+    together = sample(logits, parameters).tokens.tolist()
+    alone = [
+        sample(logits[i : i + 1], SamplingParameters(*(p[i : i + 1] for p in parameters))).tokens.item()
+        for i in range(64)
+    ]
+    assert together == alone
+
+
+def test_uniform_is_a_function_of_seed_and_position() -> None:
+    assert uniform(7, 3) == uniform(7, 3)
+    numbers = [uniform(seed, position) for seed in range(100) for position in range(100)]
+    assert len(set(numbers)) == len(numbers)
+    assert all(0 <= number < 1 for number in numbers)
+    counts = torch.histc(torch.tensor(numbers), bins=10, min=0, max=1)
+    # 10,000 draws: a bin's standard deviation is 30.
+    assert (counts - 1000).abs().max() < 150

@@ -1,0 +1,34 @@
+import os
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.engine.channel import Frames, PipeChannel, frame
+from service.engine.request import Cancel, GenerationRequest, Ready, Sampling, Submit
+
+
+@given(bodies=st.lists(st.binary(max_size=300), max_size=8), cuts=st.lists(st.integers(1, 50), max_size=40))
+def test_messages_survive_any_chunking(bodies: list[bytes], cuts: list[int]) -> None:
+    stream = b"".join(len(body).to_bytes(4, "big") + body for body in bodies)
+    frames = Frames()
+    out: list[bytes] = []
+    for cut in cuts:
+        out += frames.feed(stream[:cut])
+        stream = stream[cut:]
+    assert out + frames.feed(stream) == bodies
+
+
+def test_commands_and_reports_cross_a_pipe() -> None:
+    read, write = os.pipe()
+    back, report = os.pipe()
+    channel = PipeChannel(read, report)
+    request = GenerationRequest([5, 2], 7, Sampling(0.5, 3, 0.9, 11), [4])
+    os.write(write, frame(Submit(1, request, 2.5)) + frame(Cancel(1)))
+    assert channel.receive(wait=True) == [Submit(1, request, 2.5), Cancel(1)]
+    assert channel.receive(wait=False) == []
+    channel.send(Ready(123))
+    assert os.read(back, 100) == frame(Ready(123))
+    os.close(write)
+    assert channel.receive(wait=True) is None
+    for descriptor in (read, back, report):
+        os.close(descriptor)

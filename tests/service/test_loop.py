@@ -1,0 +1,95 @@
+"""The loop with a scripted runner: no model, no process."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from service.engine.loop import EngineLoop
+from service.engine.request import Cancel, Command, GenerationRequest, Report, StepReport, Submit
+from service.engine.scheduler import Running, Scheduler
+
+EOS = 2
+
+
+class ScriptedRunner:
+    """Writes 5, 6, 7, ... by position, then eos after as many tokens as the source has."""
+
+    def __init__(self, fail_at_call: int | None = None) -> None:
+        self.encoded: list[int] = []
+        self._fail_at_call = fail_at_call
+        self._calls = 0
+
+    def prefill(self, admitted: Sequence[Running]) -> None:
+        self.encoded += [running.request_id for running in admitted]
+
+    def decode(self, running: Sequence[Running]) -> Tensor:
+        self._calls += 1
+        if self._calls == self._fail_at_call:
+            raise RuntimeError("out of memory")
+        logits = torch.zeros(len(running), 20)
+        for row, each in enumerate(running):
+            ended = each.position >= len(each.request.source_ids) - 1
+            logits[row, EOS if ended else 5 + each.position] = 10.0
+        return logits
+
+
+class ScriptedChannel:
+    """Gives out its commands a batch at a time, then closes once the engine has nothing to do."""
+
+    def __init__(self, *batches: list[Command]) -> None:
+        self._batches = list(batches)
+        self.reports: list[StepReport] = []
+
+    def receive(self, *, wait: bool) -> list[Command] | None:
+        if self._batches:
+            return self._batches.pop(0)
+        return None if wait else []
+
+    def send(self, report: Report) -> None:
+        assert isinstance(report, StepReport)
+        self.reports.append(report)
+
+    def tokens(self, request_id: int) -> list[int]:
+        return [t.token_id for report in self.reports for t in report.tokens if t.request_id == request_id]
+
+
+def _submit(request_id: int, length: int) -> Submit:
+    return Submit(request_id, GenerationRequest([9] * length + [EOS], 50), submitted_at=0.0)
+
+
+def _run(runner: ScriptedRunner, *batches: list[Command], slots: int = 4) -> ScriptedChannel:
+    channel = ScriptedChannel(*batches)
+    EngineLoop(Scheduler(slots=slots, max_prefill=8, eos_id=EOS), runner, channel).run()
+    return channel
+
+
+def test_requests_join_and_leave_a_running_batch() -> None:
+    runner = ScriptedRunner()
+    channel = _run(runner, [_submit(1, 4)], [], [_submit(2, 1)])
+    assert channel.tokens(1) == [5, 6, 7, 8, EOS]
+    assert channel.tokens(2) == [5, EOS]
+    assert [report.stats.batch_rows for report in channel.reports] == [1, 1, 2, 2, 1]
+    assert runner.encoded == [1, 2], "each source is encoded once"
+
+
+def test_a_failed_step_fails_its_own_requests_and_the_loop_lives() -> None:
+    channel = _run(ScriptedRunner(fail_at_call=2), [_submit(1, 3), _submit(2, 3)], [], [_submit(3, 1)])
+    failed = [token for report in channel.reports for token in report.tokens if token.finish_reason == "error"]
+    assert [token.request_id for token in failed] == [1, 2]
+    assert channel.tokens(3) == [5, EOS]
+    assert channel.reports[-1].stats.running == 0
+
+
+def test_cancelling_the_last_request_reports_an_empty_engine() -> None:
+    channel = _run(ScriptedRunner(), [_submit(1, 30)], [Cancel(1)])
+    assert [report.stats.running for report in channel.reports] == [1, 0]
+
+
+def test_statistics_of_a_step() -> None:
+    channel = _run(ScriptedRunner(), [_submit(1, 3), _submit(2, 5)], slots=1)
+    first = channel.reports[0].stats
+    assert (first.batch_rows, first.running, first.waiting, first.source_tokens) == (1, 1, 1, 4)
+    assert first.encode_seconds is not None
+    assert len(first.queue_seconds) == 1
+    assert channel.reports[1].stats.encode_seconds is None

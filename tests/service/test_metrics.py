@@ -1,0 +1,49 @@
+"""The metrics of the design are all there, in base units, and move."""
+
+from service.engine.request import StepReport, StepStats, TokenReport
+from service.metrics import Metrics
+
+NAMES = """
+dragoman_requests_total dragoman_requests_running dragoman_requests_waiting dragoman_queue_seconds
+dragoman_time_to_first_token_seconds dragoman_inter_token_seconds dragoman_request_seconds
+dragoman_source_tokens_total dragoman_generated_tokens_total dragoman_batch_rows dragoman_slots_used
+dragoman_encode_seconds dragoman_step_seconds dragoman_engine_restarts_total dragoman_build_info
+""".split()
+
+
+def _lines(metrics: Metrics) -> list[str]:
+    return metrics.exposition().decode().splitlines()
+
+
+def test_every_metric_is_exposed_from_the_start() -> None:
+    metrics = Metrics("1", "en-fr", "fp32")
+    metrics.observer(0)
+    documented = {line.split()[2] for line in _lines(metrics) if line.startswith("# TYPE")}
+    assert set(NAMES) <= documented
+
+
+def test_a_step_and_a_request_are_counted() -> None:
+    metrics = Metrics("1", "en-fr", "fp32")
+    observer = metrics.observer(0)
+    stats = StepStats(2, 3, batch_rows=2, source_tokens=8, encode_seconds=0.2, step_seconds=0.004, queue_seconds=[0.1])
+    observer.step(StepReport([TokenReport(1, 5, -0.1), TokenReport(2, 5, -0.1)], stats))
+    observer.first_token(0.03)
+    observer.next_token(0.0015)
+    metrics.request_finished("/translate", "ok", 0.5)
+    lines = _lines(metrics)
+    for expected in (
+        'dragoman_requests_running{replica="0"} 2.0',
+        'dragoman_requests_waiting{replica="0"} 3.0',
+        'dragoman_slots_used{replica="0"} 2.0',
+        "dragoman_source_tokens_total 8.0",
+        "dragoman_generated_tokens_total 2.0",
+        'dragoman_batch_rows_bucket{le="2.0"} 1.0',
+        'dragoman_step_seconds_bucket{le="0.005"} 1.0',
+        'dragoman_step_seconds_bucket{le="0.002"} 0.0',
+        'dragoman_inter_token_seconds_bucket{le="0.002"} 1.0',
+        'dragoman_requests_total{endpoint="/translate",outcome="ok"} 1.0',
+    ):
+        assert expected in lines
+    observer.restarted()
+    assert 'dragoman_slots_used{replica="0"} 0.0' in _lines(metrics)
+    assert 'dragoman_engine_restarts_total{replica="0"} 1.0' in _lines(metrics)
