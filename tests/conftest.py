@@ -8,6 +8,9 @@ from model.tokenizer import Tokenizer
 from model.training.data import Pair, train_tokenizer
 from model.transformer import Transformer
 
+# Models this small gain nothing from threads that wait for one another, least of all on a busy machine.
+torch.set_num_threads(1)
+
 WORDS = "the a cat dog sat ate on mat under table red big small house and ran le la chat chien mangé sur tapis".split()
 
 
