@@ -16,6 +16,6 @@ def test_pad_and_eos_must_differ() -> None:
 
 def test_frozen_and_closed(config: ModelConfig) -> None:
     with pytest.raises(ValidationError, match="frozen"):
-        config.d_model = 7  # type: ignore[misc]
+        config.d_model = 7
     with pytest.raises(ValidationError, match="num_head\n"):
         ModelConfig.model_validate({"vocab_size": 50, "num_head": 4})

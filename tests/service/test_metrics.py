@@ -3,12 +3,23 @@
 from service.engine.request import StepReport, StepStats, TokenReport
 from service.metrics import Metrics
 
-NAMES = """
-dragoman_requests_total dragoman_requests_running dragoman_requests_waiting dragoman_queue_seconds
-dragoman_time_to_first_token_seconds dragoman_inter_token_seconds dragoman_request_seconds
-dragoman_source_tokens_total dragoman_generated_tokens_total dragoman_batch_rows dragoman_slots_used
-dragoman_encode_seconds dragoman_step_seconds dragoman_engine_restarts_total dragoman_build_info
-""".split()
+NAMES = {
+    "dragoman_requests_total",
+    "dragoman_requests_running",
+    "dragoman_requests_waiting",
+    "dragoman_queue_seconds",
+    "dragoman_time_to_first_token_seconds",
+    "dragoman_inter_token_seconds",
+    "dragoman_request_seconds",
+    "dragoman_source_tokens_total",
+    "dragoman_generated_tokens_total",
+    "dragoman_batch_rows",
+    "dragoman_slots_used",
+    "dragoman_encode_seconds",
+    "dragoman_step_seconds",
+    "dragoman_engine_restarts_total",
+    "dragoman_build_info",
+}
 
 
 def _lines(metrics: Metrics) -> list[str]:
@@ -19,7 +30,7 @@ def test_every_metric_is_exposed_from_the_start() -> None:
     metrics = Metrics("1", "en-fr", "fp32")
     metrics.observer(0)
     documented = {line.split()[2] for line in _lines(metrics) if line.startswith("# TYPE")}
-    assert set(NAMES) <= documented
+    assert documented >= NAMES
 
 
 def test_a_step_and_a_request_are_counted() -> None:

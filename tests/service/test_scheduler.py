@@ -88,8 +88,7 @@ def test_forced_tokens_are_replayed_and_not_reported() -> None:
     plan = scheduler.schedule()
     assert [running.position for running in plan.running] == [0]
     seen = [scheduler.update(plan, [(9, -0.5)])]
-    for _ in range(3):
-        seen.append(_step(scheduler)[1])
+    seen += [_step(scheduler)[1] for _ in range(3)]
     assert [[r.token_id for r in reports] for reports in seen] == [[], [], [9], [9]]
     assert seen[-1][0].finish_reason == "length"
 

@@ -24,4 +24,4 @@ def test_a_wrong_value_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_frozen() -> None:
     settings = Settings(model=Path("x"))
     with pytest.raises(ValidationError, match="frozen"):
-        settings.port = 1  # type: ignore[misc]
+        settings.port = 1

@@ -101,7 +101,7 @@ def test_a_loss_that_is_no_number_stops_before_the_weights_change(experiment: Tr
     _, pairs, _ = prepare(experiment, tmp_path, tmp_path / "cache")
     trainer = Trainer(experiment, pairs, torch.device("cpu"))
     with torch.no_grad():
-        trainer.model.decoder_norm.weight[0] = math.nan  # type: ignore[index]
+        trainer.model.embedding.weight[:, 0] = math.nan
     before = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
     with pytest.raises(TrainingError, match="loss is nan at step 0"):
         trainer.train_step(next(trainer.batches()))

@@ -1,0 +1,103 @@
+"""Real servers: `dragoman serve` in its own process, with the embedded model."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import httpx
+import pytest
+
+START_SECONDS = 60.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Server:
+    """One running `dragoman serve`."""
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+        self.process = process
+        self.url = f"http://127.0.0.1:{port}"
+        self.log = log
+
+    def wait_until_ready(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            assert self.process.poll() is None, self.log.read_text()
+            try:
+                if httpx.get(f"{self.url}/readyz").status_code == 200:
+                    return
+            except httpx.TransportError:
+                pass
+            time.sleep(0.05)
+        raise AssertionError(f"not ready after {START_SECONDS} s: {self.log.read_text()}")
+
+    def metric(self, name: str, labels: str = "") -> float:
+        """A sample's value, summed over its label sets that contain `labels`."""
+        lines = httpx.get(f"{self.url}/metrics").text.splitlines()
+        samples = [line.rsplit(" ", 1) for line in lines if line.startswith((f"{name} ", f"{name}{{"))]
+        return sum(float(value) for key, value in samples if labels in key)
+
+    def wait_for_metric(self, name: str, expected: float, labels: str = "", seconds: float = 10.0) -> None:
+        deadline = time.monotonic() + seconds
+        while (value := self.metric(name, labels)) != expected:
+            assert time.monotonic() < deadline, f"{name} is {value}, expected {expected}"
+            time.sleep(0.01)
+
+    def engine_pids(self) -> list[int]:
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        return [int(pid) for pid in children.split()]
+
+
+class StartServer(Protocol):
+    """Starts a server with flags, and waits for it to be ready unless told not to."""
+
+    def __call__(self, *flags: str, ready: bool = True) -> AbstractContextManager[Server]: ...
+
+
+@contextmanager
+def run_server(log: Path, *flags: str, ready: bool = True) -> Iterator[Server]:
+    """Start with `flags`; ends the server, and checks that it leaves no process behind."""
+    port = free_port()
+    command = [sys.executable, "-m", "service", "serve", "--port", str(port), *flags]
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stderr=output, start_new_session=True)
+    server = Server(process, port, log)
+    try:
+        if ready:
+            server.wait_until_ready()
+        yield server
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0, log.read_text()
+        with pytest.raises(ProcessLookupError):
+            os.killpg(process.pid, 0)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Shared by the tests that leave it as they found it."""
+    with run_server(tmp_path_factory.mktemp("server") / "log") as running:
+        yield running
+
+
+@pytest.fixture
+def start_server(tmp_path: Path) -> StartServer:
+    """A server of one's own, with flags."""
+    return lambda *flags, ready=True: run_server(tmp_path / "log", *flags, ready=ready)
