@@ -12,7 +12,7 @@
 #   PIP_EXTRA_INDEX_URL   where torch's CPU wheels are, where PyPI's are for CUDA: Linux on x86-64.
 #                         PyTorch's "get started" page names the address: choose pip, CPU
 #   TORCH_REQUIREMENT     narrows pyproject.toml's range: torch==2.13.0+cpu
-#   PIP_CONSTRAINTS       empty: let CUDA builds in (an image several times as large)
+#   CONSTRAINTS           empty: let CUDA builds in (an image several times as large)
 
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 
@@ -24,14 +24,14 @@ ARG PIP_EXTRA_INDEX_URL
 ARG TORCH_REQUIREMENT=torch
 # Only the CUDA builds of torch need triton: forbidding it makes pip refuse them by name, and take a CPU build
 # where one is offered, instead of filling the image with gigabytes that a CPU never runs.
-ARG PIP_CONSTRAINTS="triton<0"
+ARG CONSTRAINTS="triton<0"
 WORKDIR /build
 # pip stays outside: the virtual environment goes into the final image as it is.
 RUN python3 -m venv --without-pip /opt/venv
 COPY pyproject.toml ./
 RUN python3 -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
         > requirements.txt \
-    && echo "${PIP_CONSTRAINTS}" > constraints.txt \
+    && echo "${CONSTRAINTS}" > constraints.txt \
     && { python3 -m pip --python /opt/venv/bin/python install --no-cache-dir --disable-pip-version-check \
             --requirement requirements.txt --constraint constraints.txt "${TORCH_REQUIREMENT}" \
         || { echo 'If torch conflicts with triton: no CPU build was found, see PIP_EXTRA_INDEX_URL in the Dockerfile.' >&2; \
@@ -42,6 +42,9 @@ RUN python3 -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb")
     && find /opt/venv/lib -type d -name tests -prune -exec rm -rf {} +
 
 FROM dependencies AS application
+# Again: the builder before BuildKit does not inherit them.
+ARG PIP_INDEX_URL
+ARG PIP_EXTRA_INDEX_URL
 COPY . ./
 # Into a tree of its own, so that the final stage gets the dependencies and the application as two layers.
 RUN python3 -m pip --python /opt/venv/bin/python install --no-cache-dir --disable-pip-version-check \

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from geventhttpclient._parser import HTTPParseError  # as locust itself imports it; there is no public name
 from locust import FastHttpUser, between, task
+from locust.contrib.fasthttp import FAILURE_EXCEPTIONS
 
 from loadtest.sentences import SENTENCES
 from loadtest.sse import Transcript, read_events
@@ -61,7 +61,7 @@ class StreamingUser(FastHttpUser):
                 problem = self._read(response.stream.readline, started)
             except ValueError:
                 problem = "malformed event"
-            except (HTTPParseError, OSError):
+            except FAILURE_EXCEPTIONS:
                 problem = "connection lost in mid-stream"
             # Locust's own figure ends with the headers.
             response.request_meta["response_time"] = _milliseconds_since(started)

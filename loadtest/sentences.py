@@ -99,8 +99,7 @@ SENTENCES: Final = (
         "caught the flu, and in the end we had to wait for two more weeks."
     ),
     (
-        "It took us nearly three hours to find the cottage, because the map was older than the road, the "
-        "signs had fallen down, and the only person whom we met on the way had never heard of it or of its "
-        "owner."
+        "It took us nearly three hours to find the cottage, because the map was older than the road, the signs "
+        "had fallen down, and the only person whom we met on the way had never heard of it before."
     ),
 )

@@ -27,6 +27,10 @@ class Cache(Protocol):
         ...
 
 
+Slots = Tensor | slice
+"""Slot numbers `[rows]`; or `slice(0, rows)` when the first `rows` slots are meant, which spares a copy."""
+
+
 class NoCache:
     """Training and full forward passes: all positions are in the call, nothing is remembered."""
 
@@ -66,34 +70,31 @@ class SlotCache:
             self._source.keys[layer, slots, :, :length] = new.keys
             self._source.values[layer, slots, :, :length] = new.values
 
-    def source(self, slots: Tensor, length: int) -> list[KV]:
-        """The first `length` source positions of rows `slots`, one `KV` a layer (a copy)."""
+    def source(self, slots: Slots, length: int) -> list[KV]:
+        """The first `length` source positions of rows `slots`, one `KV` a layer."""
         return [
-            KV(keys[:, :, :length].index_select(0, slots), values[:, :, :length].index_select(0, slots))
-            for keys, values in zip(*self._source, strict=True)
+            KV(keys[slots, :, :length], values[slots, :, :length]) for keys, values in zip(*self._source, strict=True)
         ]
 
-    def rows(self, slots: Tensor, positions: Tensor, length: int) -> "SlotRows":
-        """The cache of one decode call: rows `slots [rows]` at `positions [rows, steps]`, seeing `length` keys."""
+    def rows(self, slots: Slots, positions: Tensor, length: int) -> "SlotRows":
+        """The cache of one decode call: rows `slots` at `positions [rows, steps]`, seeing `length` keys."""
         return SlotRows(self._target, slots, positions, length)
 
 
 class SlotRows:
     """Some rows of a `SlotCache` at some positions, as the decoder's `Cache` for one call."""
 
-    def __init__(self, target: KV, slots: Tensor, positions: Tensor, length: int) -> None:
+    def __init__(self, target: KV, slots: Slots, positions: Tensor, length: int) -> None:
         self._target = target
         self._slots = slots
+        self._rows = torch.arange(slots.stop, device=positions.device) if isinstance(slots, slice) else slots
         self._positions = positions
         self._length = length
 
     def update(self, layer: int, new: KV) -> KV:
-        rows = self._slots[:, None]
+        rows = self._rows[:, None]
         keys, values = self._target.keys[layer], self._target.values[layer]
         # Index tensors around a slice put [rows, steps] first, hence the transpose of the new K/V.
         keys[rows, :, self._positions] = new.keys.transpose(1, 2)
         values[rows, :, self._positions] = new.values.transpose(1, 2)
-        return KV(
-            keys[:, :, : self._length].index_select(0, self._slots),
-            values[:, :, : self._length].index_select(0, self._slots),
-        )
+        return KV(keys[self._slots, :, : self._length], values[self._slots, :, : self._length])

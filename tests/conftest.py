@@ -11,9 +11,7 @@ from model.transformer import Transformer
 # Models this small gain nothing from threads that wait for one another, least of all on a busy machine.
 torch.set_num_threads(1)
 
-WORDS = (  # noqa: SIM905
-    "the a cat dog sat ate on mat under table red big small house and ran le la chat chien mangé sur tapis".split()
-)
+WORDS = "the a cat dog sat ate on mat under table red big small house and ran le la chat chien mangé sur tapis".split()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,5 +1,6 @@
 """A comparison's figures as a table for people and as JSON for programs."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -51,58 +52,62 @@ def _peers(runs: Sequence[Run]) -> list[str]:
 
 
 def as_table(comparison: Comparison, runs: Sequence[Run]) -> Table:
-    """Medians with lowest and highest round, and how many times as fast Dragoman is."""
-    title = f"Generated tokens/s: shape {comparison.shape}, fp32, {comparison.threads} threads"
-    table = Table("in flight", "engine", "tokens/s", "Dragoman is", "first token p50 / p99", title=title)
+    """Medians, with the lowest and the highest round."""
+    table = Table("in flight", "engine", "tokens/s", "ratio", "first token", show_edge=False)
+    table.title = f"Shape {comparison.shape}, fp32, {comparison.threads} threads"
+    table.caption = "ratio: Dragoman's tokens/s over the engine's; first token: p50 / p99, ms"
     for level in comparison.concurrency:
         for peer in _peers(runs):
             theirs = speeds(runs, peer, level)
-            times = "" if peer == OURS else _range(ratio(speeds(runs, OURS, level), theirs), 2, " times as fast")
+            ours_over_theirs = "" if peer == OURS else _range(ratio(speeds(runs, OURS, level), theirs), 2)
             waits = first_token_seconds(runs, peer, level)
-            latency = f"{percentile(waits, 50) * 1000:.0f} / {percentile(waits, 99) * 1000:.0f} ms" if waits else ""
-            table.add_row(str(level), peer, _range(spread(theirs), 0), times, latency)
+            latency = f"{percentile(waits, 50) * 1000:.0f} / {percentile(waits, 99) * 1000:.0f}" if waits else ""
+            table.add_row(str(level), peer, _range(spread(theirs), 0), ours_over_theirs, latency)
     return table
 
 
-def _range(of: Spread, digits: int, unit: str = "") -> str:
-    return f"{of.median:.{digits}f}{unit} ({of.lowest:.{digits}f}-{of.highest:.{digits}f})"
+def _range(of: Spread, digits: int) -> str:
+    return f"{of.median:.{digits}f} ({of.lowest:.{digits}f}-{of.highest:.{digits}f})"
 
 
 def as_json(comparison: Comparison, runs: Sequence[Run]) -> dict[str, object]:
-    """`ratio[peer][concurrency]` is Dragoman's median over the peer's; `raw` has every run that counted."""
-    levels = comparison.concurrency
-    peers = _peers(runs)
-    ratios = {
-        peer: {str(level): ratio(speeds(runs, OURS, level), speeds(runs, peer, level)) for level in levels}
-        for peer in peers
-        if peer != OURS
-    }
+    """`ratio[peer][concurrency]` is Dragoman's median over the peer's; `raw` has every run that counted.
+
+    Peers that do not stream have no time to first token.
+    """
+    ratios: dict[str, dict[str, float]] = {}
+    ratio_ranges: dict[str, dict[str, list[float]]] = {}
+    tokens_per_second: dict[str, dict[str, object]] = {}
+    first_tokens: dict[str, dict[str, dict[str, float]]] = {}
+    for peer, level in itertools.product(_peers(runs), comparison.concurrency):
+        theirs = speeds(runs, peer, level)
+        tokens_per_second.setdefault(peer, {})[str(level)] = spread(theirs)._asdict()
+        if peer != OURS:
+            ours_over_theirs = ratio(speeds(runs, OURS, level), theirs)
+            ratios.setdefault(peer, {})[str(level)] = ours_over_theirs.median
+            ratio_ranges.setdefault(peer, {})[str(level)] = [ours_over_theirs.lowest, ours_over_theirs.highest]
+        if waits := first_token_seconds(runs, peer, level):
+            percentiles = {f"p{percent}": percentile(waits, percent) for percent in (50, 99)}
+            first_tokens.setdefault(peer, {})[str(level)] = percentiles
     return {
         "shape": comparison.shape,
         "mode": "fp32",
         "threads": comparison.threads,
         "rounds": comparison.rounds,
-        "ratio": {peer: {level: each.median for level, each in row.items()} for peer, row in ratios.items()},
-        "ratio_range": {
-            peer: {level: [each.lowest, each.highest] for level, each in row.items()} for peer, row in ratios.items()
-        },
-        "tokens_per_second": {
-            peer: {str(level): spread(speeds(runs, peer, level))._asdict() for level in levels} for peer in peers
-        },
-        "time_to_first_token_seconds": {
-            str(level): {f"p{percent}": percentile(waits, percent) for percent in (50, 99)}
-            for level in levels
-            if (waits := first_token_seconds(runs, OURS, level))
-        },
-        "raw": [
-            {
-                "peer": run.peer,
-                "concurrency": run.concurrency,
-                "round": run.round,
-                "tokens": run.measured.tokens,
-                "seconds": run.measured.seconds,
-                "tokens_per_second": run.measured.tokens_per_second,
-            }
-            for run in runs
-        ],
+        "ratio": ratios,
+        "ratio_range": ratio_ranges,
+        "tokens_per_second": tokens_per_second,
+        "time_to_first_token_seconds": first_tokens,
+        "raw": [_raw(run) for run in runs],
+    }
+
+
+def _raw(run: Run) -> dict[str, object]:
+    return {
+        "peer": run.peer,
+        "concurrency": run.concurrency,
+        "round": run.round,
+        "tokens": run.measured.tokens,
+        "seconds": run.measured.seconds,
+        "tokens_per_second": run.measured.tokens_per_second,
     }

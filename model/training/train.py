@@ -1,6 +1,7 @@
 """The training loop: one process, resumable, stopped by SIGTERM without losing a step."""
 
 import csv
+import ctypes
 import logging
 import math
 import os
@@ -9,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
+from typing import Final
 
 import numpy as np
 import torch
@@ -26,6 +28,10 @@ from model.training.data import PackedPairs, epoch_batches, prepare
 from model.transformer import Transformer
 
 logger = logging.getLogger(__name__)
+
+# From glibc's malloc.h.
+_M_TRIM_THRESHOLD: Final = -1
+_M_MMAP_MAX: Final = -4
 
 Batch = tuple[Tensor, Tensor]
 
@@ -163,6 +169,7 @@ class Trainer:
 
 def train(config: TrainConfig, data: Path, output: Path, device: str = "cpu") -> Path:
     """Run an experiment to its end, resuming if `output` holds a run; returns the checkpoint directory."""
+    _reuse_large_blocks()
     output.mkdir(parents=True, exist_ok=True)
     tokenizer, pairs, validation = prepare(config, data, output / "data")
     trainer = Trainer(config, pairs, torch.device(device))
@@ -197,6 +204,18 @@ def _export(config: TrainConfig, model: Transformer, tokenizer: Tokenizer, direc
         source_language=config.source_language, target_language=config.target_language, model=config.model
     )
     save_checkpoint(directory, described, model.state_dict(), tokenizer)
+
+
+def _reuse_large_blocks() -> None:
+    """Tell glibc to keep large freed blocks instead of giving each back to the kernel.
+
+    A step's logits take hundreds of megabytes; mapping and clearing fresh pages for them every time
+    costs a third of a step on a CPU. Other C libraries are left as they are.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_MAX, 0)
+        mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def _stop_on_sigterm() -> Callable[[], bool]:

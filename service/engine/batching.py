@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from model.cache import Slots
 from model.sampling import SamplingParameters, uniform
 from service.engine.scheduler import Running
 
@@ -19,14 +20,14 @@ class SourceBatch(NamedTuple):
 
 
 class StepBatch(NamedTuple):
-    """Rows to advance: last `tokens [rows, 1]` at `positions [rows, 1]`, in `slots [rows]`.
+    """Rows to advance: last `tokens [rows, 1]` at `positions [rows, 1]`, in `slots`.
 
     `keys` and `source_width` are how many target and source positions the longest row needs.
     """
 
     tokens: Tensor
     positions: Tensor
-    slots: Tensor
+    slots: Slots
     source_lengths: Tensor
     keys: int
     source_width: int
@@ -43,10 +44,12 @@ def source_batch(admitted: Sequence[Running], pad_id: int) -> SourceBatch:
 
 def step_batch(running: Sequence[Running], bos_id: int) -> StepBatch:
     lengths = [len(each.request.source_ids) for each in running]
+    # Running requests come in the order of their slots; while the queue is full there are no holes.
+    dense = running[-1].slot == len(running) - 1
     return StepBatch(
         tokens=torch.tensor([[each.tokens[-1] if each.tokens else bos_id] for each in running]),
         positions=torch.tensor([[each.position] for each in running]),
-        slots=torch.tensor([each.slot for each in running]),
+        slots=slice(0, len(running)) if dense else torch.tensor([each.slot for each in running]),
         source_lengths=torch.tensor(lengths),
         keys=max(each.position for each in running) + 1,
         source_width=max(lengths),

@@ -53,8 +53,9 @@ class EngineLoop:
             encoded = time.monotonic()
             sampled = self._sample(plan.running)
             tokens = self._scheduler.update(plan, sampled)
-        except RuntimeError:
-            # torch's errors, out of memory among them: the step's requests fail, the loop lives.
+        except Exception:
+            # Whatever a step dies of, out of memory or a bad index, is its own requests' end, not the engine's:
+            # a request that killed its engine would be given to the next one, and the next.
             logger.exception("step failed", extra={"rows": len(plan.running)})
             self._channel.send(StepReport(self._scheduler.fail(plan.running), self._stats()))
             return

@@ -6,16 +6,23 @@ from typing import Final
 
 import torch
 
+from model.linear import PrepackedLinear, replace_linears
 from model.transformer import Transformer
 from service.engine.runner import EagerRunner, Runner
 
 
 @dataclass(frozen=True)
 class Mode:
-    """`dtype` of the weights as loaded, and the runner built around the model."""
+    """`dtype` of the weights as loaded, what is done to them, and the runner built around the model."""
 
     dtype: torch.dtype
+    transform: Callable[[Transformer], None]
     build_runner: Callable[[Transformer, int, int], Runner]
+
+
+def _prepack(model: Transformer) -> None:
+    if PrepackedLinear.is_available():
+        replace_linears(model, PrepackedLinear)
 
 
 def _eager(model: Transformer, slots: int, max_length: int) -> Runner:
@@ -23,5 +30,5 @@ def _eager(model: Transformer, slots: int, max_length: int) -> Runner:
 
 
 MODES: Final[dict[str, Mode]] = {
-    "fp32": Mode(dtype=torch.float32, build_runner=_eager),
+    "fp32": Mode(dtype=torch.float32, transform=_prepack, build_runner=_eager),
 }

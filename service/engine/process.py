@@ -34,6 +34,7 @@ _FIRST_BACKOFF_SECONDS: Final = 0.1
 _LONGEST_BACKOFF_SECONDS: Final = 10.0
 _STABLE_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 5.0
+_ENGINES_PER_REQUEST: Final = 3
 
 
 class Generation:
@@ -43,6 +44,7 @@ class Generation:
         self.request_id = request_id
         self.request = request
         self.submitted_at = time.monotonic()
+        self.engines_lost = 0
         self.tokens: list[TokenReport] = []
         self._read = 0
         self._news = asyncio.Event()
@@ -73,7 +75,7 @@ class Generation:
         fresh = self.tokens[self._read :]
         self._read = len(self.tokens)
         if fresh[-1].finish_reason == "error":
-            raise EngineFailed("the engine failed on the batch that held this request")
+            raise EngineFailed("the engine failed while it held this request")
         return fresh
 
     def continuation(self) -> GenerationRequest:
@@ -173,6 +175,7 @@ class EngineProcess:
             finally:
                 self._loaded.clear()
                 await self._reap()
+            self._give_up_on_suspects()
             if self._start_failure is not None:
                 return  # no restart would mend a first start that failed
             if time.monotonic() - started > _STABLE_SECONDS:
@@ -181,6 +184,13 @@ class EngineProcess:
             logger.error("engine process ended, starting another", extra={"backoff_seconds": backoff})
             await asyncio.sleep(backoff)
             backoff = min(2 * backoff, _LONGEST_BACKOFF_SECONDS)
+
+    def _give_up_on_suspects(self) -> None:
+        """A request that has been there at several deaths may be their cause: it is not given to another engine."""
+        for generation in list(self._generations.values()):
+            generation.engines_lost += 1
+            if generation.engines_lost >= _ENGINES_PER_REQUEST:
+                self._deliver(TokenReport(generation.request_id, 0, 0.0, "error"))
 
     async def _run_once(self) -> None:
         """Start an engine and read its reports until it is gone."""
@@ -218,7 +228,7 @@ class EngineProcess:
                 logger.info("engine ready", extra={"parameters": parameters, "mode": self._options.mode})
                 self._loaded.set()
                 self._started.set()
-                for generation in self._generations.values():
+                for generation in list(self._generations.values()):
                     self._send(Submit(generation.request_id, generation.continuation(), time.monotonic()))
             case Failed(reason):
                 logger.error("engine cannot start", extra={"reason": reason})
@@ -231,7 +241,9 @@ class EngineProcess:
         if generation is None:
             return  # cancelled while this report was on its way
         now = time.monotonic()
-        if (last := self._last_token_at.get(token.request_id)) is None:
+        if token.finish_reason == "error":
+            pass  # not a token
+        elif (last := self._last_token_at.get(token.request_id)) is None:
             self._observer.first_token(now - generation.submitted_at)
         else:
             self._observer.next_token(now - last)

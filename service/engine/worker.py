@@ -32,12 +32,14 @@ def main() -> None:
     try:
         mode = MODES[options.mode]
         model = load_model(Path(options.checkpoint), mode.dtype)
+        parameters = sum(p.numel() for p in model.parameters())
+        mode.transform(model)
         runner = mode.build_runner(model, options.slots, options.max_length)
     except (CheckpointError, RuntimeError) as error:
         channel.send(Failed(str(error)))
         sys.exit(1)
     scheduler = Scheduler(slots=options.slots, max_prefill=options.max_prefill, eos_id=model.config.eos_id)
-    channel.send(Ready(parameters=sum(p.numel() for p in model.parameters())))
+    channel.send(Ready(parameters=parameters))
     try:
         EngineLoop(scheduler, runner, channel).run()
     except BrokenPipeError:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -15,10 +16,11 @@ EOS = 2
 class ScriptedRunner:
     """Writes 5, 6, 7, ... by position, then eos after as many tokens as the source has."""
 
-    def __init__(self, fail_at_call: int | None = None) -> None:
+    def __init__(self, fail_at_call: int | None = None, error: Exception | None = None) -> None:
         self.encoded: list[int] = []
         self._fail_at_call = fail_at_call
         self._calls = 0
+        self._error = error
 
     def prefill(self, admitted: Sequence[Running]) -> None:
         self.encoded += [running.request_id for running in admitted]
@@ -26,7 +28,7 @@ class ScriptedRunner:
     def decode(self, running: Sequence[Running]) -> Tensor:
         self._calls += 1
         if self._calls == self._fail_at_call:
-            raise RuntimeError("out of memory")
+            raise self._error or RuntimeError("out of memory")
         logits = torch.zeros(len(running), 20)
         for row, each in enumerate(running):
             ended = each.position >= len(each.request.source_ids) - 1
@@ -73,8 +75,9 @@ def test_requests_join_and_leave_a_running_batch() -> None:
     assert runner.encoded == [1, 2], "each source is encoded once"
 
 
-def test_a_failed_step_fails_its_own_requests_and_the_loop_lives() -> None:
-    channel = _run(ScriptedRunner(fail_at_call=2), [_submit(1, 3), _submit(2, 3)], [], [_submit(3, 1)])
+@pytest.mark.parametrize("error", [RuntimeError("out of memory"), IndexError("position 300")])
+def test_a_failed_step_fails_its_own_requests_and_the_loop_lives(error: Exception) -> None:
+    channel = _run(ScriptedRunner(fail_at_call=2, error=error), [_submit(1, 3), _submit(2, 3)], [], [_submit(3, 1)])
     failed = [token for report in channel.reports for token in report.tokens if token.finish_reason == "error"]
     assert [token.request_id for token in failed] == [1, 2]
     assert channel.tokens(3) == [5, EOS]

@@ -56,6 +56,15 @@ class Server:
             assert time.monotonic() < deadline, f"{name} is {value}, expected {expected}"
             time.sleep(0.01)
 
+    def wait_for_engine(self) -> int:
+        """The process id of the only engine, once there is one."""
+        deadline = time.monotonic() + START_SECONDS
+        while not (pids := self.engine_pids()):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        [pid] = pids
+        return pid
+
     def engine_pids(self) -> list[int]:
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
         return [int(pid) for pid in children.split()]
