@@ -10,7 +10,7 @@ from typing import Final
 from fastapi import FastAPI
 
 from model.manifest import CheckpointConfig, load_config, load_tokenizer
-from service.api import errors, operations, translate
+from service.api import errors, operations, page, translate
 from service.api.middleware import BodyLimit, RequestObservation
 from service.engine.pool import EnginePool
 from service.engine.process import EngineProcess
@@ -53,6 +53,7 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
     app.state.service = service
     app.include_router(translate.router)
     app.include_router(operations.router)
+    app.include_router(page.router)
     errors.install(app)
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
     app.add_middleware(RequestObservation, metrics=service.metrics)

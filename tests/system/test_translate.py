@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 
 import httpx
@@ -251,6 +252,17 @@ async def test_languages_probes_and_documentation(client: httpx.AsyncClient) -> 
     paths = (await client.get("/openapi.json")).json()["paths"]
     assert {"/translate", "/translate/stream", "/languages", "/livez", "/readyz", "/metrics"} <= set(paths)
     assert "TranslateRequest" in str(paths["/translate"]["post"]["requestBody"])
+
+
+async def test_the_page_loads_nothing_from_elsewhere(client: httpx.AsyncClient) -> None:
+    page = await client.get("/")
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert "default-src 'self'" in page.headers["content-security-policy"]
+    links = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert "/web/page.js" in links
+    for link in links:
+        if link != "data:,":
+            assert (await client.get(link)).status_code == 200, link
 
 
 async def test_request_id_is_kept_or_made(client: httpx.AsyncClient) -> None:
