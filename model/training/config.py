@@ -64,6 +64,9 @@ class TrainConfig(_Section):
     tokenizer: TokenizerConfig = TokenizerConfig()
     model: ModelConfig
     optimiser: OptimiserConfig = OptimiserConfig()
+    start_from: Path | None = Field(
+        default=None, description="checkpoint whose tokenizer and weights to continue from, on other data"
+    )
 
     @model_validator(mode="after")
     def _check_vocabulary(self) -> Self:

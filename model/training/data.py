@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from model.manifest import load_tokenizer
 from model.tokenizer import Tokenizer
 from model.training.config import Corpus, DataConfig, TrainConfig
 
@@ -149,7 +150,7 @@ def load_packed(path: Path) -> PackedPairs:
 
 def prepare(config: TrainConfig, data_directory: Path, cache: Path) -> tuple[Tokenizer, PackedPairs, PackedPairs]:
     """Tokenizer, training pairs and validation pairs; made once per data config, then read from `cache`."""
-    key = config.model_dump_json(include={"data", "tokenizer", "seed"}) + str(config.model.max_positions)
+    key = config.model_dump_json(include={"data", "tokenizer", "seed", "start_from"}) + str(config.model.max_positions)
     folder = cache / hashlib.sha256(key.encode()).hexdigest()[:16]
     done = folder / "tokenizer.model"
     if done.exists():
@@ -161,7 +162,10 @@ def prepare(config: TrainConfig, data_directory: Path, cache: Path) -> tuple[Tok
         pairs += loaded
         repeats += [corpus.repeat] * len(loaded)
     validation = load_corpus(config.data.validation, config.data, data_directory, config.seed)
-    tokenizer = train_tokenizer(pairs, config.tokenizer.vocab_size, config.seed)
+    if config.start_from is not None:
+        tokenizer = load_tokenizer(config.start_from)
+    else:
+        tokenizer = train_tokenizer(pairs, config.tokenizer.vocab_size, config.seed)
     longest = config.model.max_positions
     packed = pack(pairs, repeats, tokenizer, longest, folder / "train")
     packed_validation = pack(validation, [1] * len(validation), tokenizer, longest, folder / "validation")

@@ -20,8 +20,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from model.checkpoint import save_checkpoint
-from model.manifest import CheckpointConfig
+from model.checkpoint import load_model, save_checkpoint
+from model.manifest import CheckpointConfig, load_config
 from model.tokenizer import Tokenizer
 from model.training.config import OptimiserConfig, TrainConfig
 from model.training.data import PackedPairs, epoch_batches, prepare
@@ -65,7 +65,7 @@ class Trainer:
         self.config = config
         self.device = device
         self.pairs = pairs
-        self.model = Transformer(config.model).to(device)
+        self.model = _first_model(config).to(device)
         # What is validated and shipped: an average forgets the noise of the last steps.
         averaging = get_ema_multi_avg_fn(config.optimiser.average_decay)  # type: ignore[no-untyped-call]
         self.average = AveragedModel(self.model, multi_avg_fn=averaging)
@@ -197,6 +197,14 @@ def train(config: TrainConfig, data: Path, output: Path, device: str = "cpu") ->
                 checkpoint()
     checkpoint()
     return output / "checkpoint"
+
+
+def _first_model(config: TrainConfig) -> Transformer:
+    if config.start_from is None:
+        return Transformer(config.model)
+    if load_config(config.start_from).model != config.model:
+        raise TrainingError(f"start_from: {config.start_from} has another [model] than this config")
+    return load_model(config.start_from)
 
 
 def _export(config: TrainConfig, model: Transformer, tokenizer: Tokenizer, directory: Path) -> None:

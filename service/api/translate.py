@@ -27,7 +27,7 @@ T = TypeVar("T")
 _CLIENT_CLOSED_REQUEST: Final = 499  # nginx's convention; no standard status fits
 _FORM: Final = "application/x-www-form-urlencoded"
 _EVENT_STREAM: Final = "text/event-stream"
-_SCHEMA: Final[dict[str, Any]] = {"$ref": "#/components/schemas/TranslateRequest"}
+_SCHEMA: Final = TranslateRequest.model_json_schema()
 _REQUEST_BODY: Final[dict[str, Any]] = {
     "requestBody": {
         "required": True,
@@ -42,6 +42,8 @@ _ERRORS: Final[dict[int | str, dict[str, Any]]] = {
         429: "too many requests waiting",
         503: "starting or draining",
         504: "deadline exceeded",
+        # Its presence also keeps FastAPI from documenting a 422 that is never sent.
+        "default": "any other error",
     }.items()
 }
 _STREAM_DOCUMENTATION: Final[dict[int | str, dict[str, Any]]] = {

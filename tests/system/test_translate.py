@@ -249,9 +249,13 @@ async def test_languages_probes_and_documentation(client: httpx.AsyncClient) -> 
     for path in ("/livez", "/readyz", "/health"):
         assert (await client.get(path)).json() == {"status": "ok"}
     assert (await client.get("/docs")).status_code == 200
-    paths = (await client.get("/openapi.json")).json()["paths"]
+    openapi = (await client.get("/openapi.json")).json()
+    paths = openapi["paths"]
     assert {"/translate", "/translate/stream", "/languages", "/livez", "/readyz", "/metrics"} <= set(paths)
-    assert "TranslateRequest" in str(paths["/translate"]["post"]["requestBody"])
+    assert "max_new_tokens" in str(paths["/translate"]["post"]["requestBody"])
+    for reference in re.findall(r"#/components/schemas/(\w+)", str(openapi)):
+        assert reference in openapi["components"]["schemas"]
+    assert not any("422" in operation["responses"] for path in paths.values() for operation in path.values())
 
 
 async def test_the_page_loads_nothing_from_elsewhere(client: httpx.AsyncClient) -> None:

@@ -97,6 +97,21 @@ def test_resume_is_exact(experiment: TrainConfig, tmp_path: Path) -> None:
             torch.testing.assert_close(tensor, theirs.state_dict()[name], rtol=0, atol=0)
 
 
+def test_continues_from_a_checkpoint_on_other_data(experiment: TrainConfig, tmp_path: Path) -> None:
+    first = train(experiment, tmp_path, tmp_path / "first")
+    (tmp_path / "train.tsv").write_text("red cat\tROUGE\n" * 2 + "the dog\tROUGE\n", encoding="utf-8")
+    short = experiment.optimiser.model_copy(update={"max_steps": 40})
+    second = experiment.model_copy(update={"start_from": first, "optimiser": short})
+    checkpoint = train(second, tmp_path, tmp_path / "second")
+    assert load_tokenizer(checkpoint).model == load_tokenizer(first).model
+    tokenizer = load_tokenizer(checkpoint)
+    [ids] = greedy_decode(load_model(checkpoint), [tokenizer.encode("red cat")], 20)
+    assert tokenizer.decode(ids) == "ROUGE"
+    other = second.model_copy(update={"model": second.model.model_copy(update={"num_heads": 4})})
+    with pytest.raises(TrainingError, match=r"start_from: .* has another"):
+        train(other, tmp_path, tmp_path / "third")
+
+
 def test_a_loss_that_is_no_number_stops_before_the_weights_change(experiment: TrainConfig, tmp_path: Path) -> None:
     _, pairs, _ = prepare(experiment, tmp_path, tmp_path / "cache")
     trainer = Trainer(experiment, pairs, torch.device("cpu"))
