@@ -23,7 +23,7 @@ class Translator:
     def start(self, texts: Sequence[str], source: str, target: str, options: TranslationOptions) -> Translation:
         """Check, split and submit; the caller must `close` what it gets.
 
-        Raises `InvalidRequest`, `TooLong`, `QueueFull` and `NotReady`: before anything has been produced.
+        Raises `InvalidRequest`, `TooLong` and `QueueFull`: before anything has been produced.
         """
         self._check(texts, source, target, options)
         work = [

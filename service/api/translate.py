@@ -34,17 +34,17 @@ _REQUEST_BODY: Final[dict[str, Any]] = {
         "content": {"application/json": {"schema": _SCHEMA}, _FORM: {"schema": _SCHEMA}},
     }
 }
+_ERROR_DESCRIPTIONS: Final[dict[int | str, str]] = {
+    400: "bad input; names the field",
+    413: "text, sentence or body over its limit",
+    429: "too many requests waiting",
+    503: "starting or draining",
+    504: "deadline exceeded",
+    # Its presence also keeps FastAPI from documenting a 422 that is never sent.
+    "default": "any other error",
+}
 _ERRORS: Final[dict[int | str, dict[str, Any]]] = {
-    status: {"model": ErrorResponse, "description": description}
-    for status, description in {
-        400: "bad input; names the field",
-        413: "text, sentence or body over its limit",
-        429: "too many requests waiting",
-        503: "starting or draining",
-        504: "deadline exceeded",
-        # Its presence also keeps FastAPI from documenting a 422 that is never sent.
-        "default": "any other error",
-    }.items()
+    status: {"model": ErrorResponse, "description": text} for status, text in _ERROR_DESCRIPTIONS.items()
 }
 _STREAM_DOCUMENTATION: Final[dict[int | str, dict[str, Any]]] = {
     200: {

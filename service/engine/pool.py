@@ -4,7 +4,7 @@ import asyncio
 
 from service.engine.process import EngineProcess, Generation
 from service.engine.request import GenerationRequest
-from service.errors import NotReady, QueueFull
+from service.errors import QueueFull
 
 
 class EnginePool:
@@ -41,11 +41,9 @@ class EnginePool:
         await asyncio.gather(*(engine.stop() for engine in self.engines))
 
     def admit(self) -> None:
-        """Raises `QueueFull` or `NotReady` when no new request can be taken."""
+        """Raises `QueueFull` when no new request can be taken."""
         if self.load >= self._capacity:
             raise QueueFull("too many requests are waiting; try again in a moment")
-        if not self.loaded:
-            raise NotReady("the model is being loaded")
 
     def submit(self, request: GenerationRequest) -> Generation:
         # A replica that is restarting takes work only if all are.

@@ -56,6 +56,14 @@ class Server:
             assert time.monotonic() < deadline, f"{name} is {value}, expected {expected}"
             time.sleep(0.01)
 
+    def has_processes(self) -> bool:
+        """Whether anything of the server's process group is left, engines included."""
+        try:
+            os.killpg(self.process.pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
+
     def wait_for_engine(self) -> int:
         """The process id of the only engine, once there is one."""
         deadline = time.monotonic() + START_SECONDS
@@ -91,8 +99,7 @@ def run_server(log: Path, *flags: str, ready: bool = True) -> Iterator[Server]:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) == 0, log.read_text()
-        with pytest.raises(ProcessLookupError):
-            os.killpg(process.pid, 0)
+        assert not server.has_processes()
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)

@@ -85,6 +85,16 @@ async def test_a_request_that_outlives_three_engines_is_given_up(start_server: S
             assert text_of(await stream(client, "I am a cat.")) == "Je suis un chat."
 
 
+async def test_engines_end_with_the_http_process(start_server: StartServer) -> None:
+    with start_server("--replicas", "2", "--threads", "1") as server:
+        server.process.kill()
+        server.process.wait()
+        deadline = time.monotonic() + 10
+        while server.has_processes():
+            assert time.monotonic() < deadline, "an engine was left behind"
+            time.sleep(0.05)
+
+
 async def test_a_full_queue_refuses_and_says_when_to_come_back(start_server: StartServer) -> None:
     with start_server("--slots", "1", "--max-waiting", "1", "--max-segments-in-flight", "2") as server:
         async with _client(server) as client:
