@@ -85,7 +85,7 @@ async def test_a_request_that_outlives_three_engines_is_given_up(start_server: S
             assert text_of(await stream(client, "I am a cat.")) == "Je suis un chat."
 
 
-async def test_engines_end_with_the_http_process(start_server: StartServer) -> None:
+def test_engines_end_with_the_http_process(start_server: StartServer) -> None:
     with start_server("--replicas", "2", "--threads", "1") as server:
         server.process.kill()
         server.process.wait()
