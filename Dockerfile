@@ -12,7 +12,8 @@
 #   PIP_EXTRA_INDEX_URL   where torch's CPU wheels are, where PyPI's are for CUDA: Linux on x86-64.
 #                         PyTorch's "get started" page names the address: choose pip, CPU
 #   TORCH_REQUIREMENT     narrows pyproject.toml's range: torch==2.13.0+cpu
-#   CONSTRAINTS           empty: let CUDA builds in (an image several times as large)
+#   CONSTRAINTS           triton<0: refuse CUDA builds of torch, which need triton, instead of filling the image
+#                         with gigabytes that a CPU never runs
 
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 
@@ -22,9 +23,7 @@ FROM ${PYTHON_IMAGE} AS dependencies
 ARG PIP_INDEX_URL
 ARG PIP_EXTRA_INDEX_URL
 ARG TORCH_REQUIREMENT=torch
-# Only the CUDA builds of torch need triton: forbidding it makes pip refuse them by name, and take a CPU build
-# where one is offered, instead of filling the image with gigabytes that a CPU never runs.
-ARG CONSTRAINTS="triton<0"
+ARG CONSTRAINTS=
 WORKDIR /build
 # pip stays outside: the virtual environment goes into the final image as it is.
 RUN python3 -m venv --without-pip /opt/venv

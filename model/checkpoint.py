@@ -30,7 +30,9 @@ def save_checkpoint(
     """Write a checkpoint that `load_model` reads; `weights` are a `Transformer.state_dict()`."""
     directory.mkdir(parents=True, exist_ok=True)
     stored = {name: tensor.to(dtype).contiguous() for name, tensor in weights.items() if name not in _TIED}
-    save_file(stored, directory / "model.safetensors")
+    path = directory / "model.safetensors"
+    save_file(stored, path)
+    path.chmod(0o644)  # safetensors leaves it to its owner alone; a server runs as another user
     (directory / "tokenizer.model").write_bytes(tokenizer.model)
     (directory / "config.json").write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
 

@@ -7,6 +7,7 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
+from service.errors import NotReady
 from service.settings import Settings
 from service.state import Service
 
@@ -33,14 +34,17 @@ class DrainingServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Called by the signal handler, in the event loop's thread."""
-        if self._service.draining:
-            self.should_exit = True
-            return
+        begin = self._end_what_runs if self._service.draining else self._start_drain
         self._service.draining = True
-        asyncio.get_running_loop().call_soon_threadsafe(self._start_drain)
+        asyncio.get_running_loop().call_soon_threadsafe(begin)
 
     def _start_drain(self) -> None:
         self._drain_task = asyncio.create_task(self._drain())
+
+    def _end_what_runs(self) -> None:
+        """A stream that is out of time still gets its one last event."""
+        self._service.pool.fail_all(NotReady("the server is shutting down"))
+        self.should_exit = True
 
     async def _drain(self) -> None:
         loop = asyncio.get_running_loop()
@@ -49,4 +53,4 @@ class DrainingServer(uvicorn.Server):
         # Polled: it happens once in a server's life, and a tenth of a second is not noticed.
         while self._service.pool.load and loop.time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
-        self.should_exit = True
+        self._end_what_runs()

@@ -1,6 +1,5 @@
 """Deployment settings: flags, then `DRAGOMAN_...`, then defaults. The only reader of the environment."""
 
-import os
 from pathlib import Path
 from typing import Literal
 
@@ -28,9 +27,7 @@ class Settings(BaseSettings):
     model: Path = Field(default=EMBEDDED_MODEL, description="checkpoint directory")
     mode: Literal["fp32"] = Field(default="fp32", description="how weights are stored and steps executed")
     replicas: int = Field(default=1, ge=1, le=256, description="engine processes")
-    threads: int = Field(
-        default=os.cpu_count() or 1, ge=1, le=256, description="threads of each engine process; default: all cores"
-    )
+    threads: int = Field(default=1, ge=1, le=256, description="threads of each engine process")
     slots: int = Field(default=64, ge=1, le=4096, description="requests that each engine decodes at once")
     max_prefill: int = Field(default=8, ge=1, le=256, description="sources encoded per step, at most")
     max_waiting: int = Field(default=256, ge=0, description="segments that may wait for a slot before 429")

@@ -4,7 +4,7 @@ import asyncio
 
 from service.engine.process import EngineProcess, Generation
 from service.engine.request import GenerationRequest
-from service.errors import QueueFull
+from service.errors import QueueFull, ServiceError
 
 
 class EnginePool:
@@ -39,6 +39,11 @@ class EnginePool:
 
     async def stop(self) -> None:
         await asyncio.gather(*(engine.stop() for engine in self.engines))
+
+    def fail_all(self, error: ServiceError) -> None:
+        """End every request in flight with `error`."""
+        for engine in self.engines:
+            engine.fail_all(error)
 
     def admit(self) -> None:
         """Raises `QueueFull` when no new request can be taken."""

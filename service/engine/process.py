@@ -25,7 +25,7 @@ from service.engine.request import (
     Submit,
     TokenReport,
 )
-from service.errors import DeadlineExceeded, EngineFailed
+from service.errors import DeadlineExceeded, EngineFailed, ServiceError
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +46,7 @@ class Generation:
         self.submitted_at = time.monotonic()
         self.engines_lost = 0
         self.tokens: list[TokenReport] = []
+        self._failure: ServiceError | None = None
         self._read = 0
         self._news = asyncio.Event()
 
@@ -57,13 +58,18 @@ class Generation:
         self.tokens.append(token)
         self._news.set()
 
+    def fail(self, error: ServiceError) -> None:
+        """End the request; its reader gets `error` instead of more tokens."""
+        self._failure = error
+        self._news.set()
+
     async def next_tokens(self, deadline: float) -> list[TokenReport]:
         """The tokens that have come since the last call, at least one; [] once all were read.
 
-        `deadline` is on the event loop's clock. Raises `DeadlineExceeded`, and `EngineFailed` when the
-        step that held this request failed.
+        `deadline` is on the event loop's clock. Raises `DeadlineExceeded`, and whatever the request was
+        failed with.
         """
-        if self._read == len(self.tokens):
+        if self._read == len(self.tokens) and self._failure is None:
             if self.finished:
                 return []
             self._news.clear()
@@ -72,10 +78,10 @@ class Generation:
                     await self._news.wait()
             except TimeoutError:
                 raise DeadlineExceeded("the translation was not finished in time") from None
+        if self._failure is not None:
+            raise self._failure
         fresh = self.tokens[self._read :]
         self._read = len(self.tokens)
-        if fresh[-1].finish_reason == "error":
-            raise EngineFailed("the engine failed while it held this request")
         return fresh
 
     def continuation(self) -> GenerationRequest:
@@ -138,8 +144,13 @@ class EngineProcess:
         if self._supervisor is not None:
             self._supervisor.cancel()
             await asyncio.gather(self._supervisor, return_exceptions=True)
+        self.fail_all(EngineFailed("the engine was stopped"))
+
+    def fail_all(self, error: ServiceError) -> None:
+        """End every request in flight with `error`."""
         for generation in list(self._generations.values()):
-            self._deliver(TokenReport(generation.request_id, 0, 0.0, "error"))
+            self.cancel(generation)
+            generation.fail(error)
 
     def submit(self, request: GenerationRequest) -> Generation:
         """Hand a request to the engine; while none is up, it waits for the next one."""
@@ -190,7 +201,8 @@ class EngineProcess:
         for generation in list(self._generations.values()):
             generation.engines_lost += 1
             if generation.engines_lost >= _ENGINES_PER_REQUEST:
-                self._deliver(TokenReport(generation.request_id, 0, 0.0, "error"))
+                self._forget(generation.request_id)
+                generation.fail(EngineFailed("several engines died while they held this request"))
 
     async def _run_once(self) -> None:
         """Start an engine and read its reports until it is gone."""
@@ -242,8 +254,10 @@ class EngineProcess:
             return  # cancelled while this report was on its way
         now = time.monotonic()
         if token.finish_reason == "error":
-            pass  # not a token
-        elif (last := self._last_token_at.get(token.request_id)) is None:
+            self._forget(token.request_id)
+            generation.fail(EngineFailed("the engine failed on the batch that held this request"))
+            return
+        if (last := self._last_token_at.get(token.request_id)) is None:
             self._observer.first_token(now - generation.submitted_at)
         else:
             self._observer.next_token(now - last)

@@ -27,6 +27,7 @@ def test_round_trip(checkpoint: Path, config: ModelConfig) -> None:
     assert loaded.projection.weight is loaded.embedding.weight
     assert load_config(checkpoint).model == config
     assert len(load_tokenizer(checkpoint)) == 320
+    assert (checkpoint / "model.safetensors").stat().st_mode & 0o777 == 0o644
 
 
 def test_the_tied_weight_is_stored_once(checkpoint: Path) -> None:

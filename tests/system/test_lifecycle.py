@@ -144,11 +144,28 @@ async def test_a_second_sigterm_does_not_wait(start_server: StartServer) -> None
     with start_server() as server:
         body = {"q": LONG_TEXT, **REQUEST}
         async with _client(server) as client, client.stream("POST", "/translate", json=body) as response:
-            await anext(read_events(response))
+            events = read_events(response)
+            await anext(events)
             server.process.send_signal(signal.SIGTERM)
             await asyncio.sleep(0.1)
             server.process.send_signal(signal.SIGTERM)
+            rest = [event async for event in events]
+            assert (rest[-1].name, rest[-1].data["code"]) == ("error", "not_ready")
             assert await asyncio.to_thread(server.process.wait, 20) == 0
+
+
+async def test_a_stream_that_outlasts_the_drain_is_told(start_server: StartServer) -> None:
+    with start_server("--drain-seconds", "0.2") as server:
+        body = {"q": LONG_TEXT, **REQUEST}
+        async with _client(server) as client, client.stream("POST", "/translate", json=body) as response:
+            events = read_events(response)
+            assert (await anext(events)).name == "start"
+            server.process.send_signal(signal.SIGTERM)
+            rest = [event async for event in events]
+            assert (rest[-1].name, rest[-1].data["code"]) == ("error", "not_ready")
+            assert [event.name for event in rest].count("error") == 1
+        assert await asyncio.to_thread(server.process.wait, 20) == 0
+        assert "Traceback" not in server.log.read_text()
 
 
 def _serve(*flags: str) -> tuple[int, str]:
