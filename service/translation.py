@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
 from model.tokenizer import Detokenizer, Tokenizer
+from service.engine.generation import Generation
 from service.engine.pool import EnginePool
-from service.engine.process import Generation
 from service.engine.request import FinishReason, GenerationRequest, Sampling, TokenReport
 from service.segmentation import Segment
 

@@ -2,7 +2,8 @@
 
 import asyncio
 
-from service.engine.process import EngineProcess, Generation
+from service.engine.generation import Generation
+from service.engine.process import EngineProcess
 from service.engine.request import GenerationRequest
 from service.errors import QueueFull, ServiceError
 

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from service.engine.channel import Frames, frame
+from service.engine.generation import Generation
 from service.engine.request import (
     Cancel,
     EngineOptions,
@@ -25,7 +26,7 @@ from service.engine.request import (
     Submit,
     TokenReport,
 )
-from service.errors import DeadlineExceeded, EngineFailed, ServiceError
+from service.errors import EngineFailed, ServiceError
 
 logger = logging.getLogger(__name__)
 
@@ -35,58 +36,6 @@ _LONGEST_BACKOFF_SECONDS: Final = 10.0
 _STABLE_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 5.0
 _ENGINES_PER_REQUEST: Final = 3
-
-
-class Generation:
-    """One request in flight: what was asked, what has come back, and who waits for more."""
-
-    def __init__(self, request_id: int, request: GenerationRequest) -> None:
-        self.request_id = request_id
-        self.request = request
-        self.submitted_at = time.monotonic()
-        self.engines_lost = 0
-        self.tokens: list[TokenReport] = []
-        self._failure: ServiceError | None = None
-        self._read = 0
-        self._news = asyncio.Event()
-
-    @property
-    def finished(self) -> bool:
-        return bool(self.tokens) and self.tokens[-1].finish_reason is not None
-
-    def deliver(self, token: TokenReport) -> None:
-        self.tokens.append(token)
-        self._news.set()
-
-    def fail(self, error: ServiceError) -> None:
-        """End the request; its reader gets `error` instead of more tokens."""
-        self._failure = error
-        self._news.set()
-
-    async def next_tokens(self, deadline: float) -> list[TokenReport]:
-        """The tokens that have come since the last call, at least one; [] once all were read.
-
-        `deadline` is on the event loop's clock. Raises `DeadlineExceeded`, and whatever the request was
-        failed with.
-        """
-        if self._read == len(self.tokens) and self._failure is None:
-            if self.finished:
-                return []
-            self._news.clear()
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await self._news.wait()
-            except TimeoutError:
-                raise DeadlineExceeded("the translation was not finished in time") from None
-        if self._failure is not None:
-            raise self._failure
-        fresh = self.tokens[self._read :]
-        self._read = len(self.tokens)
-        return fresh
-
-    def continuation(self) -> GenerationRequest:
-        """The request that makes another engine go on where this one stopped."""
-        return msgspec.structs.replace(self.request, forced_ids=[token.token_id for token in self.tokens])
 
 
 class EngineObserver:
