@@ -44,7 +44,9 @@ def sample(logits: Tensor, parameters: SamplingParameters) -> Sampled:
     """
     is_greedy = parameters.temperature <= 0
     temperature = torch.where(is_greedy, 1.0, parameters.temperature)
-    ordered, order = (logits / temperature[:, None]).sort(dim=-1, descending=True, stable=True)
+    # Differences to the best: a tiny temperature then gives -inf, not a tie of infinities.
+    relative = logits - logits.amax(dim=-1, keepdim=True)
+    ordered, order = (relative / temperature[:, None]).sort(dim=-1, descending=True, stable=True)
     probabilities = ordered.softmax(dim=-1)
     rank = torch.arange(logits.shape[-1], device=logits.device)
     before = probabilities.cumsum(dim=-1) - probabilities

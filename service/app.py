@@ -77,6 +77,7 @@ def build_pool(settings: Settings, config: CheckpointConfig, metrics: Metrics) -
         slots=settings.slots,
         max_prefill=settings.max_prefill,
         max_length=config.model.max_positions,
+        log_level=settings.log_level,
     )
     engines = [EngineProcess(options, metrics.observer(replica)) for replica in range(settings.replicas)]
     return EnginePool(engines, capacity=settings.replicas * settings.slots + settings.max_waiting)
@@ -97,7 +98,7 @@ async def _become_ready(service: Service, on_failure: Callable[[], None]) -> Non
     try:
         await service.pool.wait_until_started()
         translator = service.translator
-        translation = translator.start(
+        translation = await translator.start(
             [_PROBE_TEXT], translator.source_language, translator.target_language, TranslationOptions()
         )
         try:

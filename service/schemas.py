@@ -9,6 +9,7 @@ from service.engine.request import Sampling
 from service.translation import TranslationOptions
 
 _MAX_SEED: Final = 2**63 - 1
+_MAX_TOP_K: Final = 2**31 - 1  # more than any vocabulary
 
 
 def _one_problem(value: Any, validate: Any) -> Any:
@@ -36,7 +37,7 @@ class TranslateRequest(BaseModel):
     api_key: str | None = Field(default=None, description="accepted and ignored")
     stream: bool = Field(default=False, description="answer with server-sent events")
     temperature: float = Field(default=0.0, ge=0.0, le=10.0, description="0 is greedy")
-    top_k: int = Field(default=0, ge=0, description="sample from the k best tokens; 0 from all")
+    top_k: int = Field(default=0, ge=0, le=_MAX_TOP_K, description="sample from the k best tokens; 0 from all")
     top_p: float = Field(default=1.0, gt=0.0, le=1.0, description="sample from the most probable tokens of this sum")
     seed: int = Field(default=0, ge=0, le=_MAX_SEED, description="same seed, same sample")
     max_new_tokens: int | None = Field(default=None, ge=1, description="per sentence")

@@ -43,14 +43,15 @@ class DrainingServer(uvicorn.Server):
 
     def _end_what_runs(self) -> None:
         """A stream that is out of time still gets its one last event."""
-        self._service.pool.fail_all(NotReady("the server is shutting down"))
+        for translation in self._service.translator.running:
+            translation.fail(NotReady("the server is shutting down"))
         self.should_exit = True
 
     async def _drain(self) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._drain_seconds
-        logger.info("draining", extra={"requests": self._service.pool.load})
+        logger.info("draining", extra={"requests": len(self._service.translator.running)})
         # Polled: it happens once in a server's life, and a tenth of a second is not noticed.
-        while self._service.pool.load and loop.time() < deadline:  # noqa: ASYNC110
+        while self._service.translator.running and loop.time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         self._end_what_runs()

@@ -37,5 +37,8 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(default=2_000_000, ge=1, description="size of a request's body")
     request_timeout_seconds: float = Field(default=120.0, gt=0, description="deadline of a request that sets none")
     drain_seconds: float = Field(default=30.0, ge=0, description="time that running requests get after SIGTERM")
+    send_timeout_seconds: float = Field(
+        default=30.0, gt=0, description="a reader that takes nothing for so long is cut"
+    )
     keep_alive_seconds: float = Field(default=15.0, gt=0, description="between comment lines on an idle stream")
     log_level: Literal["debug", "info", "warning", "error"] = "info"

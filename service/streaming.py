@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 from sse_starlette import EventSourceResponse, ServerSentEvent
-from sse_starlette.sse import AppStatus
+from sse_starlette.sse import AppStatus, SendTimeoutError
 from starlette.types import Receive, Scope, Send
 
 from service.errors import ServiceError
@@ -56,7 +56,13 @@ class TranslationStream(EventSourceResponse):
     """
 
     def __init__(
-        self, translation: Translation, *, is_array: bool, last_event_id: int, keep_alive_seconds: float
+        self,
+        translation: Translation,
+        *,
+        is_array: bool,
+        last_event_id: int,
+        keep_alive_seconds: float,
+        send_timeout_seconds: float,
     ) -> None:
         self._translation = translation
         self._is_array = is_array
@@ -66,12 +72,15 @@ class TranslationStream(EventSourceResponse):
             self._chunks(),
             headers=_HEADERS,
             ping=keep_alive_seconds,
+            send_timeout=send_timeout_seconds,
             ping_message_factory=lambda: ServerSentEvent(comment="keep-alive"),
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
+        except SendTimeoutError:
+            self._outcome = "cancelled"
         finally:
             # Not left to the generator: one that was never started has no `finally`.
             self._translation.close()
@@ -93,5 +102,6 @@ class TranslationStream(EventSourceResponse):
         return b"".join(
             encode(number, EVENT_NAMES[type(event)], payload(event, is_array=self._is_array))
             for number, event in enumerate(events, start=first_number)
-            if number > self._last_event_id
+            # Whoever has seen everything is told so again, or a browser would ask for ever.
+            if number > self._last_event_id or isinstance(event, Finished)
         )

@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
@@ -11,6 +11,7 @@ from model.tokenizer import Detokenizer, Tokenizer
 from service.engine.generation import Generation
 from service.engine.pool import EnginePool
 from service.engine.request import FinishReason, GenerationRequest, Sampling, TokenReport
+from service.errors import ServiceError
 from service.segmentation import Segment
 
 
@@ -115,12 +116,21 @@ _EXTRA_TARGET_TOKENS: Final = 32
 class Translation:
     """A request in progress: some of its segments in the engines, its events in the order of the text."""
 
-    def __init__(self, job: Job, tokenizer: Tokenizer, pool: EnginePool, limits: Limits) -> None:
+    def __init__(
+        self,
+        job: Job,
+        tokenizer: Tokenizer,
+        pool: EnginePool,
+        limits: Limits,
+        on_close: Callable[["Translation"], None],
+    ) -> None:
         self.id = secrets.token_hex(8)
         self._job = job
         self._tokenizer = tokenizer
         self._pool = pool
         self._limits = limits
+        self._on_close = on_close
+        self._failure: ServiceError | None = None
         self._started_at = time.monotonic()
         self._deadline = asyncio.get_running_loop().time() + (job.options.timeout_seconds or limits.timeout_seconds)
         self._to_submit = iter([index for index, each in enumerate(job.work) if each.source_ids])
@@ -141,12 +151,19 @@ class Translation:
         """Cancel whatever is not finished; may be called twice."""
         self._to_submit = iter(())
         while self._generations:
-            self._pool.release(self._generations.popitem()[1])
+            self._generations.popitem()[1].close()
+        self._on_close(self)
+
+    def fail(self, error: ServiceError) -> None:
+        """End the translation: its reader gets `error` next."""
+        self._failure = error
+        for generation in self._generations.values():
+            generation.fail(error)
 
     async def events(self) -> AsyncGenerator[Sequence[Event]]:
         """Events in the order of the text, as many at a time as are there; ends with `Finished`.
 
-        Raises `DeadlineExceeded` and `EngineFailed`.
+        Raises `DeadlineExceeded`, `EngineFailed`, and what the translation was failed with.
         """
         job = self._job
         yield [Started(self.id, len(job.work), job.source, job.target)]
@@ -158,6 +175,8 @@ class Translation:
                 copied = _copy(index, work)
                 texts[work.text_index] += copied[-1].text
                 yield copied
+                # A book of numbers would otherwise keep the event loop to itself.
+                await asyncio.sleep(0)
                 continue
             assembly = _Assembly(index, work, self._tokenizer)
             async for tokens in self._tokens_of(index):
@@ -171,10 +190,12 @@ class Translation:
         yield [Finished(texts, usage, Timings((first_token_at or now) - self._started_at, now - self._started_at))]
 
     async def _tokens_of(self, index: int) -> AsyncGenerator[list[TokenReport]]:
+        if self._failure is not None:
+            raise self._failure
         generation = self._generations[index]
         while tokens := await generation.next_tokens(self._deadline):
             yield tokens
-        self._pool.release(self._generations.pop(index))
+        self._generations.pop(index).close()
         self._submit_next()
 
 
@@ -188,7 +209,7 @@ class _Assembly:
         self._work = work
         self._detokenizer = Detokenizer(tokenizer)
         self._logprob_sum = 0.0
-        self._finish_reason: FinishReason = "error"
+        self._finish_reason: FinishReason = "length"
 
     def push(self, token: TokenReport) -> TokenGenerated:
         text = self._detokenizer.push(token.token_id)

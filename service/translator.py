@@ -1,5 +1,6 @@
 """What a model can translate: languages, limits, sentences, ids. Knows nothing of HTTP, nor of how an engine works."""
 
+import asyncio
 from collections.abc import Sequence
 
 from model.manifest import CheckpointConfig
@@ -19,20 +20,30 @@ class Translator:
         self._tokenizer = tokenizer
         self._pool = pool
         self._limits = limits
+        self.running: set[Translation] = set()
+        """Translations not yet closed, whether an engine works for them or only their reader is slow."""
 
-    def start(self, texts: Sequence[str], source: str, target: str, options: TranslationOptions) -> Translation:
+    async def start(self, texts: Sequence[str], source: str, target: str, options: TranslationOptions) -> Translation:
         """Check, split and submit; the caller must `close` what it gets.
 
         Raises `InvalidRequest`, `TooLong` and `QueueFull`: before anything has been produced.
         """
         self._check(texts, source, target, options)
-        work = [
+        self._pool.admit()
+        # A long text takes a while to split; others must not wait for it, and may be admitted meanwhile.
+        work = await asyncio.to_thread(self._split, texts, source)
+        self._pool.admit()
+        job = Job(work, len(texts), source, target, options)
+        translation = Translation(job, self._tokenizer, self._pool, self._limits, self.running.discard)
+        self.running.add(translation)
+        return translation
+
+    def _split(self, texts: Sequence[str], source: str) -> list[Work]:
+        return [
             Work(index, segment, self._encode(segment))
             for index, text in enumerate(texts)
             for segment in split(text, source)
         ]
-        self._pool.admit()
-        return Translation(Job(work, len(texts), source, target, options), self._tokenizer, self._pool, self._limits)
 
     def _check(self, texts: Sequence[str], source: str, target: str, options: TranslationOptions) -> None:
         if source == "auto":

@@ -4,6 +4,7 @@ Everything is a function of the config and its seed, so that a resumed run sees 
 """
 
 import hashlib
+import io
 import lzma
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -78,10 +79,10 @@ def train_tokenizer(pairs: list[Pair], vocab_size: int, seed: int, sample: int =
     if len(sentences) > sample:
         order = np.random.default_rng(seed).permutation(len(sentences))[:sample]
         sentences = [sentences[i] for i in order]
-    directory = _BytesWriter()
+    written = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(sentences),
-        model_writer=directory,
+        model_writer=written,
         vocab_size=vocab_size,
         model_type="unigram",
         byte_fallback=True,
@@ -92,18 +93,7 @@ def train_tokenizer(pairs: list[Pair], vocab_size: int, seed: int, sample: int =
         unk_id=3,
         minloglevel=1,
     )
-    return Tokenizer(bytes(directory.data))
-
-
-class _BytesWriter:
-    """The file-like object that SentencePiece writes its model to."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-
-    def write(self, data: bytes) -> int:
-        self.data += data
-        return len(data)
+    return Tokenizer(written.getvalue())
 
 
 @dataclass(frozen=True)

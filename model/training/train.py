@@ -187,9 +187,10 @@ def train(config: TrainConfig, data: Path, output: Path, device: str = "cpu") ->
         _export(config, trainer.averaged_model(), tokenizer, output / "checkpoint")
 
     with _RunLog(output / "log.csv", options.max_steps, trainer.step) as log:
-        for batch in trainer.batches():
-            if trainer.step >= options.max_steps or stop_requested():
-                break
+        batches = trainer.batches()
+        # Asked before a batch is taken, so that none is lost to a resume.
+        while trainer.step < options.max_steps and not stop_requested():
+            batch = next(batches)
             loss = trainer.train_step(batch)
             log.step(trainer.step, loss, learning_rate(options, trainer.step - 1), batch)
             if trainer.step % options.validate_every == 0:

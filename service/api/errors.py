@@ -1,6 +1,7 @@
 """The one border where exceptions become answers: `{"error": ..., "code": ...}` with its status."""
 
-import logging
+import itertools
+from typing import Final
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -9,7 +10,9 @@ from starlette.exceptions import HTTPException
 
 from service.errors import InvalidRequest, ServiceError
 
-logger = logging.getLogger(__name__)
+# An answer says what is wrong; it does not repeat a megabyte of wrong fields.
+_MOST_PROBLEMS: Final = 5
+_LONGEST_NAME: Final = 64
 
 
 def install(app: FastAPI) -> None:
@@ -17,7 +20,6 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(ServiceError, _service_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(Exception, _unexpected_error)
 
 
 def answer(request: Request, error: ServiceError) -> JSONResponse:
@@ -35,11 +37,11 @@ def invalid_request(errors: list[dict[str, object]]) -> InvalidRequest:
         location = error["loc"]
         assert isinstance(location, tuple)
         parts = [str(part) for part in location if part not in ("query", "header")]
-        field = ".".join(parts) or "body"
+        field = ".".join(parts)[:_LONGEST_NAME] or "body"
         problem = str(error["msg"])
         by_field.setdefault(field, problem[:1].lower() + problem[1:])
-    field, problem = next(iter(by_field.items()))
-    rest = "".join(f"; {name}: {text}" for name, text in list(by_field.items())[1:])
+    (field, problem), *others = itertools.islice(by_field.items(), _MOST_PROBLEMS)
+    rest = "".join(f"; {name}: {text}" for name, text in others)
     return InvalidRequest(field, problem + rest)
 
 
@@ -58,8 +60,3 @@ async def _http_error(request: Request, error: Exception) -> JSONResponse:
     request.state.outcome = "invalid_request"
     code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "invalid_request")
     return JSONResponse({"error": error.detail, "code": code}, error.status_code, error.headers)
-
-
-async def _unexpected_error(request: Request, error: Exception) -> JSONResponse:
-    logger.error("unexpected error", exc_info=error)
-    return answer(request, ServiceError("internal error"))

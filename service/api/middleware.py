@@ -6,9 +6,10 @@ import secrets
 import time
 from typing import Final
 
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.errors import TooLong
+from service.errors import ServiceError, TooLong
 from service.metrics import Metrics
 
 logger = logging.getLogger("dragoman.requests")
@@ -46,6 +47,12 @@ class RequestObservation:
 
         try:
             await self._app(scope, receive, send_with_id)
+        except Exception:
+            logger.exception("unexpected error", extra={"request_id": request_id})
+            state["outcome"] = ServiceError.code
+            if not status:
+                body = {"error": "internal error", "code": ServiceError.code}
+                await JSONResponse(body, ServiceError.status)(scope, receive, send_with_id)
         finally:
             seconds = time.monotonic() - started
             outcome = state.get("outcome") or ("ok" if 200 <= status < 400 else "error")

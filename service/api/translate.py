@@ -6,7 +6,7 @@ from contextlib import aclosing
 from typing import Annotated, Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
-from babel import Locale
+from babel import Locale, UnknownLocaleError
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import ValidationError
@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 _CLIENT_CLOSED_REQUEST: Final = 499  # nginx's convention; no standard status fits
 _FORM: Final = "application/x-www-form-urlencoded"
+_MAX_FIELDS: Final = 10_000
 _EVENT_STREAM: Final = "text/event-stream"
 _SCHEMA: Final = TranslateRequest.model_json_schema()
 _REQUEST_BODY: Final[dict[str, Any]] = {
@@ -64,7 +65,8 @@ async def parse_translate_request(request: Request) -> TranslateRequest:
         if content_type == _FORM:
             return TranslateRequest.model_validate(_form(body))
     except ValidationError as error:
-        raise invalid_request([dict(each) for each in error.errors()]) from None
+        problems = error.errors(include_url=False, include_input=False, include_context=False)
+        raise invalid_request([dict(each) for each in problems]) from None
     raise InvalidRequest("Content-Type", f"must be application/json or {_FORM}")
 
 
@@ -72,10 +74,14 @@ def _form(body: bytes) -> dict[str, object]:
     """A form's fields; one that is repeated becomes an array."""
     fields: dict[str, list[str]] = {}
     try:
-        for name, value in parse_qsl(body.decode(), keep_blank_values=True, errors="strict"):
+        for name, value in parse_qsl(
+            body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS
+        ):
             fields.setdefault(name, []).append(value)
     except UnicodeDecodeError:
         raise InvalidRequest("body", "is not valid UTF-8") from None
+    except ValueError:
+        raise InvalidRequest("body", f"has more than {_MAX_FIELDS} fields") from None
     return {name: values[0] if len(values) == 1 else values for name, values in fields.items()}
 
 
@@ -90,8 +96,8 @@ async def translate(request: Request, service: ServiceDependency) -> Response:
     """Answers JSON, or server-sent events when `stream` is true or the client accepts `text/event-stream`."""
     body = await parse_translate_request(request)
     if body.stream or _EVENT_STREAM in request.headers.get("accept", ""):
-        return _stream(service, body, request.headers.get("last-event-id"))
-    translation = _start(service, body)
+        return await _stream(service, body, request.headers.get("last-event-id"))
+    translation = await _start(service, body)
     try:
         translations = await _unless_disconnected(request, _translations(translation))
     except ClientDisconnect:
@@ -114,7 +120,7 @@ async def translate_stream(
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> Response:
     """As `POST /translate` with `stream`; `Last-Event-ID` resumes after that event."""
-    return _stream(service, query, last_event_id)
+    return await _stream(service, query, last_event_id)
 
 
 @router.get("/languages", summary="Languages that can be translated")
@@ -123,25 +129,31 @@ async def languages(service: ServiceDependency) -> list[Language]:
     return [_language(translator.source_language, [translator.target_language])]
 
 
-def _language(code: str, targets: list[str]) -> Language:
-    return Language(code=code, name=Locale.parse(code).english_name or code, targets=targets)
-
-
-def _start(service: Service, body: TranslateRequest) -> Translation:
-    service.check_ready()
-    return service.translator.start(body.texts(), body.source, body.target, body.options())
-
-
-def _stream(service: Service, body: TranslateRequest, last_event_id: str | None) -> TranslationStream:
+def _name(code: str) -> str:
     try:
-        number = -1 if last_event_id is None else int(last_event_id)
-    except ValueError:
-        raise InvalidRequest("Last-Event-ID", "must be an event's id") from None
+        return Locale.parse(code).english_name or code
+    except UnknownLocaleError:
+        return code
+
+
+def _language(code: str, targets: list[str]) -> Language:
+    return Language(code=code, name=_name(code), targets=targets)
+
+
+async def _start(service: Service, body: TranslateRequest) -> Translation:
+    service.check_ready()
+    return await service.translator.start(body.texts(), body.source, body.target, body.options())
+
+
+async def _stream(service: Service, body: TranslateRequest, last_event_id: str | None) -> TranslationStream:
+    if last_event_id is not None and not (last_event_id.isascii() and last_event_id.isdigit()):
+        raise InvalidRequest("Last-Event-ID", "must be an event's id")
     return TranslationStream(
-        _start(service, body),
+        await _start(service, body),
         is_array=isinstance(body.q, list),
-        last_event_id=number,
+        last_event_id=-1 if last_event_id is None else int(last_event_id),
         keep_alive_seconds=service.settings.keep_alive_seconds,
+        send_timeout_seconds=service.settings.send_timeout_seconds,
     )
 
 

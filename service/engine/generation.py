@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 
 import msgspec
 
@@ -12,9 +13,10 @@ from service.errors import DeadlineExceeded, ServiceError
 class Generation:
     """One request in flight: what was asked, what has come back, and who waits for more."""
 
-    def __init__(self, request_id: int, request: GenerationRequest) -> None:
+    def __init__(self, request_id: int, request: GenerationRequest, cancel: Callable[["Generation"], None]) -> None:
         self.request_id = request_id
         self.request = request
+        self._cancel = cancel
         self.submitted_at = time.monotonic()
         self.engines_lost = 0
         self.tokens: list[TokenReport] = []
@@ -29,6 +31,10 @@ class Generation:
     def deliver(self, token: TokenReport) -> None:
         self.tokens.append(token)
         self._news.set()
+
+    def close(self) -> None:
+        """End of interest, finished or not: an unfinished request leaves its engine."""
+        self._cancel(self)
 
     def fail(self, error: ServiceError) -> None:
         """End the request; its reader gets `error` instead of more tokens."""

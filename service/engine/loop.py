@@ -57,7 +57,8 @@ class EngineLoop:
             # Whatever a step dies of, out of memory or a bad index, is its own requests' end, not the engine's:
             # a request that killed its engine would be given to the next one, and the next.
             logger.exception("step failed", extra={"rows": len(plan.running)})
-            self._channel.send(StepReport(self._scheduler.fail(plan.running), self._stats()))
+            failed = self._scheduler.fail(plan)
+            self._channel.send(StepReport([], self._stats(), failed))
             return
         stats = self._stats(
             batch_rows=len(plan.running),

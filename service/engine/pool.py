@@ -5,7 +5,7 @@ import asyncio
 from service.engine.generation import Generation
 from service.engine.process import EngineProcess
 from service.engine.request import GenerationRequest
-from service.errors import QueueFull, ServiceError
+from service.errors import QueueFull
 
 
 class EnginePool:
@@ -18,7 +18,6 @@ class EnginePool:
     def __init__(self, engines: list[EngineProcess], capacity: int) -> None:
         self.engines = engines
         self._capacity = capacity
-        self._owners: dict[Generation, EngineProcess] = {}
 
     @property
     def loaded(self) -> bool:
@@ -41,11 +40,6 @@ class EnginePool:
     async def stop(self) -> None:
         await asyncio.gather(*(engine.stop() for engine in self.engines))
 
-    def fail_all(self, error: ServiceError) -> None:
-        """End every request in flight with `error`."""
-        for engine in self.engines:
-            engine.fail_all(error)
-
     def admit(self) -> None:
         """Raises `QueueFull` when no new request can be taken."""
         if self.load >= self._capacity:
@@ -53,11 +47,4 @@ class EnginePool:
 
     def submit(self, request: GenerationRequest) -> Generation:
         # A replica that is restarting takes work only if all are.
-        engine = min(self.engines, key=lambda each: (not each.ready, each.load))
-        generation = engine.submit(request)
-        self._owners[generation] = engine
-        return generation
-
-    def release(self, generation: Generation) -> None:
-        """End of interest, finished or not; an unfinished request is cancelled."""
-        self._owners.pop(generation).cancel(generation)
+        return min(self.engines, key=lambda each: (not each.ready, each.load)).submit(request)

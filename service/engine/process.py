@@ -26,7 +26,7 @@ from service.engine.request import (
     Submit,
     TokenReport,
 )
-from service.errors import EngineFailed, ServiceError
+from service.errors import EngineFailed
 
 logger = logging.getLogger(__name__)
 
@@ -93,25 +93,19 @@ class EngineProcess:
         if self._supervisor is not None:
             self._supervisor.cancel()
             await asyncio.gather(self._supervisor, return_exceptions=True)
-        self.fail_all(EngineFailed("the engine was stopped"))
-
-    def fail_all(self, error: ServiceError) -> None:
-        """End every request in flight with `error`."""
         for generation in list(self._generations.values()):
-            self.cancel(generation)
-            generation.fail(error)
+            self._fail(generation, "the engine was stopped")
 
     def submit(self, request: GenerationRequest) -> Generation:
         """Hand a request to the engine; while none is up, it waits for the next one."""
-        generation = Generation(self._next_id, request)
+        generation = Generation(self._next_id, request, self._cancel)
         self._next_id += 1
-        self._generations[generation.request_id] = generation
         if self.ready:
             self._send(Submit(generation.request_id, request, generation.submitted_at))
+        self._generations[generation.request_id] = generation
         return generation
 
-    def cancel(self, generation: Generation) -> None:
-        """Stop caring about a request; its slot is free in the engine's next plan."""
+    def _cancel(self, generation: Generation) -> None:
         if self._forget(generation.request_id) and self.ready:
             self._send(Cancel(generation.request_id))
 
@@ -122,9 +116,10 @@ class EngineProcess:
     def _send(self, command: Submit | Cancel) -> None:
         assert self._process is not None
         assert self._process.stdin is not None
-        # No drain: what is queued here is bounded by the admission limit, and a dead engine's pipe
-        # discards it; the state that matters is in the generations.
-        self._process.stdin.write(frame(command))
+        # Not awaited, and not sent to an engine whose death we have not read yet: the state that matters
+        # is in the generations, and the next engine gets it.
+        if not self._process.stdin.is_closing():
+            self._process.stdin.write(frame(command))
 
     async def _supervise(self) -> None:
         backoff = _FIRST_BACKOFF_SECONDS
@@ -132,12 +127,18 @@ class EngineProcess:
             started = time.monotonic()
             try:
                 await self._run_once()
+            except Exception:
+                # Out of descriptors or memory for a process, most likely: as bad as a death, and as passing.
+                logger.exception("the engine process could not be run")
             finally:
                 self._loaded.clear()
                 await self._reap()
+            if not self._started.is_set():
+                # No restart would mend a first start that failed.
+                self._start_failure = self._start_failure or "the engine process ended before it was ready"
+                self._started.set()
+                return
             self._give_up_on_suspects()
-            if self._start_failure is not None:
-                return  # no restart would mend a first start that failed
             if time.monotonic() - started > _STABLE_SECONDS:
                 backoff = _FIRST_BACKOFF_SECONDS
             self._observer.restarted()
@@ -150,12 +151,12 @@ class EngineProcess:
         for generation in list(self._generations.values()):
             generation.engines_lost += 1
             if generation.engines_lost >= _ENGINES_PER_REQUEST:
-                self._forget(generation.request_id)
-                generation.fail(EngineFailed("several engines died while they held this request"))
+                self._fail(generation, "several engines died while they held this request")
 
     async def _run_once(self) -> None:
         """Start an engine and read its reports until it is gone."""
-        command = (sys.executable, "-m", "service.engine.worker", msgspec.json.encode(self._options).decode())
+        # -P: a model.py in the directory that the server was started from is not ours.
+        command = (sys.executable, "-P", "-m", "service.engine.worker", msgspec.json.encode(self._options).decode())
         pipe = asyncio.subprocess.PIPE
         self._process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
         assert self._process.stdout is not None
@@ -181,31 +182,33 @@ class EngineProcess:
 
     def _handle(self, report: Report) -> None:
         match report:
-            case StepReport(tokens):
+            case StepReport(tokens, failed=failed):
                 self._observer.step(report)
                 for token in tokens:
                     self._deliver(token)
+                for request_id in failed:
+                    if request_id in self._generations:
+                        self._fail(self._generations[request_id], "the step that held this request failed")
             case Ready(parameters):
                 logger.info("engine ready", extra={"parameters": parameters, "mode": self._options.mode})
+                self._start_failure = None
                 self._loaded.set()
                 self._started.set()
                 for generation in list(self._generations.values()):
                     self._send(Submit(generation.request_id, generation.continuation(), time.monotonic()))
             case Failed(reason):
                 logger.error("engine cannot start", extra={"reason": reason})
-                if not self._started.is_set():
-                    self._start_failure = reason
-                    self._started.set()
+                self._start_failure = reason
+
+    def _fail(self, generation: Generation, reason: str) -> None:
+        generation.close()
+        generation.fail(EngineFailed(reason))
 
     def _deliver(self, token: TokenReport) -> None:
         generation = self._generations.get(token.request_id)
         if generation is None:
             return  # cancelled while this report was on its way
         now = time.monotonic()
-        if token.finish_reason == "error":
-            self._forget(token.request_id)
-            generation.fail(EngineFailed("the engine failed on the batch that held this request"))
-            return
         if (last := self._last_token_at.get(token.request_id)) is None:
             self._observer.first_token(now - generation.submitted_at)
         else:

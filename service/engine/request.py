@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
-FinishReason = Literal["stop", "length", "error"]
-"""`stop`: end of sentence; `length`: `max_new_tokens` reached; `error`: the step that held it failed."""
+FinishReason = Literal["stop", "length"]
+"""`stop`: end of sentence; `length`: `max_new_tokens` reached."""
 
 
 class Sampling(msgspec.Struct, frozen=True, array_like=True):
@@ -72,10 +72,11 @@ class StepStats(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StepReport(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """One message a step, for all of its requests."""
+    """One message a step, for all of its requests; `failed` are those that ended with the step's failure."""
 
     tokens: list[TokenReport]
     stats: StepStats
+    failed: list[int] = []
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -102,3 +103,4 @@ class EngineOptions(msgspec.Struct, frozen=True):
     slots: int
     max_prefill: int
     max_length: int
+    log_level: str = "info"

@@ -10,7 +10,7 @@ Pure Python: no torch, no clock, no input or output.
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from service.engine.request import FinishReason, GenerationRequest, TokenReport
@@ -102,11 +102,11 @@ class Scheduler:
                 self._leave(running.request_id)
         return reports
 
-    def fail(self, running: Sequence[Running]) -> list[TokenReport]:
-        """End requests whose step failed."""
-        for each in running:
+    def fail(self, plan: Plan) -> list[int]:
+        """End the requests of a step that failed; returns their ids."""
+        for each in plan.running:
             self._leave(each.request_id)
-        return [TokenReport(each.request_id, self._eos_id, 0.0, "error") for each in running]
+        return [each.request_id for each in plan.running]
 
     def _finish_reason(self, running: Running) -> FinishReason | None:
         if running.tokens[-1] == self._eos_id:

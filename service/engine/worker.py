@@ -7,23 +7,30 @@ import sys
 from pathlib import Path
 
 import msgspec
-import torch
 
-from model.checkpoint import load_model
-from model.manifest import CheckpointError
+from service import logs
 from service.engine.channel import PipeChannel
-from service.engine.loop import EngineLoop
-from service.engine.modes import MODES
 from service.engine.request import EngineOptions, Failed, Ready
 from service.engine.scheduler import Scheduler
+
+logger = logging.getLogger(__name__)
 
 
 def main() -> None:
     """Load the model, say so, and step until the HTTP process closes the pipe."""
-    options = msgspec.json.decode(sys.argv[1], type=EngineOptions)
-    # Signals can reach the whole process group; when to stop is the HTTP process's decision.
+    # Signals can reach the whole process group; when to stop is the HTTP process's decision. Before
+    # anything slow is imported, so that Ctrl-C at the start is not answered with a traceback.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    import torch
+
+    from model.checkpoint import load_model
+    from model.manifest import CheckpointError
+    from service.engine.loop import EngineLoop
+    from service.engine.modes import MODES
+
+    options = msgspec.json.decode(sys.argv[1], type=EngineOptions)
+    logs.configure(options.log_level)
     # Reports own the real stdout; a library that prints must not break their framing.
     reports = os.dup(1)
     os.dup2(2, 1)
@@ -44,7 +51,7 @@ def main() -> None:
         EngineLoop(scheduler, runner, channel).run()
     except BrokenPipeError:
         # The HTTP process died between two reads; nobody is left to report to.
-        logging.getLogger(__name__).warning("the HTTP process is gone")
+        logger.warning("the HTTP process is gone")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ def test_round_trip(checkpoint: Path, config: ModelConfig) -> None:
     loaded, expected = load_model(checkpoint), random_model(config)
     for name, tensor in expected.state_dict().items():
         torch.testing.assert_close(loaded.state_dict()[name], tensor, rtol=0, atol=0)
+    assert not loaded.training
     assert loaded.projection.weight is loaded.embedding.weight
     assert load_config(checkpoint).model == config
     assert len(load_tokenizer(checkpoint)) == 320

@@ -1,5 +1,6 @@
 """Sampling is a pure function of logits, options and a uniform number."""
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -58,9 +59,30 @@ def test_top_k_and_top_p_exclude_the_rest() -> None:
 
 
 def test_extreme_draws_stay_inside() -> None:
-    draws = torch.tensor([0.0, 1 - 2**-24])
-    tokens = sample(LOGITS.expand(2, 4), _parameters(2, top_k=3, draws=draws)).tokens
-    assert tokens.tolist() == [0, 2]
+    draws = torch.tensor([0.0, 1 - 2**-24, 1.0])  # a float32 of the largest double below 1 is 1
+    tokens = sample(LOGITS.expand(3, 4), _parameters(3, top_k=3, draws=draws)).tokens
+    assert tokens.tolist() == [0, 2, 2]
+
+
+@pytest.mark.parametrize("temperature", [1e-3, 1e-30, 1e-38, 1e-43])
+def test_the_smaller_the_temperature_the_greedier(temperature: float) -> None:
+    logits = 30 * torch.randn(8, 50, generator=torch.Generator().manual_seed(0))
+    assert sample(logits, _parameters(8, temperature=temperature)).tokens.tolist() == logits.argmax(-1).tolist()
+
+
+def test_the_best_token_stays_when_top_p_vanishes() -> None:
+    assert sample(LOGITS.expand(4, 4), _parameters(4, top_p=0.0)).tokens.tolist() == [0] * 4
+
+
+def test_top_k_beyond_the_vocabulary_restricts_nothing() -> None:
+    unrestricted = sample(LOGITS.expand(9, 4), _parameters(9)).tokens.tolist()
+    assert sample(LOGITS.expand(9, 4), _parameters(9, top_k=2**31 - 1)).tokens.tolist() == unrestricted
+
+
+def test_log_probabilities_are_those_of_the_model() -> None:
+    """Not of the distribution that temperature and top-k made of them."""
+    chosen = sample(LOGITS.expand(20, 4), _parameters(20, temperature=0.5, top_k=2))
+    torch.testing.assert_close(chosen.logprobs, LOGITS[chosen.tokens])
 
 
 def test_a_row_does_not_depend_on_the_others() -> None:

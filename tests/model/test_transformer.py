@@ -4,9 +4,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.attention import look_ahead_mask, padding_mask
+from model.attention import MultiHeadAttention, look_ahead_mask, padding_mask
 from model.cache import SlotCache
 from model.config import ModelConfig, NormOrder
+from model.layers import PreNorm
 from model.transformer import Transformer
 from tests.conftest import random_model
 
@@ -111,6 +112,22 @@ def test_rows_of_one_step_may_be_of_different_age(model: Transformer, config: Mo
             logits = step(both, torch.tensor([at + 3, at], device=device))
             torch.testing.assert_close(logits[0], full[0, at + 3], rtol=1e-4, atol=1e-4)
             torch.testing.assert_close(logits[1], full[1, at], rtol=1e-4, atol=1e-4)
+
+
+def test_dropout_acts_in_training_on_residuals_and_attention(config: ModelConfig) -> None:
+    source, target = _ids(1, 5, torch.device("cpu")), _ids(1, 4, torch.device("cpu"))
+    model = random_model(config.model_copy(update={"dropout": 0.5}))
+    torch.testing.assert_close(model(source, target), model(source, target))
+    model.train()
+    model.embedding_dropout.p = 0.0
+    kinds = {"residual": PreNorm, "attention": MultiHeadAttention}
+    for silenced in kinds.values():
+        for module in model.modules():
+            if isinstance(module, PreNorm):
+                module.dropout.p = 0.0 if silenced is PreNorm else 0.5
+            elif isinstance(module, MultiHeadAttention):
+                module.dropout = 0.0 if silenced is MultiHeadAttention else 0.5
+        assert (model(source, target) - model(source, target)).abs().max() > 1e-3
 
 
 def test_output_projection_is_the_embedding(model: Transformer) -> None:

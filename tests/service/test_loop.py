@@ -78,8 +78,7 @@ def test_requests_join_and_leave_a_running_batch() -> None:
 @pytest.mark.parametrize("error", [RuntimeError("out of memory"), IndexError("position 300")])
 def test_a_failed_step_fails_its_own_requests_and_the_loop_lives(error: Exception) -> None:
     channel = _run(ScriptedRunner(fail_at_call=2, error=error), [_submit(1, 3), _submit(2, 3)], [], [_submit(3, 1)])
-    failed = [token for report in channel.reports for token in report.tokens if token.finish_reason == "error"]
-    assert [token.request_id for token in failed] == [1, 2]
+    assert [report.failed for report in channel.reports if report.failed] == [[1, 2]]
     assert channel.tokens(3) == [5, EOS]
     assert channel.reports[-1].stats.running == 0
 
@@ -87,6 +86,14 @@ def test_a_failed_step_fails_its_own_requests_and_the_loop_lives(error: Exceptio
 def test_cancelling_the_last_request_reports_an_empty_engine() -> None:
     channel = _run(ScriptedRunner(), [_submit(1, 30)], [Cancel(1)])
     assert [report.stats.running for report in channel.reports] == [1, 0]
+
+
+def test_a_cancelled_request_leaves_nothing_behind() -> None:
+    channel = ScriptedChannel([_submit(1, 3), _submit(2, 3), Cancel(2)])
+    loop = EngineLoop(Scheduler(slots=1, max_prefill=8, eos_id=EOS), ScriptedRunner(), channel)
+    loop.run()
+    assert not loop._submitted_at
+    assert channel.tokens(2) == []
 
 
 def test_statistics_of_a_step() -> None:

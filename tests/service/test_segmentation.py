@@ -18,6 +18,14 @@ def test_nothing_is_lost(text: str) -> None:
         assert segment.sentence or len(segments) == 1 or segment is segments[0]
 
 
+def test_a_long_line_is_cut_behind_sentences() -> None:
+    """In pieces, because sentencex takes quadratic time; the pieces do not show."""
+    text = "A cat sat here. " * 500
+    assert [segment.sentence for segment in split(text, "en")] == ["A cat sat here."] * 500
+    for endless in ("word " * 2000, "x" * 5000, "猫。" * 3000):
+        assert "".join("".join(segment) for segment in split(endless, "en")) == endless
+
+
 def test_sentences_lines_and_space() -> None:
     segments = split("  Hello Mr. Smith.  How are you?\n\n- Fine.\n", "en")
     assert [tuple(segment) for segment in segments] == [

@@ -118,8 +118,15 @@ async def test_two_replicas_share_the_work(start_server: StartServer) -> None:
         assert len(server.engine_pids()) == 2
         async with _client(server) as client:
             one_by_one = [text_of(await stream(client, text)) for text in SENTENCES[:20]]
-            together = await asyncio.gather(*(stream(client, text) for text in SENTENCES[:20]))
-            same = sum(text_of(e) == expected for e, expected in zip(together, one_by_one, strict=True))
+            before = server.metric("dragoman_step_seconds_count")
+            running = [asyncio.create_task(stream(client, text)) for text in SENTENCES[:20]]
+            busy = set[str]()
+            while not all(task.done() for task in running):
+                await asyncio.sleep(0.005)
+                busy |= {r for r in "01" if server.metric("dragoman_slots_used", f'replica="{r}"')}
+            assert busy == {"0", "1"}
+            assert server.metric("dragoman_step_seconds_count") > before
+            same = sum(text_of(t.result()) == expected for t, expected in zip(running, one_by_one, strict=True))
             assert same >= 19
 
 
@@ -152,6 +159,80 @@ async def test_a_second_sigterm_does_not_wait(start_server: StartServer) -> None
             rest = [event async for event in events]
             assert (rest[-1].name, rest[-1].data["code"]) == ("error", "not_ready")
             assert await asyncio.to_thread(server.process.wait, 20) == 0
+
+
+async def test_a_drain_waits_for_a_slow_reader(start_server: StartServer) -> None:
+    """Nothing runs in the engine any more, but what it said has not been read yet."""
+    with start_server("--max-characters", "500000") as server:
+        text = "1. 2. 3. 4. 5. 6. 7. 8. 9.\n" * 4000
+        body = {"q": text, **REQUEST}
+        async with _client(server) as client, client.stream("POST", "/translate", json=body) as response:
+            lines = response.aiter_lines()
+            await anext(lines)
+            server.process.send_signal(signal.SIGTERM)
+            await asyncio.sleep(1.5)
+            assert server.process.poll() is None
+            rest = [line async for line in lines]
+            assert "event: done" in rest
+        assert await asyncio.to_thread(server.process.wait, 20) == 0
+
+
+def test_a_server_s_own_deadline(start_server: StartServer) -> None:
+    with start_server("--request-timeout-seconds", "0.05") as server, httpx.Client(base_url=server.url) as client:
+        response = client.post("/translate", json={"q": LONG_TEXT, "source": "en", "target": "fr"})
+        assert (response.status_code, response.json()["code"]) == (504, "deadline_exceeded")
+
+
+async def test_an_idle_stream_is_kept_alive(start_server: StartServer) -> None:
+    """While the only slot is taken, a waiting stream still hears something."""
+    long, short = {"q": LONG_TEXT, **REQUEST}, {"q": "Yes.", **REQUEST}
+    with start_server("--slots", "1", "--keep-alive-seconds", "0.01") as server:
+        async with _client(server) as client, client.stream("POST", "/translate", json=long) as first:
+            await anext(read_events(first))
+            async with client.stream("POST", "/translate", json=short) as second:
+                lines = [line async for line in second.aiter_lines()]
+        assert ": keep-alive" in lines
+        assert "event: done" in lines
+
+
+def test_a_model_py_where_the_server_is_started_is_not_run(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("raise SystemExit('not ours')")
+    command = [sys.executable, "-P", "-m", "service", "translate", "I am a cat."]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "Je suis un chat.\n", done.stderr
+
+
+async def test_an_engine_that_dies_under_a_storm_of_requests(start_server: StartServer) -> None:
+    """Submitting and cancelling while it dies: every request has an outcome, and none stays behind."""
+    with start_server("--slots", "4", "--max-waiting", "1000") as server:
+        async with _client(server) as client:
+
+            async def one(text: str) -> str:
+                while True:
+                    async with client.stream("POST", "/translate", json={"q": text, **REQUEST}) as response:
+                        if response.status_code == 200:
+                            return text_of([event async for event in read_events(response)])
+                        assert response.status_code == 503, await response.aread()
+                    await asyncio.sleep(0.1)
+
+            async def impatient(text: str) -> None:
+                async with client.stream("POST", "/translate", json={"q": text, **REQUEST}) as response:
+                    await anext(read_events(response))
+
+            texts = [" ".join(SENTENCES[i : i + 12]) for i in range(8)]
+            expected = [await one(text) for text in texts]
+            for _ in range(3):
+                patient = [asyncio.create_task(one(text)) for text in texts]
+                await asyncio.to_thread(server.wait_for_metric, "dragoman_slots_used", 4)
+                storm = [asyncio.create_task(impatient(text)) for text in SENTENCES * 2]
+                await asyncio.sleep(0.1)
+                os.kill(server.wait_for_engine(), signal.SIGKILL)
+                assert await asyncio.gather(*patient) == expected
+                await asyncio.gather(*storm, return_exceptions=True)
+                await asyncio.to_thread(server.wait_until_ready)
+        server.wait_for_metric("dragoman_slots_used", 0)
+        server.wait_for_metric("dragoman_requests_waiting", 0)
+        # A request left behind would hold up the drain at the end of this test.
 
 
 async def test_a_stream_that_outlasts_the_drain_is_told(start_server: StartServer) -> None:

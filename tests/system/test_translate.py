@@ -108,12 +108,13 @@ async def test_last_event_id_resumes_exactly(client: httpx.AsyncClient) -> None:
 
     q = " ".join(SENTENCES[:3])
     whole = await stream(client, q)
-    for seen in (0, 5, len(whole) - 2):
+    for seen in (0, 5, len(whole) - 2, len(whole) - 1, 999):
         params = {"q": q, "source": "en", "target": "fr"}
         headers = {"Last-Event-ID": str(seen)}
         async with client.stream("GET", "/translate/stream", params=params, headers=headers) as response:
             rest = [event async for event in read_events(response)]
-        assert [event.id for event in rest] == list(range(seen + 1, len(whole)))
+        assert [event.id for event in rest] == list(range(min(seen + 1, len(whole) - 1), len(whole)))
+        assert rest[-1].name == "done"
         assert [(e.id, e.data["text"]) for e in comparable(rest)] == [
             (e.id, e.data["text"]) for e in comparable(whole[seen + 1 :])
         ]
@@ -161,6 +162,8 @@ BAD_REQUESTS = [
     ("endless sentence", json.dumps({"q": "a cat " * 500, "source": "en", "target": "fr"}).encode(), 413, "q: a sent"),
     ("too many texts", json.dumps({"q": ["a"] * 2000, "source": "en", "target": "fr"}).encode(), 413, "q: 2000 texts"),
     ("huge body", b'{"q": "' + b" " * 3_000_000 + b'"}', 413, "body: more than 2000000 bytes"),
+    ("top_k too large", b'{"q": "a", "source": "en", "target": "fr", "top_k": 18446744073709551616}', 400, "top_k: "),
+    ("top_k of 2^63", b'{"q": "a", "source": "en", "target": "fr", "top_k": 9223372036854775808}', 400, "top_k: "),
     ("no deadline", b'{"q": "a", "source": "en", "target": "fr", "timeout_seconds": 0}', 400, "timeout_seconds: "),
 ]
 
@@ -174,6 +177,14 @@ async def test_bad_input_is_answered_clearly(client: httpx.AsyncClient, body: by
     assert response.json()["error"].startswith(error)
     assert response.json()["code"] == {400: "invalid_request", 413: "too_long"}[status]
     assert await _translate(client, "I am a cat.") == "Je suis un chat."
+
+
+async def test_a_megabyte_of_wrong_fields_is_not_repeated(client: httpx.AsyncClient) -> None:
+    fields = {f"field{i}{'x' * 90}": 1 for i in range(9000)}
+    for options in ({"json": fields}, {"data": fields}):
+        response = await client.post("/translate", **options)  # type: ignore[arg-type]
+        assert response.status_code == 400
+        assert len(response.content) < 1000
 
 
 async def test_other_wrong_requests(client: httpx.AsyncClient) -> None:

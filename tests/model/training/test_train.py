@@ -2,6 +2,7 @@
 
 import csv
 import math
+import signal
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from model.manifest import load_tokenizer
 from model.training.config import TrainConfig
 from model.training.data import prepare
 from model.training.evaluate import evaluate
-from model.training.train import Trainer, TrainingError, learning_rate, token_loss, train
+from model.training.train import Batch, Trainer, TrainingError, learning_rate, token_loss, train
 from tests.conftest import WORDS
 
 OPTIMISER = {
@@ -132,6 +133,50 @@ def test_learning_rate_schedules(experiment: TrainConfig) -> None:
     assert learning_rate(cosine, 300) == pytest.approx(0)
     root = cosine.model_copy(update={"schedule": "inverse_sqrt"})
     assert learning_rate(root, 79) == pytest.approx(2.5e-3)
+
+
+def test_an_interrupted_run_goes_on_where_it_was(experiment: TrainConfig, tmp_path: Path) -> None:
+    """SIGTERM saves; the same call resumes, and the end is that of a run that was never interrupted."""
+    short = experiment.optimiser.model_copy(update={"max_steps": 20, "validate_every": 7})
+    config = experiment.model_copy(update={"optimiser": short})
+
+    def stop_at_step_12(self: Trainer, batch: Batch) -> float:
+        if self.step == 11:
+            signal.raise_signal(signal.SIGTERM)
+        return train_step(self, batch)
+
+    train_step = Trainer.train_step
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "train_step", stop_at_step_12)
+        train(config, tmp_path, tmp_path / "run")
+    state = torch.load(tmp_path / "run" / "state.pt", weights_only=True)
+    assert state["place"]["step"] == 12
+    resumed = load_model(train(config, tmp_path, tmp_path / "run")).state_dict()
+    whole = load_model(train(config, tmp_path, tmp_path / "whole")).state_dict()
+    for name, tensor in whole.items():
+        torch.testing.assert_close(resumed[name], tensor, rtol=0, atol=0)
+
+
+def test_label_smoothing_by_hand() -> None:
+    logits, target = torch.randn(1, 2, 5), torch.tensor([[3, 1]])
+    logs = logits.log_softmax(-1)[0]
+    expected = -(0.9 * (logs[0, 3] + logs[1, 1]) + 0.1 * logs.mean(-1).sum()) / 2
+    torch.testing.assert_close(token_loss(logits, target, pad_id=0, label_smoothing=0.1), expected)
+
+
+def test_a_step_is_smoothed_and_clipped_as_configured(experiment: TrainConfig, tmp_path: Path) -> None:
+    _, pairs, _ = prepare(experiment, tmp_path, tmp_path / "cache")
+
+    def first_step(**options: float) -> tuple[float, Trainer]:
+        optimiser = experiment.optimiser.model_copy(update=options)
+        trainer = Trainer(experiment.model_copy(update={"optimiser": optimiser}), pairs, torch.device("cpu"))
+        return trainer.train_step(next(trainer.batches())), trainer
+
+    plain, trainer = first_step(clip_norm=1e-3)
+    assert first_step(label_smoothing=0.2)[0] != pytest.approx(plain, abs=1e-4)
+    gradients = [parameter.grad for parameter in trainer.model.parameters() if parameter.grad is not None]
+    norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
+    assert norm.item() == pytest.approx(1e-3, rel=0.01)
 
 
 def test_loss_ignores_padding() -> None:
