@@ -130,6 +130,6 @@ class _ClosedLoop:
                 if self._full_until is None:
                     self._tokens += len(tokens)
         finally:
-            self._generation.close()
+            generation.close()
         if len(generation.tokens) != request.new_tokens:
             raise WrongLength(f"dragoman: {len(generation.tokens)} tokens for a request of {request.new_tokens}")
