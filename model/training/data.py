@@ -65,7 +65,9 @@ def keep(pair: Pair, corpus: Corpus, max_length_ratio: float) -> bool:
 
 def load_corpus(corpus: Corpus, data: DataConfig, directory: Path, seed: int) -> list[Pair]:
     """Read, filter, deduplicate and sample one corpus; deterministic."""
-    pairs = (pair for pair in read_pairs(directory / corpus.path) if keep(pair, corpus, data.max_length_ratio))
+    # In the data directory, or, like the small corpora that come with the trainer, where the path itself says.
+    path = directory / corpus.path if (directory / corpus.path).exists() else corpus.path
+    pairs = (pair for pair in read_pairs(path) if keep(pair, corpus, data.max_length_ratio))
     unique = list(dict.fromkeys(pairs))
     if corpus.max_pairs is not None and len(unique) > corpus.max_pairs:
         order = np.random.default_rng([seed, len(unique)]).permutation(len(unique))[: corpus.max_pairs]
