@@ -4,6 +4,7 @@ Every event has an id, its number in the stream. Output is deterministic, so a r
 connection sends the same request with `Last-Event-ID`, to any replica, and gets the events after it.
 """
 
+import logging
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
@@ -14,6 +15,8 @@ from starlette.types import Receive, Scope, Send
 
 from service.errors import ServiceError
 from service.translation import Event, Finished, SegmentFinished, Started, TokenGenerated, Translation
+
+logger = logging.getLogger(__name__)
 
 # sse-starlette would cut all streams when the server is told to stop; we let them finish.
 AppStatus.enable_automatic_graceful_drain = False
@@ -97,6 +100,11 @@ class TranslationStream(EventSourceResponse):
         except ServiceError as error:
             self._outcome = error.code
             yield encode(number, "error", {"error": error.message, "code": error.code})
+        except Exception:
+            # Our bug, but still the stream's one last event.
+            logger.exception("unexpected error in a stream")
+            self._outcome = ServiceError.code
+            yield encode(number, "error", {"error": "internal error", "code": ServiceError.code})
 
     def _encode_new(self, first_number: int, events: Sequence[Event]) -> bytes:
         return b"".join(

@@ -1,0 +1,92 @@
+"""The wire format, and how a stream ends when its translation does not."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Sequence
+from typing import cast
+
+import pytest
+from starlette.types import Message
+
+from service.errors import DeadlineExceeded
+from service.streaming import TranslationStream, encode
+from service.translation import Event, Finished, Started, Timings, TokenGenerated, Translation, Usage
+
+EVENTS: list[Event] = [
+    Started("x", 1, "en", "fr"),
+    TokenGenerated(0, 0, "Oui\u2028\n", -0.5),
+    Finished(["Oui\u2028\n"], Usage(2, 1), Timings(0.1, 0.2)),
+]
+
+
+class ScriptedTranslation:
+    """Gives its events, then raises `error` if there is one."""
+
+    def __init__(self, events: Sequence[Event], error: Exception | None = None) -> None:
+        self._events = events
+        self._error = error
+        self.closed = False
+
+    async def events(self) -> AsyncGenerator[Sequence[Event]]:
+        for event in self._events:
+            yield [event]
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        self.closed = True
+
+
+async def _stream(translation: ScriptedTranslation, last_event_id: int = -1) -> tuple[list[str], object]:
+    """The lines that were sent, and the outcome."""
+    response = TranslationStream(
+        cast(Translation, translation),
+        is_array=False,
+        last_event_id=last_event_id,
+        keep_alive_seconds=60,
+        send_timeout_seconds=60,
+    )
+    body = b""
+
+    async def send(message: Message) -> None:
+        nonlocal body
+        body += message.get("body", b"")
+
+    async def receive() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    scope = {"type": "http", "method": "POST", "state": {}}
+    await response(scope, receive, send)
+    assert translation.closed
+    return body.decode().split("\r\n"), scope["state"]["outcome"]  # type: ignore[index]
+
+
+def test_an_event_is_one_data_line_whatever_its_text() -> None:
+    data = {"text": "a\nb\r\u2028 é 😀"}
+    lines = encode(3, "token", data).decode().split("\r\n")
+    assert lines[:2] == ["id: 3", "event: token"]
+    assert json.loads(lines[2].removeprefix("data: ")) == data
+    assert lines[3:] == ["", ""]
+    assert "\n" not in lines[2]
+
+
+async def test_a_whole_stream() -> None:
+    lines, outcome = await _stream(ScriptedTranslation(EVENTS))
+    assert [line for line in lines if line.startswith("event")] == ["event: start", "event: token", "event: done"]
+    assert outcome == "ok"
+
+
+async def test_a_resumed_stream_starts_behind_the_last_event() -> None:
+    lines, _ = await _stream(ScriptedTranslation(EVENTS), last_event_id=0)
+    assert [line for line in lines if line.startswith("id")] == ["id: 1", "id: 2"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(DeadlineExceeded("late"), "deadline_exceeded"), (ValueError("a bug"), "internal_error")]
+)
+async def test_an_error_is_the_last_event(error: Exception, code: str) -> None:
+    lines, outcome = await _stream(ScriptedTranslation(EVENTS[:2], error))
+    assert lines[-4] == "event: error"
+    assert json.loads(lines[-3].removeprefix("data: "))["code"] == code
+    assert outcome == code
