@@ -4,4 +4,5 @@ SUBJECTS = ("The old man", "My sister", "A black dog", "Our teacher", "The train
 VERBS = ("is waiting for", "was looking at", "does not like", "has forgotten", "will never reach")
 OBJECTS = ("the house near the river", "my friends", "a big garden", "the end of this long day")
 SENTENCES = [f"{s} {v} {o}." for s in SUBJECTS for v in VERBS for o in OBJECTS]
-LONG_TEXT = " ".join(SENTENCES)
+# Seconds of work, so that a test can act in the middle of it.
+LONG_TEXT = " ".join(SENTENCES * 4)
