@@ -1,10 +1,11 @@
 """From logits to token ids: pure functions of their arguments.
 
-Randomness is a hash of (seed, position), one uniform number per row, so that a sampled token never
-depends on which other requests share the batch, nor on how often a generator was called before.
+Randomness is a hash of (seed, position, token), so that a sampled token never depends on which other
+requests share the batch, nor on how often a generator was called before.
 """
 
-from typing import NamedTuple
+import math
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,14 +14,16 @@ from torch import Tensor
 class SamplingParameters(NamedTuple):
     """How each row of a batch is sampled; every tensor is `[batch]`.
 
-    `temperature` 0 means greedy; `top_k` 0 and `top_p` 1 mean no restriction; `uniform` is the row's
-    random number in [0, 1).
+    `temperature` 0 means greedy; `top_k` 0 and `top_p` 1 mean no restriction; `noise` is the row's
+    `noise_state`. `restricted` may be False when no row has a `top_k` or `top_p`: the same tokens, without
+    sorting the vocabulary, which costs three times the rest.
     """
 
     temperature: Tensor
     top_k: Tensor
     top_p: Tensor
-    uniform: Tensor
+    noise: Tensor
+    restricted: bool = True
 
 
 class Sampled(NamedTuple):
@@ -39,40 +42,63 @@ def greedy(logits: Tensor) -> Sampled:
 def sample(logits: Tensor, parameters: SamplingParameters) -> Sampled:
     """Draw one token a row from `logits [batch, vocab]`; rows with temperature 0 take the best.
 
-    Temperature, then top-k, then nucleus (Holtzman et al. 2020), then the inverse of the cumulative
-    distribution at `uniform`.
+    Temperature, then top-k, then nucleus (Holtzman et al. 2020), then the best of the scores with Gumbel
+    noise, which is a draw from their softmax (Gumbel-max trick, Maddison et al. 2014). Unlike an inverse
+    of the sorted cumulative distribution it turns a difference in the last bits of the logits into
+    another token only where two noisy scores are as close as that.
     """
     is_greedy = parameters.temperature <= 0
     temperature = torch.where(is_greedy, 1.0, parameters.temperature)
     # Differences to the best: a tiny temperature then gives -inf, not a tie of infinities.
-    relative = logits - logits.amax(dim=-1, keepdim=True)
-    ordered, order = (relative / temperature[:, None]).sort(dim=-1, descending=True, stable=True)
-    probabilities = ordered.softmax(dim=-1)
-    rank = torch.arange(logits.shape[-1], device=logits.device)
-    before = probabilities.cumsum(dim=-1) - probabilities
-    top_k = torch.where(parameters.top_k > 0, parameters.top_k, logits.shape[-1])
-    # The best token always stays, whatever top_p.
-    allowed = (rank < top_k[:, None]) & ((before < parameters.top_p[:, None]) | (rank == 0))
-    cumulative = (probabilities * allowed).cumsum(dim=-1)
-    drawn = torch.searchsorted(cumulative, parameters.uniform[:, None] * cumulative[:, -1:], right=True)
-    # Rounding can push a number next to 1 past the last allowed token.
-    drawn = drawn.clamp(max=allowed.sum(dim=-1, keepdim=True) - 1)
-    chosen = torch.where(is_greedy[:, None], 0, drawn)
-    tokens = order.gather(-1, chosen).squeeze(-1)
+    scores = (logits - logits.amax(dim=-1, keepdim=True)) / temperature[:, None]
+    noisy = scores + gumbel_noise(parameters.noise, logits.shape[-1])
+    if parameters.restricted:
+        noisy = noisy.masked_fill(~_allowed(scores, parameters.top_k, parameters.top_p), -math.inf)
+    tokens = torch.where(is_greedy, logits.argmax(dim=-1), noisy.argmax(dim=-1))
     logprobs = logits.log_softmax(dim=-1).gather(-1, tokens[:, None]).squeeze(-1)
     return Sampled(tokens, logprobs)
 
 
-def uniform(seed: int, position: int) -> float:
-    """A number in [0, 1) that depends on nothing but its arguments (SplitMix64, Steele et al. 2014)."""
-    mask = (1 << 64) - 1
-    state = (_mix(seed & mask) + position * 0x9E3779B97F4A7C15) & mask
-    return (_mix(state) >> 11) / (1 << 53)
+def _allowed(scores: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:
+    """Which tokens `[batch, vocab]` top-k and nucleus leave; the best always stays."""
+    ordered, order = scores.sort(dim=-1, descending=True, stable=True)
+    probabilities = ordered.softmax(dim=-1)
+    before = probabilities.cumsum(dim=-1) - probabilities
+    rank = torch.arange(scores.shape[-1], device=scores.device)
+    most = torch.where(top_k > 0, top_k, scores.shape[-1])
+    within = torch.where(top_p < 1, top_p, math.inf)  # rounding can make `before` reach 1 in the tail
+    kept = (rank < most[:, None]) & ((before < within[:, None]) | (rank == 0))
+    return torch.zeros_like(kept).scatter(-1, order, kept)
 
 
-def _mix(value: int) -> int:
-    mask = (1 << 64) - 1
-    value = (value + 0x9E3779B97F4A7C15) & mask
-    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & mask
-    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & mask
-    return value ^ (value >> 31)
+# SplitMix64 (Steele et al. 2014), its constants as signed 64-bit numbers: torch's integers wrap around.
+_GOLDEN: Final = 0x9E3779B97F4A7C15 - (1 << 64)
+_FIRST: Final = 0xBF58476D1CE4E5B9 - (1 << 64)
+_SECOND: Final = 0x94D049BB133111EB - (1 << 64)
+
+
+def noise_state(seed: int, position: int) -> int:
+    """What `gumbel_noise` starts from at a position of a request with this seed; a signed 64-bit number."""
+    start, step = torch.tensor([seed, position], dtype=torch.int64)
+    return int(_mix(_mix(start) + step * _GOLDEN).item())
+
+
+def gumbel_noise(states: Tensor, vocab: int) -> Tensor:
+    """Standard Gumbel numbers `[batch, vocab]` in float32, each a function of its row's state and its token."""
+    tokens = torch.arange(vocab, device=states.device)
+    bits = _mix(states[:, None] + tokens * _GOLDEN)
+    # The upper 53 bits, in the middle of their interval: never 0 nor 1.
+    uniform = (_shift(bits, 11).double() + 0.5) * 2.0**-53
+    return -(-uniform.log()).log().float()
+
+
+def _mix(state: Tensor) -> Tensor:
+    state = state + _GOLDEN
+    state = (state ^ _shift(state, 30)) * _FIRST
+    state = (state ^ _shift(state, 27)) * _SECOND
+    return state ^ _shift(state, 31)
+
+
+def _shift(state: Tensor, bits: int) -> Tensor:
+    """Logical shift to the right: torch's keeps the sign."""
+    return (state >> bits) & ((1 << (64 - bits)) - 1)

@@ -49,6 +49,7 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
         version=VERSION,
         summary="Self-hosted machine translation that streams",
         lifespan=lifespan,
+        redoc_url=None,
     )
     app.state.service = service
     app.include_router(translate.router)

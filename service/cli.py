@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import os
 import sys
+from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -12,7 +14,7 @@ from pydantic_settings import CliApp, SettingsError
 
 from model.manifest import CheckpointError
 from service.errors import ServiceError
-from service.settings import Settings
+from service.settings import EMBEDDED_MODEL, Settings
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Self-hosted machine translation that streams.")
 
@@ -41,7 +43,8 @@ def serve(context: typer.Context) -> None:
         server = DrainingServer(create_app(settings, on_failure), settings)
     except CheckpointError as error:
         _fail(str(error))
-    server.run()
+    # Bound before an engine is started: a port in use is said at once.
+    server.run(sockets=[server.config.bind_socket()])
     if failed or not server.started:
         raise typer.Exit(1)
 
@@ -68,28 +71,39 @@ def translate(
     """Translate, printing each token as it comes."""
     from service.terminal import translate_locally, translate_remotely
 
-    texts = texts or [sys.stdin.read().rstrip("\n")]
+    texts = texts or [_standard_input()]
     pieces = (
         translate_remotely(url, texts, source, target)
         if url is not None
-        else translate_locally(Settings() if model is None else Settings(model=model), texts, source, target)
+        else translate_locally(_settings([] if model is None else ["--model", str(model)]), texts, source, target)
     )
 
     async def show() -> None:
-        async for piece in pieces:
-            sys.stdout.write(piece)
-            sys.stdout.flush()
+        async with aclosing(pieces):
+            async for piece in pieces:
+                sys.stdout.write(piece)
+                sys.stdout.flush()
 
     try:
         asyncio.run(show())
     except (ServiceError, CheckpointError) as error:
         _fail(str(error))
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; Python must not try to flush the rest at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.buffer.read().decode().rstrip("\n")
+    except UnicodeDecodeError:
+        _fail("standard input is not UTF-8")
 
 
 @app.command()
 def train(
     config: Annotated[Path, typer.Argument(help="The experiment (TOML).")],
-    data: Annotated[Path, typer.Option(help="Directory that the config's corpus paths are relative to.")],
+    data: Annotated[Path, typer.Option(help="Directory of the corpora; a path that is not in it is taken as it is.")],
     output: Annotated[Path, typer.Option(help="Directory of the run; an unfinished run there is resumed.")],
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")] = "cpu",
 ) -> None:
@@ -117,7 +131,7 @@ def evaluate(
     from model.training.evaluate import evaluate as run
 
     try:
-        scores = run(model or Settings().model, test, limit)
+        scores = run(model or EMBEDDED_MODEL, test, limit)
     except (CheckpointError, ValueError, OSError) as error:
         _fail(str(error))
     for score in scores:

@@ -28,7 +28,7 @@ class Settings(BaseSettings):
     mode: Literal["fp32"] = Field(default="fp32", description="how weights are stored and steps executed")
     replicas: int = Field(default=1, ge=1, le=256, description="engine processes")
     threads: int = Field(default=1, ge=1, le=256, description="threads of each engine process")
-    slots: int = Field(default=64, ge=1, le=4096, description="requests that each engine decodes at once")
+    slots: int = Field(default=64, ge=1, le=4096, description="segments that each engine decodes at once")
     max_prefill: int = Field(default=8, ge=1, le=256, description="sources encoded per step, at most")
     max_waiting: int = Field(default=256, ge=0, description="segments that may wait for a slot before 429")
     max_segments_in_flight: int = Field(default=16, ge=1, description="segments of one request decoded side by side")

@@ -1,6 +1,7 @@
 """`dragoman translate`: pieces of text as they are generated, by an engine of our own or by a server."""
 
-from collections.abc import AsyncIterator, Sequence
+import json
+from collections.abc import AsyncGenerator, Sequence
 
 import httpx
 from httpx_sse import SSEError, aconnect_sse
@@ -11,7 +12,7 @@ from service.settings import Settings
 from service.translation import TokenGenerated, TranslationOptions
 
 
-async def translate_locally(settings: Settings, texts: Sequence[str], source: str, target: str) -> AsyncIterator[str]:
+async def translate_locally(settings: Settings, texts: Sequence[str], source: str, target: str) -> AsyncGenerator[str]:
     """Start an engine, translate, stop it. Raises `ServiceError` and `CheckpointError`."""
     service = build_service(settings)
     service.pool.start()
@@ -31,7 +32,7 @@ async def translate_locally(settings: Settings, texts: Sequence[str], source: st
         await service.pool.stop()
 
 
-async def translate_remotely(url: str, texts: Sequence[str], source: str, target: str) -> AsyncIterator[str]:
+async def translate_remotely(url: str, texts: Sequence[str], source: str, target: str) -> AsyncGenerator[str]:
     """Ask a running server. Raises `ServiceError` with the server's message, or why there was none."""
     async with httpx.AsyncClient(base_url=url, timeout=httpx.Timeout(10.0, read=60.0)) as client:
         for text in texts:
@@ -39,14 +40,21 @@ async def translate_remotely(url: str, texts: Sequence[str], source: str, target
             try:
                 async with aconnect_sse(client, "POST", "/translate", json=body) as stream:
                     if stream.response.is_error:
-                        await stream.response.aread()
-                        raise ServiceError(stream.response.json()["error"])
+                        raise ServiceError(_refusal(await stream.response.aread(), stream.response.status_code))
                     async for event in stream.aiter_sse():
                         data = event.json()
                         if event.event == "token":
                             yield data["text"]
                         elif event.event == "error":
                             raise ServiceError(data["error"])
-            except (httpx.HTTPError, SSEError, ValueError, KeyError) as error:
+            except (httpx.HTTPError, SSEError) as error:
                 raise ServiceError(f"{url}: {error or type(error).__name__}") from None
             yield "\n"
+
+
+def _refusal(body: bytes, status: int) -> str:
+    """The server's own words, if it is one of ours."""
+    try:
+        return str(json.loads(body)["error"])
+    except (ValueError, KeyError, TypeError):
+        return f"it does not answer like Dragoman (HTTP status {status})"

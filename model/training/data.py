@@ -66,7 +66,9 @@ def keep(pair: Pair, corpus: Corpus, max_length_ratio: float) -> bool:
 def load_corpus(corpus: Corpus, data: DataConfig, directory: Path, seed: int) -> list[Pair]:
     """Read, filter, deduplicate and sample one corpus; deterministic."""
     # In the data directory, or, like the small corpora that come with the trainer, where the path itself says.
-    path = directory / corpus.path if (directory / corpus.path).exists() else corpus.path
+    path = directory / corpus.path
+    if not path.exists() and corpus.path.exists():
+        path = corpus.path
     pairs = (pair for pair in read_pairs(path) if keep(pair, corpus, data.max_length_ratio))
     unique = list(dict.fromkeys(pairs))
     if corpus.max_pairs is not None and len(unique) > corpus.max_pairs:

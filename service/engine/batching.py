@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from model.cache import Slots
-from model.sampling import SamplingParameters, uniform
+from model.sampling import SamplingParameters, noise_state
 from service.engine.scheduler import Running
 
 
@@ -65,5 +65,6 @@ def sampling_parameters(running: Sequence[Running]) -> SamplingParameters | None
         temperature=torch.tensor([option.temperature for option in options]),
         top_k=torch.tensor([option.top_k for option in options]),
         top_p=torch.tensor([option.top_p for option in options]),
-        uniform=torch.tensor([uniform(each.request.sampling.seed, each.position) for each in running]),
+        noise=torch.tensor([noise_state(each.request.sampling.seed, each.position) for each in running]),
+        restricted=any(option.top_k > 0 or option.top_p < 1 for option in options),
     )

@@ -7,7 +7,7 @@ import torch
 
 from model.config import ModelConfig
 from model.decoding import greedy_decode
-from model.sampling import SamplingParameters, sample, uniform
+from model.sampling import SamplingParameters, noise_state, sample
 from service.engine.loop import EngineLoop
 from service.engine.request import Cancel, Command, GenerationRequest, Report, Sampling, StepReport, Submit
 from service.engine.runner import EagerRunner
@@ -95,16 +95,14 @@ def test_a_seeded_sample_does_not_depend_on_its_neighbours(config: ModelConfig) 
 
 
 def test_each_position_draws_its_own_number(config: ModelConfig) -> None:
-    """The engine's sample is `sample` over the full forward pass with `uniform(seed, position)`."""
+    """The engine's sample is `sample` over the full forward pass with `noise_state(seed, position)`."""
     model, source = random_model(config), _sources(1)[0]
     request = GenerationRequest(source, 12, Sampling(temperature=2.0, seed=11))
     ids = _run(config, [Submit(0, request, 0.0)], slots=1, seed=0).tokens[0]
     with torch.inference_mode():
         logits = model(torch.tensor([source]), torch.tensor([ids]))[0]
-    draws = torch.tensor([uniform(11, position) for position in range(len(ids))])
-    options = SamplingParameters(
-        torch.full_like(draws, 2.0), torch.zeros(len(ids), dtype=torch.long), torch.ones_like(draws), draws
-    )
+    noise = torch.tensor([noise_state(11, position) for position in range(len(ids))])
+    options = SamplingParameters(torch.full((len(ids),), 2.0), torch.zeros_like(noise), torch.ones(len(ids)), noise)
     assert sample(logits, options).tokens.tolist() == ids
 
 

@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.system.conftest import Server, free_port
+from tests.system.sentences import LONG_TEXT
 
 
 def _translate(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -33,6 +36,26 @@ def test_no_server() -> None:
     assert done.returncode == 2
     assert "127.0.0.1" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_standard_input_that_is_not_utf8() -> None:
+    command = [sys.executable, "-m", "service", "translate"]
+    done = subprocess.run(command, input=b"caf\xe9", capture_output=True, timeout=100, check=False)
+    assert (done.returncode, done.stderr) == (2, b"dragoman: standard input is not UTF-8\n")
+
+
+def test_a_reader_that_has_seen_enough(server: Server) -> None:
+    command = f"{sys.executable} -m service translate --url {server.url} '{LONG_TEXT}' | head -c 30"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=100, check=False)
+    assert len(done.stdout) == 30
+    assert done.stderr == ""
+
+
+def test_wrong_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGOMAN_SLOTS", "0")
+    done = _translate("Yes.")
+    assert done.returncode == 2
+    assert done.stderr.startswith("dragoman: slots: ")
 
 
 def test_no_model() -> None:
