@@ -92,10 +92,12 @@ def test_a_row_does_not_depend_on_the_others() -> None:
         torch.tensor([noise_state(i % 9, i) for i in range(64)]),
     )
     together = sample(logits, parameters).tokens.tolist()
-    alone = [
-        sample(logits[i : i + 1], SamplingParameters(*(p[i : i + 1] for p in parameters[:4]))).tokens.item()
-        for i in range(64)
-    ]
+    temperature, top_k, top_p, noise, _ = parameters
+    alone = []
+    for i in range(64):
+        row = slice(i, i + 1)
+        parameters = SamplingParameters(temperature[row], top_k[row], top_p[row], noise[row])
+        alone.append(sample(logits[row], parameters).tokens.item())
     assert together == alone
 
 
