@@ -17,7 +17,10 @@ from tests.system.sse import REQUEST, Event, read_events, stream, text_of
 
 
 def _client(server: Server) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=server.url, timeout=60, limits=httpx.Limits(max_connections=None))
+    # Each request on a connection of its own: one that the server closes for idleness just as it is used again
+    # would look like a request that was lost.
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+    return httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits)
 
 
 async def test_not_ready_until_the_model_has_answered(start_server: StartServer) -> None:
