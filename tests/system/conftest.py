@@ -56,6 +56,13 @@ class Server:
             assert time.monotonic() < deadline, f"{name} is {value}, expected {expected}"
             time.sleep(0.01)
 
+    def wait_until_busy(self) -> None:
+        """Until an engine decodes something."""
+        deadline = time.monotonic() + START_SECONDS
+        while not self.metric("dragoman_slots_used"):
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+
     def has_processes(self) -> bool:
         """Whether anything of the server's process group is left, engines included."""
         try:
