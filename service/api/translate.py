@@ -1,6 +1,7 @@
 """LibreTranslate's routes, and the same translation as a stream."""
 
 import asyncio
+import re
 from collections.abc import Coroutine
 from contextlib import aclosing
 from typing import Annotated, Any, Final, TypeVar
@@ -26,6 +27,7 @@ T = TypeVar("T")
 
 _CLIENT_CLOSED_REQUEST: Final = 499  # nginx's convention; no standard status fits
 _FORM: Final = "application/x-www-form-urlencoded"
+_EVENT_ID: Final = re.compile(r"[0-9]{1,15}")
 _MAX_FIELDS: Final = 10_000
 _EVENT_STREAM: Final = "text/event-stream"
 _SCHEMA: Final = TranslateRequest.model_json_schema()
@@ -146,7 +148,8 @@ async def _start(service: Service, body: TranslateRequest) -> Translation:
 
 
 async def _stream(service: Service, body: TranslateRequest, last_event_id: str | None) -> TranslationStream:
-    if last_event_id is not None and not (last_event_id.isascii() and last_event_id.isdigit()):
+    # Checked before anything is started, which from then on has to be closed.
+    if last_event_id is not None and not _EVENT_ID.fullmatch(last_event_id):
         raise InvalidRequest("Last-Event-ID", "must be an event's id")
     return TranslationStream(
         await _start(service, body),

@@ -52,7 +52,6 @@ class EngineLoop:
             self._runner.prefill(plan.admitted)
             encoded = time.monotonic()
             sampled = self._sample(plan.running)
-            tokens = self._scheduler.update(plan, sampled)
         except Exception:
             # Whatever a step dies of, out of memory or a bad index, is its own requests' end, not the engine's:
             # a request that killed its engine would be given to the next one, and the next.
@@ -60,7 +59,10 @@ class EngineLoop:
             failed = self._scheduler.fail(plan)
             self._channel.send(StepReport([], self._stats(), failed))
             return
-        stats = self._stats(
+        tokens = self._scheduler.update(plan, sampled)
+        stats = StepStats(
+            running=self._scheduler.running,
+            waiting=self._scheduler.waiting,
             batch_rows=len(plan.running),
             source_tokens=sum(len(each.request.source_ids) for each in plan.admitted),
             encode_seconds=encoded - started if plan.admitted else None,
@@ -84,5 +86,5 @@ class EngineLoop:
                 self._submitted_at.pop(request_id, None)
                 self._scheduler.cancel(request_id)
 
-    def _stats(self, **measured: object) -> StepStats:
-        return StepStats(running=self._scheduler.running, waiting=self._scheduler.waiting, **measured)  # type: ignore[arg-type]
+    def _stats(self) -> StepStats:
+        return StepStats(running=self._scheduler.running, waiting=self._scheduler.waiting)

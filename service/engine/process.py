@@ -74,10 +74,6 @@ class EngineProcess:
         """Requests in flight, waiting or running."""
         return len(self._generations)
 
-    @property
-    def process_id(self) -> int | None:
-        return self._process.pid if self._process and self._process.returncode is None else None
-
     def start(self) -> None:
         """Begin supervision; returns at once."""
         self._supervisor = asyncio.create_task(self._supervise())

@@ -46,7 +46,15 @@ class Server:
 
     def metric(self, name: str, labels: str = "") -> float:
         """A sample's value, summed over its label sets that contain `labels`."""
-        lines = httpx.get(f"{self.url}/metrics").text.splitlines()
+        return self.sample(self.scrape(), name, labels)
+
+    def scrape(self) -> str:
+        return httpx.get(f"{self.url}/metrics").text
+
+    @staticmethod
+    def sample(exposition: str, name: str, labels: str = "") -> float:
+        """As `metric`, of an exposition scraped before: several values of one moment."""
+        lines = exposition.splitlines()
         samples = [line.rsplit(" ", 1) for line in lines if line.startswith((f"{name} ", f"{name}{{"))]
         return sum(float(value) for key, value in samples if labels in key)
 

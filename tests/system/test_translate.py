@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import time
 from collections.abc import AsyncIterator
 
 import httpx
@@ -204,6 +205,15 @@ async def test_other_wrong_requests(client: httpx.AsyncClient) -> None:
             400,
             "Last-Event-ID: ",
         ),
+        (
+            await client.get(
+                "/translate/stream",
+                params={"q": "a", "source": "en", "target": "fr"},
+                headers={"Last-Event-ID": "9" * 5000},
+            ),
+            400,
+            "Last-Event-ID: ",
+        ),
     ]
     for response, status, error in cases:
         assert (response.status_code, response.json()["error"][: len(error)]) == (status, error)
@@ -223,7 +233,12 @@ async def test_a_client_that_leaves_a_stream_frees_its_slots(client: httpx.Async
             if event.name == "token":
                 break
         assert server.metric("dragoman_slots_used") > 0
+    deadline = time.monotonic() + 10
+    while server.sample(left := server.scrape(), "dragoman_requests_total", 'outcome="cancelled"') == cancelled:
+        assert time.monotonic() < deadline, "it was not cancelled"
     server.wait_for_metric("dragoman_slots_used", 0)
+    steps = server.metric("dragoman_step_seconds_count") - server.sample(left, "dragoman_step_seconds_count")
+    assert steps <= 2, "the step that was running, and one whose report was on its way"
     tokens = server.metric("dragoman_generated_tokens_total")
     server.wait_for_metric("dragoman_requests_total", cancelled + 1, 'outcome="cancelled"')
     await asyncio.sleep(0.2)
