@@ -13,14 +13,25 @@ class CheckpointError(ValueError):
     """A checkpoint cannot be used; says which file and why."""
 
 
+class Direction(BaseModel):
+    """From one language into another, by their ISO 639 codes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: str = Field(pattern=r"^[a-z]{2,3}$")
+    target: str = Field(pattern=r"^[a-z]{2,3}$")
+
+    def __str__(self) -> str:
+        return f"{self.source}-{self.target}"
+
+
 class CheckpointConfig(BaseModel):
     """The content of `config.json`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: Literal[1] = 1
-    source_language: str = Field(pattern=r"^[a-z]{2,3}$")
-    target_language: str = Field(pattern=r"^[a-z]{2,3}$")
+    directions: tuple[Direction, ...] = Field(min_length=1)
     model: ModelConfig
 
 

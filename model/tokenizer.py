@@ -12,6 +12,11 @@ import sentencepiece
 _SPACE = "\u2581"  # SentencePiece's visible space
 
 
+def language_tag(language: str) -> str:
+    """The piece that asks a model of several target languages for one of them (Johnson et al. 2017)."""
+    return f"<2{language}>"
+
+
 class Tokenizer:
     """A SentencePiece model file (`tokenizer.model`) with its pad, bos and eos ids."""
 
@@ -39,15 +44,23 @@ class Tokenizer:
     def eos_id(self) -> int:
         return int(self._processor.eos_id())
 
-    def encode(self, text: str) -> list[int]:
-        """Ids of `text`, ended by eos."""
+    def encode(self, text: str, target_language: str | None = None) -> list[int]:
+        """Ids of `text`, ended by eos; begun by the tag of `target_language` if the model has tags."""
         ids: list[int] = self._processor.encode(text)
-        return [*ids, self.eos_id]
+        return [*self._tag(target_language), *ids, self.eos_id]
 
-    def encode_batch(self, texts: list[str]) -> list[list[int]]:
+    def encode_batch(self, texts: list[str], target_language: str | None = None) -> list[list[int]]:
         """As `encode`, in SentencePiece's own threads."""
         batch: list[list[int]] = self._processor.encode(texts)
-        return [[*ids, self.eos_id] for ids in batch]
+        tag = self._tag(target_language)
+        return [[*tag, *ids, self.eos_id] for ids in batch]
+
+    def _tag(self, language: str | None) -> list[int]:
+        """Tags are control pieces: no text can be mistaken for one."""
+        if language is None:
+            return []
+        tag = self._processor.piece_to_id(language_tag(language))
+        return [tag] if self._processor.is_control(tag) else []
 
     def decode(self, ids: list[int]) -> str:
         detokenizer = Detokenizer(self)

@@ -64,7 +64,7 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
 def build_service(settings: Settings) -> Service:
     """Everything behind the routes, engines not yet started."""
     config = load_config(settings.model)
-    metrics = Metrics(VERSION, f"{config.source_language}-{config.target_language}", settings.mode)
+    metrics = Metrics(VERSION, ",".join(map(str, config.directions)), settings.mode)
     pool = build_pool(settings, config, metrics)
     translator = Translator(config, load_tokenizer(settings.model), pool, limits_of(settings, config))
     return Service(settings, translator, pool, metrics)
@@ -99,9 +99,8 @@ async def _become_ready(service: Service, on_failure: Callable[[], None]) -> Non
     try:
         await service.pool.wait_until_started()
         translator = service.translator
-        translation = await translator.start(
-            [_PROBE_TEXT], translator.source_language, translator.target_language, TranslationOptions()
-        )
+        direction = translator.directions[0]
+        translation = await translator.start([_PROBE_TEXT], direction.source, direction.target, TranslationOptions())
         try:
             async for _ in translation.events():
                 pass

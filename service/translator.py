@@ -15,8 +15,7 @@ class Translator:
     """One model's languages and limits around a pool of engines."""
 
     def __init__(self, config: CheckpointConfig, tokenizer: Tokenizer, pool: EnginePool, limits: Limits) -> None:
-        self.source_language = config.source_language
-        self.target_language = config.target_language
+        self.directions = config.directions
         self._tokenizer = tokenizer
         self._pool = pool
         self._limits = limits
@@ -31,27 +30,22 @@ class Translator:
         self._check(texts, source, target, options)
         self._pool.admit()
         # A long text takes a while to split; others must not wait for it, and may be admitted meanwhile.
-        work = await asyncio.to_thread(self._split, texts, source)
+        work = await asyncio.to_thread(self._split, texts, source, target)
         self._pool.admit()
         job = Job(work, len(texts), source, target, options)
         translation = Translation(job, self._tokenizer, self._pool, self._limits, self.running.discard)
         self.running.add(translation)
         return translation
 
-    def _split(self, texts: Sequence[str], source: str) -> list[Work]:
+    def _split(self, texts: Sequence[str], source: str, target: str) -> list[Work]:
         return [
-            Work(index, segment, self._encode(segment))
+            Work(index, segment, self._encode(segment, target))
             for index, text in enumerate(texts)
             for segment in split(text, source)
         ]
 
     def _check(self, texts: Sequence[str], source: str, target: str, options: TranslationOptions) -> None:
-        if source == "auto":
-            raise InvalidRequest("source", f"language detection is not available; use {self.source_language}")
-        if source != self.source_language:
-            raise InvalidRequest("source", f"{source} is not supported; available: {self.source_language}")
-        if target != self.target_language:
-            raise InvalidRequest("target", f"{target} is not supported; available: {self.target_language}")
+        self._check_direction(source, target)
         limits = self._limits
         if len(texts) > limits.max_texts:
             raise TooLong("q", f"{len(texts)} texts, the limit is {limits.max_texts}")
@@ -60,10 +54,20 @@ class Translator:
         if options.max_new_tokens is not None and options.max_new_tokens > limits.max_length:
             raise InvalidRequest("max_new_tokens", f"the limit is {limits.max_length}")
 
-    def _encode(self, segment: Segment) -> list[int]:
+    def _check_direction(self, source: str, target: str) -> None:
+        sources = ", ".join(sorted({direction.source for direction in self.directions}))
+        if source == "auto":
+            raise InvalidRequest("source", f"language detection is not available; use one of: {sources}")
+        targets = sorted(direction.target for direction in self.directions if direction.source == source)
+        if not targets:
+            raise InvalidRequest("source", f"{source} is not supported; available: {sources}")
+        if target not in targets:
+            raise InvalidRequest("target", f"{target} is not supported; available: {', '.join(targets)}")
+
+    def _encode(self, segment: Segment, target: str) -> list[int]:
         if not segment.translatable:
             return []
-        ids = self._tokenizer.encode(segment.sentence)
+        ids = self._tokenizer.encode(segment.sentence, target)
         if len(ids) > self._limits.max_length:
             raise TooLong("q", f"a sentence of {len(ids)} tokens, the model takes {self._limits.max_length}; split it")
         return ids

@@ -22,7 +22,7 @@ from loadtest.compare.workload import Request
 from loadtest.sentences import SENTENCES
 from model.checkpoint import save_checkpoint
 from model.config import ModelConfig
-from model.manifest import CheckpointConfig
+from model.manifest import CheckpointConfig, Direction
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from service.engine.pool import EnginePool
@@ -65,7 +65,7 @@ def save_random_checkpoint(directory: Path, config: ModelConfig) -> None:
     model = Transformer(config)
     with torch.no_grad():
         model.embedding.weight[config.eos_id] = 0.0
-    manifest = CheckpointConfig(source_language="en", target_language="fr", model=config)
+    manifest = CheckpointConfig(directions=(Direction(source="en", target="fr"),), model=config)
     save_checkpoint(directory, manifest, model.state_dict(), _any_tokenizer())
 
 

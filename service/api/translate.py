@@ -127,8 +127,10 @@ async def translate_stream(
 
 @router.get("/languages", summary="Languages that can be translated")
 async def languages(service: ServiceDependency) -> list[Language]:
-    translator = service.translator
-    return [_language(translator.source_language, [translator.target_language])]
+    targets: dict[str, list[str]] = {}
+    for direction in service.translator.directions:
+        targets.setdefault(direction.source, []).append(direction.target)
+    return [_language(source, sorted(targets[source])) for source in sorted(targets)]
 
 
 def _name(code: str) -> str:

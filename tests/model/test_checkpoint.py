@@ -8,14 +8,14 @@ from safetensors.torch import load_file, save_file
 
 from model.checkpoint import load_model, save_checkpoint
 from model.config import ModelConfig
-from model.manifest import CheckpointConfig, CheckpointError, load_config, load_tokenizer
+from model.manifest import CheckpointConfig, CheckpointError, Direction, load_config, load_tokenizer
 from model.tokenizer import Tokenizer
 from tests.conftest import random_model
 
 
 @pytest.fixture
 def checkpoint(tmp_path: Path, config: ModelConfig, tokenizer: Tokenizer) -> Path:
-    described = CheckpointConfig(source_language="en", target_language="fr", model=config)
+    described = CheckpointConfig(directions=(Direction(source="en", target="fr"),), model=config)
     save_checkpoint(tmp_path, described, random_model(config).state_dict(), tokenizer, torch.float32)
     return tmp_path
 
@@ -65,7 +65,7 @@ def test_not_a_checkpoint(tmp_path: Path) -> None:
 def test_config_problems_name_their_fields(checkpoint: Path) -> None:
     path = checkpoint / "config.json"
     path.write_text(path.read_text().replace('"num_heads"', '"heads"').replace('"en"', '"English"'))
-    with pytest.raises(CheckpointError, match=r"source_language: .*; model\.heads: "):
+    with pytest.raises(CheckpointError, match=r"directions\.0\.source: .*; model\.heads: "):
         load_config(checkpoint)
 
 
