@@ -1,61 +1,250 @@
-"""Offline decoding of whole batches: the oracle of the engine's tests, and what BLEU is measured with."""
+"""Offline decoding of whole batches: the oracle of the engine's tests, and what BLEU is measured with.
 
+All rows of a batch stand at the same position, rows that have ended leave it, and the cache is not the
+serving arena: simpler than the engine, and independent of it.
+"""
+
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from model.attention import look_ahead_mask, padding_mask
-from model.cache import SlotCache
-from model.sampling import greedy
+from model.cache import KV
 from model.transformer import Transformer
+
+
+class Hypothesis(NamedTuple):
+    """A translation: `ids` without bos, ended by eos or cut at the limit, and its `score` (`beam_decode`)."""
+
+    ids: list[int]
+    score: float
 
 
 @torch.inference_mode()
 def greedy_decode(model: Transformer, sources: Sequence[Sequence[int]], max_new_tokens: int) -> list[list[int]]:
     """Translate `sources` (ids, each ended by eos) together; returns ids without bos, ended by eos or cut at the limit.
 
-    Rows that have ended go on computing until the last one ends: simple, and independent of the engine.
+    The most probable token each time; of equal ones the lowest id.
     """
-    config = model.config
-    device = model.embedding.weight.device
-    slots = torch.arange(len(sources), device=device)
-    lengths = torch.tensor([len(source) for source in sources], device=device)
-    width = int(lengths.max())
-    source_ids = torch.nn.utils.rnn.pad_sequence(
-        [torch.tensor(source, device=device) for source in sources], batch_first=True, padding_value=config.pad_id
-    )
-    dtype = model.embedding.weight.dtype
-    source_mask = padding_mask(lengths, width, dtype)
-    source = model.encode(source_ids, source_mask)
-    cache = SlotCache(
-        config,
-        slots=len(sources),
-        max_source_length=1,
-        max_target_length=max_new_tokens,
-        dtype=dtype,
-        device=device,
-    )
-    tokens = torch.full((len(sources),), config.bos_id, device=device)
-    ended = torch.zeros(len(sources), dtype=torch.bool, device=device)
-    steps: list[Tensor] = []
-    for step in range(max_new_tokens):
-        positions = torch.full((len(sources), 1), step, device=device)
-        logits = model.decode(
-            tokens[:, None],
-            positions,
-            look_ahead_mask(positions, step + 1, dtype),
-            source,
-            source_mask,
-            cache.rows(slots, positions, step + 1),
-        )
-        tokens = greedy(logits[:, -1].float()).tokens
-        steps.append(tokens)
-        ended |= tokens == config.eos_id
-        if bool(ended.all()):
+    outputs: list[list[int]] = [[] for _ in sources]
+    if not sources:
+        return outputs
+    batch = _Batch(model, sources)
+    running = list(outputs)
+    tokens = batch.first_tokens()
+    for _ in range(max_new_tokens):
+        tokens = batch.step(tokens).max(dim=-1).indices
+        for output, token in zip(running, tokens.tolist(), strict=True):
+            output.append(token)
+        unended = (tokens != model.config.eos_id).nonzero().squeeze(1)
+        if len(unended) < len(tokens):
+            if not len(unended):
+                break
+            batch.select(unended)
+            running = [running[row] for row in unended.tolist()]
+            tokens = tokens[unended]
+    return outputs
+
+
+@torch.inference_mode()
+def beam_decode(
+    model: Transformer,
+    sources: Sequence[Sequence[int]],
+    max_new_tokens: int,
+    beam_size: int,
+    length_penalty: float = 1.0,
+    alternatives: int = 1,
+) -> list[list[Hypothesis]]:
+    """Up to `alternatives` (at most `beam_size`) distinct translations of each of `sources`, the best first.
+
+    A source starts with one live hypothesis, the empty one. At each step its candidates are every live
+    hypothesis with every token behind it, ordered by the sum of their log-probabilities (equal sums:
+    the parent that stood first, then the lower id). Only the first `2 * beam_size` count:
+
+    - one that ends in eos is finished if it is among the first `beam_size`, otherwise it is dropped;
+    - the first `beam_size` of the others are the live hypotheses of the next step.
+
+    A source is done after the step in which its finished hypotheses reach `beam_size` (that step can
+    bring them above), or when nothing is left alive; what is still alive then is dropped. At
+    `max_new_tokens` the live hypotheses of a source that is not done count as finished. Results are the
+    finished hypotheses by score: the sum of log-probabilities / (number of ids, eos included) **
+    `length_penalty`; equal scores in the order of finishing. There are fewer than `alternatives` only
+    where the vocabulary allows no more.
+
+    With `beam_size` 1 the ids are `greedy_decode`'s. What a source gives does not depend on the others,
+    but for the rounding of float32 sums.
+    """
+    assert max_new_tokens >= 1
+    assert 1 <= alternatives <= beam_size
+    if not sources:
+        return []
+    vocab = model.config.vocab_size
+    searches = [_Search(beam_size, length_penalty, model.config.eos_id) for _ in sources]
+    running = searches
+    batch = _Batch(model, sources)
+    tokens = batch.first_tokens()
+    logprobs = torch.zeros((len(sources), 1), device=tokens.device)
+    for _ in range(max_new_tokens):
+        live = logprobs.shape[1]
+        sums = batch.step(tokens).log_softmax(dim=-1).add_(logprobs.view(-1, 1))
+        values, indices = _largest(sums.view(len(running), live * vocab), 2 * beam_size)
+        rows: list[_Extension] = []
+        for number, ranked in enumerate(zip(values.tolist(), indices.tolist(), strict=True)):
+            candidates = [
+                _Extension(index // vocab, index % vocab, value) for value, index in zip(*ranked, strict=True)
+            ]
+            survivors = running[number].advance(candidates)
+            rows += [extension._replace(parent=number * live + extension.parent) for extension in survivors]
+        running = [search for search in running if search.live]
+        if not running:
             break
-    return [_until_eos(row, config.eos_id) for row in torch.stack(steps, dim=1).tolist()]
+        batch.select(torch.tensor([row.parent for row in rows], device=tokens.device))
+        tokens = torch.tensor([row.token for row in rows], device=tokens.device)
+        logprobs = torch.tensor([row.logprob for row in rows], device=tokens.device).view(len(running), beam_size)
+    return [search.best(alternatives) for search in searches]
 
 
-def _until_eos(ids: list[int], eos_id: int) -> list[int]:
-    return ids[: ids.index(eos_id) + 1] if eos_id in ids else ids
+class _Extension(NamedTuple):
+    """A live hypothesis, by its rank, with one more token: `logprob` is the sum up to and with it."""
+
+    parent: int
+    token: int
+    logprob: float
+
+
+@dataclass
+class _Search:
+    """The beam search of one source, without tensors; `live` is empty when it is done."""
+
+    beam_size: int
+    length_penalty: float
+    eos_id: int
+    live: list[Hypothesis] = field(default_factory=lambda: [Hypothesis([], 0.0)])  # score: sum of log-probabilities
+    finished: list[Hypothesis] = field(default_factory=list)
+
+    def advance(self, candidates: list[_Extension]) -> list[_Extension]:
+        """Take a step's best candidates in order; return the next live ones, none if the search is done.
+
+        Where the vocabulary gives fewer than `beam_size`, rows of probability 0 fill the batch up.
+        """
+        survivors: list[_Extension] = []
+        for rank, candidate in enumerate(candidates):
+            if candidate.logprob == -math.inf:
+                break  # the rest descends from such filling rows
+            if candidate.token != self.eos_id:
+                survivors.append(candidate)
+            elif rank < self.beam_size:
+                self.finished.append(self._scored(self._extended(candidate)))
+        if len(self.finished) >= self.beam_size:
+            survivors = []
+        survivors = survivors[: self.beam_size]
+        self.live = [self._extended(candidate) for candidate in survivors]
+        filling = [_Extension(0, self.eos_id, -math.inf)] * (self.beam_size - len(survivors))
+        return survivors and survivors + filling
+
+    def best(self, count: int) -> list[Hypothesis]:
+        """The results; what is still alive was cut at the limit."""
+        everything = self.finished + [self._scored(hypothesis) for hypothesis in self.live]
+        return sorted(everything, key=lambda hypothesis: -hypothesis.score)[:count]
+
+    def _extended(self, candidate: _Extension) -> Hypothesis:
+        return Hypothesis([*self.live[candidate.parent].ids, candidate.token], candidate.logprob)
+
+    def _scored(self, hypothesis: Hypothesis) -> Hypothesis:
+        return hypothesis._replace(score=hypothesis.score / len(hypothesis.ids) ** self.length_penalty)
+
+
+def _largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` largest of each row of `scores [rows, columns]` and their columns, in descending order.
+
+    As `topk`, except that equal ones come, and are chosen, in the order of their columns.
+    """
+    count = min(count, scores.shape[1])
+    values, columns = scores.topk(min(count + 1, scores.shape[1]))
+    if values.shape[1] > count and bool((values[:, count - 1] == values[:, count]).any()):
+        values, columns = scores.sort(dim=-1, descending=True, stable=True)
+        return values[:, :count], columns[:, :count]
+    columns, order = columns[:, :count].sort(dim=-1)
+    values, order = values.gather(-1, order).sort(dim=-1, descending=True, stable=True)
+    return values, columns.gather(-1, order)
+
+
+class _Batch:
+    """Rows decoded side by side, all at the same position; at first one for each source."""
+
+    def __init__(self, model: Transformer, sources: Sequence[Sequence[int]]) -> None:
+        self._model = model
+        self._device = model.embedding.weight.device
+        self._dtype = model.embedding.weight.dtype
+        lengths = torch.tensor([len(source) for source in sources], device=self._device)
+        ids = torch.nn.utils.rnn.pad_sequence(
+            [torch.tensor(source, device=self._device) for source in sources],
+            batch_first=True,
+            padding_value=model.config.pad_id,
+        )
+        self._source_mask = padding_mask(lengths, ids.shape[1], self._dtype)
+        self._source = model.encode(ids, self._source_mask)
+        self._cache = _RowCache(model.config.decoder_layers)
+        self._rows = len(sources)
+
+    def first_tokens(self) -> Tensor:
+        """What the first step reads, `[rows]`."""
+        return torch.full((self._rows,), self._model.config.bos_id, device=self._device)
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """Append `tokens [rows]`; return the logits `[rows, vocab]` of the next ones, in float32."""
+        position = self._cache.length
+        positions = torch.full((self._rows, 1), position, device=self._device)
+        mask = look_ahead_mask(positions, position + 1, self._dtype)
+        logits = self._model.decode(tokens[:, None], positions, mask, self._source, self._source_mask, self._cache)
+        self._cache.length += 1
+        return logits[:, -1].float()
+
+    def select(self, parents: Tensor) -> None:
+        """Let row i go on from where row `parents[i]` is; rows that are no parent leave.
+
+        As long as the number of rows stays, a row and its parent must have the same source.
+        """
+        if len(parents) != self._rows:
+            self._source = [KV(keys[parents], values[parents]) for keys, values in self._source]
+            self._source_mask = self._source_mask[parents]
+            self._rows = len(parents)
+        self._cache.select(parents)
+
+
+class _RowCache:
+    """Self-attention K/V of rows that all have `length` positions behind them."""
+
+    _GROWTH: Final = 32  # positions; most sentences need no more than one or two allocations
+
+    def __init__(self, layers: int) -> None:
+        self.length = 0
+        self._layers: list[KV | None] = [None] * layers
+
+    def update(self, layer: int, new: KV) -> KV:
+        kept = self._layers[layer] or KV(new.keys[:, :, :0], new.values[:, :, :0])
+        if kept.keys.shape[2] == self.length:
+            room = (0, 0, 0, self._GROWTH)  # behind the last position
+            kept = KV(F.pad(kept.keys, room), F.pad(kept.values, room))
+        self._layers[layer] = kept
+        for tensor, addition in zip(kept, new, strict=True):
+            tensor[:, :, self.length : self.length + 1] = addition
+        seen = self.length + 1
+        return KV(kept.keys[:, :, :seen], kept.values[:, :, :seen])
+
+    def select(self, parents: Tensor) -> None:
+        self._layers = [kept and KV(*(self._selected(tensor, parents) for tensor in kept)) for kept in self._layers]
+
+    def _selected(self, tensor: Tensor, parents: Tensor) -> Tensor:
+        rows = len(parents)
+        if rows > len(tensor):
+            return tensor[parents]
+        # In place, and only the rows that move: most hypotheses stay where they are.
+        moved = (parents != torch.arange(rows, device=parents.device)).nonzero().squeeze(1)
+        tensor[moved, :, : self.length] = tensor[parents[moved], :, : self.length]
+        return tensor[:rows]
