@@ -81,15 +81,20 @@ class Transformer(nn.Module):
         logits: Tensor = self.projection(self.decoder_norm(states))
         return logits
 
-    def forward(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
-        """Teacher forcing: logits `[batch, target, vocab]` that predict each of `target_ids`.
-
-        The decoder reads the target shifted right behind bos. Both `[batch, length]`, padded with
-        `pad_id` on the right.
-        """
-        pad = self.config.pad_id
+    def shift_right(self, target_ids: Tensor) -> Tensor:
+        """What the decoder reads to predict `target_ids [batch, target]`: the same behind bos, without the last."""
         inputs = target_ids.roll(1, dims=1)
         inputs[:, 0] = self.config.bos_id
+        return inputs
+
+    def forward(self, source_ids: Tensor, target_ids: Tensor, decoder_inputs: Tensor | None = None) -> Tensor:
+        """Teacher forcing: logits `[batch, target, vocab]` that predict each of `target_ids`.
+
+        All ids are `[batch, length]`, padded with `pad_id` on the right. The decoder reads the target
+        shifted right, or `decoder_inputs` in its place.
+        """
+        pad = self.config.pad_id
+        inputs = self.shift_right(target_ids) if decoder_inputs is None else decoder_inputs
         positions = _positions_of(inputs)
         dtype = self.embedding.weight.dtype
         source_mask = padding_mask((source_ids != pad).sum(dim=1), source_ids.shape[1], dtype)

@@ -1,12 +1,13 @@
-"""`dragoman serve | translate | train | evaluate`."""
+"""`dragoman serve | translate | train | distill | evaluate | robustness`."""
 
 import asyncio
 import logging
 import os
 import sys
-from contextlib import aclosing
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import typer
 from pydantic import ValidationError
@@ -15,6 +16,10 @@ from pydantic_settings import CliApp, SettingsError
 from model.manifest import CheckpointError
 from service.errors import ServiceError
 from service.settings import EMBEDDED_MODEL, Settings
+
+# As in model.training.evaluate, which would load torch.
+Precision = Literal["float32", "int8"]
+Tokenize = Literal["13a", "intl", "moses"]
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Self-hosted machine translation that streams.")
 
@@ -106,36 +111,109 @@ def train(
     data: Annotated[Path, typer.Option(help="Directory of the corpora; a path that is not in it is taken as it is.")],
     output: Annotated[Path, typer.Option(help="Directory of the run; an unfinished run there is resumed.")],
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")] = "cpu",
+    tensorboard: Annotated[bool, typer.Option(help="Also write for TensorBoard, in OUTPUT/tensorboard.")] = False,
 ) -> None:
-    """Train a model from parallel text."""
+    """Train a model from parallel text; `torchrun ... -m service train` uses several processes."""
     from model.training.config import TrainConfig
-    from model.training.data import CorpusError
-    from model.training.train import TrainingError
     from model.training.train import train as run
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    try:
-        checkpoint = run(TrainConfig.from_toml(config), data, output, device)
-    except (ValidationError, ValueError, OSError, CorpusError, TrainingError) as error:
-        _fail(str(error))
+    with _reported():
+        checkpoint = run(TrainConfig.from_toml(config), data, output, device, tensorboard)
     typer.echo(f"checkpoint: {checkpoint}")
 
 
+ModelOption = Annotated[Path, typer.Option(help="Checkpoint directory.")]
+BeamOption = Annotated[int, typer.Option(min=1, help="Hypotheses kept; 1 is greedy.")]
+LengthPenaltyOption = Annotated[float, typer.Option(help="Scores are divided by length to this power.")]
+PrecisionOption = Annotated[Precision, typer.Option(help="Of the linear layers.")]
+TargetOption = Annotated[str | None, typer.Option(help="Target language, where the model has several.")]
+
+
 @app.command()
-def evaluate(
+def distill(
+    config: Annotated[Path, typer.Argument(help="The experiment (TOML) whose training text is translated.")],
+    teacher: Annotated[Path, typer.Option(help="Checkpoint directory of the model that translates it.")],
+    data: Annotated[Path, typer.Option(help="Directory of the corpora.")],
+    output: Annotated[Path, typer.Option(help="Directory for the new corpora; an unfinished call goes on.")],
+    beam_size: BeamOption = 4,
+    precision: PrecisionOption = "float32",
+) -> None:
+    """Let a larger model translate the training text of a smaller one."""
+    from model.training.config import TrainConfig
+    from model.training.distill import distill as run
+    from model.training.evaluate import DecodingOptions
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    options = DecodingOptions(beam_size=beam_size)
+    with _reported():
+        for path in run(TrainConfig.from_toml(config), teacher, data, output, options, precision):
+            typer.echo(path)
+
+
+@app.command()
+def evaluate(  # noqa: PLR0913  each is an option of the command
     test: Annotated[Path, typer.Argument(help="source<TAB>reference lines, plain or .xz.")],
-    model: Annotated[Path | None, typer.Option(help="Checkpoint directory.")] = None,
-    limit: Annotated[int | None, typer.Option(help="Only the first lines.")] = None,
+    model: ModelOption = EMBEDDED_MODEL,
+    beam_size: BeamOption = 1,
+    length_penalty: LengthPenaltyOption = 1.0,
+    precision: PrecisionOption = "float32",
+    target: TargetOption = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first lines.")] = None,
+    lowercase: Annotated[bool, typer.Option(help="Case does not count.")] = False,
+    lowercase_source: Annotated[bool, typer.Option(help="For a model of lower-cased text.")] = False,
+    tokenize: Annotated[Tokenize, typer.Option(help="For BLEU: sacrebleu's, or Moses' rules.")] = "13a",
+    hypotheses: Annotated[Path | None, typer.Option(help="Write the translations here, a line each.")] = None,
 ) -> None:
     """Score a checkpoint: sacrebleu's BLEU and chrF with their signatures."""
+    from model.training.evaluate import DecodingOptions, EvaluationOptions
     from model.training.evaluate import evaluate as run
 
+    decoding = DecodingOptions(beam_size, length_penalty)
+    with _reported():
+        result = run(
+            model,
+            test,
+            EvaluationOptions(decoding, precision, target, limit, lowercase, lowercase_source, tokenize),
+        )
+        if hypotheses is not None:
+            hypotheses.write_text("".join(f"{line}\n" for line in result.hypotheses), encoding="utf-8")
+    typer.echo(result.bleu)
+    typer.echo(result.chrf)
+    typer.echo(f"{result.tokens} tokens in {result.seconds:.1f} s, {result.tokens_per_second:.0f} tokens/s")
+
+
+@app.command()
+def robustness(
+    model: ModelOption = EMBEDDED_MODEL,
+    beam_size: BeamOption = 1,
+    precision: PrecisionOption = "float32",
+    target: TargetOption = None,
+) -> None:
+    """Which kinds of everyday input a checkpoint survives: a table of cases and pass rates."""
+    from model.manifest import load_config
+    from model.training.evaluate import DecodingOptions, load_translator, translate_all
+    from model.training.robustness import cases_path, load_cases, markdown, run
+
+    with _reported():
+        translator = load_translator(model, precision, target)
+        [source] = {d.source for d in load_config(model).directions if d.target == translator.target_language}
+        cases = load_cases(cases_path(source, translator.target_language))
+        options = DecodingOptions(beam_size=beam_size)
+        results = run(cases, lambda texts: [each.text for each in translate_all(translator, texts, options)])
+    typer.echo(markdown(results))
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    """Says what is wrong with a file, a checkpoint or a setting, and ends the program."""
+    from model.training.report import MissingExtraError
+    from model.training.trainer import TrainingError
+
     try:
-        scores = run(model or EMBEDDED_MODEL, test, limit)
-    except (CheckpointError, ValueError, OSError) as error:
+        yield
+    except (ValueError, OSError, TrainingError, MissingExtraError) as error:
         _fail(str(error))
-    for score in scores:
-        typer.echo(score)
 
 
 def _fail(message: str) -> NoReturn:

@@ -5,7 +5,7 @@ import torch
 
 from model.config import ModelConfig
 from model.tokenizer import Tokenizer
-from model.training.data import Pair, train_tokenizer
+from model.training.data import train_tokenizer
 from model.transformer import Transformer
 
 # Models this small gain nothing from threads that wait for one another, least of all on a busy machine.
@@ -50,5 +50,5 @@ def random_model(config: ModelConfig, seed: int = 0) -> Transformer:
 def tokenizer() -> Tokenizer:
     """A real SentencePiece model with byte fallback, trained in a moment."""
     sentences = [f"{first} {second} {third}" for first in WORDS for second in WORDS for third in WORDS[::3]]
-    pairs = [Pair(sentence, sentence[::-1].title()) for sentence in sentences]
-    return train_tokenizer(pairs, vocab_size=320, seed=0)
+    both_sides = [side for sentence in sentences for side in (sentence, sentence[::-1].title())]
+    return train_tokenizer(both_sides, vocab_size=320, seed=0)

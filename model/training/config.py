@@ -2,32 +2,62 @@
 
 import tomllib
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from model.config import ModelConfig
+from model.manifest import Direction
 
 
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}$")]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
 class Corpus(_Section):
     """A file of `source<TAB>target` lines, plain or .xz."""
 
     path: Path
+    source_language: Language | None = Field(
+        default=None, description="of the first column; the experiment's if absent"
+    )
+    target_language: Language | None = Field(default=None, description="of the second; the experiment's if absent")
+    both_directions: bool = Field(default=False, description="learn the opposite direction from it, too")
     repeat: int = Field(default=1, ge=1, description="times that each pair is seen in an epoch")
     max_pairs: int | None = Field(default=None, ge=1, description="keep a deterministic sample of this size")
     max_words: int = Field(default=60, ge=1, description="drop pairs with a longer side")
+
+
+class AugmentConfig(_Section):
+    """Shares of the training pairs of which a changed copy is added (model/training/augment.py)."""
+
+    lowercase: Share = 0.0
+    uppercase: Share = 0.0
+    no_full_stop: Share = 0.0
+    target_copy: Share = 0.0
+    quotes: Share = 0.0
+    emoji: Share = 0.0
+    copied_words: Share = 0.0
+    numbers: Share = 0.0
+    dates_and_prices: Share = 0.0
+
+    def shares(self) -> dict[str, float]:
+        return self.model_dump()
 
 
 class DataConfig(_Section):
     """What to train on, and what to watch."""
 
     train: list[Corpus] = Field(min_length=1)
-    validation: Corpus
+    validation: list[Corpus] = Field(min_length=1)
+    augment: AugmentConfig = AugmentConfig()
     max_length_ratio: float = Field(default=2.5, gt=1.0, description="drop pairs whose sides differ more, in words")
+    check_language: bool = Field(default=True, description="drop pairs of which a side is surely in another language")
+    lowercase: bool = Field(default=False, description="lower-case both sides, as some benchmarks are defined")
 
 
 class TokenizerConfig(_Section):
@@ -43,7 +73,8 @@ class OptimiserConfig(_Section):
     schedule: Literal["inverse_sqrt", "cosine"] = "cosine"
     warmup_steps: int = Field(default=500, ge=1)
     max_steps: int = Field(default=10_000, ge=1)
-    batch_tokens: int = Field(default=4096, ge=64, description="source plus target tokens a step, padding included")
+    batch_tokens: int = Field(default=4096, ge=64, description="source plus target tokens a batch, padding included")
+    accumulate: int = Field(default=1, ge=1, description="batches a step, of each process")
     label_smoothing: float = Field(default=0.1, ge=0.0, lt=1.0)
     weight_decay: float = Field(default=0.01, ge=0.0)
     clip_norm: float = Field(default=1.0, gt=0.0)
@@ -51,15 +82,24 @@ class OptimiserConfig(_Section):
         default=0.999, ge=0.0, lt=1.0, description="of the exponential average that is shipped"
     )
     validate_every: int = Field(default=500, ge=1, description="steps between validations and checkpoints")
-    precision: Literal["float32", "bfloat16"] = "bfloat16"
+    patience: int | None = Field(
+        default=None, ge=1, description="stop after so many validations without improvement, and keep the best weights"
+    )
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        default="auto", description="of matrix products; auto: bfloat16 where there are instructions for it"
+    )
+    scheduled_sampling: Share = Field(
+        default=0.0, description="share of decoder inputs that are the model's own, at the end; rises from 0"
+    )
+    compile: bool = Field(default=False, description="torch.compile; slower on a CPU, see model/training/README.md")
 
 
 class TrainConfig(_Section):
     """The whole experiment."""
 
-    source_language: str
-    target_language: str
-    seed: int = 1
+    source_language: Language
+    target_language: Language
+    seed: int = Field(default=1, ge=0)
     data: DataConfig
     tokenizer: TokenizerConfig = TokenizerConfig()
     model: ModelConfig
@@ -73,6 +113,20 @@ class TrainConfig(_Section):
         if self.model.vocab_size != self.tokenizer.vocab_size:
             raise ValueError("model.vocab_size and tokenizer.vocab_size must be equal")
         return self
+
+    def languages(self, corpus: Corpus) -> tuple[str, str]:
+        """Of the corpus' two columns."""
+        return corpus.source_language or self.source_language, corpus.target_language or self.target_language
+
+    def directions(self) -> tuple[Direction, ...]:
+        """What the model learns to translate, in the order of the corpora."""
+        found = []
+        for corpus in self.data.train:
+            source, target = self.languages(corpus)
+            found.append(Direction(source=source, target=target))
+            if corpus.both_directions:
+                found.append(Direction(source=target, target=source))
+        return tuple(dict.fromkeys(found))
 
     @classmethod
     def from_toml(cls, path: Path) -> Self:

@@ -1,102 +1,94 @@
-"""Parallel text to batches of ids: read, filter, tokenise once into memory-mapped arrays, batch.
+"""Pairs to batches of ids: tokenise once into memory-mapped arrays, batch.
 
 Everything is a function of the config and its seed, so that a resumed run sees the same batches.
 """
 
 import hashlib
 import io
-import lzma
-from collections.abc import Iterator
+import logging
+import os
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import sentencepiece
 import torch
 from numpy.typing import NDArray
+from rich.progress import track
 from torch import Tensor
 
-from model.manifest import load_tokenizer
-from model.tokenizer import Tokenizer
-from model.training.config import Corpus, DataConfig, TrainConfig
+from model.manifest import Direction, load_tokenizer
+from model.tokenizer import Tokenizer, language_tag
+from model.training.augment import augment
+from model.training.config import Corpus, TrainConfig
+from model.training.corpora import Pair, load_corpus
+
+logger = logging.getLogger(__name__)
 
 
-class Pair(NamedTuple):
-    """A sentence and its translation."""
+class Part(NamedTuple):
+    """Pairs of one direction, each to be seen `repeat` times an epoch."""
 
-    source: str
-    target: str
-
-
-class CorpusError(ValueError):
-    """A line of a corpus is not what it should be; names the file and the line."""
+    pairs: list[Pair]
+    direction: Direction
+    repeat: int
 
 
-def read_pairs(path: Path) -> Iterator[Pair]:
-    """The pairs of a TSV file; raises `CorpusError` on a line without exactly two non-empty columns."""
-    with _open_text(path) as lines:
-        for number, line in enumerate(lines, start=1):
-            columns = line.rstrip("\n").split("\t")
-            if len(columns) != 2 or not all(column.strip() for column in columns):
-                raise CorpusError(f"{path.name}:{number}: expected two non-empty tab-separated columns")
-            yield Pair(columns[0].strip(), columns[1].strip())
+def load_parts(corpora: list[Corpus], config: TrainConfig, directory: Path) -> list[Part]:
+    """The pairs of each corpus, in both directions where it says so; logs what the filters dropped."""
+    parts = []
+    for corpus in track(corpora, description="reading corpora", disable=not os.isatty(2)):
+        pairs, dropped = load_corpus(corpus, config, directory)
+        logger.info("%s: %d pairs %s", corpus.path.name, len(pairs), dict(dropped.most_common()) or "")
+        source, target = config.languages(corpus)
+        parts.append(Part(pairs, Direction(source=source, target=target), corpus.repeat))
+        if corpus.both_directions:
+            turned = [Pair(pair.target, pair.source) for pair in pairs]
+            parts.append(Part(turned, Direction(source=target, target=source), corpus.repeat))
+    return parts
 
 
-def _open_text(path: Path) -> IO[str]:
-    # newline="\n": a stray carriage return or U+2028 inside a sentence is not a line end.
-    if path.suffix == ".xz":
-        return lzma.open(path, "rt", encoding="utf-8", newline="\n")
-    return path.open(encoding="utf-8", newline="\n")
+def changed_copies(parts: list[Part], config: TrainConfig) -> list[Part]:
+    """What `[data.augment]` adds, anew for each time that a pair is repeated."""
+    return [
+        Part(augment(part.pairs, config.data.augment, part.direction, config.seed + turn), part.direction, 1)
+        for part in parts
+        for turn in range(part.repeat)
+    ]
 
 
-def keep(pair: Pair, corpus: Corpus, max_length_ratio: float) -> bool:
-    """Whether a pair is worth training on: short enough, balanced, and not an untranslated copy."""
-    source_words, target_words = len(pair.source.split()), len(pair.target.split())
-    longer, shorter = max(source_words, target_words), min(source_words, target_words)
-    if longer > corpus.max_words:
-        return False
-    # One word may well be three in the other language, so very short pairs are not judged by ratio.
-    if longer > 4 and longer > max_length_ratio * shorter:
-        return False
-    is_copy = pair.source == pair.target and longer > 2
-    return not is_copy
+def train_tokenizer(
+    sentences: list[str], vocab_size: int, seed: int, target_languages: Collection[str] = (), sample: int = 400_000
+) -> Tokenizer:
+    """A SentencePiece unigram model for all languages; bytes stand in for rare characters.
 
-
-def load_corpus(corpus: Corpus, data: DataConfig, directory: Path, seed: int) -> list[Pair]:
-    """Read, filter, deduplicate and sample one corpus; deterministic."""
-    # In the data directory, or, like the small corpora that come with the trainer, where the path itself says.
-    path = directory / corpus.path
-    if not path.exists() and corpus.path.exists():
-        path = corpus.path
-    pairs = (pair for pair in read_pairs(path) if keep(pair, corpus, data.max_length_ratio))
-    unique = list(dict.fromkeys(pairs))
-    if corpus.max_pairs is not None and len(unique) > corpus.max_pairs:
-        order = np.random.default_rng([seed, len(unique)]).permutation(len(unique))[: corpus.max_pairs]
-        unique = [unique[i] for i in sorted(order)]
-    return unique
-
-
-def train_tokenizer(pairs: list[Pair], vocab_size: int, seed: int, sample: int = 400_000) -> Tokenizer:
-    """A SentencePiece unigram model over both sides of `pairs`; bytes stand in for rare characters."""
-    sentences = [side for pair in pairs for side in pair]
+    With several target languages it has a tag for each. Raises `ValueError` where the text is too little for the size.
+    """
     if len(sentences) > sample:
         order = np.random.default_rng(seed).permutation(len(sentences))[:sample]
         sentences = [sentences[i] for i in order]
+    tags = [language_tag(language) for language in sorted(target_languages)]
     written = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(sentences),
-        model_writer=written,
-        vocab_size=vocab_size,
-        model_type="unigram",
-        byte_fallback=True,
-        character_coverage=0.9998,
-        pad_id=0,
-        bos_id=1,
-        eos_id=2,
-        unk_id=3,
-        minloglevel=1,
-    )
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences),
+            model_writer=written,
+            vocab_size=vocab_size,
+            control_symbols=tags if len(tags) > 1 else [],
+            model_type="unigram",
+            byte_fallback=True,
+            character_coverage=0.9998,
+            pad_id=0,
+            bos_id=1,
+            eos_id=2,
+            unk_id=3,
+            minloglevel=1,
+        )
+    except RuntimeError as error:
+        # The one of its errors that data can cause: too little text for so many pieces.
+        raise ValueError(f"tokenizer.vocab_size: {error}") from None
     return Tokenizer(written.getvalue())
 
 
@@ -124,16 +116,23 @@ class PackedPairs:
         return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
 
 
-def pack(pairs: list[Pair], repeats: list[int], tokenizer: Tokenizer, max_length: int, path: Path) -> PackedPairs:
+def pack(parts: list[Part], tokenizer: Tokenizer, max_length: int, path: Path) -> PackedPairs:
     """Tokenise into `path/*.npy` (memory-mapped on load); pairs over `max_length` tokens are dropped."""
-    sources = tokenizer.encode_batch([pair.source for pair in pairs])
-    targets = tokenizer.encode_batch([pair.target for pair in pairs])
-    kept = [i for i in range(len(pairs)) if max(len(sources[i]), len(targets[i])) <= max_length]
-    runs = [run for i in kept for run in (sources[i], targets[i])]
+    ids: list[NDArray[np.int32]] = []
+    repeats: list[int] = []
+    for part in track(parts, description="tokenising", disable=not os.isatty(2)):
+        sources = tokenizer.encode_batch([pair.source for pair in part.pairs], part.direction.target)
+        targets = tokenizer.encode_batch([pair.target for pair in part.pairs])
+        for source, target in zip(sources, targets, strict=True):
+            if max(len(source), len(target)) <= max_length:
+                ids += (np.asarray(source, dtype=np.int32), np.asarray(target, dtype=np.int32))
+                repeats.append(part.repeat)
+    if not repeats:
+        raise ValueError(f"no pairs are left for {path.name}: see the filters, and max_positions")
     path.mkdir(parents=True, exist_ok=True)
-    np.save(path / "ids.npy", np.concatenate([np.asarray(run, dtype=np.int32) for run in runs]))
-    np.save(path / "offsets.npy", np.cumsum([0, *map(len, runs)], dtype=np.int64))
-    np.save(path / "repeats.npy", np.asarray([repeats[i] for i in kept], dtype=np.int32))
+    np.save(path / "ids.npy", np.concatenate(ids))
+    np.save(path / "offsets.npy", np.cumsum([0, *map(len, ids)], dtype=np.int64))
+    np.save(path / "repeats.npy", np.asarray(repeats, dtype=np.int32))
     return load_packed(path)
 
 
@@ -142,30 +141,36 @@ def load_packed(path: Path) -> PackedPairs:
     return PackedPairs(*(np.load(path / f"{name}.npy", mmap_mode="r") for name in ("ids", "offsets", "repeats")))
 
 
-def prepare(config: TrainConfig, data_directory: Path, cache: Path) -> tuple[Tokenizer, PackedPairs, PackedPairs]:
+class Prepared(NamedTuple):
+    """What a run trains with."""
+
+    tokenizer: Tokenizer
+    train: PackedPairs
+    validation: PackedPairs
+
+
+def prepare(config: TrainConfig, data_directory: Path, cache: Path) -> Prepared:
     """Tokenizer, training pairs and validation pairs; made once per data config, then read from `cache`."""
-    key = config.model_dump_json(include={"data", "tokenizer", "seed", "start_from"}) + str(config.model.max_positions)
+    relevant = {"data", "tokenizer", "seed", "start_from", "source_language", "target_language"}
+    key = config.model_dump_json(include=relevant) + str(config.model.max_positions)
     folder = cache / hashlib.sha256(key.encode()).hexdigest()[:16]
     done = folder / "tokenizer.model"
     if done.exists():
-        return Tokenizer.from_file(done), load_packed(folder / "train"), load_packed(folder / "validation")
-    pairs: list[Pair] = []
-    repeats: list[int] = []
-    for corpus in config.data.train:
-        loaded = load_corpus(corpus, config.data, data_directory, config.seed)
-        pairs += loaded
-        repeats += [corpus.repeat] * len(loaded)
-    validation = load_corpus(config.data.validation, config.data, data_directory, config.seed)
+        return Prepared(Tokenizer.from_file(done), load_packed(folder / "train"), load_packed(folder / "validation"))
+    parts = load_parts(config.data.train, config, data_directory)
+    validation = load_parts(config.data.validation, config, data_directory)
     if config.start_from is not None:
         tokenizer = load_tokenizer(config.start_from)
     else:
-        tokenizer = train_tokenizer(pairs, config.tokenizer.vocab_size, config.seed)
+        sentences = [side for part in parts for pair in part.pairs for side in pair]
+        targets = {direction.target for direction in config.directions()}
+        tokenizer = train_tokenizer(sentences, config.tokenizer.vocab_size, config.seed, targets)
     longest = config.model.max_positions
-    packed = pack(pairs, repeats, tokenizer, longest, folder / "train")
-    packed_validation = pack(validation, [1] * len(validation), tokenizer, longest, folder / "validation")
+    packed = pack(parts + changed_copies(parts, config), tokenizer, longest, folder / "train")
+    packed_validation = pack(validation, tokenizer, longest, folder / "validation")
     # Written last: its presence says that the folder is complete.
     done.write_bytes(tokenizer.model)
-    return tokenizer, packed, packed_validation
+    return Prepared(tokenizer, packed, packed_validation)
 
 
 def epoch_batches(pairs: PackedPairs, batch_tokens: int, seed: int, epoch: int) -> list[NDArray[np.int64]]:

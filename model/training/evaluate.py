@@ -1,45 +1,239 @@
-"""Scores of a checkpoint on a test set, with sacrebleu so that they compare with published ones."""
+"""Translation of whole files, and scores of it with sacrebleu so that they compare with published ones."""
 
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
+from typing import Final, Literal, NamedTuple
 
-import torch
-from rich.progress import track
+from rich.console import Console
+from rich.progress import Progress
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
+from torch import nn
 
 from model.checkpoint import load_model
-from model.decoding import greedy_decode
-from model.manifest import load_tokenizer
-from model.training.data import read_pairs
+from model.decoding import beam_decode, greedy_decode
+from model.linear import Int8Linear, PrepackedLinear, replace_linears
+from model.manifest import load_config, load_tokenizer
+from model.tokenizer import Tokenizer
+from model.training.corpora import read_pairs
+from model.training.report import MissingExtraError
+from model.transformer import Transformer
 
-_BATCH = 64
+Precision = Literal["float32", "int8"]
+Tokenize = Literal["13a", "intl", "moses"]
+
+# Lines sorted by length together: enough for batches of alike lengths, few enough to hold in memory.
+_CHUNK = 10_000
 
 
-def evaluate(checkpoint: Path, test: Path, limit: int | None = None) -> list[str]:
-    """BLEU and chrF of greedy translations, each with its signature.
+@dataclass(frozen=True)
+class DecodingOptions:
+    """How translations are searched for; `beam_size` 1 is greedy, `batch_size` is in sentences."""
 
-    Raises `CheckpointError`, `CorpusError`, and `ValueError` for a sentence over the model's length.
+    beam_size: int = 1
+    length_penalty: float = 1.0
+    batch_size: int = 64
+
+
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """What is measured, and by which convention.
+
+    `limit`: only the first lines. `lowercase`: case does not count in the scores; `lowercase_source`: the
+    model reads lower-cased sources, as one that was trained on such text must. `tokenize` is for BLEU:
+    sacrebleu's "13a" or "intl", or "moses": hypotheses and references tokenised by Moses' rules for the
+    target language, as in the papers that use Multi30k. `target_language` must be given where the model
+    has several.
     """
+
+    decoding: DecodingOptions = DecodingOptions()
+    precision: Precision = "float32"
+    target_language: str | None = None
+    limit: int | None = None
+    lowercase: bool = False
+    lowercase_source: bool = False
+    tokenize: Tokenize = "13a"
+
+
+class Translation(NamedTuple):
+    """A translated text, and how many tokens were generated for it, eos included."""
+
+    text: str
+    tokens: int
+
+
+class Score(NamedTuple):
+    """A metric's value, the line that sacrebleu prints for it, and the signature that says how it was computed."""
+
+    value: float
+    line: str
+    signature: str
+
+    def __str__(self) -> str:
+        return f"{self.line}  {self.signature}"
+
+
+class Evaluation(NamedTuple):
+    """Scores, the translations in the order of the test set, and what decoding them took."""
+
+    bleu: Score
+    chrf: Score
+    hypotheses: list[str]
+    seconds: float
+    tokens: int
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self.tokens / self.seconds
+
+
+_LINEARS: Final[dict[Precision, Callable[[nn.Linear], nn.Module]]] = {
+    "float32": lambda linear: PrepackedLinear(linear) if PrepackedLinear.is_available() else linear,
+    "int8": Int8Linear,
+}
+
+
+@dataclass(frozen=True)
+class OfflineTranslator:
+    """A model with its tokenizer, for one target language."""
+
+    model: Transformer
+    tokenizer: Tokenizer
+    target_language: str
+
+    def source_ids(self, texts: list[str]) -> list[list[int]]:
+        """What the encoder reads."""
+        return self.tokenizer.encode_batch(texts, self.target_language)
+
+
+def load_translator(
+    checkpoint: Path, precision: Precision = "float32", target_language: str | None = None
+) -> OfflineTranslator:
+    """The checkpoint, all linear layers of its model replaced (the output projection too, the embedding not).
+
+    Raises `CheckpointError`, and `ValueError` for a target language that the model lacks, or that has
+    to be given.
+    """
+    target_language = _target_language(checkpoint, target_language)
     model = load_model(checkpoint)
-    tokenizer = load_tokenizer(checkpoint)
-    pairs = list(islice(read_pairs(test), limit))
-    sources = tokenizer.encode_batch([pair.source for pair in pairs])
-    longest = model.config.max_positions
-    too_long = [number for number, source in enumerate(sources, start=1) if len(source) > longest]
+    replace_linears(model, _LINEARS[precision])
+    return OfflineTranslator(model, load_tokenizer(checkpoint), target_language)
+
+
+def _target_language(checkpoint: Path, wanted: str | None) -> str:
+    languages = sorted({direction.target for direction in load_config(checkpoint).directions})
+    if wanted is None and len(languages) == 1:
+        return languages[0]
+    if wanted not in languages:
+        raise ValueError(f"target language {wanted or 'not given'}: the model translates into {', '.join(languages)}")
+    return wanted
+
+
+def translate_all(
+    translator: OfflineTranslator,
+    texts: Iterable[str],
+    options: DecodingOptions,
+    progress: Callable[[int], None] = lambda count: None,
+) -> Iterator[Translation]:
+    """Translate any number of texts; yields their translations in order, some thousands at a time.
+
+    `progress` is told of each batch how many texts it held. Raises `ValueError`, naming the lines
+    (counted from 1), for texts over the model's length, before their chunk is translated.
+    """
+    remaining = iter(texts)
+    first = 1
+    while chunk := list(islice(remaining, _CHUNK)):
+        sources = translator.source_ids(chunk)
+        _check_lengths(sources, first, translator.model.config.max_positions)
+        translations = [Translation("", 0)] * len(chunk)
+        # Alike lengths together, the longest first: little padding, and the time left is not underestimated.
+        order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
+        for start in range(0, len(order), options.batch_size):
+            batch = order[start : start + options.batch_size]
+            for i, ids in zip(batch, _decode(translator.model, [sources[i] for i in batch], options), strict=True):
+                translations[i] = Translation(translator.tokenizer.decode(ids), len(ids))
+            progress(len(batch))
+        yield from translations
+        first += len(chunk)
+
+
+def _check_lengths(sources: Sequence[Sequence[int]], first: int, longest: int) -> None:
+    too_long = [number for number, source in enumerate(sources, start=first) if len(source) > longest]
     if too_long:
-        raise ValueError(f"{test}: lines {too_long} have more than {longest} tokens, the model's limit")
-    # Alike lengths together, the longest first: little padding, and the time left is not underestimated.
-    order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
-    batches = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]
-    hypotheses = [""] * len(sources)
-    with torch.inference_mode():
-        for batch in track(batches, description="translating"):
-            for i, ids in zip(batch, greedy_decode(model, [sources[i] for i in batch], longest), strict=True):
-                hypotheses[i] = tokenizer.decode(ids)
-    references = [[pair.target for pair in pairs]]
-    scores = []
-    for metric in (BLEU(), CHRF()):
-        score = metric.corpus_score(hypotheses, references)
-        scores.append(f"{score}  {metric.get_signature()}")
-    return scores
+        raise ValueError(f"lines {too_long} have more than {longest} tokens, the model's limit")
+
+
+def _decode(model: Transformer, sources: list[list[int]], options: DecodingOptions) -> list[list[int]]:
+    limit = model.config.max_positions
+    if options.beam_size == 1:
+        return greedy_decode(model, sources, limit)
+    results = beam_decode(model, sources, limit, options.beam_size, options.length_penalty)
+    return [best.ids for best, *_ in results]
+
+
+def evaluate(checkpoint: Path, test: Path, options: EvaluationOptions = EvaluationOptions()) -> Evaluation:
+    """Translate the sources of `test` (TSV) and score the result against its second column.
+
+    Raises `CheckpointError`, `CorpusError`, `ValueError` for a sentence over the model's length or a
+    target language that it lacks, and `MissingExtraError` for "moses" without sacremoses.
+    """
+    pairs = list(islice(read_pairs(test), options.limit))
+    translator = load_translator(checkpoint, options.precision, options.target_language)
+    # Before the long work: what it needs may be missing.
+    tokenize = _bleu_tokenizer(options.tokenize, translator.target_language)
+    sources = [pair.source.lower() if options.lowercase_source else pair.source for pair in pairs]
+    start = time.perf_counter()
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("translating", total=len(sources))
+        try:
+            translations = list(
+                translate_all(translator, sources, options.decoding, lambda count: bar.advance(task, count))
+            )
+        except ValueError as error:
+            raise ValueError(f"{test}: {error}") from None
+    seconds = time.perf_counter() - start
+    hypotheses = [translation.text for translation in translations]
+    bleu, chrf = _score(hypotheses, [pair.target for pair in pairs], tokenize, options.lowercase)
+    return Evaluation(bleu, chrf, hypotheses, seconds, sum(translation.tokens for translation in translations))
+
+
+class _BleuTokenizer(NamedTuple):
+    """`name` of one of sacrebleu's tokenizers, what is done before it, and its mark in the signature."""
+
+    name: str
+    before: Callable[[str], str] = lambda text: text
+    signature: str = ""
+
+
+def _bleu_tokenizer(tokenize: Tokenize, language: str) -> _BleuTokenizer:
+    if tokenize != "moses":
+        return _BleuTokenizer(tokenize)
+    try:
+        from sacremoses import MosesTokenizer
+    except ImportError:
+        raise MissingExtraError("tokenize=moses needs sacremoses: pip install 'dragoman[train]'") from None
+    moses = MosesTokenizer(language)
+    return _BleuTokenizer(
+        "none",
+        lambda text: " ".join(moses.tokenize(text, escape=False)),
+        f"|pretok:sacremoses-{language}-{version('sacremoses')}",
+    )
+
+
+def _score(hypotheses: list[str], references: list[str], tokenize: _BleuTokenizer, lowercase: bool) -> list[Score]:
+    """BLEU, then chrF, which takes the text as it is: it does not count spaces."""
+    # Moses' rules look at the case of words too, so they get what is compared in the end.
+    prepare = (lambda text: tokenize.before(text.lower())) if lowercase else tokenize.before
+    # force: no warning that the text is tokenised, where we have tokenised it.
+    bleu = BLEU(lowercase=lowercase, tokenize=tokenize.name, force=tokenize.name == "none")
+    chrf = CHRF(lowercase=lowercase)
+    bleu_score = bleu.corpus_score([prepare(text) for text in hypotheses], [[prepare(text) for text in references]])
+    chrf_score = chrf.corpus_score(hypotheses, [references])
+    return [
+        Score(bleu_score.score, str(bleu_score), f"{bleu.get_signature()}{tokenize.signature}"),
+        Score(chrf_score.score, str(chrf_score), str(chrf.get_signature())),
+    ]

@@ -1,66 +1,24 @@
-"""Corpora: clear errors for bad rows, filters, and batches that are a function of seed and epoch."""
+"""Packed pairs and batches: nothing lost, budgets kept, and an order that is a function of seed and epoch."""
 
-import lzma
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from model.manifest import Direction
 from model.tokenizer import Tokenizer
-from model.training.config import Corpus, DataConfig
-from model.training.data import CorpusError, PackedPairs, Pair, epoch_batches, keep, load_corpus, pack, read_pairs
+from model.training.config import AugmentConfig, TrainConfig
+from model.training.corpora import Pair
+from model.training.data import PackedPairs, Part, changed_copies, epoch_batches, load_parts, pack, prepare
 
-
-def _corpus(path: Path, **options: object) -> tuple[Corpus, DataConfig]:
-    corpus = Corpus.model_validate({"path": path.name, **options})
-    return corpus, DataConfig(train=[corpus], validation=corpus)
-
-
-def test_reads_plain_and_xz(tmp_path: Path) -> None:
-    # U+2028 and a carriage return are part of a sentence, not line ends.
-    content = "a\u2028b\tc\nd\re\tf\n"
-    plain, packed = tmp_path / "x.tsv", tmp_path / "x.tsv.xz"
-    plain.write_text(content, newline="")
-    packed.write_bytes(lzma.compress(content.encode()))
-    assert list(read_pairs(plain)) == list(read_pairs(packed)) == [Pair("a\u2028b", "c"), Pair("d\re", "f")]
-
-
-@pytest.mark.parametrize("line", ["no tab", "a\tb\tc", "a\t", "\tb", ""])
-def test_bad_rows_are_named_by_line(tmp_path: Path, line: str) -> None:
-    path = tmp_path / "x.tsv"
-    path.write_text(f"good\tbon\n{line}\n")
-    with pytest.raises(CorpusError, match=r"x\.tsv:2: expected two non-empty"):
-        list(read_pairs(path))
-
-
-@pytest.mark.parametrize(
-    ("pair", "kept"),
-    [
-        (Pair("Good morning", "Bonjour"), True),
-        (Pair("one two three four five six", "un"), False),
-        (Pair("Save As Text File", "Save As Text File"), False),
-        (Pair("OK", "OK"), True),
-        (Pair("a " * 11, "b " * 11), False),
-    ],
-)
-def test_filters(pair: Pair, kept: bool) -> None:
-    assert keep(pair, Corpus(path=Path("x"), max_words=10), max_length_ratio=2.5) is kept
-
-
-def test_sampling_is_deterministic_and_unique(tmp_path: Path) -> None:
-    path = tmp_path / "x.tsv"
-    path.write_text("".join(f"s{i % 50}\tt{i % 50}\n" for i in range(100)))
-    corpus, data = _corpus(path, max_pairs=20)
-    first, second = (load_corpus(corpus, data, tmp_path, seed=1) for _ in range(2))
-    assert first == second
-    assert len(set(first)) == len(first) == 20
-    assert load_corpus(corpus, data, tmp_path, seed=2) != first
+ENGLISH_FRENCH = Direction(source="en", target="fr")
 
 
 @pytest.fixture
 def packed(tmp_path: Path, tokenizer: Tokenizer) -> PackedPairs:
     pairs = [Pair("cat " * (1 + i % 7), "chat " * (1 + i % 5)) for i in range(200)]
-    return pack(pairs, [1 + i % 2 for i in range(200)], tokenizer, max_length=64, path=tmp_path)
+    parts = [Part(pairs[:120], ENGLISH_FRENCH, 1), Part(pairs[120:], ENGLISH_FRENCH, 2)]
+    return pack(parts, tokenizer, max_length=64, path=tmp_path)
 
 
 def test_pack_keeps_every_id(packed: PackedPairs, tokenizer: Tokenizer) -> None:
@@ -72,7 +30,10 @@ def test_pack_keeps_every_id(packed: PackedPairs, tokenizer: Tokenizer) -> None:
 
 
 def test_pack_drops_what_the_model_cannot_read(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    assert len(pack([Pair("cat", "chat"), Pair("cat " * 90, "chat")], [1, 1], tokenizer, 64, tmp_path)) == 1
+    pairs = [Pair("cat", "chat"), Pair("cat " * 90, "chat")]
+    assert len(pack([Part(pairs, ENGLISH_FRENCH, 1)], tokenizer, 64, tmp_path)) == 1
+    with pytest.raises(ValueError, match="no pairs are left for nothing"):
+        pack([Part(pairs[1:], ENGLISH_FRENCH, 1)], tokenizer, 64, tmp_path / "nothing")
 
 
 def test_an_epoch_sees_each_pair_as_often_as_asked(packed: PackedPairs) -> None:
@@ -93,3 +54,42 @@ def test_order_depends_on_seed_and_epoch_alone(packed: PackedPairs) -> None:
     assert order(1, 0) == order(1, 0)
     assert order(1, 0) != order(1, 1)
     assert order(1, 0) != order(2, 0)
+
+
+def test_several_directions_are_told_apart_by_tags(experiment: TrainConfig, tmp_path: Path) -> None:
+    both = [corpus.model_copy(update={"both_directions": True}) for corpus in experiment.data.train]
+    config = experiment.model_copy(update={"data": experiment.data.model_copy(update={"train": both})})
+    assert [str(direction) for direction in config.directions()] == ["en-fr", "fr-en"]
+    tokenizer, train, _ = prepare(config, tmp_path, tmp_path / "cache")
+    pieces = sorted({int(train.ids[train.offsets[2 * i]]) for i in range(len(train))})
+    assert pieces == sorted(tokenizer.encode("", language)[0] for language in ("en", "fr"))
+    assert len(set(pieces)) == 2
+    assert tokenizer.decode(tokenizer.encode("le chat", "en")) == "le chat"
+    one_way, *_ = prepare(experiment, tmp_path, tmp_path / "one")
+    assert one_way.encode("cat", "fr") == one_way.encode("cat")
+
+
+def test_what_was_prepared_is_read_again_and_made_anew_for_other_data(experiment: TrainConfig, tmp_path: Path) -> None:
+    first = prepare(experiment, tmp_path, tmp_path / "cache")
+    lines = (tmp_path / "train.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "train.tsv").write_text("".join(lines[:-5]), encoding="utf-8")
+    again = prepare(experiment, tmp_path, tmp_path / "cache")
+    assert len(again.train) == len(first.train) == len(lines)
+    other = prepare(experiment.model_copy(update={"seed": 9}), tmp_path, tmp_path / "cache")
+    assert len(other.train) == len(lines) - 5
+
+
+def test_too_large_a_vocabulary_is_said(experiment: TrainConfig, tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text("cat\tchat\n")
+    with pytest.raises(ValueError, match=r"tokenizer\.vocab_size: .*too high \(320\)"):
+        prepare(experiment, tmp_path, tmp_path / "cache")
+
+
+def test_changed_copies_join_each_time_a_pair_is_repeated(experiment: TrainConfig, tmp_path: Path) -> None:
+    data = experiment.data.model_copy(update={"augment": AugmentConfig(emoji=1.0)})
+    twice = [corpus.model_copy(update={"repeat": 2}) for corpus in data.train]
+    config = experiment.model_copy(update={"data": data.model_copy(update={"train": twice})})
+    [part] = load_parts(config.data.train, config, tmp_path)
+    copies = changed_copies([part], config)
+    assert [len(copy.pairs) for copy in copies] == [len(part.pairs)] * 2
+    assert copies[0].pairs != copies[1].pairs

@@ -1,8 +1,11 @@
-"""The loop learns, resumes exactly, and refuses to go on without a number for a loss."""
+"""A run: it learns, leaves its files, stops and goes on, alone or as several processes."""
 
 import csv
-import math
+import json
 import signal
+import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,99 +13,54 @@ import torch
 
 from model.checkpoint import load_model
 from model.decoding import greedy_decode
-from model.manifest import load_tokenizer
+from model.manifest import load_config, load_tokenizer
 from model.training.config import TrainConfig
-from model.training.data import prepare
 from model.training.evaluate import evaluate
-from model.training.train import Batch, Trainer, TrainingError, learning_rate, token_loss, train
-from tests.conftest import WORDS
-
-OPTIMISER = {
-    "learning_rate": 5e-3,
-    "warmup_steps": 20,
-    "max_steps": 300,
-    "batch_tokens": 512,
-    "validate_every": 100,
-    "average_decay": 0.9,
-    "label_smoothing": 0.0,
-    "precision": "float32",
-}
+from model.training.train import train
+from model.training.trainer import Batch, Trainer, TrainingError
 
 
-@pytest.fixture
-def experiment(tmp_path: Path) -> TrainConfig:
-    """Learn to say the second word, in capitals."""
-    lines = [f"{a} {b}\t{b.upper()}\n" for a in WORDS for b in WORDS]
-    (tmp_path / "train.tsv").write_text("".join(lines), encoding="utf-8")
-    (tmp_path / "validation.tsv").write_text("".join(lines[::40]), encoding="utf-8")
-    return TrainConfig.model_validate(
-        {
-            "source_language": "en",
-            "target_language": "fr",
-            "data": {"train": [{"path": "train.tsv"}], "validation": {"path": "validation.tsv"}},
-            "tokenizer": {"vocab_size": 320},
-            "model": {
-                "vocab_size": 320,
-                "d_model": 32,
-                "ffn_dim": 64,
-                "num_heads": 2,
-                "encoder_layers": 1,
-                "decoder_layers": 1,
-                "dropout": 0.0,
-                "max_positions": 64,
-            },
-            "optimiser": OPTIMISER,
-        }
-    )
+def _with(experiment: TrainConfig, **options: object) -> TrainConfig:
+    return experiment.model_copy(update={"optimiser": experiment.optimiser.model_copy(update=options)})
 
 
-def test_learns_and_leaves_a_checkpoint_and_a_log(experiment: TrainConfig, tmp_path: Path) -> None:
-    output = tmp_path / "run"
-    checkpoint = train(experiment, tmp_path, output)
+def _log(run: Path, column: str) -> list[float]:
+    with (run / "log.csv").open() as file:
+        return [float(row[column]) for row in csv.DictReader(file) if row[column]]
+
+
+def test_learns_and_leaves_a_checkpoint_a_log_and_a_curve(experiment: TrainConfig, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    checkpoint = train(experiment, tmp_path, run, tensorboard=True)
     model, tokenizer = load_model(checkpoint), load_tokenizer(checkpoint)
     outputs = greedy_decode(model, [tokenizer.encode("red house"), tokenizer.encode("the cat")], 20)
     assert [tokenizer.decode(ids) for ids in outputs] == ["HOUSE", "CAT"]
-    with (output / "log.csv").open() as file:
-        losses = [float(row["validation_loss"]) for row in csv.DictReader(file) if row["validation_loss"]]
+    assert [str(direction) for direction in load_config(checkpoint).directions] == ["en-fr"]
+    losses = _log(run, "validation_loss")
     assert len(losses) == 3
     assert losses[-1] < 0.1 * losses[0]
-    bleu, chrf = evaluate(checkpoint, tmp_path / "validation.tsv")
-    assert bleu.startswith("BLEU = ")
-    assert "version:" in bleu
-    assert chrf.startswith("chrF2 = ")
+    assert (run / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert any((run / "tensorboard").iterdir())
+    result = evaluate(checkpoint, tmp_path / "validation.tsv")
+    assert str(result.bleu).startswith("BLEU = ")
+    assert "version:" in str(result.bleu)
+    assert str(result.chrf).startswith("chrF2 = ")
 
 
-def test_resume_is_exact(experiment: TrainConfig, tmp_path: Path) -> None:
-    """Ten steps in a row, and five, a restart, and five more, give the same weights to the last bit."""
-    dropout = experiment.model_copy(update={"model": experiment.model.model_copy(update={"dropout": 0.1})})
-    _, pairs, _ = prepare(dropout, tmp_path, tmp_path / "cache")
-
-    def run(trainer: Trainer, steps: int) -> Trainer:
-        for batch in trainer.batches():
-            trainer.train_step(batch)
-            steps -= 1
-            if not steps:
-                return trainer
-        raise AssertionError
-
-    cpu = torch.device("cpu")
-    whole = run(Trainer(dropout, pairs, cpu), 10)
-    run(Trainer(dropout, pairs, cpu), 5).save(tmp_path / "state.pt")
-    torch.manual_seed(99)
-    resumed = Trainer(dropout, pairs, cpu)
-    resumed.resume(tmp_path / "state.pt")
-    run(resumed, 5)
-    assert resumed.step == whole.step == 10
-    for ours, theirs in ((resumed.model, whole.model), (resumed.averaged_model(), whole.averaged_model())):
-        for name, tensor in ours.state_dict().items():
-            torch.testing.assert_close(tensor, theirs.state_dict()[name], rtol=0, atol=0)
+def test_without_matplotlib_there_is_no_curve_but_a_hint(
+    experiment: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    run = tmp_path / "run"
+    train(_with(experiment, max_steps=5), tmp_path, run)
+    assert not (run / "curve.png").exists()
+    assert "no plot without matplotlib: pip install 'dragoman[train]'" in caplog.text
 
 
 def test_continues_from_a_checkpoint_on_other_data(experiment: TrainConfig, tmp_path: Path) -> None:
     first = train(experiment, tmp_path, tmp_path / "first")
-    (tmp_path / "train.tsv").write_text("red cat\tROUGE\n" * 2 + "the dog\tROUGE\n", encoding="utf-8")
-    short = experiment.optimiser.model_copy(update={"max_steps": 40})
-    second = experiment.model_copy(update={"start_from": first, "optimiser": short})
+    (tmp_path / "train.tsv").write_text("red cat\tROUGE\nthe dog\tROUGE\n", encoding="utf-8")
+    second = _with(experiment, max_steps=40).model_copy(update={"start_from": first})
     checkpoint = train(second, tmp_path, tmp_path / "second")
     assert load_tokenizer(checkpoint).model == load_tokenizer(first).model
     tokenizer = load_tokenizer(checkpoint)
@@ -113,37 +71,14 @@ def test_continues_from_a_checkpoint_on_other_data(experiment: TrainConfig, tmp_
         train(other, tmp_path, tmp_path / "third")
 
 
-def test_a_loss_that_is_no_number_stops_before_the_weights_change(experiment: TrainConfig, tmp_path: Path) -> None:
-    _, pairs, _ = prepare(experiment, tmp_path, tmp_path / "cache")
-    trainer = Trainer(experiment, pairs, torch.device("cpu"))
-    with torch.no_grad():
-        trainer.model.embedding.weight[:, 0] = math.nan
-    before = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
-    with pytest.raises(TrainingError, match="loss is nan at step 0"):
-        trainer.train_step(next(trainer.batches()))
-    for name, tensor in trainer.model.state_dict().items():
-        torch.testing.assert_close(tensor, before[name], rtol=0, atol=0, equal_nan=True)
-
-
-def test_learning_rate_schedules(experiment: TrainConfig) -> None:
-    cosine = experiment.optimiser
-    assert learning_rate(cosine, 0) == pytest.approx(5e-3 / 20)
-    assert learning_rate(cosine, 20) == pytest.approx(5e-3)
-    assert learning_rate(cosine, 160) == pytest.approx(2.5e-3)
-    assert learning_rate(cosine, 300) == pytest.approx(0)
-    root = cosine.model_copy(update={"schedule": "inverse_sqrt"})
-    assert learning_rate(root, 79) == pytest.approx(2.5e-3)
-
-
 def test_an_interrupted_run_goes_on_where_it_was(experiment: TrainConfig, tmp_path: Path) -> None:
     """SIGTERM saves; the same call resumes, and the end is that of a run that was never interrupted."""
-    short = experiment.optimiser.model_copy(update={"max_steps": 20, "validate_every": 7})
-    config = experiment.model_copy(update={"optimiser": short})
+    config = _with(experiment, max_steps=20, validate_every=7)
 
-    def stop_at_step_12(self: Trainer, batch: Batch) -> float:
+    def stop_at_step_12(self: Trainer, batches: Sequence[Batch]) -> float:
         if self.step == 11:
             signal.raise_signal(signal.SIGTERM)
-        return train_step(self, batch)
+        return train_step(self, batches)
 
     train_step = Trainer.train_step
     with pytest.MonkeyPatch.context() as patch:
@@ -157,32 +92,85 @@ def test_an_interrupted_run_goes_on_where_it_was(experiment: TrainConfig, tmp_pa
         torch.testing.assert_close(resumed[name], tensor, rtol=0, atol=0)
 
 
-def test_label_smoothing_by_hand() -> None:
-    logits, target = torch.randn(1, 2, 5), torch.tensor([[3, 1]])
-    logs = logits.log_softmax(-1)[0]
-    expected = -(0.9 * (logs[0, 3] + logs[1, 1]) + 0.1 * logs.mean(-1).sum()) / 2
-    torch.testing.assert_close(token_loss(logits, target, pad_id=0, label_smoothing=0.1), expected)
+def _losses(monkeypatch: pytest.MonkeyPatch, *losses: float) -> None:
+    remaining = iter(losses)
+    monkeypatch.setattr(Trainer, "validation_loss", lambda self, pairs: next(remaining))
 
 
-def test_a_step_is_smoothed_and_clipped_as_configured(experiment: TrainConfig, tmp_path: Path) -> None:
-    _, pairs, _ = prepare(experiment, tmp_path, tmp_path / "cache")
+def test_patience_stops_and_keeps_the_best(
+    experiment: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The best of these validations is the second, and two worse ones are one too many."""
+    config = _with(experiment, validate_every=5, patience=2)
+    _losses(monkeypatch, 3.0, 2.0, 2.5, 2.1)
+    kept: dict[int, torch.Tensor] = {}
 
-    def first_step(**options: float) -> tuple[float, Trainer]:
-        optimiser = experiment.optimiser.model_copy(update=options)
-        trainer = Trainer(experiment.model_copy(update={"optimiser": optimiser}), pairs, torch.device("cpu"))
-        return trainer.train_step(next(trainer.batches())), trainer
+    def train_step(self: Trainer, batches: Sequence[Batch]) -> float:
+        loss = step(self, batches)
+        kept[self.step] = self.averaged_model().embedding.weight.detach().clone()
+        return loss
 
-    plain, trainer = first_step(clip_norm=1e-3)
-    assert first_step(label_smoothing=0.2)[0] != pytest.approx(plain, abs=1e-4)
-    gradients = [parameter.grad for parameter in trainer.model.parameters() if parameter.grad is not None]
-    norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
-    assert norm.item() == pytest.approx(1e-3, rel=0.01)
+    step = Trainer.train_step
+    monkeypatch.setattr(Trainer, "train_step", train_step)
+    best = load_model(train(config, tmp_path, tmp_path / "run")).embedding.weight
+    assert _log(tmp_path / "run", "validation_loss") == [3.0, 2.0, 2.5, 2.1]
+    assert max(kept) == 20
+    assert min(kept, key=lambda step: (kept[step] - best).abs().max().item()) == 10
 
 
-def test_loss_ignores_padding() -> None:
-    logits = torch.randn(1, 3, 7)
-    padded = token_loss(logits, torch.tensor([[4, 5, 0]]), pad_id=0)
-    torch.testing.assert_close(padded, token_loss(logits[:, :2], torch.tensor([[4, 5]]), pad_id=0))
+def test_patience_is_remembered_by_a_resumed_run(
+    experiment: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _losses(monkeypatch, 2.0, 2.5)
+    train(_with(experiment, validate_every=5, max_steps=10, patience=2), tmp_path, tmp_path / "run")
+    _losses(monkeypatch, 2.4, 1.0)
+    train(_with(experiment, validate_every=5, max_steps=30, patience=2), tmp_path, tmp_path / "run")
+    assert _log(tmp_path / "run", "validation_loss") == [2.0, 2.5, 2.4]
+
+
+def test_a_failed_run_keeps_its_last_good_state(
+    experiment: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail_at_step_8(self: Trainer, batches: Sequence[Batch]) -> float:
+        if self.step == 8:
+            raise TrainingError("loss is nan")
+        return train_step(self, batches)
+
+    train_step = Trainer.train_step
+    monkeypatch.setattr(Trainer, "train_step", fail_at_step_8)
+    with pytest.raises(TrainingError, match="loss is nan"):
+        train(_with(experiment, validate_every=5), tmp_path, tmp_path / "run")
+    assert torch.load(tmp_path / "run" / "state.pt", weights_only=True)["place"]["step"] == 5
+    assert load_model(tmp_path / "run" / "checkpoint")
+    assert "the last good state is" in caplog.text
+
+
+def test_two_processes_take_the_steps_of_one(experiment: TrainConfig, tmp_path: Path) -> None:
+    """Two processes with a batch each, as one process with two batches a step: the same weights but for rounding."""
+    (tmp_path / "experiment.toml").write_text(_toml(_with(experiment, max_steps=6)), encoding="utf-8")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "service"]
+    command = ["train", str(tmp_path / "experiment.toml"), "--data", str(tmp_path), "--output", str(tmp_path / "two")]
+    done = subprocess.run([*torchrun, *command], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("6 steps") == 1, "one process talks"
+    one = load_model(train(_with(experiment, max_steps=6, accumulate=2), tmp_path, tmp_path / "one")).state_dict()
+    for name, tensor in load_model(tmp_path / "two" / "checkpoint").state_dict().items():
+        torch.testing.assert_close(tensor, one[name], rtol=0, atol=2e-3)
+
+
+def _toml(config: TrainConfig) -> str:
+    """Enough of TOML for a config: JSON's values in sections."""
+    content = json.loads(config.model_dump_json(exclude_none=True))
+    lists = {name: content["data"].pop(name) for name in ("train", "validation")}
+    plain = {name: value for name, value in content.items() if not isinstance(value, dict)}
+    sections = {name: value for name, value in content.items() if isinstance(value, dict)}
+    sections["data.augment"] = sections["data"].pop("augment")
+
+    def lines(table: dict[str, object]) -> str:
+        return "".join(f"{key} = {json.dumps(value)}\n" for key, value in table.items())
+
+    text = lines(plain) + "".join(f"[{name}]\n{lines(table)}" for name, table in sections.items())
+    return text + "".join(f"[[data.{name}]]\n{lines(corpus)}" for name in lists for corpus in lists[name])
 
 
 def test_a_wrong_config_names_the_field(tmp_path: Path) -> None:

@@ -1,0 +1,90 @@
+"""Sequence-level knowledge distillation (Kim and Rush 2016): text as a larger model would translate it.
+
+A student that learns its teacher's beam search instead of the references has an easier task, since the teacher
+translates alike sentences alike.
+"""
+
+import logging
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress
+
+from model.training.config import TrainConfig
+from model.training.data import Part, load_parts
+from model.training.evaluate import (
+    DecodingOptions,
+    OfflineTranslator,
+    Precision,
+    Translation,
+    load_translator,
+    translate_all,
+)
+
+logger = logging.getLogger(__name__)
+
+_BEAM_4: Final = DecodingOptions(beam_size=4)
+
+
+def distill(
+    config: TrainConfig,
+    teacher: Path,
+    data: Path,
+    output: Path,
+    options: DecodingOptions = _BEAM_4,
+    precision: Precision = "float32",
+) -> list[Path]:
+    """Translate the source side of every training corpus of `config`; returns the files written in `output`.
+
+    Each file is a corpus of the student's config: `source<TAB>translation` lines. Sources over the teacher's length,
+    and translations that are empty or that never ended, are left out. An interrupted call, repeated, goes on after the
+    last whole line. Raises `CheckpointError`, and `ValueError` for a direction that the teacher lacks.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    written = []
+    for number, part in enumerate(load_parts(config.data.train, config, data)):
+        translator = load_translator(teacher, precision, part.direction.target)
+        path = output / f"{number:02}-{part.direction}.tsv"
+        if not path.exists():
+            _distill(part, translator, options, path)
+        written.append(path)
+    return written
+
+
+def _distill(part: Part, translator: OfflineTranslator, options: DecodingOptions, path: Path) -> None:
+    longest = translator.model.config.max_positions
+    sources = [
+        source
+        for source in dict.fromkeys(pair.source for pair in part.pairs)
+        if len(translator.source_ids([source])[0]) <= longest
+    ]
+    partial = path.with_suffix(".partial")
+    done = _whole_lines(partial)
+    logger.info("%s: %d sources, %d of them done before", path.name, len(sources), done)
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar, partial.open("a", encoding="utf-8") as file:
+        task = bar.add_task(path.name, total=len(sources), completed=done)
+        remaining = sources[done:]
+        translations = translate_all(translator, remaining, options, lambda count: bar.advance(task, count))
+        for source, translation in zip(remaining, translations, strict=True):
+            text = translation.text if _ended(translation, longest) else ""
+            file.write(f"{source}\t{' '.join(text.split())}\n")
+            file.flush()
+    with partial.open(encoding="utf-8", newline="\n") as lines, path.open("w", encoding="utf-8") as file:
+        file.writelines(line for line in lines if not line.endswith("\t\n"))
+    partial.unlink()
+
+
+def _ended(translation: Translation, longest: int) -> bool:
+    return translation.tokens < longest
+
+
+def _whole_lines(partial: Path) -> int:
+    """How many lines an earlier call wrote; half a line at the end is cut off."""
+    if not partial.exists():
+        return 0
+    content = partial.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    partial.write_bytes(whole)
+    return whole.count(b"\n")

@@ -1,0 +1,69 @@
+"""Several processes started by torchrun, or one: the same calls either way."""
+
+import contextlib
+import os
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch import distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+
+class Group:
+    """The processes of this run. As a context manager it joins them, and leaves at the end."""
+
+    def __init__(self, device: str) -> None:
+        self.size = int(os.environ.get("WORLD_SIZE", "1"))
+        self.rank = int(os.environ.get("RANK", "0"))
+        self.device = torch.device(device)
+        if self.size > 1 and device == "cuda":
+            self.device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+
+    def __enter__(self) -> Self:
+        if self.size > 1:
+            distributed.init_process_group("nccl" if self.device.type == "cuda" else "gloo")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.size > 1:
+            distributed.destroy_process_group()
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process is the one that writes files and talks."""
+        return self.rank == 0
+
+    def wrap(self, model: nn.Module) -> nn.Module:
+        """A module whose backward pass averages the gradients of all processes."""
+        return DistributedDataParallel(model) if self.size > 1 else model
+
+    def no_sync(self, wrapped: nn.Module) -> AbstractContextManager[None]:
+        """Within it, a backward pass through what `wrap` gave leaves each process its own gradients."""
+        if isinstance(wrapped, DistributedDataParallel):
+            return wrapped.no_sync()
+        return contextlib.nullcontext()
+
+    def sum(self, *values: float) -> list[float]:
+        """Each value summed over the processes; all of them must call."""
+        if self.size == 1:
+            return list(values)
+        summed = torch.tensor(values, dtype=torch.float64, device=self.device)
+        distributed.all_reduce(summed)
+        return summed.tolist()
+
+    def gather(self, value: object) -> list[Any]:
+        """Everybody's value, by rank; all of them must call."""
+        gathered: list[Any] = [value]
+        if self.size > 1:
+            gathered = [None] * self.size
+            distributed.all_gather_object(gathered, value)
+        return gathered
+
+    def wait(self) -> None:
+        """Until all have come here."""
+        if self.size > 1:
+            distributed.barrier()

@@ -1,0 +1,122 @@
+"""What a run says of itself: a progress bar for people, `log.csv` for plots, the plot, TensorBoard where asked for."""
+
+import csv
+import logging
+import os
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+logger = logging.getLogger(__name__)
+
+COLUMNS: Final = ("step", "loss", "learning_rate", "tokens_per_second", "validation_loss")
+_WINDOW: Final = 100  # steps a row
+
+
+class MissingExtraError(RuntimeError):
+    """A part that was asked for needs a package that only `dragoman[train]` brings."""
+
+
+class RunLog:
+    """Takes every step and validation of a run; a context manager.
+
+    `log.csv` in `directory` has a row for every 100 steps and one for every validation; a resumed run appends.
+    Without a directory it is silent. Raises `MissingExtraError` when TensorBoard is asked for and not installed.
+    """
+
+    def __init__(self, directory: Path | None, max_steps: int, first_step: int, tensorboard: bool = False) -> None:
+        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+        self._progress = Progress(TextColumn("step"), *columns, disable=directory is None or not os.isatty(2))
+        self._task = self._progress.add_task("", total=max_steps, completed=first_step)
+        self._boards = [_summary_writer(directory / "tensorboard")] if directory and tensorboard else []
+        path = directory / "log.csv" if directory else Path(os.devnull)
+        self._file = path.open("a", newline="", encoding="utf-8")
+        self._writer = csv.DictWriter(self._file, COLUMNS, restval="")
+        if path.stat().st_size == 0:
+            self._writer.writeheader()
+        self._losses: list[float] = []
+        self._tokens = 0
+        self._since = time.perf_counter()
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+        self._file.close()
+        for board in self._boards:
+            board.close()
+
+    def step(self, step: int, loss: float, rate: float, tokens: int) -> None:
+        """An update, by `tokens` source and target tokens without padding."""
+        self._losses.append(loss)
+        self._tokens += tokens
+        if step % _WINDOW:
+            self._progress.advance(self._task)
+            return
+        speed = self._tokens / (time.perf_counter() - self._since)
+        mean = sum(self._losses) / len(self._losses)
+        description = f"loss {mean:.3f}  lr {rate:.2e}  {speed:,.0f} tokens/s"
+        self._progress.update(self._task, advance=1, description=description)
+        logger.info("step %d  %s", step, description)
+        self._row(step, loss=mean, learning_rate=rate, tokens_per_second=speed)
+        self._losses, self._tokens, self._since = [], 0, time.perf_counter()
+
+    def validation(self, step: int, loss: float) -> None:
+        """Nats per target token."""
+        logger.info("step %d  validation loss %.4f", step, loss)
+        self._row(step, validation_loss=loss)
+        self._since = time.perf_counter()
+
+    def _row(self, step: int, **values: float) -> None:
+        self._writer.writerow({"step": step} | {name: f"{value:.6g}" for name, value in values.items()})
+        self._file.flush()
+        for board in self._boards:
+            for name, value in values.items():
+                board.add_scalar(name, value, step)
+
+
+def _summary_writer(directory: Path) -> "SummaryWriter":
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise MissingExtraError("TensorBoard is not installed: pip install 'dragoman[train]'") from None
+    return SummaryWriter(directory)
+
+
+def plot(log: Path, picture: Path) -> None:
+    """Draw training loss, validation loss and learning rate of a `log.csv`.
+
+    Raises `MissingExtraError` when matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError("no plot without matplotlib: pip install 'dragoman[train]'") from None
+    with log.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+
+    def series(name: str) -> tuple[list[int], list[float]]:
+        present = [row for row in rows if row[name]]
+        return [int(row["step"]) for row in present], [float(row[name]) for row in present]
+
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    losses = figure.subplots()
+    losses.plot(*series("loss"), label="training loss (smoothed labels)", color="tab:blue")
+    losses.plot(*series("validation_loss"), label="validation loss", color="tab:orange", marker=".")
+    losses.set(xlabel="step", ylabel="nats a target token")
+    losses.grid(alpha=0.3)
+    rates = losses.twinx()
+    rates.plot(*series("learning_rate"), label="learning rate", color="tab:gray", linestyle=":")
+    rates.set(ylabel="learning rate")
+    figure.legend(loc="outside upper center", ncols=3)
+    figure.savefig(picture)

@@ -1,0 +1,228 @@
+"""The state of a training run and the step that advances it. Knows nothing of corpora, nor of who watches."""
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from model.checkpoint import load_model
+from model.manifest import load_config
+from model.training.config import OptimiserConfig, TrainConfig
+from model.training.data import PackedPairs, epoch_batches
+from model.training.parallel import Group
+from model.transformer import Transformer
+
+Batch = tuple[Tensor, Tensor]
+"""Source and target ids, each `[batch, longest]`, padded on the right."""
+
+
+class TrainingError(RuntimeError):
+    """Training cannot go on; the last good checkpoint is kept."""
+
+
+def learning_rate(config: OptimiserConfig, step: int) -> float:
+    """Linear warm-up to `learning_rate`, then inverse square root of the step, or half a cosine to 0."""
+    if step < config.warmup_steps:
+        return config.learning_rate * (step + 1) / config.warmup_steps
+    if config.schedule == "inverse_sqrt":
+        return config.learning_rate * math.sqrt(config.warmup_steps / (step + 1))
+    done = (step - config.warmup_steps) / max(1, config.max_steps - config.warmup_steps)
+    return config.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+
+
+def token_loss(logits: Tensor, target_ids: Tensor, pad_id: int, label_smoothing: float = 0.0) -> Tensor:
+    """Cross-entropy in nats, summed over the real tokens of `target_ids [batch, target]`."""
+    return F.cross_entropy(
+        logits.float().flatten(0, 1),
+        target_ids.flatten(),
+        ignore_index=pad_id,
+        label_smoothing=label_smoothing,
+        reduction="sum",
+    )
+
+
+class Trainer:
+    """Weights, optimiser, average, and place in the data."""
+
+    def __init__(self, config: TrainConfig, pairs: PackedPairs, group: Group) -> None:
+        torch.manual_seed(config.seed)
+        self.config = config
+        self.pairs = pairs
+        self.group = group
+        self.model = _first_model(config).to(group.device)
+        self._parallel = group.wrap(self.model)
+        compiled = torch.compile(self._parallel, dynamic=True) if config.optimiser.compile else self._parallel
+        self._forward: Callable[[Tensor, Tensor, Tensor | None], Tensor] = compiled
+        # What is validated and shipped: an average forgets the noise of the last steps.
+        averaging = get_ema_multi_avg_fn(config.optimiser.average_decay)  # type: ignore[no-untyped-call]
+        self.average = AveragedModel(self.model, multi_avg_fn=averaging)
+        self.optimiser = torch.optim.AdamW(
+            self.model.parameters(),
+            lr=0.0,
+            betas=(0.9, 0.98),
+            eps=1e-9,
+            weight_decay=config.optimiser.weight_decay,
+            fused=True,
+        )
+        self.step = 0
+        self.epoch = 0
+        self.batches_done = 0
+        # The same first weights everywhere, other dropout.
+        torch.manual_seed(config.seed + group.rank)
+
+    def batches(self) -> Iterator[list[Batch]]:
+        """Endless: what this process does in each step, from where the run stands; exact after a resume.
+
+        The few batches at an epoch's end that do not make a whole step are left out of it.
+        """
+        options = self.config.optimiser
+        a_step = options.accumulate * self.group.size
+        while True:
+            order = epoch_batches(self.pairs, options.batch_tokens, self.config.seed, self.epoch)
+            if len(order) < a_step:
+                raise TrainingError(f"an epoch has {len(order)} batches, a step needs {a_step}: lower batch_tokens")
+            while self.batches_done + a_step <= len(order):
+                mine = order[self.batches_done + self.group.rank : self.batches_done + a_step : self.group.size]
+                self.batches_done += a_step
+                yield [self._to_device(self.pairs.batch(indices, self.config.model.pad_id)) for indices in mine]
+            self.epoch, self.batches_done = self.epoch + 1, 0
+
+    def _to_device(self, batch: Batch) -> Batch:
+        source, target = batch
+        return source.to(self.group.device), target.to(self.group.device)
+
+    def train_step(self, batches: Sequence[Batch]) -> float:
+        """One update by the mean over all real target tokens, of every process; returns that loss.
+
+        Raises `TrainingError` when the loss or the gradient is not a number, before any weight changes.
+        """
+        options = self.config.optimiser
+        self.model.train()
+        for group in self.optimiser.param_groups:
+            group["lr"] = learning_rate(options, self.step)
+        own_tokens = sum(int((target != self.config.model.pad_id).sum()) for _, target in batches)
+        [tokens] = self.group.sum(own_tokens)
+        self.optimiser.zero_grad(set_to_none=True)
+        own_loss = sum(
+            self._backward(batch, tokens, is_last=number == len(batches)) for number, batch in enumerate(batches, 1)
+        )
+        [loss] = self.group.sum(own_loss)
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), options.clip_norm).item()
+        if not math.isfinite(loss) or not math.isfinite(norm):
+            raise TrainingError(
+                f"loss is {loss} and gradient norm {norm} at step {self.step}; "
+                "resume from the last checkpoint with a lower learning_rate"
+            )
+        self.optimiser.step()
+        self.average.update_parameters(self.model)
+        self.step += 1
+        return loss
+
+    def _backward(self, batch: Batch, tokens: float, *, is_last: bool) -> float:
+        """Add a batch's share of the gradient; returns its share of the loss."""
+        source, target = batch
+        options = self.config.optimiser
+        # Gradients of several processes are averaged once a step, by the last backward pass.
+        with contextlib.nullcontext() if is_last else self.group.no_sync(self._parallel):
+            with self._autocast():
+                logits = self._forward(source, target, self._mixed_inputs(source, target))
+            share = token_loss(logits, target, self.config.model.pad_id, options.label_smoothing) / tokens
+            (share * self.group.size).backward()  # type: ignore[no-untyped-call]
+        return share.item()
+
+    def _mixed_inputs(self, source: Tensor, target: Tensor) -> Tensor | None:
+        """Scheduled sampling for transformers (Mihaylova and Martins 2019): a first pass predicts each target token,
+        and some of the second pass's inputs are those predictions.
+        """
+        options = self.config.optimiser
+        share = options.scheduled_sampling * min(1.0, self.step / options.max_steps)
+        if not share:
+            return None
+        with torch.no_grad():
+            predicted = self.model(source, target).argmax(dim=-1)
+        inputs, own = self.model.shift_right(target), self.model.shift_right(predicted)
+        return torch.where(torch.rand(inputs.shape, device=inputs.device) < share, own, inputs)
+
+    def _autocast(self) -> torch.autocast:
+        device = self.group.device.type
+        return torch.autocast(device, dtype=torch.bfloat16, enabled=uses_bfloat16(self.config.optimiser, device))
+
+    @torch.inference_mode()
+    def validation_loss(self, pairs: PackedPairs) -> float:
+        """Nats per target token of the averaged weights, without label smoothing."""
+        model = self.averaged_model().eval()
+        pad = self.config.model.pad_id
+        total, tokens = 0.0, 0
+        for indices in epoch_batches(pairs, self.config.optimiser.batch_tokens, 0, 0):
+            source, target = self._to_device(pairs.batch(indices, pad))
+            with self._autocast():
+                logits = model(source, target)
+            tokens += int((target != pad).sum())
+            total += token_loss(logits, target, pad).item()
+        return total / tokens
+
+    def averaged_model(self) -> Transformer:
+        model = self.average.module
+        assert isinstance(model, Transformer)
+        return model
+
+    def save(self, path: Path) -> None:
+        """Write everything a resume needs, or nothing: the file appears whole. All processes must call."""
+        random = self.group.gather(_random_state(self.group.device))
+        if not self.group.is_first:
+            return
+        state = {
+            "model": self.model.state_dict(),
+            "average": self.average.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "place": {"step": self.step, "epoch": self.epoch, "batches_done": self.batches_done},
+            "random": random,
+        }
+        partial = path.with_suffix(".partial")
+        torch.save(state, partial)
+        partial.replace(path)
+
+    def resume(self, path: Path) -> None:
+        """Continue exactly where `save` left off; the same number of processes is needed for the same dropout."""
+        state = torch.load(path, weights_only=True, map_location="cpu")
+        self.model.load_state_dict(state["model"])
+        self.average.load_state_dict(state["average"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.step = state["place"]["step"]
+        self.epoch = state["place"]["epoch"]
+        self.batches_done = state["place"]["batches_done"]
+        if len(state["random"]) == self.group.size:
+            _set_random_state(state["random"][self.group.rank], self.group.device)
+
+
+def uses_bfloat16(config: OptimiserConfig, device: str) -> bool:
+    """Whether matrix products run in bfloat16; "auto" says so where the processor has instructions for it."""
+    if config.precision != "auto":
+        return config.precision == "bfloat16"
+    if device == "cuda":
+        return bool(torch.cuda.is_bf16_supported())
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+
+
+def _first_model(config: TrainConfig) -> Transformer:
+    if config.start_from is None:
+        return Transformer(config.model)
+    if load_config(config.start_from).model != config.model:
+        raise TrainingError(f"start_from: {config.start_from} has another [model] than this config")
+    return load_model(config.start_from)
+
+
+def _random_state(device: torch.device) -> list[Tensor]:
+    states = [torch.get_rng_state()]
+    return [*states, torch.cuda.get_rng_state(device)] if device.type == "cuda" else states
+
+
+def _set_random_state(states: list[Tensor], device: torch.device) -> None:
+    torch.set_rng_state(states[0])
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(states[1], device)

@@ -1,0 +1,81 @@
+"""Corpora: clear errors for bad rows, filters that count, samples that are a function of the seed."""
+
+import lzma
+from pathlib import Path
+
+import pytest
+
+from model.training.config import Corpus, TrainConfig
+from model.training.corpora import CorpusError, CorpusFilter, Pair, load_corpus, read_pairs
+
+
+def _config(experiment: TrainConfig, **data: object) -> TrainConfig:
+    return experiment.model_copy(update={"data": experiment.data.model_copy(update=data)})
+
+
+def test_reads_plain_and_xz(tmp_path: Path) -> None:
+    # U+2028 and a carriage return are part of a sentence, not line ends.
+    content = "a\u2028b\tc\nd\re\tf\n"
+    plain, packed = tmp_path / "x.tsv", tmp_path / "x.tsv.xz"
+    plain.write_text(content, newline="")
+    packed.write_bytes(lzma.compress(content.encode()))
+    assert list(read_pairs(plain)) == list(read_pairs(packed)) == [Pair("a\u2028b", "c"), Pair("d\re", "f")]
+
+
+@pytest.mark.parametrize("line", ["no tab", "a\tb\tc", "a\t", "\tb", ""])
+def test_bad_rows_are_named_by_line(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "x.tsv"
+    path.write_text(f"good\tbon\n{line}\n")
+    with pytest.raises(CorpusError, match=r"x\.tsv:2: expected two non-empty"):
+        list(read_pairs(path))
+
+
+def test_bytes_that_are_no_text_are_named_by_line(tmp_path: Path) -> None:
+    path = tmp_path / "x.tsv"
+    path.write_bytes(b"good\tbon\n\xff\tmauvais\n")
+    with pytest.raises(CorpusError, match=r"x\.tsv:2: not UTF-8"):
+        list(read_pairs(path))
+
+
+@pytest.mark.parametrize(
+    ("pair", "reason"),
+    [
+        (Pair("Good morning", "Bonjour"), None),
+        (Pair("one two three four five six", "un"), "unbalanced"),
+        (Pair("Save As Text File", "Save As Text File"), "copy"),
+        (Pair("OK", "OK"), None),
+        (Pair("a " * 11, "b " * 11), "too long"),
+        (Pair("The house is very old and quite small.", "The house is very old and quite small, too."),
+         "target in another language"),
+        (Pair("Das Haus ist sehr alt und ziemlich klein.", "La maison est très vieille et assez petite."),
+         "source in another language"),
+    ],
+)  # fmt: skip
+def test_filters(experiment: TrainConfig, pair: Pair, reason: str | None) -> None:
+    chosen = CorpusFilter(Corpus(path=Path("x"), max_words=10), experiment)
+    assert chosen.keeps(pair) is (reason is None)
+    assert dict(chosen.dropped) == ({} if reason is None else {reason: 1})
+
+
+def test_languages_are_not_judged_when_told_so_or_unknown(experiment: TrainConfig) -> None:
+    pair = Pair("Das Haus ist sehr alt und ziemlich klein.", "La maison est très vieille et assez petite.")
+    corpus = Corpus(path=Path("x"))
+    assert not CorpusFilter(corpus, experiment).keeps(pair)
+    assert CorpusFilter(corpus, _config(experiment, check_language=False)).keeps(pair)
+    assert CorpusFilter(corpus.model_copy(update={"source_language": "qaa"}), experiment).keeps(pair)
+
+
+def test_a_corpus_is_sampled_without_duplicates_by_the_seed(experiment: TrainConfig, tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_text("".join(f"s{i % 50}\tt{i % 50}\n" for i in range(100)))
+    corpus = Corpus(path=Path("x.tsv"), max_pairs=20)
+    first, second = (load_corpus(corpus, experiment, tmp_path) for _ in range(2))
+    assert first == second
+    assert len(set(first.pairs)) == len(first.pairs) == 20
+    assert first.dropped == {"duplicate": 50, "not sampled": 30}
+    assert load_corpus(corpus, experiment.model_copy(update={"seed": 2}), tmp_path).pairs != first.pairs
+
+
+def test_lower_case(experiment: TrainConfig, tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_text("Go ON\tÉtait LÀ\n", encoding="utf-8")
+    loaded = load_corpus(Corpus(path=Path("x.tsv")), _config(experiment, lowercase=True), tmp_path)
+    assert loaded.pairs == [Pair("go on", "était là")]

@@ -1,0 +1,263 @@
+"""Every check can pass and can fail; the cases that come with the trainer are fair, and bad ones are refused."""
+
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from model.training.robustness import (
+    CASES,
+    Case,
+    CaseError,
+    Cases,
+    CategoryResult,
+    cases_path,
+    check,
+    load_cases,
+    markdown,
+    run,
+)
+
+UNRELATED = "Le temps est beau aujourd'hui."
+CATEGORIES = [
+    "lower case",
+    "no full stop",
+    "all capitals",
+    "numbers",
+    "dates and times",
+    "prices",
+    "names",
+    "web addresses",
+    "e-mail addresses",
+    "placeholders",
+    "emoji",
+    "quotes",
+    "apostrophes",
+    "one word",
+    "already French",
+    "spaces",
+    "punctuation",
+    "fragments",
+    "headings",
+    "other scripts",
+]
+
+
+def _case(source: str = "The cat is here.", **checks: object) -> Case:
+    return Case.model_validate({"source": source, "contains": ["chat"]} | checks)
+
+
+@pytest.mark.parametrize(
+    ("checks", "good", "bad", "problem"),
+    [
+        ({}, "LE CHAT est là.", "Le château est là.", "lacks chat"),
+        ({"contains": ["chat|matou"]}, "Le matou est là.", "Le chien est là.", "lacks chat or matou"),
+        ({"contains": ["chat*"]}, "Les chatons sont là.", "L'achat est là.", "lacks chat*"),
+        ({"contains": ["cœur"]}, "Le coeur est là.", "Le cour est là.", "lacks cœur"),
+        ({"contains": ["l'été"]}, "C’est l’e\u0301té.", "C'est l'état.", "lacks l'été"),
+        ({"contains": ["2 000"]}, "2\u202f000 chats", "2000 chats", "lacks 2 000"),
+        ({"contains": ['"oui"']}, "Il dit «\u00a0oui\u00a0».", "Il dit oui.", 'lacks "oui"'),
+        ({"contains": ['"oui"']}, "Il dit “oui”.", "Il dit 'oui'.", 'lacks "oui"'),
+        ({"contains": [], "equals": "chat|le chat"}, "Le Chat.", "Le chat noir", "is not chat or le chat"),
+        ({"ends_with": "!|?"}, "Le chat\u202f!", "Le chat.", "does not end with ! or ?"),
+        ({"ends_with": "..."}, "Le chat…", "Le chat.", "does not end with ..."),
+        ({"not_ends_with": "."}, "Le chat est là", "Le chat est là.", "ends with ."),
+        ({"upper": True, "contains": ["été"]}, "C'EST L'ETE.", "C'est l'été.", "is not all capitals"),
+        ({"quote_pairs": [1]}, "Le « chat » est là.", "Le chat est là.", "has 0 double quotation marks, not 2"),
+        ({"quote_pairs": [1, 2]}, 'Le "chat" est là.', 'Le "chat est là.', "has 1 double quotation marks, not 2 or 4"),
+        ({}, "Le chat est là.", "Chat", "is too short: 4 characters for 16"),
+        ({}, "Le chat est là.", "Le chat est là, " * 2 + "il dort sur le lit.", "is too long: 51 characters for 16"),
+        ({}, "Le chat, le chat.", "Le chat, le chat, le chat.", "repeats le chat"),
+    ],
+)
+def test_each_check_passes_and_fails(checks: dict[str, object], good: str, bad: str, problem: str) -> None:
+    case = Case.model_validate({"source": "The cat is here.", "contains": ["chat"]} | checks)
+    assert check(case, good) == []
+    assert check(case, bad) == [problem]
+
+
+@pytest.mark.parametrize("nothing", ["", " \n", "\u00a0"])
+def test_nothing_is_a_failure(nothing: str) -> None:
+    assert check(_case(), nothing) == ["is empty"]
+
+
+@pytest.mark.parametrize(
+    ("piece", "good", "bad"),
+    [
+        ("{name}", "Le chat {name}", "Le chat {Name}"),
+        ("{name}", "Le chat {name}", "Le chat {name} {name}"),
+        ("%s", "Le chat %s", "Le chat %sa"),
+        ("$HOME", "Le chat $HOME", "Le chat $HOMES"),
+        ("https://example.org/a", "Le chat https://example.org/a.", "Le chat https://example.org/ab"),
+        ("愛", "Le chat 愛", "Le chat 爱"),
+        ("Zoë", "Le chat de Zoe\u0308", "Le chat de Zoe"),
+    ],
+)
+def test_verbatim_pieces_stay_as_they_are(piece: str, good: str, bad: str) -> None:
+    case = _case(f"The cat {piece}", verbatim=[piece])
+    assert check(case, good) == []
+    assert [problem.startswith(f"has {piece} ") for problem in check(case, bad)] == [True]
+
+
+@pytest.mark.parametrize(
+    ("number", "good", "bad"),
+    [
+        (
+            "1,234.56",
+            ["1 234,56", "1\u202f234,56", "1\u00a0234.56", "1234,56", "1.234,56", "1,234.56"],
+            ["1 234", "123456"],
+        ),
+        ("1,250", ["1 250", "1250", "1.250"], ["1 251", "11 250", "1 2501", "125", "1,250,000"]),
+        ("2.50", ["2,50 €", "2 € 50", "2€50", "2 euros 50"], ["2 €", "2,5 €", "2,505"]),
+        ("20", ["$20", "20\u00a0$", "20 dollars", "20, peut-être"], ["200", "20,5", "1,20", "vingt"]),
+        ("1,000,000", ["1 000 000", "1000000"], ["1 000"]),
+    ],
+)
+def test_numbers_may_be_written_the_french_way(number: str, good: list[str], bad: list[str]) -> None:
+    case = _case(f"The cat costs {number} here", numbers=[number])
+    for written in good:
+        assert check(case, f"Le chat coûte {written}.") == [], written
+    for written in bad:
+        assert check(case, f"Le chat coûte {written}.") == [f"lacks the number {number}"], written
+
+
+def test_a_source_may_repeat_itself() -> None:
+    assert check(_case("No, no, no, cat!"), "Non, non, non, le chat !") == []
+
+
+def test_all_problems_are_told() -> None:
+    case = _case("cat {name} 12?", verbatim=["{name}"], numbers=["12"], ends_with="?")
+    assert check(case, "Le chien dort.") == [
+        "lacks chat",
+        "has {name} 0 times, not 1",
+        "lacks the number 12",
+        "does not end with ?",
+    ]
+
+
+@pytest.fixture(scope="module")
+def cases() -> Cases:
+    return load_cases(cases_path("en", "fr"))
+
+
+def test_the_categories_that_come_with_the_trainer(cases: Cases) -> None:
+    assert list(cases) == CATEGORIES
+    assert all(12 <= len(members) <= 20 for members in cases.values())
+
+
+def test_no_case_passes_on_nothing_or_on_another_sentence(cases: Cases) -> None:
+    everything = list(chain.from_iterable(cases.values()))
+    for wrong in ("", UNRELATED, UNRELATED.upper()):
+        assert [case.source for case in everything if not check(case, wrong)] == []
+
+
+def test_no_case_passes_on_a_copy_of_its_source_unless_that_is_the_point(cases: Cases) -> None:
+    for category, members in cases.items():
+        copied = [case.source for case in members if not check(case, case.source)]
+        assert copied == ([case.source for case in members] if category == "already French" else [])
+
+
+def test_no_two_cases_differ_only_in_how_they_are_typed(cases: Cases) -> None:
+    letters = ["".join(filter(str.isalnum, case.source.casefold())) for case in chain.from_iterable(cases.values())]
+    assert len(set(letters)) == len(letters)
+
+
+def test_each_case_can_be_passed(cases: Cases) -> None:
+    for case in chain.from_iterable(cases.values()):
+        assert case.example is not None, case.source
+        for good in (case.example, *(case.equals or ())):
+            assert check(case, good) == [], case.source
+
+
+def test_the_everyday_sentences() -> None:
+    lines = (CASES / "everyday.en-fr.txt").read_text(encoding="utf-8").splitlines()
+    assert len(set(lines)) == len(lines) == 20
+    assert all(line == line.strip() and line[-1] in ".?!" for line in lines)
+
+
+def test_languages_without_cases() -> None:
+    with pytest.raises(CaseError, match="no robustness cases for en-xx"):
+        cases_path("en", "xx")
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ('"a" = [', r"^x\.toml: "),
+        ("", r"^x\.toml: no cases$"),
+        ('"a" = []', r"a: expected a list of cases"),
+        ('"a" = "b"', r"a: expected a list of cases"),
+        ('"a" = ["b"]', r"a, case 1 \(b\): "),
+        ('"a" = [{ contains = ["b"] }]', r"a, case 1 \(no source\): source: Field required"),
+        ('"a" = [{ source = " ", contains = ["b"] }]', r"a, case 1 \( \): source: "),
+        ('"a" = [{ source = "b" }]', r"a, case 1 \(b\): .*give contains or equals"),
+        ('"a" = [{ source = "b", ends_with = "!" }]', r"a, case 1 \(b\): .*give contains or equals"),
+        ('"a" = [{ source = "b", contains = "c" }]', r"a, case 1 \(b\): contains: .*tuple"),
+        ('"a" = [{ source = "b", contains = ["c|"] }]', r"a, case 1 \(b\): contains\.0\.1: "),
+        ('"a" = [{ source = "b", contains = ["*"] }]', r"a, case 1 \(b\): contains\.0\.0: "),
+        ('"a" = [{ source = "b", contains = ["c"], contain = ["d"] }]', r"a, case 1 \(b\): contain: Extra"),
+        ('"a" = [{ source = "b", contains = ["c"], upper = "yes" }]', r"a, case 1 \(b\): upper: .*boolean"),
+        ('"a" = [{ source = "b", contains = ["c"], verbatim = ["{d}"] }]', r"a, case 1 \(b\): .*\{d\} is not in"),
+        ('"a" = [{ source = "bed", contains = ["c"], verbatim = ["be"] }]', r"a, case 1 \(bed\): .*be is not in"),
+        ('"a" = [{ source = "b 34", contains = ["c"], numbers = ["3"] }]', r"a, case 1 .*3 is not in the source"),
+        ('"a" = [{ source = "b 3", contains = ["c"], numbers = [3] }]', r"a, case 1 \(b 3\): numbers\.0: .*string"),
+        ('"a" = [{ source = "b 1,2", contains = ["c"], numbers = ["1,2"] }]', r"a, case 1 .*1,2 is not a number"),
+        ('"a" = [{ source = "b", equals = "c" }, { source = "d" }]', r"a, case 2 \(d\): "),
+        ('"a" = [{ source = "b", equals = "c" }]\n"d" = [{ source = "b", equals = "c" }]', "twice the same source: b"),
+    ],
+)
+def test_malformed_cases_are_named(tmp_path: Path, content: str, problem: str) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(CaseError, match=problem):
+        load_cases(path)
+
+
+def test_all_malformed_cases_are_named_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text('"a" = [{ source = "b" }, { equals = "c" }]\n"d" = 1', encoding="utf-8")
+    with pytest.raises(CaseError) as caught:
+        load_cases(path)
+    assert [line.startswith("x.toml: ") for line in str(caught.value).splitlines()] == [True] * 3
+
+
+PETS: Cases = {
+    "one word": (_case("cat"), _case("tomcat")),
+    "tags": (_case("The <b>cat</b> | {0}", verbatim=["<b>", "</b>", "{0}"]),),
+}
+
+
+def _translate(sources: list[str]) -> list[str]:
+    return [{"cat": "chat", "tomcat": "chien"}.get(source, "Le chat\n*brut* | $0") for source in sources]
+
+
+def test_run_counts_by_category_and_keeps_the_failures() -> None:
+    calls: list[list[str]] = []
+
+    def translate(sources: list[str]) -> list[str]:
+        calls.append(sources)
+        return _translate(sources)
+
+    words, tags = run(PETS, translate)
+    assert calls == [["cat", "tomcat", "The <b>cat</b> | {0}"]]
+    assert (words.category, words.passed, words.total) == ("one word", 1, 2)
+    assert words.failures == ((PETS["one word"][1], "chien", ["lacks chat"]),)
+    assert (tags.category, tags.passed, tags.total) == ("tags", 0, 1)
+
+
+def test_run_wants_a_translation_for_each_source() -> None:
+    with pytest.raises(ValueError, match="3 sources, but 2 translations"):
+        run(PETS, lambda sources: sources[1:])
+
+
+def test_markdown_shows_text_as_it_is() -> None:
+    clean = CategoryResult("clean", 3, ())
+    assert markdown([*run(PETS, _translate), clean]).splitlines() == [
+        "| category | passed | a failure |",
+        "|---|---|---|",
+        "| one word | 1/2 | tomcat → chien (lacks chat) |",
+        r"| tags | 0/1 | The \<b\>cat\</b\> \| {0} → Le chat \*brut\* \| \$0 "
+        r"(has \<b\> 0 times, not 1; has \</b\> 0 times, not 1; has {0} 0 times, not 1) |",
+        "| clean | 3/3 |  |",
+        "| **all** | **4/6** |  |",
+    ]
