@@ -21,8 +21,11 @@ class Direction(BaseModel):
     source: str = Field(pattern=r"^[a-z]{2,3}$")
     target: str = Field(pattern=r"^[a-z]{2,3}$")
 
+    def codes(self) -> tuple[str, str]:
+        return self.source, self.target
+
     def __str__(self) -> str:
-        return f"{self.source}-{self.target}"
+        return "-".join(self.codes())
 
 
 class CheckpointConfig(BaseModel):

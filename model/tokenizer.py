@@ -55,6 +55,10 @@ class Tokenizer:
         tag = self._tag(target_language)
         return [[*tag, *ids, self.eos_id] for ids in batch]
 
+    def has_tag(self, language: str) -> bool:
+        """Whether the model was taught to be asked for `language` by a tag."""
+        return bool(self._tag(language))
+
     def _tag(self, language: str | None) -> list[int]:
         """Tags are control pieces: no text can be mistaken for one."""
         if language is None:

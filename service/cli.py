@@ -117,7 +117,7 @@ def train(
     from model.training.config import TrainConfig
     from model.training.train import train as run
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    _log_to_terminal()
     with _reported():
         checkpoint = run(TrainConfig.from_toml(config), data, output, device, tensorboard)
     typer.echo(f"checkpoint: {checkpoint}")
@@ -127,27 +127,30 @@ ModelOption = Annotated[Path, typer.Option(help="Checkpoint directory.")]
 BeamOption = Annotated[int, typer.Option(min=1, help="Hypotheses kept; 1 is greedy.")]
 LengthPenaltyOption = Annotated[float, typer.Option(help="Scores are divided by length to this power.")]
 PrecisionOption = Annotated[Precision, typer.Option(help="Of the linear layers.")]
+DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")]
 TargetOption = Annotated[str | None, typer.Option(help="Target language, where the model has several.")]
 
 
 @app.command()
-def distill(
+def distill(  # noqa: PLR0913  each is an option of the command
     config: Annotated[Path, typer.Argument(help="The experiment (TOML) whose training text is translated.")],
     teacher: Annotated[Path, typer.Option(help="Checkpoint directory of the model that translates it.")],
     data: Annotated[Path, typer.Option(help="Directory of the corpora.")],
     output: Annotated[Path, typer.Option(help="Directory for the new corpora; an unfinished call goes on.")],
     beam_size: BeamOption = 4,
     precision: PrecisionOption = "float32",
+    device: DeviceOption = "cpu",
 ) -> None:
     """Let a larger model translate the training text of a smaller one."""
     from model.training.config import TrainConfig
+    from model.training.distill import TeacherOptions
     from model.training.distill import distill as run
     from model.training.evaluate import DecodingOptions
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    options = DecodingOptions(beam_size=beam_size)
+    _log_to_terminal()
+    options = TeacherOptions(DecodingOptions(beam_size=beam_size), precision, device)
     with _reported():
-        for path in run(TrainConfig.from_toml(config), teacher, data, output, options, precision):
+        for path in run(TrainConfig.from_toml(config), teacher, data, output, options):
             typer.echo(path)
 
 
@@ -158,6 +161,7 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     beam_size: BeamOption = 1,
     length_penalty: LengthPenaltyOption = 1.0,
     precision: PrecisionOption = "float32",
+    device: DeviceOption = "cpu",
     target: TargetOption = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first lines.")] = None,
     lowercase: Annotated[bool, typer.Option(help="Case does not count.")] = False,
@@ -174,10 +178,11 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
         result = run(
             model,
             test,
-            EvaluationOptions(decoding, precision, target, limit, lowercase, lowercase_source, tokenize),
+            EvaluationOptions(decoding, precision, device, target, limit, lowercase, lowercase_source, tokenize),
         )
         if hypotheses is not None:
-            hypotheses.write_text("".join(f"{line}\n" for line in result.hypotheses), encoding="utf-8")
+            lines = (" ".join(hypothesis.splitlines()) for hypothesis in result.hypotheses)
+            hypotheses.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     typer.echo(result.bleu)
     typer.echo(result.chrf)
     typer.echo(f"{result.tokens} tokens in {result.seconds:.1f} s, {result.tokens_per_second:.0f} tokens/s")
@@ -188,6 +193,7 @@ def robustness(
     model: ModelOption = EMBEDDED_MODEL,
     beam_size: BeamOption = 1,
     precision: PrecisionOption = "float32",
+    source: Annotated[str | None, typer.Option(help="Source language, where the model has several.")] = None,
     target: TargetOption = None,
 ) -> None:
     """Which kinds of everyday input a checkpoint survives: a table of cases and pass rates."""
@@ -197,11 +203,23 @@ def robustness(
 
     with _reported():
         translator = load_translator(model, precision, target)
-        [source] = {d.source for d in load_config(model).directions if d.target == translator.target_language}
-        cases = load_cases(cases_path(source, translator.target_language))
+        sources = [each.source for each in load_config(model).directions if each.target == translator.target_language]
+        cases = load_cases(cases_path(source or sources[0], translator.target_language))
         options = DecodingOptions(beam_size=beam_size)
         results = run(cases, lambda texts: [each.text for each in translate_all(translator, texts, options)])
     typer.echo(markdown(results))
+
+
+def _log_to_terminal() -> None:
+    """Lines above the progress bar, where there is one."""
+    from rich.console import Console
+    from rich.logging import RichHandler
+
+    if sys.stderr.isatty():
+        handler = RichHandler(console=Console(stderr=True), show_path=False, show_level=False)
+        logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[handler])
+    else:
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
 
 
 @contextmanager

@@ -1,8 +1,7 @@
 """Dragoman's engine as a peer: the real engine process behind the real pool, without HTTP.
 
-Weights are random, and the embedding of eos is zero: the tied output projection then gives eos a
-logit of exactly 0, which the largest of thousands of random logits always exceeds. So a request ends
-at its `max_new_tokens` and nowhere else, and every run checks that it did.
+Weights are random but for what ends each request at its own length (loadtest/compare/stopping.py), and every run
+checks that it did.
 """
 
 import asyncio
@@ -18,7 +17,8 @@ import sentencepiece
 import torch
 
 from loadtest.compare.peers import Measured, Peer, WrongLength
-from loadtest.compare.workload import Request
+from loadtest.compare.stopping import stop_at_length_words
+from loadtest.compare.workload import LONGEST, Request
 from loadtest.sentences import SENTENCES
 from model.checkpoint import save_checkpoint
 from model.config import ModelConfig
@@ -32,6 +32,8 @@ from service.settings import Settings
 
 _WEIGHTS_SEED: Final = 0
 _REQUEST_TIMEOUT_SECONDS: Final = 600.0
+# More than any request asks for: the engine does not know in advance when one will end.
+MOST_TOKENS: Final = LONGEST + 1
 # As the service runs it unless told otherwise.
 _SLOTS: Final = int(Settings.model_fields["slots"].default)
 _MAX_PREFILL: Final = int(Settings.model_fields["max_prefill"].default)
@@ -60,11 +62,10 @@ def dragoman(config: ModelConfig, threads: int) -> Iterator[Peer]:
 
 
 def save_random_checkpoint(directory: Path, config: ModelConfig) -> None:
-    """A checkpoint of this shape that never generates eos; the same weights every time."""
+    """A checkpoint of this shape that stops where length words say; the same weights every time."""
     torch.manual_seed(_WEIGHTS_SEED)
     model = Transformer(config)
-    with torch.no_grad():
-        model.embedding.weight[config.eos_id] = 0.0
+    stop_at_length_words(model)
     manifest = CheckpointConfig(directions=(Direction(source="en", target="fr"),), model=config)
     save_checkpoint(directory, manifest, model.state_dict(), _any_tokenizer())
 
@@ -122,7 +123,7 @@ class _ClosedLoop:
     async def _generate(self, request: Request) -> None:
         submitted = time.perf_counter()
         deadline = asyncio.get_running_loop().time() + _REQUEST_TIMEOUT_SECONDS
-        generation = self._pool.submit(GenerationRequest(request.source_ids, request.new_tokens))
+        generation = self._pool.submit(GenerationRequest(request.source_ids, MOST_TOKENS))
         try:
             while tokens := await generation.next_tokens(deadline):
                 if len(tokens) == len(generation.tokens):

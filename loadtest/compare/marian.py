@@ -28,28 +28,32 @@ def marian(config: ModelConfig, threads: int) -> Iterator[Peer]:
     yield _Marian(_random_model(config), config.pad_id)
 
 
+def marian_config(config: ModelConfig, **more: Any) -> MarianConfig:
+    """Marian of the same shape; `more` are further fields of its config."""
+    return MarianConfig(
+        vocab_size=config.vocab_size,
+        d_model=config.d_model,
+        encoder_layers=config.encoder_layers,
+        decoder_layers=config.decoder_layers,
+        encoder_ffn_dim=config.ffn_dim,
+        decoder_ffn_dim=config.ffn_dim,
+        encoder_attention_heads=config.num_heads,
+        decoder_attention_heads=config.num_heads,
+        max_position_embeddings=config.max_positions,
+        activation_function=config.activation,
+        scale_embedding=True,
+        pad_token_id=config.pad_id,
+        eos_token_id=config.eos_id,
+        decoder_start_token_id=config.bos_id,
+        forced_eos_token_id=None,
+        **more,
+    )
+
+
 def _random_model(config: ModelConfig) -> Any:
     torch.manual_seed(_WEIGHTS_SEED)
     # Any: the annotations of `generate` do not accept transformers' own model classes.
-    model: Any = MarianMTModel(
-        MarianConfig(
-            vocab_size=config.vocab_size,
-            d_model=config.d_model,
-            encoder_layers=config.encoder_layers,
-            decoder_layers=config.decoder_layers,
-            encoder_ffn_dim=config.ffn_dim,
-            decoder_ffn_dim=config.ffn_dim,
-            encoder_attention_heads=config.num_heads,
-            decoder_attention_heads=config.num_heads,
-            max_position_embeddings=config.max_positions,
-            activation_function=config.activation,
-            scale_embedding=True,
-            pad_token_id=config.pad_id,
-            eos_token_id=config.eos_id,
-            decoder_start_token_id=config.bos_id,
-            forced_eos_token_id=None,
-        )
-    )
+    model: Any = MarianMTModel(marian_config(config))
     model.final_logits_bias[0, config.eos_id] = -torch.inf
     return model.eval()
 

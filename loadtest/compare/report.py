@@ -8,7 +8,8 @@ from typing import Final
 from rich.table import Table
 
 from loadtest.compare.peers import Measured
-from loadtest.compare.summary import Spread, percentile, ratio, spread
+from loadtest.compare.summary import percentile, ratio, spread
+from loadtest.compare.workload import Shape
 
 OURS: Final = "dragoman"
 
@@ -17,7 +18,7 @@ OURS: Final = "dragoman"
 class Comparison:
     """What was asked for; `concurrency` are the numbers of requests in flight."""
 
-    shape: str
+    shape: Shape
     threads: int
     rounds: int
     concurrency: list[int]
@@ -59,15 +60,11 @@ def as_table(comparison: Comparison, runs: Sequence[Run]) -> Table:
     for level in comparison.concurrency:
         for peer in _peers(runs):
             theirs = speeds(runs, peer, level)
-            ours_over_theirs = "" if peer == OURS else _range(ratio(speeds(runs, OURS, level), theirs), 2)
+            ours_over_theirs = "" if peer == OURS else ratio(speeds(runs, OURS, level), theirs).text(2)
             waits = first_token_seconds(runs, peer, level)
             latency = f"{percentile(waits, 50) * 1000:.0f} / {percentile(waits, 99) * 1000:.0f}" if waits else ""
-            table.add_row(str(level), peer, _range(spread(theirs), 0), ours_over_theirs, latency)
+            table.add_row(str(level), peer, spread(theirs).text(0), ours_over_theirs, latency)
     return table
-
-
-def _range(of: Spread, digits: int) -> str:
-    return f"{of.median:.{digits}f} ({of.lowest:.{digits}f}-{of.highest:.{digits}f})"
 
 
 def as_json(comparison: Comparison, runs: Sequence[Run]) -> dict[str, object]:

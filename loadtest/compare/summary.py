@@ -13,6 +13,10 @@ class Spread(NamedTuple):
     lowest: float
     highest: float
 
+    def text(self, digits: int) -> str:
+        """`median (lowest-highest)`, each with so many digits after the point."""
+        return f"{self.median:.{digits}f} ({self.lowest:.{digits}f}-{self.highest:.{digits}f})"
+
 
 def spread(values: Sequence[float]) -> Spread:
     """`values` must not be empty."""

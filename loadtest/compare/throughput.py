@@ -15,39 +15,39 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from loadtest.compare.ctranslate2_peer import ctranslate2_float32, ctranslate2_int8
 from loadtest.compare.dragoman import dragoman
 from loadtest.compare.marian import marian
 from loadtest.compare.peers import PeerFactory
 from loadtest.compare.report import OURS, Comparison, Run, as_json, as_table
-from loadtest.compare.workload import SHAPES, make_requests, request_count
+from loadtest.compare.workload import SHAPES, Shape, make_requests, request_count
 
 # A new peer is one more line here; a round asks them in this order.
-PEERS: Final[dict[str, PeerFactory]] = {OURS: dragoman, "transformers": marian}
+PEERS: Final[dict[str, PeerFactory]] = {
+    OURS: dragoman,
+    "ctranslate2": ctranslate2_int8,
+    "ctranslate2-fp32": ctranslate2_float32,
+    "transformers": marian,
+}
 
 _WARM_UP: Final = 0
 """Number of the round that is not counted."""
 
 
 def main(
-    shape: Annotated[str, typer.Option(help=" or ".join(SHAPES))] = "small",
+    shape: Annotated[Shape, typer.Option(help="Of every model.")] = "small",
     concurrency: Annotated[str, typer.Option(help="Requests in flight, comma-separated.")] = "1,4,16,64",
     rounds: Annotated[int, typer.Option(min=1, help="Measurements of each peer at each concurrency.")] = 3,
     threads: Annotated[int, typer.Option(min=1, help="Threads of every peer.")] = os.cpu_count() or 1,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write ratios and raw figures to this file.")] = None,
 ) -> None:
     """Compare generated tokens per second, engine by engine, on random weights of one shape."""
-    comparison = Comparison(_known(shape), threads, rounds, _levels(concurrency))
+    comparison = Comparison(shape, threads, rounds, _levels(concurrency))
     console = Console()
     runs = measure(comparison, console)
     console.print(as_table(comparison, runs))
     if json_file is not None:
         json_file.write_text(json.dumps(as_json(comparison, runs), indent=2) + "\n", encoding="utf-8")
-
-
-def _known(shape: str) -> str:
-    if shape not in SHAPES:
-        raise typer.BadParameter(f"{shape} is not one of {', '.join(SHAPES)}", param_hint="--shape")
-    return shape
 
 
 def _levels(concurrency: str) -> list[int]:

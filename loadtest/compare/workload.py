@@ -6,14 +6,16 @@ Knows nothing of engines; no torch.
 import math
 import random
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from model.config import ModelConfig
 
 # The longest request has 80 tokens; a larger arena would only cost memory.
 _MAX_POSITIONS: Final = 128
 
-SHAPES: Final[dict[str, ModelConfig]] = {
+Shape = Literal["small", "base"]
+
+SHAPES: Final[dict[Shape, ModelConfig]] = {
     "small": ModelConfig(
         vocab_size=8000,
         d_model=256,
@@ -29,9 +31,9 @@ SHAPES: Final[dict[str, ModelConfig]] = {
 SHORTEST: Final = 5
 LONGEST: Final = 80
 MEAN: Final = 25
-_LOG_SIGMA: Final = 0.5
+LOG_SIGMA: Final = 0.5
 # A translation is about as long as its source, give or take a quarter.
-_SOURCE_RATIO: Final = (0.8, 1.25)
+SOURCE_RATIO: Final = (0.8, 1.25)
 
 # Few requests would make the median a matter of luck at low concurrency.
 _FEWEST_REQUESTS: Final = 24
@@ -40,7 +42,7 @@ _FEWEST_BATCHES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`source_ids` end with eos; exactly `new_tokens` are to be generated."""
+    """`source_ids` begin with the length word of `new_tokens` and end with eos; exactly `new_tokens` are to come."""
 
     source_ids: list[int]
     new_tokens: int
@@ -62,12 +64,17 @@ def make_requests(count: int, config: ModelConfig, seed: int) -> list[Request]:
 
 def _make_request(config: ModelConfig, generator: random.Random) -> Request:
     # The mean of a lognormal is exp(mu + sigma^2 / 2).
-    mu = math.log(MEAN) - _LOG_SIGMA**2 / 2
-    target_length = _cut(generator.lognormvariate(mu, _LOG_SIGMA))
-    source_length = _cut(target_length * generator.uniform(*_SOURCE_RATIO))
-    first_word = 1 + max(config.pad_id, config.bos_id, config.eos_id)
-    words = [generator.randrange(first_word, config.vocab_size) for _ in range(source_length - 1)]
-    return Request([*words, config.eos_id], target_length)
+    mu = math.log(MEAN) - LOG_SIGMA**2 / 2
+    target_length = _cut(generator.lognormvariate(mu, LOG_SIGMA))
+    source_length = _cut(target_length * generator.uniform(*SOURCE_RATIO))
+    first_word = 1 + length_word(config, LONGEST)
+    words = [generator.randrange(first_word, config.vocab_size) for _ in range(source_length - 2)]
+    return Request([length_word(config, target_length), *words, config.eos_id], target_length)
+
+
+def length_word(config: ModelConfig, length: int) -> int:
+    """The id that asks for `length` tokens, from `SHORTEST` to `LONGEST`; loadtest/compare/stopping.py obeys it."""
+    return 1 + max(config.pad_id, config.bos_id, config.eos_id) + length - SHORTEST
 
 
 def _cut(length: float) -> int:

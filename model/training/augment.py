@@ -13,9 +13,8 @@ from datetime import date, timedelta
 from typing import Final, NamedTuple
 
 import numpy as np
-from babel import Locale
-from babel.dates import format_date
-from babel.numbers import format_currency, format_decimal
+from babel.dates import format_date, format_skeleton
+from babel.numbers import format_currency
 
 from model.manifest import Direction
 from model.training.config import AugmentConfig
@@ -25,6 +24,7 @@ from model.training.corpora import Pair
 _FINAL: Final = re.compile(r"\s*[.!?…]+$")
 _NAME: Final = re.compile(r"\b[A-Z][a-z]{2,}\b")
 _NUMBER: Final = re.compile(r"(?<![\w.,:/-])\d{1,4}(?!\w|[.,:/-]\w)")
+_VERBATIM: Final = re.compile(r"[{}<>@#$%]|://|www\.")
 _LONGEST_CAPITALS: Final = 15  # words; capitals take several times the tokens
 _EMOJI: Final = "😀 😂 😊 😍 😉 😢 😡 👍 👎 👏 🙏 💪 🎉 🔥 ❤️ ✨ 🚀 ✅ ❌ ⚠️ 📧 📅 🐱 🐶 🍕 ☕ 🌍 ☀️ 🎵 🏠".split()
 _QUOTES: Final = {"fr": "« {} »", "es": "«{}»", "de": "„{}“"}
@@ -40,7 +40,7 @@ class Context(NamedTuple):
 
     random: np.random.Generator
     languages: tuple[str, str]
-    names: Sequence[str]
+    names: frozenset[str]
 
     def choice(self, options: Sequence[str]) -> str:
         return options[int(self.random.integers(len(options)))]
@@ -55,8 +55,8 @@ Kind = Callable[[Pair, Context], Pair | None]
 
 
 def _lowercase(pair: Pair, context: Context) -> Pair | None:
-    # Only the source: an answer in proper spelling is what people want.
-    return Pair(pair.source.lower(), pair.target)
+    # Only the source: an answer in proper spelling is what people want. What is copied has to stay as it is.
+    return None if _VERBATIM.search(pair.source) else Pair(pair.source.lower(), pair.target)
 
 
 def _uppercase(pair: Pair, context: Context) -> Pair | None:
@@ -66,9 +66,9 @@ def _uppercase(pair: Pair, context: Context) -> Pair | None:
 
 
 def _no_full_stop(pair: Pair, context: Context) -> Pair | None:
-    if not all(_FINAL.search(side) for side in pair):
-        return None
-    return Pair(*(_FINAL.sub("", side) for side in pair))
+    changed = Pair(*(_FINAL.sub("", side) for side in pair))
+    ended_both = all(len(new) < len(old) for new, old in zip(changed, pair, strict=True))
+    return changed if ended_both and all(changed) else None
 
 
 def _target_copy(pair: Pair, context: Context) -> Pair | None:
@@ -86,25 +86,25 @@ def _emoji(pair: Pair, context: Context) -> Pair | None:
 
 
 def _copied_words(pair: Pair, context: Context) -> Pair | None:
-    """Another name, or something that is never translated, in the place of a name that both sides hold once."""
-    shared = _shared_once(_NAME, pair)
+    """A made-up name, or something that is never translated, in the place of a name that both sides hold once."""
+    shared = [name for name in _shared_once(_NAME, pair) if name in context.names]
     if not shared:
         return None
-    make = _UNTRANSLATED[int(context.random.integers(len(_UNTRANSLATED)))]
-    new = make(context)
-    return _replace_both(pair, context.choice(shared), new, new)
+    old = context.choice(shared)
+    if re.search(rf"['’]{old}", pair.target):
+        return None  # "d'Anna": another word may not be elided
+    new = _UNTRANSLATED[int(context.random.integers(len(_UNTRANSLATED)))](context)
+    return _replace_both(_NAME, pair, old, new)
 
 
 def _numbers(pair: Pair, context: Context) -> Pair | None:
-    """Another number in the place of one that both sides hold once, written as each language writes it."""
+    """Another number of as many digits in the place of one that both sides hold once; a year stays a year."""
     shared = _shared_once(_NUMBER, pair)
     if not shared:
         return None
     old = context.choice(shared)
-    value = int(context.random.integers(10 ** int(context.random.integers(1, 7))))
-    number: float = value / 100 if context.random.random() < 0.2 else value
-    source, target = (format_decimal(number, locale=language) for language in context.languages)
-    return _replace_both(pair, old, source, target)
+    least = 10 ** (len(old) - 1) if len(old) > 1 else 2  # one of something would not be plural
+    return _replace_both(_NUMBER, pair, old, str(context.random.integers(least, 10 ** len(old))))
 
 
 def _dates_and_prices(pair: Pair, context: Context) -> Pair | None:
@@ -119,13 +119,12 @@ def _dates_and_prices(pair: Pair, context: Context) -> Pair | None:
 
 def _date(context: Context) -> list[str]:
     day = date(1950, 1, 1) + timedelta(days=int(context.random.integers(36500)))
-    style = context.choice(["long", "full", "d MMMM", "MMMM y", "y"])
-    locales = [Locale.parse(language) for language in context.languages]
-    return [format_date(day, _style(style, locale.language), locale=locale) for locale in locales]
-
-
-def _style(style: str, language: str) -> str:
-    return "MMMM d" if style == "d MMMM" and language == "en" else style
+    day = day.replace(day=max(2, day.day))  # French says "1er", which its locale data do not know
+    style = context.choice(["long", "full", "MMMMd", "yMMMM", "y"])
+    return [
+        format_date(day, style, language) if style in ("long", "full") else format_skeleton(style, day, locale=language)
+        for language in context.languages
+    ]
 
 
 def _price(context: Context) -> list[str]:
@@ -170,12 +169,8 @@ def _capitalised(context: Context) -> str:
     return context.word().capitalize()
 
 
-def _known_name(context: Context) -> str:
-    return context.choice(context.names)
-
-
 _UNTRANSLATED: Final[Sequence[Callable[[Context], str]]] = (
-    _known_name, _known_name, _capitalised, _url, _email, _placeholder, _placeholder, _file, _handle,
+    _capitalised, _capitalised, _url, _email, _placeholder, _placeholder, _file, _handle,
 )  # fmt: skip
 
 KINDS: Final[dict[str, Kind]] = {
@@ -194,7 +189,7 @@ KINDS: Final[dict[str, Kind]] = {
 def augment(pairs: list[Pair], config: AugmentConfig, direction: Direction, seed: int) -> list[Pair]:
     """The changed copies that `config` asks for: of each kind, from about that share of `pairs`; deterministic."""
     random = np.random.default_rng([seed, len(pairs)])
-    context = Context(random, (direction.source, direction.target), _names(pairs))
+    context = Context(random, direction.codes(), _names(pairs))
     copies: list[Pair] = []
     for kind, share in config.shares().items():
         chosen = np.flatnonzero(random.random(len(pairs)) < share)
@@ -203,9 +198,11 @@ def augment(pairs: list[Pair], config: AugmentConfig, direction: Direction, seed
     return copies
 
 
-def _names(pairs: list[Pair]) -> list[str]:
-    """Words that look like names because both sides hold them; "Alex" where there are none."""
-    return sorted({name for pair in pairs for name in _shared_once(_NAME, pair)}) or ["Alex"]
+def _names(pairs: list[Pair]) -> frozenset[str]:
+    """Words with a capital that both sides hold, and that somewhere stand inside a sentence: not "Attention"."""
+    return frozenset(
+        name for pair in pairs for name in _shared_once(_NAME, pair) if re.search(rf"[a-z,] {name}\b", pair.source)
+    )
 
 
 def _shared_once(pattern: re.Pattern[str], pair: Pair) -> list[str]:
@@ -213,6 +210,6 @@ def _shared_once(pattern: re.Pattern[str], pair: Pair) -> list[str]:
     return sorted(word for word, count in sides[0].items() if count == 1 and sides[1][word] == 1)
 
 
-def _replace_both(pair: Pair, old: str, source: str, target: str) -> Pair:
-    whole = re.compile(rf"\b{re.escape(old)}\b")
-    return Pair(whole.sub(lambda _: source, pair.source), whole.sub(lambda _: target, pair.target))
+def _replace_both(pattern: re.Pattern[str], pair: Pair, old: str, new: str) -> Pair:
+    """Where `pattern` finds `old`, and nowhere else: 5 in "5 cats", not in "5:30"."""
+    return Pair(*(pattern.sub(lambda found: new if found[0] == old else found[0], side) for side in pair))

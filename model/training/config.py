@@ -4,10 +4,19 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from babel import Locale, UnknownLocaleError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from model.config import ModelConfig
 from model.manifest import Direction
+
+
+def _has_locale(language: str) -> bool:
+    try:
+        Locale.parse(language)
+    except UnknownLocaleError:
+        return False
+    return True
 
 
 class _Section(BaseModel):
@@ -27,13 +36,16 @@ class Corpus(_Section):
     )
     target_language: Language | None = Field(default=None, description="of the second; the experiment's if absent")
     both_directions: bool = Field(default=False, description="learn the opposite direction from it, too")
-    repeat: int = Field(default=1, ge=1, description="times that each pair is seen in an epoch")
+    repeat: float = Field(default=1.0, gt=0.0, description="its weight: times that each pair is seen in an epoch")
     max_pairs: int | None = Field(default=None, ge=1, description="keep a deterministic sample of this size")
     max_words: int = Field(default=60, ge=1, description="drop pairs with a longer side")
 
 
 class AugmentConfig(_Section):
-    """Shares of the training pairs of which a changed copy is added (model/training/augment.py)."""
+    """Shares of the training pairs of which a changed copy is tried (model/training/augment.py).
+
+    Some kinds apply to few pairs: `copied_words` needs a name, and `numbers` a number, that both sides hold.
+    """
 
     lowercase: Share = 0.0
     uppercase: Share = 0.0
@@ -91,7 +103,7 @@ class OptimiserConfig(_Section):
     scheduled_sampling: Share = Field(
         default=0.0, description="share of decoder inputs that are the model's own, at the end; rises from 0"
     )
-    compile: bool = Field(default=False, description="torch.compile; slower on a CPU, see model/training/README.md")
+    compile: bool = Field(default=False, description="torch.compile; costs minutes at the start, has not paid on a CPU")
 
 
 class TrainConfig(_Section):
@@ -112,6 +124,12 @@ class TrainConfig(_Section):
     def _check_vocabulary(self) -> Self:
         if self.model.vocab_size != self.tokenizer.vocab_size:
             raise ValueError("model.vocab_size and tokenizer.vocab_size must be equal")
+        if self.data.augment.dates_and_prices:
+            unknown = [code for direction in self.directions() for code in direction.codes() if not _has_locale(code)]
+            if unknown:
+                raise ValueError(f"data.augment.dates_and_prices: no rules are known for {', '.join(unknown)}")
+        if (self.model.pad_id, self.model.bos_id, self.model.eos_id) != (0, 1, 2):
+            raise ValueError("model.pad_id, bos_id and eos_id must be 0, 1 and 2, as in the tokenizer")
         return self
 
     def languages(self, corpus: Corpus) -> tuple[str, str]:
@@ -130,5 +148,11 @@ class TrainConfig(_Section):
 
     @classmethod
     def from_toml(cls, path: Path) -> Self:
-        """Raises pydantic's ValidationError naming each wrong field, tomllib's for broken syntax."""
-        return cls.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        """Raises `ValueError` naming the file and each wrong field, or the place of broken syntax."""
+        try:
+            return cls.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        except ValidationError as error:
+            fields = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in error.errors())
+            raise ValueError(f"{path}: {fields}") from None
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None

@@ -6,11 +6,14 @@ Everything is a function of the config and its seed, so that a resumed run sees 
 import hashlib
 import io
 import logging
+import math
 import os
-from collections.abc import Collection, Iterator
+from array import array
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import sentencepiece
@@ -23,9 +26,11 @@ from model.manifest import Direction, load_tokenizer
 from model.tokenizer import Tokenizer, language_tag
 from model.training.augment import augment
 from model.training.config import Corpus, TrainConfig
-from model.training.corpora import Pair, load_corpus
+from model.training.corpora import Pair, corpus_path, load_corpus
 
 logger = logging.getLogger(__name__)
+
+_PAIRS_AT_ONCE: Final = 50_000
 
 
 class Part(NamedTuple):
@@ -33,14 +38,15 @@ class Part(NamedTuple):
 
     pairs: list[Pair]
     direction: Direction
-    repeat: int
+    repeat: float
 
 
 def load_parts(corpora: list[Corpus], config: TrainConfig, directory: Path) -> list[Part]:
     """The pairs of each corpus, in both directions where it says so; logs what the filters dropped."""
     parts = []
+    seen: set[int] = set()
     for corpus in track(corpora, description="reading corpora", disable=not os.isatty(2)):
-        pairs, dropped = load_corpus(corpus, config, directory)
+        pairs, dropped = load_corpus(corpus, config, directory, seen)
         logger.info("%s: %d pairs %s", corpus.path.name, len(pairs), dict(dropped.most_common()) or "")
         source, target = config.languages(corpus)
         parts.append(Part(pairs, Direction(source=source, target=target), corpus.repeat))
@@ -50,13 +56,12 @@ def load_parts(corpora: list[Corpus], config: TrainConfig, directory: Path) -> l
     return parts
 
 
-def changed_copies(parts: list[Part], config: TrainConfig) -> list[Part]:
+def changed_copies(parts: list[Part], config: TrainConfig) -> Iterator[Part]:
     """What `[data.augment]` adds, anew for each time that a pair is repeated."""
-    return [
-        Part(augment(part.pairs, config.data.augment, part.direction, config.seed + turn), part.direction, 1)
-        for part in parts
-        for turn in range(part.repeat)
-    ]
+    for part in parts:
+        for turn in range(math.ceil(part.repeat)):
+            copies = augment(part.pairs, config.data.augment, part.direction, config.seed + turn)
+            yield Part(copies, part.direction, min(1.0, part.repeat))
 
 
 def train_tokenizer(
@@ -98,7 +103,7 @@ class PackedPairs:
 
     ids: NDArray[np.int32]
     offsets: NDArray[np.int64]
-    repeats: NDArray[np.int32]
+    repeats: NDArray[np.float32]
 
     def __len__(self) -> int:
         return len(self.repeats)
@@ -116,23 +121,27 @@ class PackedPairs:
         return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
 
 
-def pack(parts: list[Part], tokenizer: Tokenizer, max_length: int, path: Path) -> PackedPairs:
+def pack(parts: Iterable[Part], tokenizer: Tokenizer, max_length: int, path: Path) -> PackedPairs:
     """Tokenise into `path/*.npy` (memory-mapped on load); pairs over `max_length` tokens are dropped."""
-    ids: list[NDArray[np.int32]] = []
-    repeats: list[int] = []
+    ids, lengths, repeats = array("i"), array("q"), array("f")
     for part in track(parts, description="tokenising", disable=not os.isatty(2)):
-        sources = tokenizer.encode_batch([pair.source for pair in part.pairs], part.direction.target)
-        targets = tokenizer.encode_batch([pair.target for pair in part.pairs])
-        for source, target in zip(sources, targets, strict=True):
-            if max(len(source), len(target)) <= max_length:
-                ids += (np.asarray(source, dtype=np.int32), np.asarray(target, dtype=np.int32))
-                repeats.append(part.repeat)
+        # Some at a time: as Python's numbers they take ten times the room.
+        for start in range(0, len(part.pairs), _PAIRS_AT_ONCE):
+            chunk = part.pairs[start : start + _PAIRS_AT_ONCE]
+            sources = tokenizer.encode_batch([pair.source for pair in chunk], part.direction.target)
+            targets = tokenizer.encode_batch([pair.target for pair in chunk])
+            for source, target in zip(sources, targets, strict=True):
+                if max(len(source), len(target)) <= max_length:
+                    ids.extend(source)
+                    ids.extend(target)
+                    lengths.extend((len(source), len(target)))
+                    repeats.append(part.repeat)
     if not repeats:
         raise ValueError(f"no pairs are left for {path.name}: see the filters, and max_positions")
     path.mkdir(parents=True, exist_ok=True)
-    np.save(path / "ids.npy", np.concatenate(ids))
-    np.save(path / "offsets.npy", np.cumsum([0, *map(len, ids)], dtype=np.int64))
-    np.save(path / "repeats.npy", np.asarray(repeats, dtype=np.int32))
+    np.save(path / "ids.npy", np.frombuffer(ids, dtype=np.int32))
+    np.save(path / "offsets.npy", np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]))
+    np.save(path / "repeats.npy", np.frombuffer(repeats, dtype=np.float32))
     return load_packed(path)
 
 
@@ -151,26 +160,55 @@ class Prepared(NamedTuple):
 
 def prepare(config: TrainConfig, data_directory: Path, cache: Path) -> Prepared:
     """Tokenizer, training pairs and validation pairs; made once per data config, then read from `cache`."""
-    relevant = {"data", "tokenizer", "seed", "start_from", "source_language", "target_language"}
-    key = config.model_dump_json(include=relevant) + str(config.model.max_positions)
-    folder = cache / hashlib.sha256(key.encode()).hexdigest()[:16]
+    _check_validation(config)
+    folder = cache / _key(config, data_directory)
     done = folder / "tokenizer.model"
     if done.exists():
         return Prepared(Tokenizer.from_file(done), load_packed(folder / "train"), load_packed(folder / "validation"))
     parts = load_parts(config.data.train, config, data_directory)
     validation = load_parts(config.data.validation, config, data_directory)
     if config.start_from is not None:
-        tokenizer = load_tokenizer(config.start_from)
+        tokenizer = _existing_tokenizer(config.start_from, config)
     else:
         sentences = [side for part in parts for pair in part.pairs for side in pair]
         targets = {direction.target for direction in config.directions()}
         tokenizer = train_tokenizer(sentences, config.tokenizer.vocab_size, config.seed, targets)
     longest = config.model.max_positions
-    packed = pack(parts + changed_copies(parts, config), tokenizer, longest, folder / "train")
+    packed = pack(chain(parts, changed_copies(parts, config)), tokenizer, longest, folder / "train")
     packed_validation = pack(validation, tokenizer, longest, folder / "validation")
     # Written last: its presence says that the folder is complete.
     done.write_bytes(tokenizer.model)
     return Prepared(tokenizer, packed, packed_validation)
+
+
+def _key(config: TrainConfig, directory: Path) -> str:
+    """Of everything that the arrays depend on; of the corpora by their size and time."""
+    relevant = {"data", "tokenizer", "seed", "source_language", "target_language"}
+    parts = [config.model_dump_json(include=relevant), str(config.model.max_positions)]
+    for corpus in config.data.train + config.data.validation:
+        status = corpus_path(corpus, directory).stat()
+        parts.append(f"{status.st_size} {status.st_mtime_ns}")
+    content = "\n".join(parts).encode()
+    if config.start_from is not None:
+        content += load_tokenizer(config.start_from).model
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _check_validation(config: TrainConfig) -> None:
+    learned = config.directions()
+    for corpus in config.data.validation:
+        source, target = config.languages(corpus)
+        if Direction(source=source, target=target) not in learned:
+            raise ValueError(f"data.validation: {corpus.path} is {source}-{target}, which is not trained")
+
+
+def _existing_tokenizer(checkpoint: Path, config: TrainConfig) -> Tokenizer:
+    tokenizer = load_tokenizer(checkpoint)
+    targets = sorted({direction.target for direction in config.directions()})
+    untagged = [target for target in targets if not tokenizer.has_tag(target)]
+    if len(targets) > 1 and untagged:
+        raise ValueError(f"start_from: the tokenizer of {checkpoint} has no tag for {', '.join(untagged)}")
+    return tokenizer
 
 
 def epoch_batches(pairs: PackedPairs, batch_tokens: int, seed: int, epoch: int) -> list[NDArray[np.int64]]:
@@ -180,7 +218,9 @@ def epoch_batches(pairs: PackedPairs, batch_tokens: int, seed: int, epoch: int) 
     differ from epoch to epoch; then the batches are shuffled.
     """
     random = np.random.default_rng([seed, epoch])
-    order = random.permutation(np.repeat(np.arange(len(pairs)), pairs.repeats))
+    # A repeat of 1.5 is once, and in half of the epochs, which ones is up to chance, once more.
+    times = np.floor(pairs.repeats + random.random(len(pairs), dtype=np.float32)).astype(np.int64)
+    order = random.permutation(np.repeat(np.arange(len(pairs)), times))
     lengths = pairs.lengths()
     chunk = max(1, 100 * batch_tokens // 32)
     batches: list[NDArray[np.int64]] = []
@@ -194,12 +234,12 @@ def epoch_batches(pairs: PackedPairs, batch_tokens: int, seed: int, epoch: int) 
 def _split_by_tokens(
     indices: NDArray[np.int64], lengths: NDArray[np.int64], batch_tokens: int
 ) -> Iterator[NDArray[np.int64]]:
-    start, widest = 0, np.zeros(2, dtype=np.int64)
-    for end, index in enumerate(indices):
-        wider = np.maximum(widest, lengths[index])
-        if end > start and int(wider.sum()) * (end - start + 1) > batch_tokens:
+    start, source, target = 0, 0, 0
+    for end, (source_length, target_length) in enumerate(lengths[indices].tolist()):
+        wider = max(source, source_length), max(target, target_length)
+        if end > start and sum(wider) * (end - start + 1) > batch_tokens:
             yield indices[start:end]
-            start, wider = end, lengths[index]
-        widest = wider
+            start, wider = end, (source_length, target_length)
+        source, target = wider
     if start < len(indices):
         yield indices[start:]

@@ -4,13 +4,16 @@ A student that learns its teacher's beam search instead of the references has an
 translates alike sentences alike.
 """
 
+import hashlib
+import json
 import logging
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress
 
+from model.manifest import load_config
 from model.training.config import TrainConfig
 from model.training.data import Part, load_parts
 from model.training.evaluate import (
@@ -24,7 +27,16 @@ from model.training.evaluate import (
 
 logger = logging.getLogger(__name__)
 
-_BEAM_4: Final = DecodingOptions(beam_size=4)
+
+class TeacherOptions(NamedTuple):
+    """How the teacher translates."""
+
+    decoding: DecodingOptions = DecodingOptions(beam_size=4)
+    precision: Precision = "float32"
+    device: str = "cpu"
+
+
+_DEFAULT: Final = TeacherOptions()
 
 
 def distill(
@@ -32,24 +44,40 @@ def distill(
     teacher: Path,
     data: Path,
     output: Path,
-    options: DecodingOptions = _BEAM_4,
-    precision: Precision = "float32",
+    options: TeacherOptions = _DEFAULT,
 ) -> list[Path]:
     """Translate the source side of every training corpus of `config`; returns the files written in `output`.
 
     Each file is a corpus of the student's config: `source<TAB>translation` lines. Sources over the teacher's length,
     and translations that are empty or that never ended, are left out. An interrupted call, repeated, goes on after the
-    last whole line. Raises `CheckpointError`, and `ValueError` for a direction that the teacher lacks.
+    last whole line. Raises `CheckpointError`, and `ValueError` for a direction that the teacher lacks, and for an
+    `output` that holds another experiment's, teacher's or beam's.
     """
+    lacking = set(config.directions()) - set(load_config(teacher).directions)
+    if lacking:
+        raise ValueError(f"{teacher} does not translate {', '.join(sorted(map(str, lacking)))}")
     output.mkdir(parents=True, exist_ok=True)
+    _claim(output, config, teacher, options)
     written = []
     for number, part in enumerate(load_parts(config.data.train, config, data)):
-        translator = load_translator(teacher, precision, part.direction.target)
+        translator = load_translator(teacher, options.precision, part.direction.target, options.device)
         path = output / f"{number:02}-{part.direction}.tsv"
         if not path.exists():
-            _distill(part, translator, options, path)
+            _distill(part, translator, options.decoding, path)
         written.append(path)
     return written
+
+
+def _claim(output: Path, config: TrainConfig, teacher: Path, options: TeacherOptions) -> None:
+    """Write down what `output` is made of; raises `ValueError` where it is made of something else."""
+    weights = hashlib.sha256((teacher / "model.safetensors").read_bytes()).hexdigest()
+    search = {"beam_size": options.decoding.beam_size, "length_penalty": options.decoding.length_penalty}
+    data = config.model_dump(mode="json", include={"data", "seed", "source_language", "target_language"})
+    made_of = json.dumps({"teacher": weights, "precision": options.precision, **search, **data}, indent=2)
+    note = output / "distilled-from.json"
+    if note.exists() and note.read_text(encoding="utf-8") != made_of:
+        raise ValueError(f"{output} holds what another teacher, experiment or search gave (see {note.name})")
+    note.write_text(made_of, encoding="utf-8")
 
 
 def _distill(part: Part, translator: OfflineTranslator, options: DecodingOptions, path: Path) -> None:
@@ -71,9 +99,11 @@ def _distill(part: Part, translator: OfflineTranslator, options: DecodingOptions
             text = translation.text if _ended(translation, longest) else ""
             file.write(f"{source}\t{' '.join(text.split())}\n")
             file.flush()
-    with partial.open(encoding="utf-8", newline="\n") as lines, path.open("w", encoding="utf-8") as file:
-        file.writelines(line for line in lines if not line.endswith("\t\n"))
+    with partial.open(encoding="utf-8", newline="\n") as lines:
+        good = [line for line in lines if not line.endswith("\t\n")]
+    path.write_text("".join(good), encoding="utf-8")
     partial.unlink()
+    logger.info("%s: %d translations, %d left out", path.name, len(good), len(sources) - len(good))
 
 
 def _ended(translation: Translation, longest: int) -> bool:

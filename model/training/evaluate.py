@@ -20,6 +20,7 @@ from model.linear import Int8Linear, PrepackedLinear, replace_linears
 from model.manifest import load_config, load_tokenizer
 from model.tokenizer import Tokenizer
 from model.training.corpora import read_pairs
+from model.training.parallel import find_device
 from model.training.report import MissingExtraError
 from model.transformer import Transformer
 
@@ -52,6 +53,7 @@ class EvaluationOptions:
 
     decoding: DecodingOptions = DecodingOptions()
     precision: Precision = "float32"
+    device: str = "cpu"
     target_language: str | None = None
     limit: int | None = None
     lowercase: bool = False
@@ -111,16 +113,17 @@ class OfflineTranslator:
 
 
 def load_translator(
-    checkpoint: Path, precision: Precision = "float32", target_language: str | None = None
+    checkpoint: Path, precision: Precision = "float32", target_language: str | None = None, device: str = "cpu"
 ) -> OfflineTranslator:
-    """The checkpoint, all linear layers of its model replaced (the output projection too, the embedding not).
+    """The checkpoint, on a CPU all linear layers of its model replaced (the output projection too, the embedding not).
 
-    Raises `CheckpointError`, and `ValueError` for a target language that the model lacks, or that has
-    to be given.
+    Raises `CheckpointError`, and `ValueError` for a device that is not there, and a target language that the
+    model lacks, or that has to be given.
     """
     target_language = _target_language(checkpoint, target_language)
-    model = load_model(checkpoint)
-    replace_linears(model, _LINEARS[precision])
+    model = load_model(checkpoint).to(find_device(device))
+    if precision == "int8" or device == "cpu":
+        replace_linears(model, _LINEARS[precision])
     return OfflineTranslator(model, load_tokenizer(checkpoint), target_language)
 
 
@@ -182,7 +185,9 @@ def evaluate(checkpoint: Path, test: Path, options: EvaluationOptions = Evaluati
     target language that it lacks, and `MissingExtraError` for "moses" without sacremoses.
     """
     pairs = list(islice(read_pairs(test), options.limit))
-    translator = load_translator(checkpoint, options.precision, options.target_language)
+    if not pairs:
+        raise ValueError(f"{test} is empty")
+    translator = load_translator(checkpoint, options.precision, options.target_language, options.device)
     # Before the long work: what it needs may be missing.
     tokenize = _bleu_tokenizer(options.tokenize, translator.target_language)
     sources = [pair.source.lower() if options.lowercase_source else pair.source for pair in pairs]

@@ -3,12 +3,27 @@
 import contextlib
 import os
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import torch
 from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
+
+# The others wait while the first process reads and tokenises the corpora.
+_LONGEST_WAIT: Final = timedelta(hours=24)
+
+
+def find_device(name: str) -> torch.device:
+    """Raises `ValueError` for one that is not, or not here."""
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ValueError(f"device: {name} is not one; use cpu, cuda, cuda:1, ...") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device: {name} is not available here")
+    return device
 
 
 class Group:
@@ -17,13 +32,20 @@ class Group:
     def __init__(self, device: str) -> None:
         self.size = int(os.environ.get("WORLD_SIZE", "1"))
         self.rank = int(os.environ.get("RANK", "0"))
-        self.device = torch.device(device)
+        self.device = find_device(device)
         if self.size > 1 and device == "cuda":
             self.device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
 
     def __enter__(self) -> Self:
         if self.size > 1:
-            distributed.init_process_group("nccl" if self.device.type == "cuda" else "gloo")
+            is_cuda = self.device.type == "cuda"
+            if is_cuda:
+                torch.cuda.set_device(self.device)  # what collectives of Python objects go through
+            distributed.init_process_group(
+                "nccl" if is_cuda else "gloo",
+                timeout=_LONGEST_WAIT,
+                device_id=self.device if is_cuda else None,
+            )
         return self
 
     def __exit__(

@@ -36,12 +36,14 @@ class RunLog:
         self._task = self._progress.add_task("", total=max_steps, completed=first_step)
         self._boards = [_summary_writer(directory / "tensorboard")] if directory and tensorboard else []
         path = directory / "log.csv" if directory else Path(os.devnull)
+        _forget_after(first_step, path)
         self._file = path.open("a", newline="", encoding="utf-8")
-        self._writer = csv.DictWriter(self._file, COLUMNS, restval="")
+        self._writer = csv.DictWriter(self._file, COLUMNS, restval="", lineterminator="\n")
         if path.stat().st_size == 0:
             self._writer.writeheader()
         self._losses: list[float] = []
         self._tokens = 0
+        self._seconds = 0.0
         self._since = time.perf_counter()
 
     def __enter__(self) -> Self:
@@ -60,19 +62,22 @@ class RunLog:
         """An update, by `tokens` source and target tokens without padding."""
         self._losses.append(loss)
         self._tokens += tokens
+        now = time.perf_counter()
+        self._seconds += now - self._since
+        self._since = now
         if step % _WINDOW:
             self._progress.advance(self._task)
             return
-        speed = self._tokens / (time.perf_counter() - self._since)
+        speed = self._tokens / self._seconds
         mean = sum(self._losses) / len(self._losses)
         description = f"loss {mean:.3f}  lr {rate:.2e}  {speed:,.0f} tokens/s"
         self._progress.update(self._task, advance=1, description=description)
         logger.info("step %d  %s", step, description)
         self._row(step, loss=mean, learning_rate=rate, tokens_per_second=speed)
-        self._losses, self._tokens, self._since = [], 0, time.perf_counter()
+        self._losses, self._tokens, self._seconds = [], 0, 0.0
 
     def validation(self, step: int, loss: float) -> None:
-        """Nats per target token."""
+        """Nats per target token. Called when the validation is over: its time is none of a step's."""
         logger.info("step %d  validation loss %.4f", step, loss)
         self._row(step, validation_loss=loss)
         self._since = time.perf_counter()
@@ -83,6 +88,14 @@ class RunLog:
         for board in self._boards:
             for name, value in values.items():
                 board.add_scalar(name, value, step)
+
+
+def _forget_after(step: int, path: Path) -> None:
+    """A run that died resumes before the last rows that it wrote, and will write them again."""
+    if path.is_file():
+        header, *rows = path.read_text(encoding="utf-8").splitlines(keepends=True) or [""]
+        kept = [row for row in rows if int(row.split(",")[0]) <= step]
+        path.write_text("".join([header, *kept]), encoding="utf-8")
 
 
 def _summary_writer(directory: Path) -> "SummaryWriter":

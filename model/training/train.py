@@ -1,11 +1,9 @@
-"""A run from its config to its checkpoint: resumable, stopped by SIGTERM without losing a step."""
+"""A run from its config to its checkpoint: resumable, stopped by SIGTERM or Ctrl-C without losing a step."""
 
 import ctypes
-import json
 import logging
 import signal
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -32,7 +30,7 @@ def train(config: TrainConfig, data: Path, output: Path, device: str = "cpu", te
     `output` gets `checkpoint/`, `state.pt` (for a resume), `log.csv` and `curve.png`. Under torchrun every process
     calls this, and the first one writes.
     """
-    _reuse_large_blocks()
+    reuse_large_blocks()
     with Group(device) as group:
         if not group.is_first:
             logging.getLogger("model.training").setLevel(logging.WARNING)
@@ -48,20 +46,6 @@ def train(config: TrainConfig, data: Path, output: Path, device: str = "cpu", te
     return run.checkpoint
 
 
-@dataclass
-class _Best:
-    """The best validation so far, and how many came after it."""
-
-    loss: float = float("inf")
-    since: int = 0
-
-    def update(self, loss: float) -> bool:
-        """Whether `loss` is the new best."""
-        better = loss < self.loss
-        self.loss, self.since = (loss, 0) if better else (self.loss, self.since + 1)
-        return better
-
-
 class _Run:
     """A trainer, and the files of its run."""
 
@@ -72,8 +56,6 @@ class _Run:
         self.output = output
         self.state = output / "state.pt"
         self.checkpoint = output / "checkpoint"
-        self._best_file = output / "best.json"
-        self._best = _Best(**json.loads(self._best_file.read_text())) if self._best_file.exists() else _Best()
         self.tokenizer, pairs, self.validation = self._prepare(data)
         self.trainer = Trainer(config, pairs, group)
         if self.state.exists():
@@ -94,36 +76,38 @@ class _Run:
     def go(self, tensorboard: bool) -> None:
         """Step until the end, a stop signal, or `patience`."""
         trainer, options = self.trainer, self.config.optimiser
-        stop_requested = _stop_on_sigterm()
+        stop_requested = _stop_on_signal()
         directory = self.output if self.group.is_first else None
         with RunLog(directory, options.max_steps, trainer.step, tensorboard) as log:
             batches = trainer.batches()
             # Asked before a batch is taken, so that none is lost to a resume; and of all, so that all stop together.
-            while trainer.step < options.max_steps and not any(self.group.sum(stop_requested())):
+            while self._goes_on() and not any(self.group.sum(stop_requested())):
                 batch = next(batches)
                 loss = trainer.train_step(batch)
                 [tokens] = self.group.sum(self._real_tokens(batch))
                 log.step(trainer.step, loss, learning_rate(options, trainer.step - 1), int(tokens))
                 if trainer.step % options.validate_every == 0:
                     self._validate(log)
-                    if options.patience is not None and self._best.since >= options.patience:
-                        logger.info("stopped: %d validations without improvement", self._best.since)
-                        return
-        trainer.save(self.state)
         # With patience the best stays; but a run that was stopped before its first validation leaves what it has.
         if options.patience is None or not self.checkpoint.exists():
             self._export()
+        trainer.save(self.state)
+
+    def _goes_on(self) -> bool:
+        options = self.config.optimiser
+        if options.patience is not None and self.trainer.best.since >= options.patience:
+            logger.info("stopped: %d validations without improvement", self.trainer.best.since)
+            return False
+        return self.trainer.step < options.max_steps
 
     def _validate(self, log: RunLog) -> None:
-        # Every process does: the weights are the same, and so is the decision to stop.
         loss = self.trainer.validation_loss(self.validation)
-        log.validation(self.trainer.step, loss)
-        is_best = self._best.update(loss)
-        if self.group.is_first:
-            self._best_file.write_text(json.dumps(asdict(self._best)))
-        self.trainer.save(self.state)
+        is_best = self.trainer.best.update(loss)
         if is_best or self.config.optimiser.patience is None:
             self._export()
+        # After the export: whoever is killed in between validates this step again, and finds the same.
+        self.trainer.save(self.state)
+        log.validation(self.trainer.step, loss)
 
     def _export(self) -> None:
         if self.group.is_first:
@@ -142,7 +126,7 @@ def _draw(output: Path) -> None:
         logger.warning("%s", error)
 
 
-def _reuse_large_blocks() -> None:
+def reuse_large_blocks() -> None:
     """Tell glibc to keep large freed blocks instead of giving each back to the kernel.
 
     A step's logits take hundreds of megabytes; mapping and clearing fresh pages for them every time
@@ -154,12 +138,13 @@ def _reuse_large_blocks() -> None:
         mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
-def _stop_on_sigterm() -> Callable[[], bool]:
+def _stop_on_signal() -> Callable[[], bool]:
     requested = False
 
     def request(signum: int, frame: FrameType | None) -> None:
         nonlocal requested
         requested = True
 
-    signal.signal(signal.SIGTERM, request)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, request)
     return lambda: requested

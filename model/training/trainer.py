@@ -3,12 +3,14 @@
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch.optim.swa_utils import AveragedModel
 
 from model.checkpoint import load_model
 from model.manifest import load_config
@@ -19,6 +21,20 @@ from model.transformer import Transformer
 
 Batch = tuple[Tensor, Tensor]
 """Source and target ids, each `[batch, longest]`, padded on the right."""
+
+
+@dataclass
+class Best:
+    """The best validation so far, and how many came after it."""
+
+    loss: float = math.inf
+    since: int = 0
+
+    def update(self, loss: float) -> bool:
+        """Whether `loss` is the new best."""
+        better = loss < self.loss
+        self.loss, self.since = (loss, 0) if better else (self.loss, self.since + 1)
+        return better
 
 
 class TrainingError(RuntimeError):
@@ -46,6 +62,17 @@ def token_loss(logits: Tensor, target_ids: Tensor, pad_id: int, label_smoothing:
     )
 
 
+def _moving_average(decay: float) -> Callable[[Sequence[Tensor], Sequence[Tensor], Tensor | int], None]:
+    """Exponential, for `AveragedModel`. The decay grows to `decay`: a short run must not ship its random beginning."""
+
+    @torch.no_grad()
+    def update(averages: Sequence[Tensor], values: Sequence[Tensor], updates: Tensor | int) -> None:
+        seen = int(updates)
+        torch._foreach_lerp_(list(averages), list(values), 1 - min(decay, (1 + seen) / (10 + seen)))
+
+    return update
+
+
 class Trainer:
     """Weights, optimiser, average, and place in the data."""
 
@@ -55,12 +82,11 @@ class Trainer:
         self.pairs = pairs
         self.group = group
         self.model = _first_model(config).to(group.device)
+        if config.optimiser.compile:
+            self.model.compile(dynamic=True)  # in place: the parameters keep their names
         self._parallel = group.wrap(self.model)
-        compiled = torch.compile(self._parallel, dynamic=True) if config.optimiser.compile else self._parallel
-        self._forward: Callable[[Tensor, Tensor, Tensor | None], Tensor] = compiled
         # What is validated and shipped: an average forgets the noise of the last steps.
-        averaging = get_ema_multi_avg_fn(config.optimiser.average_decay)  # type: ignore[no-untyped-call]
-        self.average = AveragedModel(self.model, multi_avg_fn=averaging)
+        self.average = AveragedModel(self.model, multi_avg_fn=_moving_average(config.optimiser.average_decay))
         self.optimiser = torch.optim.AdamW(
             self.model.parameters(),
             lr=0.0,
@@ -69,6 +95,7 @@ class Trainer:
             weight_decay=config.optimiser.weight_decay,
             fused=True,
         )
+        self.best = Best()
         self.step = 0
         self.epoch = 0
         self.batches_done = 0
@@ -130,7 +157,7 @@ class Trainer:
         # Gradients of several processes are averaged once a step, by the last backward pass.
         with contextlib.nullcontext() if is_last else self.group.no_sync(self._parallel):
             with self._autocast():
-                logits = self._forward(source, target, self._mixed_inputs(source, target))
+                logits = self._parallel(source, target, self._mixed_inputs(source, target))
             share = token_loss(logits, target, self.config.model.pad_id, options.label_smoothing) / tokens
             (share * self.group.size).backward()  # type: ignore[no-untyped-call]
         return share.item()
@@ -154,17 +181,19 @@ class Trainer:
 
     @torch.inference_mode()
     def validation_loss(self, pairs: PackedPairs) -> float:
-        """Nats per target token of the averaged weights, without label smoothing."""
+        """Nats per target token of the averaged weights, without label smoothing; all processes must call."""
         model = self.averaged_model().eval()
         pad = self.config.model.pad_id
-        total, tokens = 0.0, 0
-        for indices in epoch_batches(pairs, self.config.optimiser.batch_tokens, 0, 0):
+        loss, tokens = 0.0, 0
+        batches = epoch_batches(pairs, self.config.optimiser.batch_tokens, 0, 0)
+        for indices in batches[self.group.rank :: self.group.size]:
             source, target = self._to_device(pairs.batch(indices, pad))
             with self._autocast():
                 logits = model(source, target)
             tokens += int((target != pad).sum())
-            total += token_loss(logits, target, pad).item()
-        return total / tokens
+            loss += token_loss(logits, target, pad).item()
+        total, count = self.group.sum(loss, tokens)
+        return total / count
 
     def averaged_model(self) -> Transformer:
         model = self.average.module
@@ -181,23 +210,44 @@ class Trainer:
             "average": self.average.state_dict(),
             "optimiser": self.optimiser.state_dict(),
             "place": {"step": self.step, "epoch": self.epoch, "batches_done": self.batches_done},
+            "best": asdict(self.best),
             "random": random,
+            "fixed": _fixed(self.config),
         }
         partial = path.with_suffix(".partial")
         torch.save(state, partial)
         partial.replace(path)
 
     def resume(self, path: Path) -> None:
-        """Continue exactly where `save` left off; the same number of processes is needed for the same dropout."""
-        state = torch.load(path, weights_only=True, map_location="cpu")
+        """Continue exactly where `save` left off; the same number of processes is needed for the same dropout.
+
+        Raises `TrainingError` when the file is broken, or of an experiment that differs in more than how it is
+        optimised from here on.
+        """
+        try:
+            state = torch.load(path, weights_only=True, map_location="cpu")
+        except (RuntimeError, EOFError, UnpicklingError) as error:
+            raise TrainingError(f"{path} cannot be read: {error}") from None
+        fixed = _fixed(self.config)
+        differing = [name for name in fixed if fixed[name] != state["fixed"][name]]
+        if differing:
+            raise TrainingError(f"{path} is of another experiment: {', '.join(differing)} differ; use another output")
         self.model.load_state_dict(state["model"])
         self.average.load_state_dict(state["average"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.step = state["place"]["step"]
         self.epoch = state["place"]["epoch"]
         self.batches_done = state["place"]["batches_done"]
+        self.best = Best(**state["best"])
         if len(state["random"]) == self.group.size:
             _set_random_state(state["random"][self.group.rank], self.group.device)
+
+
+def _fixed(config: TrainConfig) -> dict[str, str]:
+    """What a resumed run may not change: the model, and which batches come in which order."""
+    whole = config.model_dump(mode="json")
+    options = whole.pop("optimiser")
+    return {name: repr(value) for name, value in (whole | {"batch_tokens": options["batch_tokens"]}).items()}
 
 
 def uses_bfloat16(config: OptimiserConfig, device: str) -> bool:

@@ -4,7 +4,7 @@ import statistics
 
 import pytest
 
-from loadtest.compare.workload import LONGEST, MEAN, SHAPES, SHORTEST, make_requests, request_count
+from loadtest.compare.workload import LONGEST, MEAN, SHAPES, SHORTEST, Shape, length_word, make_requests, request_count
 
 SMALL = SHAPES["small"]
 
@@ -17,7 +17,7 @@ def test_same_seed_same_requests() -> None:
 def test_requests_do_not_depend_on_the_machine() -> None:
     first = make_requests(3, SMALL, seed=1)
 
-    assert [(len(request.source_ids), request.new_tokens) for request in first] == [(31, 30), (37, 41), (24, 23)]
+    assert [(len(request.source_ids), request.new_tokens) for request in first] == [(31, 30), (38, 33), (49, 52)]
 
 
 def test_more_requests_begin_with_the_same_ones() -> None:
@@ -43,16 +43,18 @@ def test_sources_follow_their_targets() -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_shape_holds_the_longest_request(shape: str) -> None:
+def test_every_shape_holds_the_longest_request(shape: Shape) -> None:
     assert SHAPES[shape].max_positions >= LONGEST
 
 
-def test_source_ids_are_words_ended_by_eos() -> None:
+def test_source_ids_are_a_length_word_and_words_ended_by_eos() -> None:
     for request in make_requests(200, SMALL, seed=0):
-        *words, end = request.source_ids
+        first, *words, end = request.source_ids
+        assert first == length_word(SMALL, request.new_tokens)
         assert end == SMALL.eos_id
         assert not {SMALL.pad_id, SMALL.bos_id, SMALL.eos_id} & set(words)
         assert max(words) < SMALL.vocab_size
+        assert min(words) > length_word(SMALL, LONGEST)
 
 
 @pytest.mark.parametrize("concurrency", [1, 4, 5, 16, 64])

@@ -52,7 +52,7 @@ def test_bytes_that_are_no_text_are_named_by_line(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_filters(experiment: TrainConfig, pair: Pair, reason: str | None) -> None:
-    chosen = CorpusFilter(Corpus(path=Path("x"), max_words=10), experiment)
+    chosen = CorpusFilter(Corpus(path=Path("x"), max_words=10), experiment, set())
     assert chosen.keeps(pair) is (reason is None)
     assert dict(chosen.dropped) == ({} if reason is None else {reason: 1})
 
@@ -60,9 +60,9 @@ def test_filters(experiment: TrainConfig, pair: Pair, reason: str | None) -> Non
 def test_languages_are_not_judged_when_told_so_or_unknown(experiment: TrainConfig) -> None:
     pair = Pair("Das Haus ist sehr alt und ziemlich klein.", "La maison est très vieille et assez petite.")
     corpus = Corpus(path=Path("x"))
-    assert not CorpusFilter(corpus, experiment).keeps(pair)
-    assert CorpusFilter(corpus, _config(experiment, check_language=False)).keeps(pair)
-    assert CorpusFilter(corpus.model_copy(update={"source_language": "qaa"}), experiment).keeps(pair)
+    assert not CorpusFilter(corpus, experiment, set()).keeps(pair)
+    assert CorpusFilter(corpus, _config(experiment, check_language=False), set()).keeps(pair)
+    assert CorpusFilter(corpus.model_copy(update={"source_language": "qaa"}), experiment, set()).keeps(pair)
 
 
 def test_a_corpus_is_sampled_without_duplicates_by_the_seed(experiment: TrainConfig, tmp_path: Path) -> None:
@@ -73,6 +73,25 @@ def test_a_corpus_is_sampled_without_duplicates_by_the_seed(experiment: TrainCon
     assert len(set(first.pairs)) == len(first.pairs) == 20
     assert first.dropped == {"duplicate": 50, "not sampled": 30}
     assert load_corpus(corpus, experiment.model_copy(update={"seed": 2}), tmp_path).pairs != first.pairs
+
+
+def test_a_pair_counts_once_among_all_corpora_of_its_languages(experiment: TrainConfig, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.tsv").write_text(f"yes\toui\n{name}\t{name}\n")
+    seen: set[int] = set()
+    corpora = [Corpus(path=Path(f"{name}.tsv")) for name in ("a", "b")]
+    assert len(load_corpus(corpora[0], experiment, tmp_path, seen).pairs) == 2
+    assert load_corpus(corpora[1], experiment, tmp_path, seen).pairs == [Pair("b", "b")]
+    other = corpora[1].model_copy(update={"target_language": "de"})
+    assert len(load_corpus(other, experiment, tmp_path, seen).pairs) == 2
+
+
+@pytest.mark.parametrize("damage", [b"no archive", None])
+def test_a_broken_archive_is_said(tmp_path: Path, damage: bytes | None) -> None:
+    path = tmp_path / "x.tsv.xz"
+    path.write_bytes(damage or lzma.compress(b"a\tb\n" * 1000)[:-30])
+    with pytest.raises(CorpusError, match=r"x\.tsv\.xz: not a whole \.xz file, after line \d+"):
+        list(read_pairs(path))
 
 
 def test_lower_case(experiment: TrainConfig, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from model.manifest import Direction
 from model.tokenizer import Tokenizer
+from model.training import data
 from model.training.config import AugmentConfig, TrainConfig
 from model.training.corpora import Pair
 from model.training.data import PackedPairs, Part, changed_copies, epoch_batches, load_parts, pack, prepare
@@ -69,14 +70,46 @@ def test_several_directions_are_told_apart_by_tags(experiment: TrainConfig, tmp_
     assert one_way.encode("cat", "fr") == one_way.encode("cat")
 
 
-def test_what_was_prepared_is_read_again_and_made_anew_for_other_data(experiment: TrainConfig, tmp_path: Path) -> None:
+def test_what_was_prepared_is_read_again_and_made_anew_for_other_data(
+    experiment: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = prepare(experiment, tmp_path, tmp_path / "cache")
+    with monkeypatch.context() as patch:
+        patch.setattr(data, "load_parts", lambda *_: pytest.fail("it was prepared before"))
+        again = prepare(experiment, tmp_path, tmp_path / "cache")
+    assert np.array_equal(again.train.ids, first.train.ids)
     lines = (tmp_path / "train.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / "train.tsv").write_text("".join(lines[:-5]), encoding="utf-8")
-    again = prepare(experiment, tmp_path, tmp_path / "cache")
-    assert len(again.train) == len(first.train) == len(lines)
-    other = prepare(experiment.model_copy(update={"seed": 9}), tmp_path, tmp_path / "cache")
-    assert len(other.train) == len(lines) - 5
+    assert len(prepare(experiment, tmp_path, tmp_path / "cache").train) == len(first.train) - 5
+    augmented = experiment.data.model_copy(update={"augment": AugmentConfig(emoji=1.0)})
+    other = prepare(experiment.model_copy(update={"data": augmented}), tmp_path, tmp_path / "cache")
+    assert len(other.train) == 2 * (len(first.train) - 5)
+
+
+def test_half_a_repeat_is_every_other_epoch(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    pairs = [Pair(f"cat {i}", "chat") for i in range(400)]
+    packed = pack([Part(pairs, ENGLISH_FRENCH, 1.5)], tokenizer, max_length=64, path=tmp_path)
+    counts = [np.bincount(np.concatenate(epoch_batches(packed, 256, 1, epoch)), minlength=400) for epoch in range(2)]
+    for seen in counts:
+        assert set(seen) == {1, 2}
+        assert seen.sum() == pytest.approx(600, rel=0.1)
+    assert (counts[0] != counts[1]).any()
+
+
+def test_directions_that_a_tokenizer_or_a_validation_lacks_are_refused(
+    experiment: TrainConfig, tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "tokenizer.model").write_bytes(tokenizer.model)
+    both = [corpus.model_copy(update={"both_directions": True}) for corpus in experiment.data.train]
+    two_ways = experiment.data.model_copy(update={"train": both})
+    config = experiment.model_copy(update={"data": two_ways, "start_from": tmp_path / "old"})
+    with pytest.raises(ValueError, match=r"start_from: the tokenizer of .* has no tag for en, fr"):
+        prepare(config, tmp_path, tmp_path / "cache")
+    german = [corpus.model_copy(update={"target_language": "de"}) for corpus in experiment.data.validation]
+    watched = experiment.data.model_copy(update={"validation": german})
+    with pytest.raises(ValueError, match=r"data\.validation: validation\.tsv is en-de, which is not trained"):
+        prepare(experiment.model_copy(update={"data": watched}), tmp_path, tmp_path / "cache")
 
 
 def test_too_large_a_vocabulary_is_said(experiment: TrainConfig, tmp_path: Path) -> None:
@@ -90,6 +123,6 @@ def test_changed_copies_join_each_time_a_pair_is_repeated(experiment: TrainConfi
     twice = [corpus.model_copy(update={"repeat": 2}) for corpus in data.train]
     config = experiment.model_copy(update={"data": data.model_copy(update={"train": twice})})
     [part] = load_parts(config.data.train, config, tmp_path)
-    copies = changed_copies([part], config)
+    copies = list(changed_copies([part], config))
     assert [len(copy.pairs) for copy in copies] == [len(part.pairs)] * 2
     assert copies[0].pairs != copies[1].pairs

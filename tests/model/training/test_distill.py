@@ -8,8 +8,8 @@ import pytest
 from model.training import distill as module
 from model.training.config import TrainConfig
 from model.training.corpora import read_pairs
-from model.training.distill import distill
-from model.training.evaluate import OfflineTranslator, Translation
+from model.training.distill import TeacherOptions, distill
+from model.training.evaluate import DecodingOptions, OfflineTranslator, Translation
 from model.training.train import train
 
 
@@ -66,3 +66,14 @@ def test_translations_that_never_end_are_left_out(
     monkeypatch.setattr(module, "translate_all", lambda *_: iter(answers))
     [path] = distill(experiment, teacher, tmp_path, tmp_path / "distilled")
     assert list(read_pairs(path)) == [("cat", "CAT"), ("hat", "a b c")]
+
+
+def test_another_teacher_or_direction_is_refused(experiment: TrainConfig, teacher: Path, tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text("cat\tx\n")
+    distill(experiment, teacher, tmp_path, tmp_path / "distilled")
+    other = TeacherOptions(DecodingOptions(beam_size=2))
+    with pytest.raises(ValueError, match="holds what another teacher, experiment or search gave"):
+        distill(experiment, teacher, tmp_path, tmp_path / "distilled", other)
+    german = experiment.model_copy(update={"source_language": "de"})
+    with pytest.raises(ValueError, match=r"does not translate de-fr"):
+        distill(german, teacher, tmp_path, tmp_path / "other")

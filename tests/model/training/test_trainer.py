@@ -1,6 +1,7 @@
 """The step: what it minimises, how it is divided, and that a resume is exact."""
 
 import math
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
@@ -59,13 +60,22 @@ def test_accumulated_batches_count_as_one_batch_of_all_their_tokens(
     pad = experiment.model.pad_id
     small, large = pairs.batch(torch.arange(3).numpy(), pad), pairs.batch(torch.arange(3, 40).numpy(), pad)
     everything = pairs.batch(torch.arange(40).numpy(), pad)
-    one, several = (_trainer(experiment, pairs) for _ in range(2))
+    one, several = (_trainer(_with(experiment, clip_norm=1e9), pairs) for _ in range(2))
     losses = [one.train_step([everything]), several.train_step([small, large])]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     for ours, theirs in zip(one.model.parameters(), several.model.parameters(), strict=True):
         assert ours.grad is not None
         assert theirs.grad is not None
         torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_the_average_of_a_short_run_is_not_its_random_beginning(experiment: TrainConfig, pairs: PackedPairs) -> None:
+    trainer = _trainer(_with(experiment, average_decay=0.999, warmup_steps=1, learning_rate=1e-2), pairs)
+    beginning = trainer.model.embedding.weight.detach().clone()
+    average = _steps(trainer, 60).averaged_model().embedding.weight
+    gone = (trainer.model.embedding.weight - beginning).norm()
+    assert (average - beginning).norm() > 0.6 * gone
+    assert (average - trainer.model.embedding.weight).norm() < 0.6 * gone
 
 
 def test_an_epoch_too_small_for_a_step_is_refused(experiment: TrainConfig, pairs: PackedPairs) -> None:
@@ -162,15 +172,13 @@ def test_bfloat16_only_where_the_processor_has_it(experiment: TrainConfig, monke
 def test_steps_go_through_what_the_compiler_returns(
     experiment: TrainConfig, pairs: PackedPairs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The compiler itself takes a minute on a CPU; what is ours is that it gets the module and that its result runs."""
-    compiled: list[torch.nn.Module] = []
+    """The compiler itself takes a minute on a CPU; what is ours is that it is asked and that its result runs."""
 
-    def compile_module(module: torch.nn.Module, *, dynamic: bool) -> torch.nn.Module:
+    def compile_call(call: Callable[..., torch.Tensor], *, dynamic: bool) -> Callable[..., torch.Tensor]:
         assert dynamic
-        compiled.append(torch.nn.Sequential())
-        compiled[0].forward = lambda *inputs: module(*inputs) * 0
-        return compiled[0]
+        return lambda *inputs: call(*inputs) * 0
 
-    monkeypatch.setattr(torch, "compile", compile_module)
+    monkeypatch.setattr(torch, "compile", compile_call)
     trainer = _trainer(_with(experiment, compile=True), pairs)
     assert trainer.train_step(next(trainer.batches())) == pytest.approx(math.log(320))
+    assert all(not name.startswith("_orig") for name in trainer.model.state_dict())
