@@ -9,9 +9,8 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from model.cache import KV, Cache
+from model.cache import KV, Cache, Memory
 
 
 def padding_mask(lengths: Tensor, width: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -50,16 +49,8 @@ def attention_weights(query: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
     return weights.masked_fill(mask.isneginf().all(dim=-1, keepdim=True), 0.0)
 
 
-def attend(query: Tensor, source: KV, mask: Tensor, dropout: float = 0.0) -> Tensor:
-    """Scaled dot-product attention of `query [batch, heads, queries, head_dim]` over `source`.
-
-    PyTorch gives zeros for a fully masked row (tests/model/test_attention.py holds it to that).
-    """
-    return F.scaled_dot_product_attention(query, *source, attn_mask=mask, dropout_p=dropout)
-
-
 class MultiHeadAttention(nn.Module):
-    """Projections around `attend`; subclasses say where keys and values come from."""
+    """Projections around a `Memory`'s attention; subclasses say where keys and values come from."""
 
     def __init__(self, d_model: int, num_heads: int, dropout: float) -> None:
         super().__init__()
@@ -74,10 +65,10 @@ class MultiHeadAttention(nn.Module):
         """Keys and values of `states [batch, length, d_model]`."""
         return KV(self._split_heads(self.key(states)), self._split_heads(self.value(states)))
 
-    def attend_from(self, states: Tensor, source: KV, mask: Tensor) -> Tensor:
+    def attend_from(self, states: Tensor, source: Memory, mask: Tensor | None) -> Tensor:
         """Let `states [batch, queries, d_model]` look at `source`; same shape back."""
         query = self._split_heads(self.query(states))
-        mixed = attend(query, source, mask, self.dropout if self.training else 0.0)
+        mixed = source.attend(query, mask, self.dropout if self.training else 0.0)
         merged: Tensor = self.output(mixed.transpose(1, 2).flatten(2))
         return merged
 
@@ -90,12 +81,12 @@ class MultiHeadAttention(nn.Module):
 class SelfAttention(MultiHeadAttention):
     """States look at one another, and at what `cache` remembers of earlier calls."""
 
-    def forward(self, states: Tensor, mask: Tensor, cache: Cache, layer: int) -> Tensor:
+    def forward(self, states: Tensor, mask: Tensor | None, cache: Cache, layer: int) -> Tensor:
         return self.attend_from(states, cache.update(layer, self.project(states)), mask)
 
 
 class CrossAttention(MultiHeadAttention):
     """Decoder states look at source K/V that were projected once, when the source was encoded."""
 
-    def forward(self, states: Tensor, source: KV, mask: Tensor) -> Tensor:
+    def forward(self, states: Tensor, source: Memory, mask: Tensor | None) -> Tensor:
         return self.attend_from(states, source, mask)

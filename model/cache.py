@@ -1,6 +1,7 @@
-"""Keys and values: the pair itself, and where the decoder keeps those of earlier positions.
+"""Keys and values: how queries look at them, and where the decoder keeps those of earlier positions.
 
-The model sees only the `Cache` protocol. It knows nothing of requests; slots are row numbers here.
+The model sees only two protocols: a `Cache` remembers, and what it returns is a `Memory` to look at. It knows
+nothing of requests; slots are row numbers here.
 """
 
 from collections.abc import Sequence
@@ -8,8 +9,21 @@ from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from model.config import ModelConfig
+from model.kernels import attend_packed, attend_slots
+
+
+class Memory(Protocol):
+    """Keys and values that queries look at."""
+
+    def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+        """Scaled dot-product attention of `query [batch, heads, queries, head_dim]`; the same shape back.
+
+        `mask` is additive; None where each query sees all that is its own.
+        """
+        ...
 
 
 class KV(NamedTuple):
@@ -18,17 +32,48 @@ class KV(NamedTuple):
     keys: Tensor
     values: Tensor
 
+    def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+        """PyTorch gives zeros for a fully masked row (tests/model/test_attention.py holds it to that)."""
+        return F.scaled_dot_product_attention(query, self.keys, self.values, attn_mask=mask, dropout_p=dropout)
+
+
+class PackedKV(NamedTuple):
+    """K/V of sequences that stand one behind the other, `[1, heads, tokens, head_dim]`; see `attend_packed`."""
+
+    keys: Tensor
+    values: Tensor
+    offsets: Tensor
+
+    def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+        tokens = [tensor[0].transpose(0, 1) for tensor in (query, self.keys, self.values)]
+        return attend_packed(tokens[0], tokens[1], tokens[2], self.offsets).transpose(0, 1)[None]
+
+
+class SlotKV(NamedTuple):
+    """One layer's arena, `[slots, heads, positions, head_dim]`, and what each query sees of it.
+
+    A query of row r looks at the first `lengths[r, query]` positions of slot `slots[r, query]`.
+    """
+
+    keys: Tensor
+    values: Tensor
+    slots: Tensor
+    lengths: Tensor
+
+    def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+        queries = query.transpose(1, 2)
+        mixed = attend_slots(
+            queries.flatten(0, 1), self.keys, self.values, self.slots.flatten(), self.lengths.flatten()
+        )
+        return mixed.view_as(queries).transpose(1, 2)
+
 
 class Cache(Protocol):
     """What self-attention asks of the positions already decoded."""
 
-    def update(self, layer: int, new: KV) -> KV:
-        """Take the K/V of this call's positions; return every K/V that its queries may look at."""
+    def update(self, layer: int, new: KV) -> Memory:
+        """Take the K/V of this call's positions; return all that its queries may look at."""
         ...
-
-
-Slots = Tensor | slice
-"""Slot numbers `[rows]`; or `slice(0, rows)` when the first `rows` slots are meant, which spares a copy."""
 
 
 class NoCache:
@@ -38,12 +83,21 @@ class NoCache:
         return new
 
 
+class PackedSources:
+    """The encoder's: sources one behind the other in one row, source s from `offsets[s]` to `offsets[s + 1]`."""
+
+    def __init__(self, offsets: Tensor) -> None:
+        self._offsets = offsets
+
+    def update(self, layer: int, new: KV) -> PackedKV:
+        return PackedKV(*new, self._offsets)
+
+
 class SlotCache:
     """The serving arena: K/V of up to `slots` requests, allocated once.
 
     Self-attention K/V grow by one position a step; source K/V are written once per request. A slot
-    keeps whatever its last user left: masks, not zeroing, keep rows apart, so every tensor starts
-    out finite.
+    keeps whatever its last user left: each query sees exactly the positions that its own request wrote.
     """
 
     def __init__(
@@ -63,38 +117,33 @@ class SlotCache:
         self._target = KV(arena(max_target_length), arena(max_target_length))
         self._source = KV(arena(max_source_length), arena(max_source_length))
 
-    def write_source(self, slots: Tensor, source: Sequence[KV]) -> None:
-        """Store the encoder's K/V of rows `slots [rows]`, one `KV [rows, heads, source, head_dim]` a layer."""
+    def write_source(self, slots: Sequence[int], lengths: Sequence[int], source: Sequence[KV]) -> None:
+        """Store what `Transformer.encode_packed` gave for sources of `lengths`, in their `slots`."""
         for layer, new in enumerate(source):
-            length = new.keys.shape[2]
-            self._source.keys[layer, slots, :, :length] = new.keys
-            self._source.values[layer, slots, :, :length] = new.values
+            for arena, packed in zip(self._source, new, strict=True):
+                for slot, each in zip(slots, torch.split(packed[0], list(lengths), dim=1), strict=True):
+                    arena[layer, slot, :, : each.shape[1]] = each
 
-    def source(self, slots: Slots, length: int) -> list[KV]:
-        """The first `length` source positions of rows `slots`, one `KV` a layer."""
-        return [
-            KV(keys[slots, :, :length], values[slots, :, :length]) for keys, values in zip(*self._source, strict=True)
-        ]
+    def source(self, slots: Tensor, lengths: Tensor) -> list[SlotKV]:
+        """The source of each query, one `SlotKV` a layer; `slots` and `lengths` are `[rows, queries]`."""
+        return [SlotKV(keys, values, slots, lengths) for keys, values in zip(*self._source, strict=True)]
 
-    def rows(self, slots: Slots, positions: Tensor, length: int) -> "SlotRows":
-        """The cache of one decode call: rows `slots` at `positions [rows, steps]`, seeing `length` keys."""
-        return SlotRows(self._target, slots, positions, length)
+    def rows(self, slots: Tensor, positions: Tensor) -> "SlotRows":
+        """The cache of one decode call: queries at `positions`, in `slots`, both `[rows, queries]`."""
+        return SlotRows(self._target, slots, positions)
 
 
 class SlotRows:
     """Some rows of a `SlotCache` at some positions, as the decoder's `Cache` for one call."""
 
-    def __init__(self, target: KV, slots: Slots, positions: Tensor, length: int) -> None:
+    def __init__(self, target: KV, slots: Tensor, positions: Tensor) -> None:
         self._target = target
         self._slots = slots
-        self._rows = torch.arange(slots.stop, device=positions.device) if isinstance(slots, slice) else slots
         self._positions = positions
-        self._length = length
 
-    def update(self, layer: int, new: KV) -> KV:
-        rows = self._rows[:, None]
+    def update(self, layer: int, new: KV) -> SlotKV:
         keys, values = self._target.keys[layer], self._target.values[layer]
-        # Index tensors around a slice put [rows, steps] first, hence the transpose of the new K/V.
-        keys[rows, :, self._positions] = new.keys.transpose(1, 2)
-        values[rows, :, self._positions] = new.values.transpose(1, 2)
-        return KV(keys[self._slots, :, : self._length], values[self._slots, :, : self._length])
+        # Index tensors around a slice put [rows, queries] first, hence the transpose of the new K/V.
+        keys[self._slots, :, self._positions] = new.keys.transpose(1, 2)
+        values[self._slots, :, self._positions] = new.values.transpose(1, 2)
+        return SlotKV(keys, values, self._slots, self._positions + 1)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from model.attention import CrossAttention, SelfAttention
-from model.cache import KV, Cache, NoCache
+from model.cache import Cache, Memory
 from model.config import Activation, ModelConfig, NormOrder
 
 ACTIVATIONS: Final[dict[Activation, Callable[[Tensor], Tensor]]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
@@ -80,8 +80,8 @@ class EncoderLayer(nn.Module):
         self.attention_residual = residual(config)
         self.feed_forward_residual = residual(config)
 
-    def forward(self, states: Tensor, mask: Tensor) -> Tensor:
-        states = self.attention_residual(states, lambda x: self.self_attention(x, mask, NoCache(), 0))
+    def forward(self, states: Tensor, mask: Tensor | None, cache: Cache) -> Tensor:
+        states = self.attention_residual(states, lambda x: self.self_attention(x, mask, cache, 0))
         states = self.feed_forward_residual(states, self.feed_forward)
         return states
 
@@ -100,7 +100,9 @@ class DecoderLayer(nn.Module):
         self.cross_attention_residual = residual(config)
         self.feed_forward_residual = residual(config)
 
-    def forward(self, states: Tensor, target_mask: Tensor, source: KV, source_mask: Tensor, cache: Cache) -> Tensor:
+    def forward(
+        self, states: Tensor, target_mask: Tensor | None, source: Memory, source_mask: Tensor | None, cache: Cache
+    ) -> Tensor:
         states = self.self_attention_residual(states, lambda x: self.self_attention(x, target_mask, cache, self.layer))
         states = self.cross_attention_residual(states, lambda x: self.cross_attention(x, source, source_mask))
         states = self.feed_forward_residual(states, self.feed_forward)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from model.attention import combine_masks, look_ahead_mask, padding_mask
-from model.cache import KV, Cache, NoCache
+from model.cache import KV, Cache, Memory, NoCache, PackedSources
 from model.config import ModelConfig
 from model.layers import DecoderLayer, EncoderLayer, final_norm, sinusoidal_positions
 
@@ -55,9 +55,19 @@ class Transformer(nn.Module):
 
         `source_mask` is a padding mask `[batch, 1, 1, source]`.
         """
-        states = self.embed(source_ids, _positions_of(source_ids))
+        return self._encode(source_ids, _positions_of(source_ids), source_mask, NoCache())
+
+    def encode_packed(self, source_ids: Tensor, positions: Tensor, offsets: Tensor) -> list[KV]:
+        """As `encode`, without padding: all sources in one row, source s from `offsets[s]` to `offsets[s + 1]`.
+
+        `source_ids` and `positions` (each source's begin at 0) are `[1, tokens]`; so are the K/V's positions.
+        """
+        return self._encode(source_ids, positions, None, PackedSources(offsets))
+
+    def _encode(self, source_ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Cache) -> list[KV]:
+        states = self.embed(source_ids, positions)
         for layer in self.encoder:
-            states = layer(states, source_mask)
+            states = layer(states, mask, cache)
         states = self.encoder_norm(states)
         return [layer.cross_attention.project(states) for layer in self._decoder_layers()]
 
@@ -65,15 +75,16 @@ class Transformer(nn.Module):
         self,
         target_ids: Tensor,
         positions: Tensor,
-        target_mask: Tensor,
-        source: Sequence[KV],
-        source_mask: Tensor,
+        target_mask: Tensor | None,
+        source: Sequence[Memory],
+        source_mask: Tensor | None,
         cache: Cache,
     ) -> Tensor:
         """Next-token logits `[batch, length, vocab]` after each of `target_ids [batch, length]`.
 
         `positions [batch, length]` are the ids' own; `target_mask [batch, 1, length, keys]` covers all
-        the keys that `cache` returns; `source` and `source_mask` are as `encode` gave and took them.
+        the keys that `cache` returns; `source` and `source_mask` are as `encode` gave and took them. Masks
+        are None where `cache` and `source` are rows of a `SlotCache`, which know what each query may see.
         """
         states = self.embed(target_ids, positions)
         for layer, layer_source in zip(self._decoder_layers(), source, strict=True):

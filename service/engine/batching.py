@@ -1,58 +1,53 @@
 """From a plan's requests to the tensors of one step."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from model.cache import Slots
 from model.sampling import SamplingParameters, noise_state
 from service.engine.scheduler import Running
 
 
 class SourceBatch(NamedTuple):
-    """Sources to encode: `ids [rows, width]` padded on the right, `lengths [rows]`, `slots [rows]`."""
+    """Sources to encode, one behind the other: `ids` and `positions [1, tokens]`, `offsets [sources + 1]`."""
 
     ids: Tensor
-    lengths: Tensor
-    slots: Tensor
+    positions: Tensor
+    offsets: Tensor
+    lengths: list[int]
+    slots: list[int]
 
 
 class StepBatch(NamedTuple):
-    """Rows to advance: last `tokens [rows, 1]` at `positions [rows, 1]`, in `slots`.
-
-    `keys` and `source_width` are how many target and source positions the longest row needs.
-    """
+    """Rows to advance: last `tokens`, their `positions`, `slots` and `source_lengths`, each `[rows, 1]`."""
 
     tokens: Tensor
     positions: Tensor
-    slots: Slots
+    slots: Tensor
     source_lengths: Tensor
-    keys: int
-    source_width: int
 
 
-def source_batch(admitted: Sequence[Running], pad_id: int) -> SourceBatch:
-    sources = [torch.tensor(running.request.source_ids) for running in admitted]
+def source_batch(admitted: Sequence[Running]) -> SourceBatch:
+    sources = [running.request.source_ids for running in admitted]
+    lengths = [len(source) for source in sources]
     return SourceBatch(
-        ids=torch.nn.utils.rnn.pad_sequence(sources, batch_first=True, padding_value=pad_id),
-        lengths=torch.tensor([len(source) for source in sources]),
-        slots=torch.tensor([running.slot for running in admitted]),
+        ids=torch.tensor([[token for source in sources for token in source]]),
+        positions=torch.tensor([[position for length in lengths for position in range(length)]]),
+        offsets=torch.tensor([0, *accumulate(lengths)]),
+        lengths=lengths,
+        slots=[running.slot for running in admitted],
     )
 
 
 def step_batch(running: Sequence[Running], bos_id: int) -> StepBatch:
-    lengths = [len(each.request.source_ids) for each in running]
-    # Running requests come in the order of their slots; while the queue is full there are no holes.
-    dense = running[-1].slot == len(running) - 1
     return StepBatch(
         tokens=torch.tensor([[each.tokens[-1] if each.tokens else bos_id] for each in running]),
         positions=torch.tensor([[each.position] for each in running]),
-        slots=slice(0, len(running)) if dense else torch.tensor([each.slot for each in running]),
-        source_lengths=torch.tensor(lengths),
-        keys=max(each.position for each in running) + 1,
-        source_width=max(lengths),
+        slots=torch.tensor([[each.slot] for each in running]),
+        source_lengths=torch.tensor([[len(each.request.source_ids)] for each in running]),
     )
 
 

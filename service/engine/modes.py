@@ -6,6 +6,7 @@ from typing import Final
 
 import torch
 
+from model import kernels
 from model.linear import PrepackedLinear, replace_linears
 from model.transformer import Transformer
 from service.engine.runner import EagerRunner, Runner
@@ -26,6 +27,7 @@ def _prepack(model: Transformer) -> None:
 
 
 def _eager(model: Transformer, slots: int, max_length: int) -> Runner:
+    kernels.load()  # may compile: before the engine says that it is ready
     return EagerRunner(model, slots=slots, max_length=max_length)
 
 

@@ -6,7 +6,6 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from model.attention import look_ahead_mask, padding_mask
 from model.cache import SlotCache
 from model.transformer import Transformer
 from service.engine.batching import source_batch, step_batch
@@ -32,7 +31,6 @@ class EagerRunner:
         self._model = model
         self._config = model.config
         weight = model.embedding.weight
-        self._dtype = weight.dtype
         self._cache = SlotCache(
             model.config,
             slots=slots,
@@ -46,9 +44,9 @@ class EagerRunner:
     def prefill(self, admitted: Sequence[Running]) -> None:
         if not admitted:
             return
-        batch = source_batch(admitted, self._config.pad_id)
-        mask = padding_mask(batch.lengths, batch.ids.shape[1], self._dtype)
-        self._cache.write_source(batch.slots, self._model.encode(batch.ids, mask))
+        batch = source_batch(admitted)
+        source = self._model.encode_packed(batch.ids, batch.positions, batch.offsets)
+        self._cache.write_source(batch.slots, batch.lengths, source)
 
     @torch.inference_mode()
     def decode(self, running: Sequence[Running]) -> Tensor:
@@ -56,9 +54,9 @@ class EagerRunner:
         logits = self._model.decode(
             batch.tokens,
             batch.positions,
-            look_ahead_mask(batch.positions, batch.keys, self._dtype),
-            self._cache.source(batch.slots, batch.source_width),
-            padding_mask(batch.source_lengths, batch.source_width, self._dtype),
-            self._cache.rows(batch.slots, batch.positions, batch.keys),
+            None,
+            self._cache.source(batch.slots, batch.source_lengths),
+            None,
+            self._cache.rows(batch.slots, batch.positions),
         )
         return logits[:, -1].float()

@@ -8,7 +8,6 @@ from torch import nn
 
 from model.attention import (
     SelfAttention,
-    attend,
     attention_weights,
     combine_masks,
     look_ahead_mask,
@@ -48,7 +47,7 @@ def test_masked_position_gets_exactly_zero_weight_and_gradient() -> None:
     values = torch.randn(1, 2, 4, 8, requires_grad=True)
     mask = padding_mask(torch.tensor([3]), 4)
     assert (attention_weights(query, keys, mask)[..., 3] == 0).all()
-    attend(query, KV(keys, values), mask).square().sum().backward()  # type: ignore[no-untyped-call]
+    KV(keys, values).attend(query, mask, 0.0).square().sum().backward()  # type: ignore[no-untyped-call]
     for tensor in (keys, values):
         assert tensor.grad is not None
         assert (tensor.grad[:, :, 3] == 0).all()
@@ -70,7 +69,7 @@ def test_fully_masked_row_is_zero_not_nan() -> None:
     query = torch.randn(2, 2, 3, 8, requires_grad=True)
     source = KV(torch.randn(2, 2, 3, 8, requires_grad=True), torch.randn(2, 2, 3, 8, requires_grad=True))
     mask = padding_mask(torch.tensor([3, 0]), 3)
-    mixed = attend(query, source, mask)
+    mixed = source.attend(query, mask, 0.0)
     assert (mixed[1] == 0).all()
     assert (attention_weights(query, source.keys, mask)[1] == 0).all()
     mixed.sum().backward()  # type: ignore[no-untyped-call]
@@ -84,7 +83,7 @@ def test_weights_explain_what_attend_computes() -> None:
     query, keys, values = torch.randn(3, 2, 4, 5, 8).unbind(0)
     mask = combine_masks(look_ahead_mask(torch.arange(5).expand(2, 5), 5), padding_mask(torch.tensor([5, 3]), 5))
     expected = attention_weights(query, keys, mask) @ values
-    torch.testing.assert_close(attend(query, KV(keys, values), mask), expected)
+    torch.testing.assert_close(KV(keys, values).attend(query, mask, 0.0), expected)
     torch.testing.assert_close(attention_weights(query, keys, mask).sum(-1), torch.ones(2, 4, 5))
 
 

@@ -72,7 +72,7 @@ def test_encoder_layer_agrees_with_torch(order: NormOrder) -> None:
         theirs.norm2.load_state_dict(ours.feed_forward_residual.norm.state_dict())
     states, lengths = torch.randn(2, 5, 24), torch.tensor([5, 3])
     expected = theirs(states, src_key_padding_mask=torch.arange(5) >= lengths[:, None])
-    actual = ours(states, padding_mask(lengths, 5))
+    actual = ours(states, padding_mask(lengths, 5), NoCache())
     for row, length in enumerate(lengths):
         torch.testing.assert_close(actual[row, :length], expected[row, :length])
 

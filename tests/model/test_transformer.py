@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.attention import MultiHeadAttention, look_ahead_mask, padding_mask
+from model.attention import MultiHeadAttention, padding_mask
 from model.cache import SlotCache
 from model.config import ModelConfig, NormOrder
 from model.layers import PreNorm
@@ -50,68 +50,84 @@ def test_a_source_of_padding_alone_gives_no_nan(model: Transformer, device: torc
     assert logits.isfinite().all()
 
 
+def _packed(sources: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    """Ids and positions `[1, tokens]`, and offsets, of sources one behind the other."""
+    device = sources[0].device
+    lengths = torch.tensor([0, *map(len, sources)], device=device)
+    positions = torch.cat([torch.arange(len(source), device=device) for source in sources])
+    return torch.cat(sources)[None], positions[None], lengths.cumsum(0)
+
+
+def _cached(model: Transformer, config: ModelConfig, sources: list[Tensor], slots: list[int]) -> SlotCache:
+    """A cache of four slots with these sources in it; what an earlier request left there must not matter."""
+    cache = SlotCache(config, slots=4, max_source_length=9, max_target_length=9, device=sources[0].device)
+    for arena in (*cache._target, *cache._source):
+        arena.normal_()
+    cache.write_source(slots, [len(source) for source in sources], model.encode_packed(*_packed(sources)))
+    return cache
+
+
+def test_packed_sources_are_encoded_as_padded_ones(model: Transformer, config: ModelConfig) -> None:
+    source = _ids(3, 7, model.embedding.weight.device)
+    lengths = [7, 1, 4]
+    with torch.inference_mode():
+        padded = model.encode(source, padding_mask(torch.tensor(lengths, device=source.device), 7))
+        packed = model.encode_packed(*_packed([row[:length] for row, length in zip(source, lengths, strict=True)]))
+    for ours, theirs in zip(packed, padded, strict=True):
+        for one_behind_the_other, batch in zip(ours, theirs, strict=True):
+            for row, piece in enumerate(torch.split(one_behind_the_other[0], lengths, dim=1)):
+                torch.testing.assert_close(piece, batch[row, :, : lengths[row]], rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("order", ["pre", "post"])
-def test_incremental_decoding_equals_the_full_forward(
+def test_a_step_at_a_time_equals_the_full_forward_pass(
     config: ModelConfig, order: NormOrder, device: torch.device
 ) -> None:
+    """Rows of different age and length in one step, each with its own source, and slots in any order."""
     model = random_model(config.model_copy(update={"norm_order": order})).to(device)
     source, target = _ids(3, 7, device), _ids(3, 9, device, seed=2)
-    lengths = torch.tensor([7, 7, 7], device=device)
-    mask = padding_mask(lengths, 7)
+    lengths, slots = [7, 2, 5], [2, 0, 3]
+    sources = [row[:length] for row, length in zip(source, lengths, strict=True)]
+    padded = source.masked_fill(
+        torch.arange(7, device=device) >= torch.tensor(lengths, device=device)[:, None], config.pad_id
+    )
+    started = [0, 3, 5]  # the step in which each row joins
     with torch.inference_mode():
-        full = model(source, target)
-        cache = SlotCache(config, slots=3, max_source_length=7, max_target_length=9, device=device)
-        slots = torch.tensor([2, 0, 1], device=device)
-        cache.write_source(slots, model.encode(source, mask))
-        inputs = target.roll(1, dims=1)
-        inputs[:, 0] = config.bos_id
-        for step in range(9):
-            positions = torch.full((3, 1), step, device=device)
+        full, inputs = model(padded, target), model.shift_right(target)
+        cache = _cached(model, config, sources, slots)
+        for step in range(9 + 5):
+            rows = [row for row in range(3) if 0 <= step - started[row] < 9]
+            positions = torch.tensor([[step - started[row]] for row in rows], device=device)
+            in_slots = torch.tensor([[slots[row]] for row in rows], device=device)
             logits = model.decode(
-                inputs[:, step : step + 1],
+                torch.stack([inputs[row, step - started[row]] for row in rows])[:, None],
                 positions,
-                look_ahead_mask(positions, step + 1),
-                cache.source(slots, 7),
-                mask,
-                cache.rows(slots, positions, step + 1),
+                None,
+                cache.source(in_slots, torch.tensor([[lengths[row]] for row in rows], device=device)),
+                None,
+                cache.rows(in_slots, positions),
             )
-            torch.testing.assert_close(logits[:, 0], full[:, step], rtol=1e-4, atol=1e-4)
+            for row, result in zip(rows, logits[:, 0], strict=True):
+                torch.testing.assert_close(result, full[row, step - started[row]], rtol=1e-4, atol=1e-4)
 
 
-def test_rows_of_one_step_may_be_of_different_age(model: Transformer, config: ModelConfig) -> None:
-    """A row that joins when another is at position 3 decodes as it would alone; old slots leave no trace."""
+def test_several_positions_in_one_call_equal_one_at_a_time(model: Transformer, config: ModelConfig) -> None:
+    """What a forced prefix needs: its positions at once, each seeing those before it."""
     device = model.embedding.weight.device
-    source, target = _ids(2, 6, device), _ids(2, 8, device, seed=2)
-    mask = padding_mask(torch.tensor([6, 6], device=device), 6)
+    source, target = _ids(1, 6, device), _ids(1, 5, device, seed=2)
     with torch.inference_mode():
-        full = model(source, target)
-        cache = SlotCache(config, slots=2, max_source_length=6, max_target_length=8, device=device)
-        # What an earlier request left in the slots must not matter.
-        for arena in (*cache._target, *cache._source):
-            arena.normal_()
-        both = torch.arange(2, device=device)
-        cache.write_source(both, model.encode(source, mask))
-        inputs = target.roll(1, dims=1)
-        inputs[:, 0] = config.bos_id
-
-        def step(rows: Tensor, at: Tensor) -> Tensor:
-            positions = at[:, None]
-            keys = int(at.max()) + 1
-            return model.decode(
-                inputs[rows, at][:, None],
-                positions,
-                look_ahead_mask(positions, keys),
-                cache.source(rows, 6),
-                mask[rows],
-                cache.rows(rows, positions, keys),
-            )[:, 0]
-
-        for at in range(3):
-            step(both[:1], torch.tensor([at], device=device))
-        for at in range(5):
-            logits = step(both, torch.tensor([at + 3, at], device=device))
-            torch.testing.assert_close(logits[0], full[0, at + 3], rtol=1e-4, atol=1e-4)
-            torch.testing.assert_close(logits[1], full[1, at], rtol=1e-4, atol=1e-4)
+        cache = _cached(model, config, list(source), [1])
+        positions = torch.arange(5, device=device)[None]
+        slots = torch.ones_like(positions)
+        logits = model.decode(
+            model.shift_right(target),
+            positions,
+            None,
+            cache.source(slots, torch.full_like(positions, 6)),
+            None,
+            cache.rows(slots, positions),
+        )
+        torch.testing.assert_close(logits, model(source, target), rtol=1e-4, atol=1e-4)
 
 
 def test_dropout_acts_in_training_on_residuals_and_attention(config: ModelConfig) -> None:
