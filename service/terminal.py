@@ -14,7 +14,8 @@ from service.translation import TokenGenerated, TranslationOptions
 
 async def translate_locally(settings: Settings, texts: Sequence[str], source: str, target: str) -> AsyncGenerator[str]:
     """Start an engine, translate, stop it. Raises `ServiceError` and `CheckpointError`."""
-    service = build_service(settings)
+    # Someone at a terminal reads the translation; what an engine notes in passing is for a server's log.
+    service = build_service(settings.model_copy(update={"log_level": "error"}))
     service.pool.start()
     try:
         await service.pool.wait_until_started()
