@@ -41,7 +41,7 @@ def _additive(hidden: Tensor, dtype: torch.dtype) -> Tensor:
 def attention_weights(query: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
     """softmax(Q K^T / sqrt(head_dim) + mask) -> `[batch, heads, queries, keys]`.
 
-    A row that may look nowhere gets all zeros, not NaN. For inspection and tests: `attend` computes
+    A row that may look nowhere gets all zeros, not NaN. For inspection and tests: a `Memory` computes
     the same without materialising the weights.
     """
     scores = query @ keys.transpose(-2, -1) / math.sqrt(query.shape[-1]) + mask

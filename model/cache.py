@@ -45,6 +45,8 @@ class PackedKV(NamedTuple):
     offsets: Tensor
 
     def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+        assert mask is None
+        assert not dropout
         tokens = [tensor[0].transpose(0, 1) for tensor in (query, self.keys, self.values)]
         return attend_packed(tokens[0], tokens[1], tokens[2], self.offsets).transpose(0, 1)[None]
 
@@ -61,6 +63,8 @@ class SlotKV(NamedTuple):
     lengths: Tensor
 
     def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+        assert mask is None
+        assert not dropout
         queries = query.transpose(1, 2)
         mixed = attend_slots(
             queries.flatten(0, 1), self.keys, self.values, self.slots.flatten(), self.lengths.flatten()
@@ -97,7 +101,8 @@ class SlotCache:
     """The serving arena: K/V of up to `slots` requests, allocated once.
 
     Self-attention K/V grow by one position a step; source K/V are written once per request. A slot
-    keeps whatever its last user left: each query sees exactly the positions that its own request wrote.
+    keeps whatever its last user left: each query sees exactly the positions that its own request wrote. Every
+    number starts out finite, since hidden ones are multiplied by 0 where attention pads.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The encoder-decoder transformer: `encode` once, `decode` a step at a time, `forward` to train.
 
 The decoder sees source K/V, never encoder states. No method reads a tensor's value or branches on
-one, so that a decode step can be captured as a CUDA graph.
+one: what a decode step computes depends on shapes alone, but for the `Memory` that it is given.
 """
 
 import math

@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 VERSION: Final = version("dragoman")
 _PROBE_TEXT: Final = "Hello."
+_PROBE_SECONDS: Final = 60.0
 
 
 def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None) -> FastAPI:
@@ -100,7 +101,9 @@ async def _become_ready(service: Service, on_failure: Callable[[], None]) -> Non
         await service.pool.wait_until_started()
         translator = service.translator
         direction = translator.directions[0]
-        translation = await translator.start([_PROBE_TEXT], direction.source, direction.target, TranslationOptions())
+        # A deadline of its own: the first step of a fresh engine may take longer than users' are given.
+        options = TranslationOptions(timeout_seconds=_PROBE_SECONDS)
+        translation = await translator.start([_PROBE_TEXT], direction.source, direction.target, options)
         try:
             async for _ in translation.events():
                 pass

@@ -1,5 +1,6 @@
 """The C++ operators and their PyTorch fallback: equal to attention by its definition, and blind to other rows."""
 
+import subprocess
 from itertools import pairwise
 from pathlib import Path
 
@@ -97,12 +98,28 @@ def test_without_a_compiler_there_is_a_warning_and_the_fallback(
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None)
     monkeypatch.setattr("platformdirs.user_cache_path", lambda name: tmp_path)
+    monkeypatch.setattr(kernels, "_file_name", lambda: "none.so")
     kernels.load.cache_clear()
     try:
         assert not kernels.load()
     finally:
         kernels.load.cache_clear()
     assert "attention is padded: there is no C++ compiler" in caplog.text
+
+
+def test_a_compiler_that_fails_is_asked_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    calls: list[list[str]] = []
+
+    def fail(command: list[str], **options: object) -> None:
+        calls.append(command)
+        raise subprocess.CalledProcessError(1, command, stderr=b"In file included\nx.h:1: error: no such thing\n")
+
+    monkeypatch.setattr("subprocess.run", fail)
+    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/c++")
+    for _ in range(2):
+        with pytest.raises(OSError, match=r"/usr/bin/c\+\+: x\.h:1: error: no such thing"):
+            kernels.build(tmp_path)
+    assert len(calls) == 1
 
 
 def test_what_was_built_is_not_built_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
