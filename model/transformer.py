@@ -98,14 +98,14 @@ class Transformer(nn.Module):
         inputs[:, 0] = self.config.bos_id
         return inputs
 
-    def forward(self, source_ids: Tensor, target_ids: Tensor, decoder_inputs: Tensor | None = None) -> Tensor:
+    def forward(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         """Teacher forcing: logits `[batch, target, vocab]` that predict each of `target_ids`.
 
         All ids are `[batch, length]`, padded with `pad_id` on the right. The decoder reads the target
-        shifted right, or `decoder_inputs` in its place.
+        shifted right.
         """
         pad = self.config.pad_id
-        inputs = self.shift_right(target_ids) if decoder_inputs is None else decoder_inputs
+        inputs = self.shift_right(target_ids)
         positions = _positions_of(inputs)
         dtype = self.embedding.weight.dtype
         source_mask = padding_mask((source_ids != pad).sum(dim=1), source_ids.shape[1], dtype)

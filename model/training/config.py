@@ -100,9 +100,6 @@ class OptimiserConfig(_Section):
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         default="auto", description="of matrix products; auto: bfloat16 where there are instructions for it"
     )
-    scheduled_sampling: Share = Field(
-        default=0.0, description="share of decoder inputs that are the model's own, at the end; rises from 0"
-    )
     compile: bool = Field(default=False, description="torch.compile; costs minutes at the start, has not paid on a CPU")
 
 

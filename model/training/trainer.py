@@ -157,23 +157,10 @@ class Trainer:
         # Gradients of several processes are averaged once a step, by the last backward pass.
         with contextlib.nullcontext() if is_last else self.group.no_sync(self._parallel):
             with self._autocast():
-                logits = self._parallel(source, target, self._mixed_inputs(source, target))
+                logits = self._parallel(source, target)
             share = token_loss(logits, target, self.config.model.pad_id, options.label_smoothing) / tokens
             (share * self.group.size).backward()  # type: ignore[no-untyped-call]
         return share.item()
-
-    def _mixed_inputs(self, source: Tensor, target: Tensor) -> Tensor | None:
-        """Scheduled sampling for transformers (Mihaylova and Martins 2019): a first pass predicts each target token,
-        and some of the second pass's inputs are those predictions.
-        """
-        options = self.config.optimiser
-        share = options.scheduled_sampling * min(1.0, self.step / options.max_steps)
-        if not share:
-            return None
-        with torch.no_grad():
-            predicted = self.model(source, target).argmax(dim=-1)
-        inputs, own = self.model.shift_right(target), self.model.shift_right(predicted)
-        return torch.where(torch.rand(inputs.shape, device=inputs.device) < share, own, inputs)
 
     def _autocast(self) -> torch.autocast:
         device = self.group.device.type

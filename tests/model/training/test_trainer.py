@@ -42,7 +42,7 @@ def _assert_equal_weights(ours: Transformer, theirs: Transformer) -> None:
 def test_resume_is_exact(experiment: TrainConfig, pairs: PackedPairs, tmp_path: Path) -> None:
     """Ten steps in a row, and five, a restart, and five more, give the same weights to the last bit."""
     model = experiment.model.model_copy(update={"dropout": 0.1})
-    config = _with(experiment.model_copy(update={"model": model}), accumulate=2, scheduled_sampling=0.5)
+    config = _with(experiment.model_copy(update={"model": model}), accumulate=2)
     whole = _steps(_trainer(config, pairs), 10)
     _steps(_trainer(config, pairs), 5).save(tmp_path / "state.pt")
     torch.manual_seed(99)
@@ -135,28 +135,6 @@ def test_a_step_is_smoothed_and_clipped_as_configured(experiment: TrainConfig, p
     gradients = [parameter.grad for parameter in trainer.model.parameters() if parameter.grad is not None]
     norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
     assert norm.item() == pytest.approx(1e-3, rel=0.01)
-
-
-def test_scheduled_sampling_feeds_the_model_its_own_words_more_and_more(
-    experiment: TrainConfig, pairs: PackedPairs
-) -> None:
-    trainer = _trainer(_with(experiment, scheduled_sampling=1.0), pairs)
-    read: list[torch.Tensor | None] = []
-    trainer.model.register_forward_pre_hook(lambda _, inputs: read.append(inputs[2] if len(inputs) > 2 else None))
-    [(_, target)] = batches = next(trainer.batches())
-    gold = trainer.model.shift_right(target)
-
-    def differing() -> float:
-        read.clear()
-        trainer.train_step(batches)
-        return 0.0 if read[-1] is None else (read[-1] != gold).float().mean().item()
-
-    assert differing() == 0.0
-    trainer.step = 150
-    half = differing()
-    trainer.step = 300
-    assert 0 < half < differing()
-    assert torch.equal(read[-1][:, 0], gold[:, 0]) if read[-1] is not None else False
 
 
 def test_bfloat16_only_where_the_processor_has_it(experiment: TrainConfig, monkeypatch: pytest.MonkeyPatch) -> None:
