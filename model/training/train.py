@@ -3,7 +3,8 @@
 import ctypes
 import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -76,9 +77,11 @@ class _Run:
     def go(self, tensorboard: bool) -> None:
         """Step until the end, a stop signal, or `patience`."""
         trainer, options = self.trainer, self.config.optimiser
-        stop_requested = _stop_on_signal()
         directory = self.output if self.group.is_first else None
-        with RunLog(directory, options.max_steps, trainer.step, tensorboard) as log:
+        with (
+            RunLog(directory, options.max_steps, trainer.step, tensorboard) as log,
+            _stop_signals() as stop_requested,
+        ):
             batches = trainer.batches()
             # Asked before a batch is taken, so that none is lost to a resume; and of all, so that all stop together.
             while self._goes_on() and not any(self.group.sum(stop_requested())):
@@ -88,10 +91,10 @@ class _Run:
                 log.step(trainer.step, loss, learning_rate(options, trainer.step - 1), int(tokens))
                 if trainer.step % options.validate_every == 0:
                     self._validate(log)
-        # With patience the best stays; but a run that was stopped before its first validation leaves what it has.
-        if options.patience is None or not self.checkpoint.exists():
-            self._export()
-        trainer.save(self.state)
+            # With patience the best stays; but a run that was stopped before its first validation leaves what it has.
+            if options.patience is None or not self.checkpoint.exists():
+                self._export()
+            trainer.save(self.state)
 
     def _goes_on(self) -> bool:
         options = self.config.optimiser
@@ -138,13 +141,18 @@ def reuse_large_blocks() -> None:
         mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
-def _stop_on_signal() -> Callable[[], bool]:
+@contextmanager
+def _stop_signals() -> Iterator[Callable[[], bool]]:
+    """Gives a function that says whether SIGTERM or Ctrl-C has come; they do nothing else meanwhile."""
     requested = False
 
     def request(signum: int, frame: FrameType | None) -> None:
         nonlocal requested
         requested = True
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, request)
-    return lambda: requested
+    before = {number: signal.signal(number, request) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield lambda: requested
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

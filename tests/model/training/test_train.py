@@ -81,10 +81,11 @@ def test_an_interrupted_run_goes_on_where_it_was(experiment: TrainConfig, tmp_pa
             signal.raise_signal(signal.SIGTERM)
         return train_step(self, batches)
 
-    train_step = Trainer.train_step
+    train_step, handler = Trainer.train_step, signal.getsignal(signal.SIGTERM)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Trainer, "train_step", stop_at_step_12)
         train(config, tmp_path, tmp_path / "run")
+    assert signal.getsignal(signal.SIGTERM) is handler
     state = torch.load(tmp_path / "run" / "state.pt", weights_only=True)
     assert state["place"]["step"] == 12
     resumed = load_model(train(config, tmp_path, tmp_path / "run")).state_dict()
