@@ -108,6 +108,13 @@ class PackedPairs:
     def __len__(self) -> int:
         return len(self.repeats)
 
+    def digest(self) -> str:
+        """Of everything in it: other text, or another tokenizer, gives another one."""
+        content = hashlib.sha256()
+        for part in (self.ids, self.offsets, self.repeats):
+            content.update(np.ascontiguousarray(part).data)
+        return content.hexdigest()
+
     def lengths(self) -> NDArray[np.int64]:
         """`[pairs, 2]`: source and target lengths, eos included."""
         return np.diff(self.offsets).reshape(-1, 2)
@@ -166,6 +173,8 @@ def prepare(config: TrainConfig, data_directory: Path, cache: Path) -> Prepared:
     if done.exists():
         return Prepared(Tokenizer.from_file(done), load_packed(folder / "train"), load_packed(folder / "validation"))
     parts = load_parts(config.data.train, config, data_directory)
+    if not any(part.pairs for part in parts):
+        raise ValueError("no pairs are left to train on: see the counts of the filters in the log")
     validation = load_parts(config.data.validation, config, data_directory)
     if config.start_from is not None:
         tokenizer = _existing_tokenizer(config.start_from, config)

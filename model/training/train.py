@@ -95,6 +95,8 @@ class _Run:
             if options.patience is None or not self.checkpoint.exists():
                 self._export()
             trainer.save(self.state)
+            if stop_requested():
+                logger.info("stopped at step %d of %d; the same command goes on", trainer.step, options.max_steps)
 
     def _goes_on(self) -> bool:
         options = self.config.optimiser

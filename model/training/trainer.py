@@ -199,7 +199,7 @@ class Trainer:
             "place": {"step": self.step, "epoch": self.epoch, "batches_done": self.batches_done},
             "best": asdict(self.best),
             "random": random,
-            "fixed": _fixed(self.config),
+            "fixed": self._fixed(),
         }
         partial = path.with_suffix(".partial")
         torch.save(state, partial)
@@ -215,7 +215,7 @@ class Trainer:
             state = torch.load(path, weights_only=True, map_location="cpu")
         except (RuntimeError, EOFError, UnpicklingError) as error:
             raise TrainingError(f"{path} cannot be read: {error}") from None
-        fixed = _fixed(self.config)
+        fixed = self._fixed()
         differing = [name for name in fixed if fixed[name] != state["fixed"][name]]
         if differing:
             raise TrainingError(f"{path} is of another experiment: {', '.join(differing)} differ; use another output")
@@ -229,12 +229,12 @@ class Trainer:
         if len(state["random"]) == self.group.size:
             _set_random_state(state["random"][self.group.rank], self.group.device)
 
-
-def _fixed(config: TrainConfig) -> dict[str, str]:
-    """What a resumed run may not change: the model, and which batches come in which order."""
-    whole = config.model_dump(mode="json")
-    options = whole.pop("optimiser")
-    return {name: repr(value) for name, value in (whole | {"batch_tokens": options["batch_tokens"]}).items()}
+    def _fixed(self) -> dict[str, str]:
+        """What a resumed run may not change: the model, and which batches come in which order."""
+        whole = self.config.model_dump(mode="json")
+        options = whole.pop("optimiser")
+        whole |= {"batch_tokens": options["batch_tokens"], "the corpora": self.pairs.digest()}
+        return {name: repr(value) for name, value in whole.items()}
 
 
 def uses_bfloat16(config: OptimiserConfig, device: str) -> bool:

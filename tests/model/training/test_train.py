@@ -167,6 +167,12 @@ def test_a_resume_of_another_experiment_is_refused(experiment: TrainConfig, tmp_
         with pytest.raises(TrainingError, match=rf"is of another experiment: {next(iter(other))} differ"):
             train(experiment.model_copy(update=other), tmp_path, run)
     train(_with(experiment, max_steps=4, learning_rate=1e-4), tmp_path, run)
+    corpus = tmp_path / "train.tsv"
+    before = corpus.read_text(encoding="utf-8")
+    corpus.write_text(before + "a new\tPAIR\n", encoding="utf-8")
+    with pytest.raises(TrainingError, match=r"another experiment: the corpora differ"):
+        train(_with(experiment, max_steps=6), tmp_path, run)
+    corpus.write_text(before, encoding="utf-8")
     (run / "state.pt").write_bytes((run / "state.pt").read_bytes()[:1000])
     with pytest.raises(TrainingError, match=r"state\.pt cannot be read"):
         train(experiment, tmp_path, run)
