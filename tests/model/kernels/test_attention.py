@@ -1,5 +1,6 @@
 """The C++ operators and their PyTorch fallback: equal to attention by its definition, and blind to other rows."""
 
+import shutil
 import subprocess
 from itertools import pairwise
 from pathlib import Path
@@ -14,12 +15,20 @@ from model.attention import attention_weights
 HEADS, WIDTH = 3, 20  # no multiple of any vector's length
 
 
+@pytest.fixture
+def operators() -> None:
+    """Skips where there is no compiler at all; one that is there must be able to build them."""
+    if shutil.which("c++") is None:
+        pytest.skip("no C++ compiler: the operators cannot be built here")
+    assert kernels.load()
+
+
 @pytest.fixture(params=["operators", "fallback"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "fallback":
         monkeypatch.setattr(kernels, "load", lambda: False)
-    elif not kernels.load():
-        pytest.skip("no C++ compiler: the operators cannot be built here")
+    else:
+        request.getfixturevalue("operators")
     return str(request.param)
 
 
@@ -62,9 +71,7 @@ def test_scores_far_apart_do_not_overflow(way: str) -> None:
         torch.testing.assert_close(mixed, torch.full_like(mixed, expected))
 
 
-def test_a_row_has_the_same_bits_alone_and_among_others() -> None:
-    if not kernels.load():
-        pytest.skip("no C++ compiler: the operators cannot be built here")
+def test_a_row_has_the_same_bits_alone_and_among_others(operators: None) -> None:
     torch.manual_seed(0)
     keys, values = torch.randn(2, 64, HEADS, 50, WIDTH).unbind(0)
     slots, lengths = torch.randperm(64), torch.randint(1, 50, (64,))
@@ -76,17 +83,13 @@ def test_a_row_has_the_same_bits_alone_and_among_others() -> None:
 
 
 @pytest.mark.parametrize(("slot", "length"), [(3, 1), (-1, 1), (0, 6), (0, 0)])
-def test_what_is_outside_of_the_arena_is_refused(slot: int, length: int) -> None:
-    if not kernels.load():
-        pytest.skip("no C++ compiler: the operators cannot be built here")
+def test_what_is_outside_of_the_arena_is_refused(operators: None, slot: int, length: int) -> None:
     keys = torch.zeros(3, HEADS, 5, WIDTH)
     with pytest.raises(RuntimeError, match=rf"row 0 looks at {length} positions of slot {slot}"):
         kernels.attend_slots(keys[:1, :, 0], keys, keys, torch.tensor([slot]), torch.tensor([length]))
 
 
-def test_offsets_that_do_not_fit_are_refused() -> None:
-    if not kernels.load():
-        pytest.skip("no C++ compiler: the operators cannot be built here")
+def test_offsets_that_do_not_fit_are_refused(operators: None) -> None:
     tokens = torch.zeros(5, HEADS, WIDTH)
     for offsets in ([0, 6], [0, 3], [0, 4, 2, 5]):
         with pytest.raises(RuntimeError, match="offsets"):
