@@ -24,7 +24,8 @@ class ModelConfig(BaseModel):
     encoder_layers: int = Field(default=6, gt=0)
     decoder_layers: int = Field(default=6, gt=0)
     max_positions: int = Field(default=256, gt=1, description="longest source or target, in tokens")
-    dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
+    dropout: float = Field(default=0.1, ge=0.0, lt=1.0, description="of embeddings and sublayers' results")
+    attention_dropout: float = Field(default=0.0, ge=0.0, lt=1.0, description="of attention weights")
     norm_order: NormOrder = "pre"
     activation: Activation = "relu"
     pad_id: int = Field(default=0, ge=0)

@@ -75,7 +75,7 @@ class EncoderLayer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         residual = RESIDUALS[config.norm_order]
-        self.self_attention = SelfAttention(config.d_model, config.num_heads, config.dropout)
+        self.self_attention = SelfAttention(config.d_model, config.num_heads, config.attention_dropout)
         self.feed_forward = FeedForward(config)
         self.attention_residual = residual(config)
         self.feed_forward_residual = residual(config)
@@ -93,8 +93,8 @@ class DecoderLayer(nn.Module):
         super().__init__()
         residual = RESIDUALS[config.norm_order]
         self.layer = layer
-        self.self_attention = SelfAttention(config.d_model, config.num_heads, config.dropout)
-        self.cross_attention = CrossAttention(config.d_model, config.num_heads, config.dropout)
+        self.self_attention = SelfAttention(config.d_model, config.num_heads, config.attention_dropout)
+        self.cross_attention = CrossAttention(config.d_model, config.num_heads, config.attention_dropout)
         self.feed_forward = FeedForward(config)
         self.self_attention_residual = residual(config)
         self.cross_attention_residual = residual(config)

@@ -37,8 +37,9 @@ def train_theirs(job: Job) -> Trained:
     torch.manual_seed(job.seed)
     # Any: transformers' annotations do not accept its own classes.
     model: Any = MarianMTModel(
-        # Ours drops attention weights at the same rate; theirs would not unless told to.
-        marian_config(job.model, dropout=job.model.dropout, attention_dropout=job.model.dropout, use_cache=False)
+        marian_config(
+            job.model, dropout=job.model.dropout, attention_dropout=job.model.attention_dropout, use_cache=False
+        )
     )
     model.set_attn_implementation("sdpa")
     meter = Meter(job.model.pad_id)
