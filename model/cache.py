@@ -4,7 +4,7 @@ The model sees only two protocols: a `Cache` remembers, and what it returns is a
 nothing of requests; slots are row numbers here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 import torch
@@ -128,6 +128,12 @@ class SlotCache:
             for arena, packed in zip(self._source, new, strict=True):
                 for slot, each in zip(slots, torch.split(packed[0], list(lengths), dim=1), strict=True):
                     arena[layer, slot, :, : each.shape[1]] = each
+
+    def copy_target(self, copies: Iterable[tuple[int, int, int]]) -> None:
+        """Give slots the target K/V of others: (from slot, to slot, how many positions), one after the other."""
+        for origin, destination, positions in copies:
+            for arena in self._target:
+                arena[:, destination, :, :positions] = arena[:, origin, :, :positions]
 
     def source(self, slots: Tensor, lengths: Tensor) -> list[SlotKV]:
         """The source of each query, one `SlotKV` a layer; `slots` and `lengths` are `[rows, queries]`."""

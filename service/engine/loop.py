@@ -5,8 +5,8 @@ import time
 from collections.abc import Sequence
 from typing import Protocol
 
-from model.sampling import greedy, sample
-from service.engine.batching import sampling_parameters
+from model.sampling import sample
+from service.engine.batching import sampling_parameters, source_batch, step_batch
 from service.engine.request import Cancel, Command, Report, StepReport, StepStats, Submit
 from service.engine.runner import Runner
 from service.engine.scheduler import Running, Scheduler
@@ -27,10 +27,11 @@ class Channel(Protocol):
 class EngineLoop:
     """Runs until the channel closes."""
 
-    def __init__(self, scheduler: Scheduler, runner: Runner, channel: Channel) -> None:
+    def __init__(self, scheduler: Scheduler, runner: Runner, channel: Channel, bos_id: int) -> None:
         self._scheduler = scheduler
         self._runner = runner
         self._channel = channel
+        self._bos_id = bos_id
         self._submitted_at: dict[int, float] = {}
 
     def run(self) -> None:
@@ -49,7 +50,8 @@ class EngineLoop:
         started = time.monotonic()
         queue_seconds = [started - self._submitted_at.pop(each.request_id) for each in plan.admitted]
         try:
-            self._runner.prefill(plan.admitted)
+            if plan.admitted:
+                self._runner.prefill(source_batch(plan.admitted))
             encoded = time.monotonic()
             sampled = self._sample(plan.running)
         except Exception:
@@ -72,10 +74,16 @@ class EngineLoop:
         self._channel.send(StepReport(tokens, stats))
 
     def _sample(self, running: Sequence[Running]) -> list[tuple[int, float]]:
-        logits = self._runner.decode(running)
-        parameters = sampling_parameters(running)
-        chosen = greedy(logits) if parameters is None else sample(logits, parameters)
-        return list(zip(chosen.tokens.tolist(), chosen.logprobs.tolist(), strict=True))
+        batch = step_batch(running, self._bos_id)
+        scores = self._runner.decode(batch)
+        tokens, logprobs = scores.tokens.tolist(), scores.logprobs.tolist()
+        if batch.logit_rows:
+            chosen = sample(scores.logits, sampling_parameters([running[row] for row in batch.logit_rows]))
+            for row, token, logprob in zip(
+                batch.logit_rows, chosen.tokens.tolist(), chosen.logprobs.tolist(), strict=True
+            ):
+                tokens[row], logprobs[row] = token, logprob
+        return list(zip(tokens, logprobs, strict=True))
 
     def _obey(self, command: Command) -> None:
         match command:

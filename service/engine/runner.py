@@ -1,26 +1,24 @@
-"""Execution of a plan on a model: the only place in the engine that calls it."""
+"""Execution of a step on a model: the only place in the engine that calls it. Knows nothing of requests."""
 
-from collections.abc import Sequence
 from typing import Protocol
 
 import torch
-from torch import Tensor
 
 from model.cache import SlotCache
+from model.sampling import greedy
 from model.transformer import Transformer
-from service.engine.batching import source_batch, step_batch
-from service.engine.scheduler import Running
+from service.engine.batching import SourceBatch, StepBatch, StepScores
 
 
 class Runner(Protocol):
     """How a step is executed; chosen once, by mode."""
 
-    def prefill(self, admitted: Sequence[Running]) -> None:
-        """Encode the sources once and keep their K/V in the requests' slots."""
+    def prefill(self, sources: SourceBatch) -> None:
+        """Encode the sources once and keep their K/V in their slots."""
         ...
 
-    def decode(self, running: Sequence[Running]) -> Tensor:
-        """Next-token logits `[rows, vocab]` in float32, in the order given."""
+    def decode(self, batch: StepBatch) -> StepScores:
+        """Copy what is to be copied, then run the decoder for every row."""
         ...
 
 
@@ -29,7 +27,6 @@ class EagerRunner:
 
     def __init__(self, model: Transformer, *, slots: int, max_length: int) -> None:
         self._model = model
-        self._config = model.config
         weight = model.embedding.weight
         self._cache = SlotCache(
             model.config,
@@ -41,22 +38,22 @@ class EagerRunner:
         )
 
     @torch.inference_mode()
-    def prefill(self, admitted: Sequence[Running]) -> None:
-        if not admitted:
-            return
-        batch = source_batch(admitted)
-        source = self._model.encode_packed(batch.ids, batch.positions, batch.offsets)
-        self._cache.write_source(batch.slots, batch.lengths, source)
+    def prefill(self, sources: SourceBatch) -> None:
+        source = self._model.encode_packed(sources.ids, sources.positions, sources.offsets)
+        self._cache.write_source(sources.slots, sources.lengths, source)
 
     @torch.inference_mode()
-    def decode(self, running: Sequence[Running]) -> Tensor:
-        batch = step_batch(running, self._config.bos_id)
+    def decode(self, batch: StepBatch) -> StepScores:
+        self._cache.copy_target(batch.copies)
+        slots, positions = batch.slots[:, None], batch.positions[:, None]
         logits = self._model.decode(
-            batch.tokens,
-            batch.positions,
+            batch.tokens[:, None],
+            positions,
             None,
-            self._cache.source(batch.slots, batch.source_lengths),
+            self._cache.source(batch.source_slots[:, None], batch.source_lengths[:, None]),
             None,
-            self._cache.rows(batch.slots, batch.positions),
+            self._cache.rows(slots, positions),
         )
-        return logits[:, -1].float()
+        logits = logits[:, -1].float()
+        best = greedy(logits)
+        return StepScores(best.tokens, best.logprobs, logits[batch.logit_rows])

@@ -48,7 +48,7 @@ def main() -> None:
     scheduler = Scheduler(slots=options.slots, max_prefill=options.max_prefill, eos_id=model.config.eos_id)
     channel.send(Ready(parameters=parameters))
     try:
-        EngineLoop(scheduler, runner, channel).run()
+        EngineLoop(scheduler, runner, channel, model.config.bos_id).run()
     except BrokenPipeError:
         # The HTTP process died between two reads; nobody is left to report to.
         logger.warning("the HTTP process is gone")

@@ -57,7 +57,7 @@ def _sources(count: int) -> list[list[int]]:
 def _run(config: ModelConfig, commands: list[Command], *, slots: int, seed: int) -> Arrivals:
     arrivals = Arrivals(commands, seed)
     runner = EagerRunner(random_model(config), slots=slots, max_length=64)
-    EngineLoop(Scheduler(slots=slots, max_prefill=3, eos_id=EOS), runner, arrivals).run()
+    EngineLoop(Scheduler(slots=slots, max_prefill=3, eos_id=EOS), runner, arrivals, config.bos_id).run()
     return arrivals
 
 

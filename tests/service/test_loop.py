@@ -1,14 +1,12 @@
 """The loop with a scripted runner: no model, no process."""
 
-from collections.abc import Sequence
-
 import pytest
 import torch
-from torch import Tensor
 
+from service.engine.batching import SourceBatch, StepBatch, StepScores
 from service.engine.loop import EngineLoop
 from service.engine.request import Cancel, Command, GenerationRequest, Report, StepReport, Submit
-from service.engine.scheduler import Running, Scheduler
+from service.engine.scheduler import Scheduler
 
 EOS = 2
 
@@ -18,22 +16,22 @@ class ScriptedRunner:
 
     def __init__(self, fail_at_call: int | None = None, error: Exception | None = None) -> None:
         self.encoded: list[int] = []
+        self._lengths: dict[int, int] = {}
         self._fail_at_call = fail_at_call
         self._calls = 0
         self._error = error
 
-    def prefill(self, admitted: Sequence[Running]) -> None:
-        self.encoded += [running.request_id for running in admitted]
+    def prefill(self, sources: SourceBatch) -> None:
+        self.encoded += sources.lengths
+        self._lengths |= zip(sources.slots, sources.lengths, strict=True)
 
-    def decode(self, running: Sequence[Running]) -> Tensor:
+    def decode(self, batch: StepBatch) -> StepScores:
         self._calls += 1
         if self._calls == self._fail_at_call:
             raise self._error or RuntimeError("out of memory")
-        logits = torch.zeros(len(running), 20)
-        for row, each in enumerate(running):
-            ended = each.position >= len(each.request.source_ids) - 1
-            logits[row, EOS if ended else 5 + each.position] = 10.0
-        return logits
+        rows = zip(batch.source_slots.tolist(), batch.positions.tolist(), strict=True)
+        tokens = [EOS if position >= self._lengths[slot] - 1 else 5 + position for slot, position in rows]
+        return StepScores(torch.tensor(tokens), torch.zeros(len(tokens)), torch.zeros(0, 20))
 
 
 class ScriptedChannel:
@@ -62,7 +60,7 @@ def _submit(request_id: int, length: int) -> Submit:
 
 def _run(runner: ScriptedRunner, *batches: list[Command], slots: int = 4) -> ScriptedChannel:
     channel = ScriptedChannel(*batches)
-    EngineLoop(Scheduler(slots=slots, max_prefill=8, eos_id=EOS), runner, channel).run()
+    EngineLoop(Scheduler(slots=slots, max_prefill=8, eos_id=EOS), runner, channel, bos_id=1).run()
     return channel
 
 
@@ -72,7 +70,7 @@ def test_requests_join_and_leave_a_running_batch() -> None:
     assert channel.tokens(1) == [5, 6, 7, 8, EOS]
     assert channel.tokens(2) == [5, EOS]
     assert [report.stats.batch_rows for report in channel.reports] == [1, 1, 2, 2, 1]
-    assert runner.encoded == [1, 2], "each source is encoded once"
+    assert runner.encoded == [5, 2], "each source is encoded once"
 
 
 @pytest.mark.parametrize("error", [RuntimeError("out of memory"), IndexError("position 300")])
@@ -90,7 +88,7 @@ def test_cancelling_the_last_request_reports_an_empty_engine() -> None:
 
 def test_a_cancelled_request_leaves_nothing_behind() -> None:
     channel = ScriptedChannel([_submit(1, 3), _submit(2, 3), Cancel(2)])
-    loop = EngineLoop(Scheduler(slots=1, max_prefill=8, eos_id=EOS), ScriptedRunner(), channel)
+    loop = EngineLoop(Scheduler(slots=1, max_prefill=8, eos_id=EOS), ScriptedRunner(), channel, bos_id=1)
     loop.run()
     assert not loop._submitted_at
     assert channel.tokens(2) == []
