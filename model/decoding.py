@@ -6,7 +6,6 @@ serving arena: simpler than the engine, and independent of it.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import torch
@@ -15,6 +14,8 @@ from torch.nn import functional as F
 
 from model.attention import look_ahead_mask, padding_mask
 from model.cache import KV
+from model.sampling import largest
+from model.search import BeamSearch, Choice, Extension
 from model.transformer import Transformer
 
 
@@ -84,94 +85,34 @@ def beam_decode(
     if not sources:
         return []
     vocab = model.config.vocab_size
-    searches = [_Search(beam_size, length_penalty, model.config.eos_id) for _ in sources]
+    searches = [BeamSearch(beam_size, length_penalty, model.config.eos_id) for _ in sources]
+    filling = Extension(0, Choice(model.config.eos_id, -math.inf), -math.inf)
     running = searches
     batch = _Batch(model, sources)
     tokens = batch.first_tokens()
     logprobs = torch.zeros((len(sources), 1), device=tokens.device)
     for _ in range(max_new_tokens):
         live = logprobs.shape[1]
-        sums = batch.step(tokens).log_softmax(dim=-1).add_(logprobs.view(-1, 1))
-        values, indices = _largest(sums.view(len(running), live * vocab), 2 * beam_size)
-        rows: list[_Extension] = []
-        for number, ranked in enumerate(zip(values.tolist(), indices.tolist(), strict=True)):
-            candidates = [
-                _Extension(index // vocab, index % vocab, value) for value, index in zip(*ranked, strict=True)
-            ]
-            survivors = running[number].advance(candidates)
-            rows += [extension._replace(parent=number * live + extension.parent) for extension in survivors]
+        each = batch.step(tokens).log_softmax(dim=-1)
+        sums = (each + logprobs.view(-1, 1)).view(len(running), live * vocab)
+        values, indices = largest(sums, 2 * beam_size)
+        own = each.view(len(running), live * vocab).gather(-1, indices)
+        rows: list[Extension] = []
+        for number, ranked in enumerate(zip(indices.tolist(), own.tolist(), values.tolist(), strict=True)):
+            survivors = running[number].advance(
+                Extension(index // vocab, Choice(index % vocab, logprob), total)
+                for index, logprob, total in zip(*ranked, strict=True)
+            )
+            # Where the vocabulary gives fewer than `beam_size`, rows of probability 0 fill the batch up.
+            survivors += [filling] * (beam_size - len(survivors)) if survivors else []
+            rows += [survivor._replace(parent=number * live + survivor.parent) for survivor in survivors]
         running = [search for search in running if search.live]
         if not running:
             break
         batch.select(torch.tensor([row.parent for row in rows], device=tokens.device))
-        tokens = torch.tensor([row.token for row in rows], device=tokens.device)
-        logprobs = torch.tensor([row.logprob for row in rows], device=tokens.device).view(len(running), beam_size)
-    return [search.best(alternatives) for search in searches]
-
-
-class _Extension(NamedTuple):
-    """A live hypothesis, by its rank, with one more token: `logprob` is the sum up to and with it."""
-
-    parent: int
-    token: int
-    logprob: float
-
-
-@dataclass
-class _Search:
-    """The beam search of one source, without tensors; `live` is empty when it is done."""
-
-    beam_size: int
-    length_penalty: float
-    eos_id: int
-    live: list[Hypothesis] = field(default_factory=lambda: [Hypothesis([], 0.0)])  # score: sum of log-probabilities
-    finished: list[Hypothesis] = field(default_factory=list)
-
-    def advance(self, candidates: list[_Extension]) -> list[_Extension]:
-        """Take a step's best candidates in order; return the next live ones, none if the search is done.
-
-        Where the vocabulary gives fewer than `beam_size`, rows of probability 0 fill the batch up.
-        """
-        survivors: list[_Extension] = []
-        for rank, candidate in enumerate(candidates):
-            if candidate.logprob == -math.inf:
-                break  # the rest descends from such filling rows
-            if candidate.token != self.eos_id:
-                survivors.append(candidate)
-            elif rank < self.beam_size:
-                self.finished.append(self._scored(self._extended(candidate)))
-        if len(self.finished) >= self.beam_size:
-            survivors = []
-        survivors = survivors[: self.beam_size]
-        self.live = [self._extended(candidate) for candidate in survivors]
-        filling = [_Extension(0, self.eos_id, -math.inf)] * (self.beam_size - len(survivors))
-        return survivors and survivors + filling
-
-    def best(self, count: int) -> list[Hypothesis]:
-        """The results; what is still alive was cut at the limit."""
-        everything = self.finished + [self._scored(hypothesis) for hypothesis in self.live]
-        return sorted(everything, key=lambda hypothesis: -hypothesis.score)[:count]
-
-    def _extended(self, candidate: _Extension) -> Hypothesis:
-        return Hypothesis([*self.live[candidate.parent].ids, candidate.token], candidate.logprob)
-
-    def _scored(self, hypothesis: Hypothesis) -> Hypothesis:
-        return hypothesis._replace(score=hypothesis.score / len(hypothesis.ids) ** self.length_penalty)
-
-
-def _largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` largest of each row of `scores [rows, columns]` and their columns, in descending order.
-
-    As `topk`, except that equal ones come, and are chosen, in the order of their columns.
-    """
-    count = min(count, scores.shape[1])
-    values, columns = scores.topk(min(count + 1, scores.shape[1]))
-    if values.shape[1] > count and bool((values[:, count - 1] == values[:, count]).any()):
-        values, columns = scores.sort(dim=-1, descending=True, stable=True)
-        return values[:, :count], columns[:, :count]
-    columns, order = columns[:, :count].sort(dim=-1)
-    values, order = values.gather(-1, order).sort(dim=-1, descending=True, stable=True)
-    return values, columns.gather(-1, order)
+        tokens = torch.tensor([row.choice.token for row in rows], device=tokens.device)
+        logprobs = torch.tensor([row.total for row in rows], device=tokens.device).view(len(running), beam_size)
+    return [[Hypothesis(path.ids, search.score(path)) for path in search.best(alternatives)] for search in searches]
 
 
 class _Batch:
