@@ -74,7 +74,7 @@ class _ReplicaObserver(EngineObserver):
         metrics, stats = self._metrics, report.stats
         self._running.set(stats.running)
         self._waiting.set(stats.waiting)
-        self._slots_used.set(stats.running)
+        self._slots_used.set(stats.slots_used)
         metrics._source_tokens.inc(stats.source_tokens)
         metrics._generated_tokens.inc(len(report.tokens))
         for seconds in stats.queue_seconds:

@@ -1,4 +1,4 @@
-"""From a plan's requests to the tensors of one step."""
+"""Between requests and a runner: the tensors that go into one step and come out of it."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from model.sampling import SamplingParameters, noise_state
 from service.engine.scheduler import Running
+from service.engine.writers import Row
 
 
 class SourceBatch(NamedTuple):
@@ -66,30 +66,18 @@ def source_batch(admitted: Sequence[Running]) -> SourceBatch:
         positions=torch.tensor([[position for length in lengths for position in range(length)]]),
         offsets=torch.tensor([0, *accumulate(lengths)]),
         lengths=lengths,
-        slots=[running.slot for running in admitted],
+        slots=[running.slots[0] for running in admitted],
     )
 
 
-def step_batch(running: Sequence[Running], bos_id: int) -> StepBatch:
-    slots = torch.tensor([each.slot for each in running])
+def step_batch(rows: Sequence[Row], copies: list[tuple[int, int, int]], bos_id: int) -> StepBatch:
     return StepBatch(
-        tokens=torch.tensor([each.tokens[-1] if each.tokens else bos_id for each in running]),
-        positions=torch.tensor([each.position for each in running]),
-        slots=slots,
-        source_slots=slots,
-        source_lengths=torch.tensor([len(each.request.source_ids) for each in running]),
-        copies=[],
-        logit_rows=[row for row, each in enumerate(running) if each.request.sampling.temperature > 0],
+        tokens=torch.tensor([row.ids[-1] if row.ids else bos_id for row in rows]),
+        positions=torch.tensor([len(row.ids) for row in rows]),
+        slots=torch.tensor([row.slot for row in rows]),
+        source_slots=torch.tensor([row.source_slot for row in rows]),
+        source_lengths=torch.tensor([len(row.request.source_ids) for row in rows]),
+        copies=copies,
+        logit_rows=[number for number, row in enumerate(rows) if row.needs_logits],
         alignment_rows=[],
-    )
-
-
-def sampling_parameters(running: Sequence[Running]) -> SamplingParameters:
-    options = [each.request.sampling for each in running]
-    return SamplingParameters(
-        temperature=torch.tensor([option.temperature for option in options]),
-        top_k=torch.tensor([option.top_k for option in options]),
-        top_p=torch.tensor([option.top_p for option in options]),
-        noise=torch.tensor([noise_state(each.request.sampling.seed, each.position) for each in running]),
-        restricted=any(option.top_k > 0 or option.top_p < 1 for option in options),
     )

@@ -2,14 +2,19 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from typing import Protocol
 
-from model.sampling import sample
-from service.engine.batching import sampling_parameters, source_batch, step_batch
+from msgspec.structs import replace
+
+from model.search import Extension
+from service.engine.batching import source_batch, step_batch
+from service.engine.choosing import choose
 from service.engine.request import Cancel, Command, Report, StepReport, StepStats, Submit
 from service.engine.runner import Runner
-from service.engine.scheduler import Running, Scheduler
+from service.engine.scheduler import Plan, Scheduler
+from service.engine.writers import Row
 
 logger = logging.getLogger(__name__)
 
@@ -45,27 +50,28 @@ class EngineLoop:
                 self._channel.send(StepReport([], self._stats()))
 
     def step(self) -> None:
-        """Schedule, run, sample, update: one token for every running request."""
+        """Schedule, run, choose, update: every running request goes on."""
         plan = self._scheduler.schedule()
+        rows = [each.writer.rows() for each in plan.running]
         started = time.monotonic()
         queue_seconds = [started - self._submitted_at.pop(each.request_id) for each in plan.admitted]
         try:
             if plan.admitted:
                 self._runner.prefill(source_batch(plan.admitted))
             encoded = time.monotonic()
-            sampled = self._sample(plan.running)
+            chosen = self._choose(plan, list(chain.from_iterable(rows)))
         except Exception:
             # Whatever a step dies of, out of memory or a bad index, is its own requests' end, not the engine's:
             # a request that killed its engine would be given to the next one, and the next.
-            logger.exception("step failed", extra={"rows": len(plan.running)})
+            logger.exception("step failed", extra={"rows": sum(map(len, rows))})
             failed = self._scheduler.fail(plan)
             self._channel.send(StepReport([], self._stats(), failed))
             return
-        tokens = self._scheduler.update(plan, sampled)
-        stats = StepStats(
-            running=self._scheduler.running,
-            waiting=self._scheduler.waiting,
-            batch_rows=len(plan.running),
+        extensions = [list(chain.from_iterable(islice(chosen, len(each)))) for each in rows]
+        tokens = self._scheduler.update(plan, extensions)
+        stats = replace(
+            self._stats(),
+            batch_rows=sum(map(len, rows)),
             source_tokens=sum(len(each.request.source_ids) for each in plan.admitted),
             encode_seconds=encoded - started if plan.admitted else None,
             step_seconds=time.monotonic() - encoded,
@@ -73,17 +79,10 @@ class EngineLoop:
         )
         self._channel.send(StepReport(tokens, stats))
 
-    def _sample(self, running: Sequence[Running]) -> list[tuple[int, float]]:
-        batch = step_batch(running, self._bos_id)
-        scores = self._runner.decode(batch)
-        tokens, logprobs = scores.tokens.tolist(), scores.logprobs.tolist()
-        if batch.logit_rows:
-            chosen = sample(scores.logits, sampling_parameters([running[row] for row in batch.logit_rows]))
-            for row, token, logprob in zip(
-                batch.logit_rows, chosen.tokens.tolist(), chosen.logprobs.tolist(), strict=True
-            ):
-                tokens[row], logprobs[row] = token, logprob
-        return list(zip(tokens, logprobs, strict=True))
+    def _choose(self, plan: Plan, rows: Sequence[Row]) -> Iterator[list[Extension]]:
+        copies = [copy for each in plan.running for copy in each.writer.copies()]
+        batch = step_batch(rows, copies, self._bos_id)
+        return iter(choose(rows, batch.logit_rows, self._runner.decode(batch)))
 
     def _obey(self, command: Command) -> None:
         match command:
@@ -95,4 +94,5 @@ class EngineLoop:
                 self._scheduler.cancel(request_id)
 
     def _stats(self) -> StepStats:
-        return StepStats(running=self._scheduler.running, waiting=self._scheduler.waiting)
+        scheduler = self._scheduler
+        return StepStats(scheduler.running, scheduler.waiting, scheduler.slots_used)

@@ -11,8 +11,8 @@ from service.errors import QueueFull
 class EnginePool:
     """Sends each request to the least loaded replica; refuses new work over `capacity`.
 
-    `capacity` counts requests in flight, running and waiting. It is checked once per client's request,
-    by `admit`: the further segments of a text that was let in are not refused half-way.
+    `capacity` counts the slots that requests in flight, running and waiting, hold or need. It is checked once
+    per client's request, by `admit`: the further segments of a text that was let in are not refused half-way.
     """
 
     def __init__(self, engines: list[EngineProcess], capacity: int) -> None:
@@ -26,7 +26,7 @@ class EnginePool:
 
     @property
     def load(self) -> int:
-        """Requests in flight, in all replicas."""
+        """Slots that requests in flight hold or need, in all replicas."""
         return sum(engine.load for engine in self.engines)
 
     def start(self) -> None:

@@ -71,8 +71,8 @@ class EngineProcess:
 
     @property
     def load(self) -> int:
-        """Requests in flight, waiting or running."""
-        return len(self._generations)
+        """Slots that the requests in flight, waiting or running, hold or need."""
+        return sum(generation.request.beam.size for generation in self._generations.values())
 
     def start(self) -> None:
         """Begin supervision; returns at once."""
@@ -94,6 +94,8 @@ class EngineProcess:
 
     def submit(self, request: GenerationRequest) -> Generation:
         """Hand a request to the engine; while none is up, it waits for the next one."""
+        assert 1 <= request.beam.size <= self._options.slots
+        assert len(request.forced_ids) < request.max_new_tokens
         generation = Generation(self._next_id, request, self._cancel)
         self._next_id += 1
         if self.ready:

@@ -3,6 +3,7 @@
 Commands go down, reports come up, one report a step. Both are msgpack; ids are the HTTP side's.
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -20,17 +21,40 @@ class Sampling(msgspec.Struct, frozen=True, array_like=True):
     seed: int = 0
 
 
+class Beam(msgspec.Struct, frozen=True, array_like=True):
+    """How many hypotheses are kept; 1 is none but the one. See `model.decoding.beam_decode` for the rules.
+
+    Scores are divided by length ** `length_penalty`; the best `alternatives` behind the first are reported too.
+    """
+
+    size: int = 1
+    length_penalty: float = 1.0
+    alternatives: int = 0
+
+
+class Constraints(msgspec.Struct, frozen=True, array_like=True):
+    """Against repetition, over the ids generated so far (`model.constraints`); 1 and 0 are none."""
+
+    repetition_penalty: float = 1.0
+    no_repeat_ngram_size: int = 0
+
+
 class GenerationRequest(msgspec.Struct, frozen=True, array_like=True):
     """One segment to translate.
 
-    `source_ids` end with eos. `forced_ids` are replayed instead of sampled, and not reported: the
-    tokens that a client already has when its engine died.
+    `source_ids` end with eos. The translation begins with `forced_ids`, fewer than `max_new_tokens` and without
+    eos, whatever is probable. Its first `reported` tokens are not reported: a client has them from an engine that
+    died. With `top_candidates`, every token comes with that many of the most probable ones at its place.
     """
 
     source_ids: list[int]
     max_new_tokens: int
     sampling: Sampling = Sampling()
+    beam: Beam = Beam()
+    constraints: Constraints = Constraints()
     forced_ids: list[int] = []
+    reported: int = 0
+    top_candidates: int = 0
 
 
 class Submit(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -50,13 +74,25 @@ class Cancel(msgspec.Struct, frozen=True, tag=True, array_like=True):
 Command = Submit | Cancel
 
 
+class Alternative(msgspec.Struct, frozen=True, array_like=True):
+    """Another translation than the one that was reported: its ids, and the sum of their log-probabilities."""
+
+    ids: list[int]
+    logprob: float
+
+
 class TokenReport(msgspec.Struct, frozen=True, array_like=True):
-    """One generated token of one request; the last one carries the reason."""
+    """One token of one request; the last one carries the reason, and the alternatives if there are any.
+
+    `candidates` are (id, log-probability), the best first.
+    """
 
     request_id: int
     token_id: int
     logprob: float
     finish_reason: FinishReason | None = None
+    candidates: Sequence[tuple[int, float]] = ()
+    alternatives: Sequence[Alternative] = ()
 
 
 class StepStats(msgspec.Struct, frozen=True, array_like=True):
@@ -64,6 +100,7 @@ class StepStats(msgspec.Struct, frozen=True, array_like=True):
 
     running: int
     waiting: int
+    slots_used: int = 0
     batch_rows: int = 0
     source_tokens: int = 0
     encode_seconds: float | None = None

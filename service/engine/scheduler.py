@@ -1,9 +1,10 @@
 """Continuous batching (Yu et al. 2022, Orca), decided one step at a time.
 
-Requests wait first come, first served. Every step, up to `max_prefill` of them take a free slot: that
-bounds how long an encoder batch can hold up the streams already running. All requests with a slot
-advance by one token in the same step, whatever their age; a request leaves at its own last token, and
-its slot is free in the next plan. Cancelling works the same way, from the queue or from a slot.
+Requests wait first come, first served. Every step, up to `max_prefill` of them take the slots that they need, one or
+as many as their beam is wide: that bounds how long an encoder batch can hold up the streams already running. So does
+`MAX_PREFIX_ROWS` for the forced prefixes that they bring. All requests with slots advance in the same step, whatever
+their age; a request leaves at its own last token, and its slots are free in the next plan. Cancelling works the same
+way, from the queue or from the slots.
 
 Pure Python: no torch, no clock, no input or output.
 """
@@ -11,42 +12,39 @@ Pure Python: no torch, no clock, no input or output.
 import heapq
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Final
 
-from service.engine.request import FinishReason, GenerationRequest, TokenReport
+from msgspec.structs import replace
+
+from model.search import Extension
+from service.engine.request import Alternative, GenerationRequest, TokenReport
+from service.engine.writers import Writer, writer_of
+
+MAX_PREFIX_ROWS: Final = 128
+"""Rows of forced prefixes in one step, at most, unless a single request brings more."""
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, slots=True)
 class Running:
-    """A request that holds a slot."""
+    """A request that holds slots; its source is in the first."""
 
     request_id: int
     request: GenerationRequest
-    slot: int
-    tokens: list[int] = field(default_factory=list)
-
-    @property
-    def position(self) -> int:
-        """Position of the decoder's next input: bos stands at 0."""
-        return len(self.tokens)
-
-    @property
-    def forced(self) -> int | None:
-        """The token that this step must give, if it is still replaying."""
-        forced = self.request.forced_ids
-        return forced[len(self.tokens)] if len(self.tokens) < len(forced) else None
+    slots: list[int]
+    writer: Writer
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One step: encode `admitted`, then advance `running` (which includes them) by one token."""
+    """One step: encode `admitted`, then advance `running` (which includes them)."""
 
     admitted: tuple[Running, ...]
     running: tuple[Running, ...]
 
 
 class Scheduler:
-    """Who waits, who runs, in which slot. See the module's text for the algorithm."""
+    """Who waits, who runs, in which slots. See the module's text for the algorithm."""
 
     def __init__(self, *, slots: int, max_prefill: int, eos_id: int) -> None:
         self._eos_id = eos_id
@@ -55,6 +53,7 @@ class Scheduler:
         self._free_slots = list(range(slots))
         self._waiting: deque[tuple[int, GenerationRequest]] = deque()
         self._running: dict[int, Running] = {}
+        self._slots = slots
 
     @property
     def waiting(self) -> int:
@@ -65,10 +64,16 @@ class Scheduler:
         return len(self._running)
 
     @property
+    def slots_used(self) -> int:
+        return self._slots - len(self._free_slots)
+
+    @property
     def has_work(self) -> bool:
         return bool(self._waiting or self._running)
 
     def add(self, request_id: int, request: GenerationRequest) -> None:
+        """Queue a request whose beam is no wider than all slots."""
+        assert request.beam.size <= self._slots
         self._waiting.append((request_id, request))
 
     def cancel(self, request_id: int) -> None:
@@ -79,27 +84,36 @@ class Scheduler:
             self._waiting = deque(entry for entry in self._waiting if entry[0] != request_id)
 
     def schedule(self) -> Plan:
-        """Admit what fits; the plan holds every running request in a fixed order (by slot)."""
+        """Admit what fits; the plan holds every running request in a fixed order (by its first slot)."""
         admitted: list[Running] = []
-        while self._waiting and self._free_slots and len(admitted) < self._max_prefill:
-            request_id, request = self._waiting.popleft()
-            running = Running(request_id, request, heapq.heappop(self._free_slots))
+        prefix_rows = 0
+        while self._waiting and len(admitted) < self._max_prefill:
+            request_id, request = self._waiting[0]
+            prefix_rows += len(request.forced_ids)
+            # Nobody overtakes: a wide beam waits for its slots, and the others behind it.
+            if request.beam.size > len(self._free_slots) or (admitted and prefix_rows > MAX_PREFIX_ROWS):
+                break
+            self._waiting.popleft()
+            slots = [heapq.heappop(self._free_slots) for _ in range(request.beam.size)]
+            running = Running(request_id, request, slots, writer_of(request, slots, self._eos_id))
             self._running[request_id] = running
             admitted.append(running)
-        return Plan(tuple(admitted), tuple(sorted(self._running.values(), key=lambda r: r.slot)))
+        return Plan(tuple(admitted), tuple(sorted(self._running.values(), key=lambda r: r.slots[0])))
 
-    def update(self, plan: Plan, sampled: Iterable[tuple[int, float]]) -> list[TokenReport]:
-        """Append each row's token `(id, log-probability)`; report the new ones; free the finished."""
+    def update(self, plan: Plan, extensions: Iterable[list[Extension]]) -> list[TokenReport]:
+        """Let each of the plan's requests go on with what its rows have given; report; free the finished."""
         reports = []
-        for running, (sampled_id, logprob) in zip(plan.running, sampled, strict=True):
-            forced = running.forced
-            token_id = sampled_id if forced is None else forced
-            running.tokens.append(token_id)
-            reason = self._finish_reason(running)
-            if forced is None:
-                reports.append(TokenReport(running.request_id, token_id, logprob, reason))
-            if reason is not None:
+        for running, each in zip(plan.running, extensions, strict=True):
+            written = running.writer.take(each)
+            tokens = [
+                TokenReport(running.request_id, choice.token, choice.logprob, candidates=choice.candidates)
+                for choice in written.choices
+            ]
+            if written.finish_reason is not None:
+                alternatives = tuple(Alternative(path.ids, path.total) for path in written.alternatives)
+                tokens[-1] = replace(tokens[-1], finish_reason=written.finish_reason, alternatives=alternatives)
                 self._leave(running.request_id)
+            reports += tokens
         return reports
 
     def fail(self, plan: Plan) -> list[int]:
@@ -108,10 +122,6 @@ class Scheduler:
             self._leave(each.request_id)
         return [each.request_id for each in plan.running]
 
-    def _finish_reason(self, running: Running) -> FinishReason | None:
-        if running.tokens[-1] == self._eos_id:
-            return "stop"
-        return "length" if len(running.tokens) >= running.request.max_new_tokens else None
-
     def _leave(self, request_id: int) -> None:
-        heapq.heappush(self._free_slots, self._running.pop(request_id).slot)
+        for slot in self._running.pop(request_id).slots:
+            heapq.heappush(self._free_slots, slot)

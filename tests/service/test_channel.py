@@ -1,10 +1,24 @@
 import os
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from service.engine.channel import Frames, PipeChannel, frame
-from service.engine.request import Cancel, GenerationRequest, Ready, Sampling, Submit
+from service.engine.request import (
+    Alternative,
+    Beam,
+    Cancel,
+    Constraints,
+    GenerationRequest,
+    Ready,
+    Report,
+    Sampling,
+    StepReport,
+    StepStats,
+    Submit,
+    TokenReport,
+)
 
 
 @given(bodies=st.lists(st.binary(max_size=300), max_size=8), cuts=st.lists(st.integers(1, 50), max_size=40))
@@ -22,12 +36,17 @@ def test_commands_and_reports_cross_a_pipe() -> None:
     read, write = os.pipe()
     back, report = os.pipe()
     channel = PipeChannel(read, report)
-    request = GenerationRequest([5, 2], 7, Sampling(0.5, 3, 0.9, 11), [4])
+    request = GenerationRequest([5, 2], 7, Sampling(0.5, 3, 0.9, 11), Beam(4, 0.6, 2), Constraints(1.1, 3), [4], 1, 5)
     os.write(write, frame(Submit(1, request, 2.5)) + frame(Cancel(1)))
     assert channel.receive(wait=True) == [Submit(1, request, 2.5), Cancel(1)]
     assert channel.receive(wait=False) == []
     channel.send(Ready(123))
     assert os.read(back, 100) == frame(Ready(123))
+    last = TokenReport(1, 2, -0.5, "stop", [(2, -0.5), (7, -1.5)], [Alternative([5, 2], -1.0)])
+    step = StepReport([last], StepStats(1, 0, 4, queue_seconds=[0.5]))
+    channel.send(step)
+    [body] = Frames().feed(os.read(back, 1000))
+    assert msgspec.msgpack.decode(body, type=Report) == step
     os.close(write)
     assert channel.receive(wait=True) is None
     for descriptor in (read, back, report):

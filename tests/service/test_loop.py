@@ -5,7 +5,7 @@ import torch
 
 from service.engine.batching import SourceBatch, StepBatch, StepScores
 from service.engine.loop import EngineLoop
-from service.engine.request import Cancel, Command, GenerationRequest, Report, StepReport, Submit
+from service.engine.request import Beam, Cancel, Command, GenerationRequest, Report, StepReport, Submit
 from service.engine.scheduler import Scheduler
 
 EOS = 2
@@ -31,7 +31,9 @@ class ScriptedRunner:
             raise self._error or RuntimeError("out of memory")
         rows = zip(batch.source_slots.tolist(), batch.positions.tolist(), strict=True)
         tokens = [EOS if position >= self._lengths[slot] - 1 else 5 + position for slot, position in rows]
-        return StepScores(torch.tensor(tokens), torch.zeros(len(tokens)), torch.zeros(0, 20))
+        logits = torch.full((len(tokens), 20), -10.0)
+        logits[torch.arange(len(tokens)), torch.tensor(tokens)] = 10.0
+        return StepScores(torch.tensor(tokens), torch.zeros(len(tokens)), logits[batch.logit_rows])
 
 
 class ScriptedChannel:
@@ -98,6 +100,14 @@ def test_statistics_of_a_step() -> None:
     channel = _run(ScriptedRunner(), [_submit(1, 3), _submit(2, 5)], slots=1)
     first = channel.reports[0].stats
     assert (first.batch_rows, first.running, first.waiting, first.source_tokens) == (1, 1, 1, 4)
+    assert first.slots_used == 1
     assert first.encode_seconds is not None
     assert len(first.queue_seconds) == 1
     assert channel.reports[1].stats.encode_seconds is None
+
+
+def test_statistics_of_a_beam() -> None:
+    beam = Submit(1, GenerationRequest([9, 9, EOS], 50, beam=Beam(3)), submitted_at=0.0)
+    channel = _run(ScriptedRunner(), [beam, _submit(2, 5)])
+    stats = [report.stats for report in channel.reports]
+    assert [(each.running, each.slots_used, each.batch_rows) for each in stats[:2]] == [(2, 4, 2), (2, 4, 4)]

@@ -36,7 +36,9 @@ def test_every_metric_is_exposed_from_the_start() -> None:
 def test_a_step_and_a_request_are_counted() -> None:
     metrics = Metrics("1", "en-fr", "fp32")
     observer = metrics.observer(0)
-    stats = StepStats(2, 3, batch_rows=4, source_tokens=8, encode_seconds=0.2, step_seconds=0.004, queue_seconds=[0.1])
+    stats = StepStats(
+        2, 3, 5, batch_rows=4, source_tokens=8, encode_seconds=0.2, step_seconds=0.004, queue_seconds=[0.1]
+    )
     observer.step(StepReport([TokenReport(1, 5, -0.1), TokenReport(2, 5, -0.1)], stats))
     observer.first_token(0.03)
     observer.next_token(0.0015)
@@ -45,7 +47,7 @@ def test_a_step_and_a_request_are_counted() -> None:
     for expected in (
         'dragoman_requests_running{replica="0"} 2.0',
         'dragoman_requests_waiting{replica="0"} 3.0',
-        'dragoman_slots_used{replica="0"} 2.0',
+        'dragoman_slots_used{replica="0"} 5.0',
         "dragoman_source_tokens_total 8.0",
         "dragoman_generated_tokens_total 2.0",
         'dragoman_batch_rows_bucket{le="2.0"} 0.0',

@@ -3,8 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.engine.request import GenerationRequest, TokenReport
-from service.engine.scheduler import Plan, Scheduler
+from model.search import Choice, Extension
+from service.engine.request import Beam, GenerationRequest, TokenReport
+from service.engine.scheduler import MAX_PREFIX_ROWS, Plan, Scheduler
 
 EOS = 2
 
@@ -13,13 +14,22 @@ def _scheduler(slots: int = 2, max_prefill: int = 8) -> Scheduler:
     return Scheduler(slots=slots, max_prefill=max_prefill, eos_id=EOS)
 
 
-def _request(max_new_tokens: int = 5, forced: list[int] | None = None) -> GenerationRequest:
-    return GenerationRequest([7, EOS], max_new_tokens, forced_ids=forced or [])
+def _request(max_new_tokens: int = 5, forced: list[int] | None = None, beam: int = 1) -> GenerationRequest:
+    return GenerationRequest([7, EOS], max_new_tokens, forced_ids=forced or [], beam=Beam(beam))
 
 
 def _step(scheduler: Scheduler, token: int = 9) -> tuple[Plan, list[TokenReport]]:
+    """Every row goes on with `token`, or is given some others for a beam's width."""
     plan = scheduler.schedule()
-    return plan, scheduler.update(plan, [(token, -0.5)] * len(plan.running))
+    extensions = [
+        [
+            Extension(row.parent, Choice(token + rank if row.forced is None else row.forced, -0.5), row.total - 0.5)
+            for row in running.writer.rows()
+            for rank in range(row.wanted)
+        ]
+        for running in plan.running
+    ]
+    return plan, scheduler.update(plan, extensions)
 
 
 def _ids(plan: Plan) -> list[int]:
@@ -70,7 +80,7 @@ def test_a_cancelled_request_frees_its_slot_in_the_next_plan() -> None:
     scheduler.cancel(1)
     plan, _ = _step(scheduler)
     assert _ids(plan) == [2]
-    assert plan.running[0].slot == 0
+    assert plan.running[0].slots == [0]
 
 
 def test_cancelling_the_waiting_and_the_unknown() -> None:
@@ -82,15 +92,40 @@ def test_cancelling_the_waiting_and_the_unknown() -> None:
     assert scheduler.waiting == 1
 
 
-def test_forced_tokens_are_replayed_and_not_reported() -> None:
+def test_a_forced_prefix_takes_one_step_and_then_as_many_as_ever() -> None:
     scheduler = _scheduler()
     scheduler.add(1, _request(max_new_tokens=4, forced=[5, 6]))
-    plan = scheduler.schedule()
-    assert [running.position for running in plan.running] == [0]
-    seen = [scheduler.update(plan, [(9, -0.5)])]
-    seen += [_step(scheduler)[1] for _ in range(3)]
-    assert [[r.token_id for r in reports] for reports in seen] == [[], [], [9], [9]]
-    assert seen[-1][0].finish_reason == "length"
+    seen = [[report.token_id for report in _step(scheduler)[1]] for _ in range(3)]
+    assert seen == [[5, 6], [9], [9]]
+    assert not scheduler.has_work
+
+
+def test_prefixes_are_bounded_for_each_step() -> None:
+    scheduler = _scheduler(slots=10)
+    long, longer = [5] * (MAX_PREFIX_ROWS // 2), [5] * 2 * MAX_PREFIX_ROWS
+    for request_id, forced in enumerate([long, long, long, [], longer, [5]]):
+        scheduler.add(request_id, _request(max_new_tokens=1000, forced=forced))
+    admitted = [[each.request_id for each in _step(scheduler)[0].admitted] for _ in range(4)]
+    assert admitted == [[0, 1], [2, 3], [4], [5]], "one that is too long comes alone"
+
+
+def test_a_beam_waits_for_all_its_slots_and_nobody_overtakes() -> None:
+    scheduler = _scheduler(slots=4)
+    scheduler.add(1, _request(max_new_tokens=1, beam=2))
+    scheduler.add(2, _request(max_new_tokens=2, beam=3))
+    scheduler.add(3, _request())
+    assert [_ids(_step(scheduler)[0]) for _ in range(4)] == [[1], [2, 3], [2, 3], [3]]
+
+
+def test_a_cancelled_beam_frees_all_its_slots() -> None:
+    scheduler = _scheduler(slots=4)
+    scheduler.add(1, _request(beam=4))
+    _step(scheduler)
+    assert (scheduler.running, scheduler.slots_used) == (1, 4)
+    scheduler.cancel(1)
+    assert scheduler.slots_used == 0
+    scheduler.add(2, _request(beam=4))
+    assert _ids(_step(scheduler)[0]) == [2]
 
 
 def test_a_failed_step_ends_its_requests() -> None:
@@ -107,7 +142,7 @@ def test_a_failed_step_ends_its_requests() -> None:
     max_prefill=st.integers(1, 3),
     actions=st.lists(
         st.one_of(
-            st.tuples(st.just("add"), st.integers(1, 6)),
+            st.tuples(st.just("add"), st.integers(1, 12)),
             st.tuples(st.just("cancel"), st.integers(0, 30)),
             st.tuples(st.just("step"), st.integers(2, 4)),
         ),
@@ -124,14 +159,14 @@ def test_random_histories(slots: int, max_prefill: int, actions: list[tuple[str,
     drain = [("step", 3)] * 400
     for action, value in [*actions, *drain]:
         if action == "add":
-            scheduler.add(len(added), _request(max_new_tokens=value))
+            scheduler.add(len(added), _request(max_new_tokens=1 + value % 6, beam=min(slots, 1 + value // 6)))
             added.append(len(added))
         elif action == "cancel" and value < len(added) and value not in ended:
             scheduler.cancel(value)
             cancelled.add(value)
         elif action == "step":
             plan, reports = _step(scheduler, token=value)
-            used = [running.slot for running in plan.running]
+            used = [slot for running in plan.running for slot in running.slots]
             assert len(set(used)) == len(used) <= slots
             assert all(0 <= slot < slots for slot in used)
             assert len(plan.admitted) <= max_prefill

@@ -1,0 +1,131 @@
+"""From a step's scores to what each row goes on with; the only place in the engine where tokens are chosen."""
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import islice
+
+import torch
+from torch import Tensor
+
+from model.constraints import forbid_repeated_ngrams, penalise_repetition
+from model.sampling import SamplingParameters, greedy, largest, noise_state, sample
+from model.search import Choice, Extension
+from service.engine.batching import StepScores
+from service.engine.writers import Row
+
+
+@torch.inference_mode()
+def choose(rows: Sequence[Row], logit_rows: Sequence[int], scores: StepScores) -> list[list[Extension]]:
+    """Each row's `wanted` extensions, the best first; fewer where the vocabulary has no more.
+
+    `logit_rows` are the numbers of those that need them. Log-probabilities are of the distribution that the
+    constraints leave, before temperature, top-k and top-p.
+    """
+    tokens, logprobs = scores.tokens.tolist(), scores.logprobs.tolist()
+    chosen = [
+        [Extension(row.parent, Choice(token, logprob), logprob)] if row.wanted else []
+        for row, token, logprob in zip(rows, tokens, logprobs, strict=True)
+    ]
+    if logit_rows:
+        with_logits = _choose_from_logits([rows[number] for number in logit_rows], scores.logits)
+        for number, extensions in zip(logit_rows, with_logits, strict=True):
+            chosen[number] = extensions
+    return chosen
+
+
+def _choose_from_logits(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
+    for row, each in zip(rows, logits, strict=True):
+        _constrain(row, each)
+    groups: dict[_Rule, list[int]] = {}
+    for number, row in enumerate(rows):
+        groups.setdefault(_rule(row), []).append(number)
+    chosen: list[list[Extension]] = [[] for _ in rows]
+    for rule, numbers in groups.items():
+        extensions = rule([rows[number] for number in numbers], logits[numbers])
+        for number, each in zip(numbers, extensions, strict=True):
+            chosen[number] = each
+    _add_candidates(rows, logits, chosen)
+    return chosen
+
+
+_Rule = Callable[[Sequence[Row], Tensor], list[list[Extension]]]
+
+
+def _rule(row: Row) -> _Rule:
+    if row.forced is not None:
+        return _forced
+    if row.request.beam.size > 1:
+        return _widest
+    return _sampled if row.request.sampling.temperature > 0 else _best
+
+
+def _best(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
+    best = greedy(logits)
+    return _singles(rows, best.tokens, best.logprobs)
+
+
+def _sampled(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
+    drawn = sample(logits, _sampling_parameters(rows))
+    return _singles(rows, drawn.tokens, drawn.logprobs)
+
+
+def _forced(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
+    tokens = torch.tensor([row.forced for row in rows])
+    return _singles(rows, tokens, logits.log_softmax(dim=-1).gather(-1, tokens[:, None]).squeeze(-1))
+
+
+def _widest(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
+    """A beam's: the `wanted` best by their sums, which is all of a row that can be among the best of all rows."""
+    logprobs = logits.log_softmax(dim=-1)
+    totals, tokens = largest(logprobs + torch.tensor([[row.total] for row in rows]), max(row.wanted for row in rows))
+    own = logprobs.gather(-1, tokens)
+    ranked = zip(tokens.tolist(), own.tolist(), totals.tolist(), strict=True)
+    return [
+        [
+            Extension(row.parent, Choice(token, logprob), total)
+            for token, logprob, total in islice(zip(*each, strict=True), row.wanted)
+        ]
+        for row, each in zip(rows, ranked, strict=True)
+    ]
+
+
+def _singles(rows: Sequence[Row], tokens: Tensor, logprobs: Tensor) -> list[list[Extension]]:
+    return [
+        [Extension(row.parent, Choice(token, logprob), logprob)]
+        for row, token, logprob in zip(rows, tokens.tolist(), logprobs.tolist(), strict=True)
+    ]
+
+
+def _constrain(row: Row, logits: Tensor) -> None:
+    constraints = row.request.constraints
+    if row.forced is not None or not row.ids:
+        return
+    if constraints.repetition_penalty != 1:
+        penalise_repetition(logits, row.ids, constraints.repetition_penalty)
+    if constraints.no_repeat_ngram_size > 0:
+        forbid_repeated_ngrams(logits, row.ids, constraints.no_repeat_ngram_size)
+
+
+def _add_candidates(rows: Sequence[Row], logits: Tensor, chosen: list[list[Extension]]) -> None:
+    asking = [number for number, row in enumerate(rows) if row.request.top_candidates]
+    if not asking:
+        return
+    count = max(rows[number].request.top_candidates for number in asking)
+    values, tokens = largest(logits[asking].log_softmax(dim=-1), count)
+    for number, *ranked in zip(asking, tokens.tolist(), values.tolist(), strict=True):
+        possible = [(token, logprob) for token, logprob in zip(*ranked, strict=True) if logprob > -math.inf]
+        candidates = possible[: rows[number].request.top_candidates]
+        chosen[number] = [
+            extension._replace(choice=extension.choice._replace(candidates=candidates)) for extension in chosen[number]
+        ]
+
+
+def _sampling_parameters(rows: Sequence[Row]) -> SamplingParameters:
+    options = [row.request.sampling for row in rows]
+    return SamplingParameters(
+        temperature=torch.tensor([option.temperature for option in options]),
+        top_k=torch.tensor([option.top_k for option in options]),
+        top_p=torch.tensor([option.top_p for option in options]),
+        noise=torch.tensor([noise_state(row.request.sampling.seed, len(row.ids)) for row in rows]),
+        restricted=any(option.top_k > 0 or option.top_p < 1 for option in options),
+    )

@@ -1,0 +1,184 @@
+"""How one request's translation grows: which rows it has in a step, and what it makes of their results.
+
+A single hypothesis (greedy, sampling) holds one slot. A beam holds `beam_size`: each live hypothesis is a row with a
+slot of its own, and all look at the source in the first. The first child of a hypothesis inherits its slot, so that
+nothing is copied; only further children get a copy of its K/V, in a slot whose hypothesis has died.
+
+Pure Python: what is chosen in a row comes from `choosing`.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+from model.search import BeamSearch, Choice, Extension, Path
+from service.engine.request import Constraints, FinishReason, GenerationRequest
+
+_UNCONSTRAINED: Final = Constraints()
+
+
+class Row(NamedTuple):
+    """A query of the decoder: what a hypothesis of `ids` could go on with."""
+
+    request: GenerationRequest
+    slot: int
+    source_slot: int
+    ids: list[int]
+    """All before it, without bos; its position is their number."""
+    parent: int = 0
+    """The hypothesis's rank among those of its request."""
+    total: float = 0.0
+    """The sum of log-probabilities of `ids`; only a beam asks for it."""
+    wanted: int = 1
+    """How many extensions are wanted: 0 if only the K/V are."""
+    forced: int | None = None
+    """The token that must come next, whatever is probable."""
+
+    @property
+    def needs_logits(self) -> bool:
+        """Whether the best token alone does not say what the row goes on with."""
+        request = self.request
+        return self.wanted > 0 and (
+            self.forced is not None
+            or self.wanted > 1
+            or request.sampling.temperature > 0
+            or request.constraints != _UNCONSTRAINED
+            or request.top_candidates > 0
+        )
+
+
+class Written(NamedTuple):
+    """What a step has added to a translation for good, and whether that was the end of it."""
+
+    choices: Sequence[Choice]
+    finish_reason: FinishReason | None = None
+    alternatives: Sequence[Path] = ()
+
+
+class Writer(Protocol):
+    """One request's hypotheses."""
+
+    def copies(self) -> list[tuple[int, int, int]]:
+        """Target K/V to copy before the next step: (from slot, to slot, positions)."""
+        ...
+
+    def rows(self) -> list[Row]:
+        """The rows of the next step."""
+        ...
+
+    def take(self, extensions: list[Extension]) -> Written:
+        """Go on with what the rows have given: those of the first row, then of the second, ..."""
+        ...
+
+
+def writer_of(request: GenerationRequest, slots: Sequence[int], eos_id: int) -> Writer:
+    """The writer of a request that has just been given its slots."""
+    return (BeamWriter if request.beam.size > 1 else SingleWriter)(request, slots, eos_id)
+
+
+def _prefix_rows(request: GenerationRequest, slot: int, wanted_from: int) -> list[Row]:
+    """The forced prefix, all in one step: a row for each token."""
+    forced = request.forced_ids
+    return [
+        Row(request, slot, slot, forced[:i], wanted=int(i >= wanted_from), forced=token)
+        for i, token in enumerate(forced)
+    ]
+
+
+class SingleWriter:
+    """One hypothesis: greedy or sampled."""
+
+    def __init__(self, request: GenerationRequest, slots: Sequence[int], eos_id: int) -> None:
+        self._request = request
+        [self._slot] = slots
+        self._eos_id = eos_id
+        self._ids: list[int] = []
+
+    def copies(self) -> list[tuple[int, int, int]]:
+        return []
+
+    def rows(self) -> list[Row]:
+        if not self._ids and self._request.forced_ids:
+            return _prefix_rows(self._request, self._slot, self._request.reported)
+        return [Row(self._request, self._slot, self._slot, self._ids)]
+
+    def take(self, extensions: list[Extension]) -> Written:
+        choices = [extension.choice for extension in extensions]
+        if not self._ids and self._request.forced_ids:
+            self._ids = list(self._request.forced_ids)
+        else:
+            self._ids += [choice.token for choice in choices]
+        if self._ids[-1] == self._eos_id:
+            return Written(choices, "stop")
+        return Written(choices, "length" if len(self._ids) >= self._request.max_new_tokens else None)
+
+
+class BeamWriter:
+    """A beam search whose tokens are told as soon as all that can still win agree on them."""
+
+    def __init__(self, request: GenerationRequest, slots: Sequence[int], eos_id: int) -> None:
+        self._request = request
+        self._slots = list(slots)
+        self._eos_id = eos_id
+        self._search = BeamSearch(request.beam.size, request.beam.length_penalty, eos_id)
+        self._live_slots = self._slots[:1]
+        self._copies: list[tuple[int, int, int]] = []
+        self._settled = 0
+
+    def copies(self) -> list[tuple[int, int, int]]:
+        return self._copies
+
+    def rows(self) -> list[Row]:
+        if self._is_at_prefix:
+            # All of them count in the score, also those that the reader has.
+            return _prefix_rows(self._request, self._slots[0], wanted_from=0)
+        width = 2 * self._request.beam.size
+        return [
+            Row(self._request, slot, self._slots[0], path.ids, parent, path.total, width)
+            for parent, (path, slot) in enumerate(zip(self._search.live, self._live_slots, strict=True))
+        ]
+
+    def take(self, extensions: list[Extension]) -> Written:
+        if self._is_at_prefix:
+            choices = [extension.choice for extension in extensions]
+            start = Path(choices, sum(choice.logprob for choice in choices))
+            beam = self._request.beam
+            self._search = BeamSearch(beam.size, beam.length_penalty, self._eos_id, start)
+        else:
+            # Stable, and they come in the order of their parents: of equal ones the earlier parent's is first.
+            best = sorted(extensions, key=lambda extension: -extension.total)[: 2 * self._request.beam.size]
+            self._inherit(self._search.advance(best))
+        return self._written()
+
+    @property
+    def _is_at_prefix(self) -> bool:
+        return bool(self._request.forced_ids) and not self._search.live[0].choices
+
+    def _inherit(self, survivors: Sequence[Extension]) -> None:
+        """Slots for the hypotheses that go on."""
+        old = self._live_slots
+        inherited = {old[survivor.parent] for survivor in survivors}
+        free = [slot for slot in self._slots if slot not in inherited]
+        self._copies = []
+        self._live_slots = []
+        for survivor, path in zip(survivors, self._search.live, strict=True):
+            slot = old[survivor.parent]
+            if slot in inherited:
+                inherited.remove(slot)
+            else:
+                origin, slot = slot, free.pop()
+                self._copies.append((origin, slot, len(path.choices)))
+            self._live_slots.append(slot)
+
+    def _written(self) -> Written:
+        search, request = self._search, self._request
+        if search.live and len(search.live[0].choices) < request.max_new_tokens:
+            return Written(self._unreported(search.settled(self._settled)))
+        best, *alternatives = search.best(1 + request.beam.alternatives)
+        reason: FinishReason = "stop" if best.choices[-1].token == self._eos_id else "length"
+        return Written(self._unreported(best.choices[self._settled :]), reason, alternatives)
+
+    def _unreported(self, choices: list[Choice]) -> list[Choice]:
+        """Without those that the reader has from an engine that died: the search is the same again."""
+        already = max(self._request.reported - self._settled, 0)
+        self._settled += len(choices)
+        return choices[already:]

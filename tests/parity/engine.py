@@ -1,0 +1,71 @@
+"""An engine without a process: the real loop, scheduler and runner over a small random model."""
+
+import random
+
+import torch
+
+from model.attention import look_ahead_mask, padding_mask
+from model.cache import NoCache
+from model.config import ModelConfig
+from model.transformer import Transformer
+from service.engine.loop import EngineLoop
+from service.engine.request import Command, Report, StepReport, TokenReport
+from service.engine.runner import EagerRunner
+from service.engine.scheduler import Scheduler
+from tests.conftest import random_model
+
+EOS = 25  # a token that this random model likes to write, so that rows end at different times
+
+
+class Arrivals:
+    """A channel that hands out commands at random moments and collects what comes back."""
+
+    def __init__(self, commands: list[Command], seed: int) -> None:
+        self._commands = commands
+        self._random = random.Random(seed)
+        self.tokens: dict[int, list[int]] = {}
+        self.logprobs: dict[int, list[float]] = {}
+        self.reports: dict[int, list[TokenReport]] = {}
+        self.moments: dict[int, list[int]] = {}
+        """The number of the step that reported each token."""
+        self.slots_used: list[int] = []
+
+    def receive(self, *, wait: bool) -> list[Command] | None:
+        if wait and not self._commands:
+            return None
+        count = self._random.randint(1 if wait else 0, 3)
+        now, self._commands = self._commands[:count], self._commands[count:]
+        return now
+
+    def send(self, report: Report) -> None:
+        assert isinstance(report, StepReport)
+        assert not report.failed
+        self.slots_used.append(report.stats.slots_used)
+        for token in report.tokens:
+            self.moments.setdefault(token.request_id, []).append(len(self.slots_used))
+            self.reports.setdefault(token.request_id, []).append(token)
+            self.tokens.setdefault(token.request_id, []).append(token.token_id)
+            self.logprobs.setdefault(token.request_id, []).append(token.logprob)
+
+
+def sources(count: int) -> list[list[int]]:
+    generator = torch.Generator().manual_seed(5)
+    lengths = torch.randint(1, 20, (count,), generator=generator).tolist()
+    return [[*torch.randint(30, 97, (length,), generator=generator).tolist(), EOS] for length in lengths]
+
+
+def run(config: ModelConfig, commands: list[Command], *, slots: int, seed: int) -> Arrivals:
+    arrivals = Arrivals(commands, seed)
+    runner = EagerRunner(random_model(config), slots=slots, max_length=64)
+    EngineLoop(Scheduler(slots=slots, max_prefill=3, eos_id=EOS), runner, arrivals, config.bos_id).run()
+    return arrivals
+
+
+@torch.inference_mode()
+def logprobs_of(model: Transformer, source: list[int], ids: list[int]) -> torch.Tensor:
+    """`[len(ids), vocab]` at the place of each of `ids`; unlike `forward`, takes none of them for padding."""
+    length = torch.tensor([len(source)])
+    inputs, positions = torch.tensor([[model.config.bos_id, *ids[:-1]]]), torch.arange(len(ids))[None]
+    source_mask, mask = padding_mask(length, len(source)), look_ahead_mask(positions, len(ids))
+    encoded = model.encode(torch.tensor([source]), source_mask)
+    return model.decode(inputs, positions, mask, encoded, source_mask, NoCache())[0].log_softmax(-1)

@@ -1,0 +1,156 @@
+"""Beam search in the continuous batch is `beam_decode`, whatever runs beside it."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+from msgspec.structs import replace
+
+from model.config import ModelConfig
+from model.decoding import Hypothesis, beam_decode, greedy_decode
+from service.engine.request import Beam, Cancel, Command, Constraints, GenerationRequest, Sampling, Submit
+from tests.conftest import random_model
+from tests.parity.engine import EOS, Arrivals, logprobs_of, run, sources
+
+LIMIT = 25
+
+
+def _submits(requests: list[GenerationRequest]) -> list[Command]:
+    return [Submit(number, request, 0.0) for number, request in enumerate(requests)]
+
+
+def _assert_found(arrivals: Arrivals, number: int, expected: list[Hypothesis], length_penalty: float) -> None:
+    """The stream is the best hypothesis, the alternatives are the others, and their log-probabilities the scores."""
+    assert arrivals.tokens[number] == expected[0].ids
+    *earlier, last = arrivals.reports[number]
+    assert all(report.finish_reason is None and not report.alternatives for report in earlier)
+    assert last.finish_reason == ("stop" if expected[0].ids[-1] == EOS else "length")
+    assert [each.ids for each in last.alternatives] == [hypothesis.ids for hypothesis in expected[1:]]
+    totals = [sum(arrivals.logprobs[number]), *(each.logprob for each in last.alternatives)]
+    for total, hypothesis in zip(totals, expected, strict=True):
+        assert total / len(hypothesis.ids) ** length_penalty == pytest.approx(hypothesis.score, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("beam", "slots", "length_penalty"), [(2, 2, 1.0), (4, 9, 0.0), (4, 64, 1.0), (4, 9, 1.8), (7, 16, 0.6)]
+)
+def test_beams(config: ModelConfig, beam: int, slots: int, length_penalty: float) -> None:
+    texts = sources(40)
+    expected = beam_decode(random_model(config), texts, LIMIT, beam, length_penalty, alternatives=beam)
+    options = Beam(beam, length_penalty, alternatives=beam - 1)
+    arrivals = run(config, _submits([GenerationRequest(s, LIMIT, beam=options) for s in texts]), slots=slots, seed=beam)
+    for number, hypotheses in enumerate(expected):
+        _assert_found(arrivals, number, hypotheses, length_penalty)
+    endings = {arrivals.reports[number][-1].finish_reason for number in range(40)}
+    lengths = {len(ids) for ids in arrivals.tokens.values()}
+    assert len(lengths) > 3, "searches that all end together test nothing"
+    assert "stop" in endings
+
+
+def test_beams_of_every_width_beside_greedy_and_sampled_requests(config: ModelConfig) -> None:
+    """Five kinds in one batch, with cancelled beams between them."""
+    texts, model = sources(60), random_model(config)
+    kinds = [
+        GenerationRequest([], LIMIT),
+        GenerationRequest([], LIMIT, Sampling(temperature=1.0, seed=4)),
+        GenerationRequest([], LIMIT, beam=Beam(3, 0.6, 2)),
+        GenerationRequest([], LIMIT, beam=Beam(5, 1.0, 4)),
+        GenerationRequest([], LIMIT, constraints=Constraints(1.3, 2), top_candidates=3),
+    ]
+    requests = [replace(kinds[number % 5], source_ids=source) for number, source in enumerate(texts)]
+    commands: list[Command] = []
+    for number, request in enumerate(requests):
+        commands.append(Submit(number, request, 0.0))
+        if number % 7 == 6:
+            commands.append(Cancel(number - 2))
+    arrivals = run(config, commands, slots=12, seed=8)
+    assert max(arrivals.slots_used) == 12
+    assert arrivals.slots_used[-1] == 0
+    greedy = greedy_decode(model, texts, LIMIT)
+    for number, request in enumerate(requests):
+        reports = arrivals.reports.get(number, [])
+        if number % 7 == 4 and (not reports or reports[-1].finish_reason is None):
+            continue  # it was cancelled in time
+        if number % 5 == 0:
+            assert arrivals.tokens[number] == greedy[number]
+        elif number % 5 in (2, 3):
+            beam = request.beam
+            [expected] = beam_decode(model, [request.source_ids], LIMIT, beam.size, beam.length_penalty, beam.size)
+            _assert_found(arrivals, number, expected, beam.length_penalty)
+        else:
+            alone = run(config, _submits([request]), slots=1, seed=0)
+            assert arrivals.tokens[number] == alone.tokens[0]
+
+
+def test_what_is_told_early_stays(config: ModelConfig) -> None:
+    """Tokens come before the search ends, and it ends as the oracle's."""
+    texts = sources(30)
+    arrivals = run(config, _submits([GenerationRequest(s, LIMIT, beam=Beam(4)) for s in texts]), slots=64, seed=1)
+    expected = beam_decode(random_model(config), texts, LIMIT, 4)
+    assert [arrivals.tokens[number] for number in range(30)] == [best.ids for [best] in expected]
+    early = sum(len(set(moments)) > 1 for moments in arrivals.moments.values())
+    assert early > 10
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_forced_prefix_is_part_of_the_translation(config: ModelConfig, beam: int) -> None:
+    """As if every other token had been impossible in its places."""
+    model, prefix = random_model(config), [40, 41, 40]
+    for source in sources(8):
+        request = GenerationRequest(source, 12, beam=Beam(beam), forced_ids=prefix)
+        arrivals = run(config, _submits([request]), slots=beam, seed=0)
+        ids = arrivals.tokens[0]
+        assert ids[:3] == prefix
+        logprobs = logprobs_of(model, source, ids)
+        own = logprobs.gather(-1, torch.tensor(ids)[:, None]).squeeze(-1).tolist()
+        assert arrivals.logprobs[0] == pytest.approx(own, abs=1e-4)
+        if beam == 1:
+            assert logprobs[3:].argmax(-1).tolist() == ids[3:]
+
+
+def test_a_beam_that_lost_its_engine_goes_on_where_its_reader_is(config: ModelConfig) -> None:
+    for source in sources(6):
+        for forced in ([], [40, 41]):
+            request = GenerationRequest(source, 15, beam=Beam(4, alternatives=2), forced_ids=forced)
+            whole = run(config, _submits([request]), slots=4, seed=0)
+            for cut in range(1, len(whole.tokens[0])):
+                again = GenerationRequest(source, 15, beam=Beam(4, alternatives=2), forced_ids=forced, reported=cut)
+                rest = run(config, _submits([again]), slots=4, seed=0)
+                assert rest.reports[0] == whole.reports[0][cut:]
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_constraints_hold(config: ModelConfig, beam: int) -> None:
+    texts = sources(20)
+    plain = [GenerationRequest(source, LIMIT, beam=Beam(beam)) for source in texts]
+    strict = [
+        GenerationRequest(source, LIMIT, beam=Beam(beam), constraints=Constraints(no_repeat_ngram_size=2))
+        for source in texts
+    ]
+
+    def repeats(requests: list[GenerationRequest]) -> int:
+        arrivals = run(config, _submits(requests), slots=30, seed=0)
+        pairs = [list(pairwise(ids)) for ids in arrivals.tokens.values()]
+        return sum(len(each) - len(set(each)) for each in pairs)
+
+    assert repeats(plain) > 10, "a model that does not repeat itself tests nothing"
+    assert repeats(strict) == 0
+    penalised = [GenerationRequest(s, LIMIT, beam=Beam(beam), constraints=Constraints(1.5)) for s in texts]
+    assert repeats(penalised) < repeats(plain)
+
+
+def test_candidates_are_the_most_probable_of_each_place(config: ModelConfig) -> None:
+    model, source = random_model(config), sources(1)[0]
+    for request in (
+        GenerationRequest(source, 8, top_candidates=5),
+        GenerationRequest(source, 8, Sampling(temperature=3.0, seed=1), top_candidates=5),
+        GenerationRequest(source, 8, beam=Beam(3), top_candidates=5),
+        GenerationRequest(source, 8, forced_ids=[40, 41], top_candidates=5),
+    ):
+        arrivals = run(config, _submits([request]), slots=3, seed=0)
+        logprobs = logprobs_of(model, source, arrivals.tokens[0])
+        for report, place in zip(arrivals.reports[0], logprobs, strict=True):
+            best = place.topk(5)
+            assert [token for token, _ in report.candidates] == best.indices.tolist()
+            assert [logprob for _, logprob in report.candidates] == pytest.approx(best.values.tolist(), abs=1e-4)
+            assert report.logprob == pytest.approx(place[report.token_id].item(), abs=1e-4)

@@ -1,0 +1,100 @@
+"""Hypotheses in their slots, step by step, with results that are made up."""
+
+from model.search import Choice, Extension
+from service.engine.request import Beam, GenerationRequest
+from service.engine.writers import BeamWriter, Row, Written, writer_of
+
+EOS = 2
+
+
+def _request(
+    forced: list[int] | None = None, reported: int = 0, beam: int = 1, alternatives: int = 0
+) -> GenerationRequest:
+    return GenerationRequest(
+        [7, EOS], 6, forced_ids=forced or [], reported=reported, beam=Beam(beam, alternatives=alternatives)
+    )
+
+
+def _extension(parent: int, token: int, total: float) -> Extension:
+    return Extension(parent, Choice(token, total), total)
+
+
+def _tokens(written: Written) -> list[int]:
+    return [choice.token for choice in written.choices]
+
+
+def _places(rows: list[Row]) -> list[tuple[int, list[int]]]:
+    return [(row.slot, row.ids) for row in rows]
+
+
+def test_a_prefix_is_written_at_once_and_only_the_new_part_is_wanted() -> None:
+    writer = writer_of(_request(forced=[5, 6, 7], reported=2), [4], EOS)
+    rows = writer.rows()
+    assert [(row.slot, row.ids, row.forced, row.wanted) for row in rows] == [
+        (4, [], 5, 0),
+        (4, [5], 6, 0),
+        (4, [5, 6], 7, 1),
+    ]
+    assert [row.needs_logits for row in rows] == [False, False, True]
+    assert _tokens(writer.take([_extension(0, 7, -1.0)])) == [7]
+    assert _places(writer.rows()) == [(4, [5, 6, 7])]
+    assert not writer.rows()[0].needs_logits
+
+
+def test_the_first_child_inherits_and_only_others_are_copied() -> None:
+    writer = BeamWriter(_request(beam=3), [0, 3, 8], EOS)
+    assert _places(writer.rows()) == [(0, [])]
+    writer.take([_extension(0, 5, -0.1), _extension(0, 6, -0.2), _extension(0, 7, -0.3)])
+    slots = [row.slot for row in writer.rows()]
+    assert slots[0] == 0
+    assert sorted(slots) == [0, 3, 8]
+    assert sorted(writer.copies()) == [(0, 3, 1), (0, 8, 1)]
+    assert {row.source_slot for row in writer.rows()} == {0}
+
+    # The first has no child, the second one, the third two.
+    writer.take([_extension(2, 9, -0.4), _extension(1, 9, -0.5), _extension(2, 4, -0.6)])
+    assert _places(writer.rows()) == [(slots[2], [7, 9]), (slots[1], [6, 9]), (0, [7, 4])]
+    assert writer.copies() == [(slots[2], 0, 2)]
+
+    writer.take([_extension(parent, 9, -0.7) for parent in range(3)])
+    assert writer.copies() == [], "one child each"
+
+
+def test_a_beam_tells_what_is_settled_and_its_alternatives_at_the_end() -> None:
+    writer = BeamWriter(_request(beam=2, alternatives=1), [0, 1], EOS)
+    assert _tokens(writer.take([_extension(0, 5, -0.1), _extension(0, 6, -0.2)])) == []
+    assert _tokens(writer.take([_extension(0, 8, -0.3), _extension(0, 7, -0.4)])) == [5]
+    assert _tokens(writer.take([_extension(0, EOS, -0.6), _extension(1, 4, -0.9)])) == []
+    end = writer.take([_extension(0, EOS, -4.0), _extension(0, 9, -9.0)])
+    assert (_tokens(end), end.finish_reason) == ([8, EOS], "stop")
+    assert [(path.ids, path.total) for path in end.alternatives] == [([5, 7, 4, EOS], -4.0)]
+
+
+def test_a_beam_that_is_searched_again_repeats_nothing() -> None:
+    steps = [
+        [_extension(0, 5, -0.1), _extension(0, 6, -0.2)],
+        [_extension(0, 8, -0.3), _extension(0, 7, -0.4)],
+        [_extension(1, 4, -0.5), _extension(1, 3, -0.6)],
+        [_extension(0, EOS, -0.6), _extension(1, EOS, -0.7)],
+    ]
+    writer = BeamWriter(_request(beam=2), [0, 1], EOS)
+    told = [_tokens(writer.take(step)) for step in steps]
+    assert told == [[], [5], [7], [4, EOS]]
+    whole = [5, 7, 4, EOS]
+    for known in range(len(whole)):
+        writer = BeamWriter(_request(beam=2, reported=known), [0, 1], EOS)
+        assert [token for step in steps for token in _tokens(writer.take(step))] == whole[known:]
+
+
+def test_a_beam_behind_a_prefix_counts_it_in_its_scores() -> None:
+    writer = BeamWriter(_request(forced=[5, 6], beam=2), [0, 1], EOS)
+    assert [(row.ids, row.forced, row.wanted) for row in writer.rows()] == [([], 5, 1), ([5], 6, 1)]
+    assert _tokens(writer.take([_extension(0, 5, -1.0), _extension(0, 6, -2.0)])) == [5, 6]
+    [row] = writer.rows()
+    assert (row.ids, row.total, row.wanted) == ([5, 6], -3.0, 4)
+
+
+def test_a_beam_at_its_limit_is_cut() -> None:
+    writer = BeamWriter(GenerationRequest([7, EOS], 1, beam=Beam(2)), [0, 1], EOS)
+    end = writer.take([_extension(0, 5, -0.1), _extension(0, 6, -0.2)])
+    assert (_tokens(end), end.finish_reason) == ([5], "length")
