@@ -122,6 +122,15 @@ class SlotCache:
         self._target = KV(arena(max_target_length), arena(max_target_length))
         self._source = KV(arena(max_source_length), arena(max_source_length))
 
+    def arenas(self) -> dict[str, Tensor]:
+        """The memory itself, `[layers, slots, heads, positions, head_dim]` each, for who reads and writes in place."""
+        return {
+            "target_keys": self._target.keys,
+            "target_values": self._target.values,
+            "source_keys": self._source.keys,
+            "source_values": self._source.values,
+        }
+
     def write_source(self, slots: Sequence[int], lengths: Sequence[int], source: Sequence[KV]) -> None:
         """Store what `Transformer.encode_packed` gave for sources of `lengths`, in their `slots`."""
         for layer, new in enumerate(source):

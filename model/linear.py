@@ -33,9 +33,9 @@ class PrepackedLinear(nn.Module):
         return projected
 
 
-_INT8_MAX: Final = 127
+INT8_MAX: Final = 127
 _INT7_MAX: Final = 63
-_SMALLEST_SCALE: Final = 1e-30  # a row of zeros has to be divided by something
+_SMALLEST: Final = 1e-30  # a row of zeros has to be divided by something
 
 
 class Int8Linear(nn.Module):
@@ -51,15 +51,13 @@ class Int8Linear(nn.Module):
 
     def __init__(self, linear: nn.Linear, *, operator: bool | None = None) -> None:
         super().__init__()
-        weight = linear.weight.detach().float()
         limit = _operator_limit()
         if operator is None:
-            operator = limit > 0 and weight.device.type == "cpu"
+            operator = limit > 0 and linear.weight.device.type == "cpu"
         # Without the operator nothing saturates.
-        self.largest_weight = limit or _INT8_MAX
-        scales = _scales(weight, self.largest_weight)
+        self.largest_weight = limit or INT8_MAX
         kind: type[OperatorProduct | PlainProduct] = OperatorProduct if operator else PlainProduct
-        self.product = kind((weight / scales).round_(), scales.squeeze(1))
+        self.product = kind(*quantise_rows(linear.weight.detach().float(), self.largest_weight))
         self.bias = None if linear.bias is None else linear.bias.detach().float()
 
     @staticmethod
@@ -68,17 +66,17 @@ class Int8Linear(nn.Module):
         return _operator_limit() > 0
 
     def forward(self, states: Tensor) -> Tensor:
-        rows = states.reshape(-1, states.shape[-1])
-        scales = _scales(rows, _INT8_MAX)
-        projected = self.product((rows / scales).round_()).mul_(scales)
+        quantised, scales = quantise_rows(states.reshape(-1, states.shape[-1]), INT8_MAX)
+        projected = self.product(quantised).mul_(scales[:, None])
         if self.bias is not None:
             projected.add_(self.bias)
         return projected.view(*states.shape[:-1], projected.shape[-1])
 
 
-def _scales(rows: Tensor, largest: int) -> Tensor:
-    """What to divide each row by, `[rows, 1]`, so that it fits into -largest..largest."""
-    return (rows.abs().amax(dim=-1, keepdim=True) / largest).clamp_(min=_SMALLEST_SCALE)
+def quantise_rows(rows: Tensor, largest: int) -> tuple[Tensor, Tensor]:
+    """Whole numbers in -largest..largest, as float32 `[rows, columns]`, and what to multiply each row by, `[rows]`."""
+    extremes = rows.abs().amax(dim=-1).clamp_(min=_SMALLEST)
+    return (rows * (largest / extremes)[:, None]).round_(), extremes / largest
 
 
 class OperatorProduct:
@@ -135,11 +133,11 @@ def _operator_limit() -> int:
     127 > 32767. Weights of 7 bits do not (2 * 255 * 63 < 32767), so there we give up a bit of the weights.
     Asked of the operator itself rather than of a list of processors.
     """
-    for limit in (_INT8_MAX, _INT7_MAX):
+    for limit in (INT8_MAX, _INT7_MAX):
         # The largest activations and weights of either sign, more of them than any kernel takes at once.
         weight = torch.full((32, 256), float(limit))
         weight[1::2].neg_()
-        quantised = torch.full((17, 256), float(_INT8_MAX))
+        quantised = torch.full((17, 256), float(INT8_MAX))
         quantised[1::2].neg_()
         ones = torch.ones(len(weight))
         exact = PlainProduct(weight, ones)(quantised)

@@ -25,7 +25,7 @@ class Settings(BaseSettings):
     host: str = Field(default="127.0.0.1", description="address to listen on; 0.0.0.0 for all")
     port: int = Field(default=5000, ge=0, le=65535, description="TCP port to listen on; 0 lets the system choose")
     model: Path = Field(default=EMBEDDED_MODEL, description="checkpoint directory")
-    mode: Literal["fp32"] = Field(default="fp32", description="how weights are stored and steps executed")
+    mode: Literal["int8", "fp32"] = Field(default="int8", description="how weights are stored and steps executed")
     replicas: int = Field(default=1, ge=1, le=256, description="engine processes")
     threads: int = Field(default=1, ge=1, le=256, description="threads of each engine process")
     slots: int = Field(default=64, ge=1, le=4096, description="segments that each engine decodes at once")

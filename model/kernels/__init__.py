@@ -1,21 +1,14 @@
 """Attention over rows of different length without padding: C++ operators, or PyTorch where they cannot be built.
 
-The operators (attention.cpp) are compiled at first use into the user's cache, or beforehand next to this file by
+The operators are compiled at first use into the user's cache, or beforehand next to their source by
 `python -m model.kernels`. Where there is no compiler, `attend_slots` and `attend_packed` are PyTorch functions with the
 same result but for rounding, which pad and need finite numbers in all of the arena. `load` says which it is. For
-inference: there are no gradients.
+inference: there are no gradients. With the operators comes `torch.classes.dragoman.Int8Transformer` (model/fused.py).
 """
 
 import functools
-import hashlib
 import logging
-import platform
-import shutil
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
-from typing import Final
 
 import platformdirs
 import torch
@@ -23,74 +16,24 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
+from model.kernels.compiler import build, file_name
+
 logger = logging.getLogger(__name__)
-
-_COMPILER_SECONDS: Final = 600
-
-_SOURCE: Final = Path(__file__).with_name("attention.cpp")
-# Threads where the compiler brings OpenMP, as PyTorch's own; nothing for errno and traps. Only what is marked is
-# summed in another order than it is written in, and in the same one every time.
-_OPENMP: Final = "-fopenmp" if sys.platform == "linux" else "-fopenmp-simd"
-_FLAGS: Final = ["-std=c++20", "-O3", _OPENMP, "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC"]
 
 
 @functools.cache
 def load() -> bool:
     """Whether the operators are there, after building them if need be; once a process."""
     try:
-        built = Path(__file__).with_name(_file_name())
+        built = Path(__file__).with_name(file_name())
         if not built.exists():
             built = build(platformdirs.user_cache_path("dragoman"))
         torch.ops.load_library(built)  # type: ignore[no-untyped-call]
     except OSError as error:
         logger.warning("no C++ operators, attention is padded: %s", error.__cause__ or error)
         return False
-    logger.info("C++ operators: %s", built)
+    logger.info("C++ operators for %s: %s", torch.ops.dragoman.variants()[0], built)
     return True
-
-
-def build(directory: Path) -> Path:
-    """Compile into `directory`, unless it was done before; returns the library.
-
-    Raises OSError where there is no compiler, or no place to write, or where it fails; a failure is remembered, so
-    that an engine that starts again does not wait for the next one.
-    """
-    built = directory / _file_name()
-    failed = built.with_suffix(".failed")
-    if built.exists():
-        return built
-    if not directory.is_absolute():
-        raise NotADirectoryError(f"{directory} is no place for a cache: is there a home directory?")
-    if failed.exists():
-        raise OSError(f"{failed.read_text(encoding='utf-8')} (to try again, remove {failed})")
-    compiler = shutil.which("c++")
-    if compiler is None:
-        raise FileNotFoundError("there is no C++ compiler (c++)")
-    directory.mkdir(parents=True, exist_ok=True)
-    logger.info("compiling the C++ operators, once: %s", built)
-    with tempfile.TemporaryDirectory(dir=directory) as scratch:
-        partial = Path(scratch) / built.name
-        installed = Path(torch.__file__).parent
-        pytorch = [f"-I{installed / 'include'}", f"-L{installed / 'lib'}", "-lc10", "-ltorch_cpu"]
-        command = [compiler, *_FLAGS, str(_SOURCE), "-o", str(partial), *pytorch]
-        try:
-            subprocess.run(
-                command, check=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=_COMPILER_SECONDS
-            )
-        except subprocess.SubprocessError as error:
-            said = (getattr(error, "stderr", None) or b"").decode(errors="replace")
-            errors = [line for line in said.splitlines() if "error" in line] or [str(error)]
-            failed.write_text(f"{compiler}: {errors[0]}", encoding="utf-8")
-            raise OSError(f"{compiler}: {errors[0]}") from None
-        # Appears whole, also for replicas that start together and each compile.
-        partial.replace(built)
-    return built
-
-
-def _file_name() -> str:
-    """Of what this source, these flags and this PyTorch give on this kind of machine."""
-    key = hashlib.sha256(_SOURCE.read_bytes() + repr([_FLAGS, torch.__version__, platform.machine()]).encode())
-    return f"dragoman_kernels_{key.hexdigest()[:16]}.so"
 
 
 def attend_slots(query: Tensor, keys: Tensor, values: Tensor, slots: Tensor, lengths: Tensor) -> Tensor:

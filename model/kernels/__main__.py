@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from model.kernels import build
+from model.kernels.compiler import build
 
 if __name__ == "__main__":
     print(build(Path(__file__).parent))

@@ -1,5 +1,6 @@
-"""Modes are a table: what is done to the weights at load, and which runner executes the steps."""
+"""Modes are a table: in which type the weights are loaded, and which runner executes the steps."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -7,30 +8,42 @@ from typing import Final
 import torch
 
 from model import kernels
-from model.linear import PrepackedLinear, replace_linears
+from model.fused import FusedTransformer
+from model.linear import Int8Linear, PrepackedLinear, replace_linears
 from model.transformer import Transformer
+from service.engine.fused import FusedRunner
 from service.engine.runner import EagerRunner, Runner
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Mode:
-    """`dtype` of the weights as loaded, what is done to them, and the runner built around the model."""
+    """`dtype` of the weights as loaded, and what builds the runner of (model, slots, longest sequence).
+
+    The model is the runner's from then on: to keep, to change or to drop.
+    """
 
     dtype: torch.dtype
-    transform: Callable[[Transformer], None]
     build_runner: Callable[[Transformer, int, int], Runner]
 
 
-def _prepack(model: Transformer) -> None:
+def _fp32(model: Transformer, slots: int, max_length: int) -> Runner:
+    kernels.load()  # may compile: before the engine says that it is ready
     if PrepackedLinear.is_available():
         replace_linears(model, PrepackedLinear)
+    return EagerRunner(model, slots=slots, max_length=max_length)
 
 
-def _eager(model: Transformer, slots: int, max_length: int) -> Runner:
-    kernels.load()  # may compile: before the engine says that it is ready
+def _int8(model: Transformer, slots: int, max_length: int) -> Runner:
+    if FusedTransformer.is_available():
+        return FusedRunner(model, slots=slots, max_length=max_length)
+    logger.warning("int8 without C++ operators: slower, and equal in any batch only but for rounding")
+    replace_linears(model, Int8Linear)
     return EagerRunner(model, slots=slots, max_length=max_length)
 
 
 MODES: Final[dict[str, Mode]] = {
-    "fp32": Mode(dtype=torch.float32, transform=_prepack, build_runner=_eager),
+    "int8": Mode(dtype=torch.float32, build_runner=_int8),
+    "fp32": Mode(dtype=torch.float32, build_runner=_fp32),
 }

@@ -40,15 +40,16 @@ def main() -> None:
         mode = MODES[options.mode]
         model = load_model(Path(options.checkpoint), mode.dtype)
         parameters = sum(p.numel() for p in model.parameters())
-        mode.transform(model)
+        config = model.config
         runner = mode.build_runner(model, options.slots, options.max_length)
+        del model  # a runner may have copied its weights
     except (CheckpointError, RuntimeError) as error:
         channel.send(Failed(str(error)))
         sys.exit(1)
-    scheduler = Scheduler(slots=options.slots, max_prefill=options.max_prefill, eos_id=model.config.eos_id)
+    scheduler = Scheduler(slots=options.slots, max_prefill=options.max_prefill, eos_id=config.eos_id)
     channel.send(Ready(parameters=parameters))
     try:
-        EngineLoop(scheduler, runner, channel, model.config.bos_id).run()
+        EngineLoop(scheduler, runner, channel, config.bos_id).run()
     except BrokenPipeError:
         # The HTTP process died between two reads; nobody is left to report to.
         logger.warning("the HTTP process is gone")

@@ -1,4 +1,4 @@
-// Attention over rows of different length, without padding: each query looks at exactly the keys that are its own.
+// The library's door: operators over rows of different length, without padding, and the int8 transformer.
 //
 // A row's result is a function of that row alone, computed in the same order whatever else is in the batch: the same
 // bits alone and among others. Keys and values are read where the cache keeps them; nothing is gathered first.
@@ -12,66 +12,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
+#include <string>
 #include <vector>
 
-// One build for every x86-64 level: the loader picks the variant for the processor it runs on. Compilers that cannot do
-// that would build for the oldest processors, where this is slower than PyTorch.
-#if defined(__x86_64__) && (defined(__clang__) || __GNUC__ < 12)
-#error "GCC 12 or newer is needed on x86-64"
-#elif defined(__x86_64__)
-#define FOR_EACH_LEVEL __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define FOR_EACH_LEVEL
-#endif
+#include "compute.h"
+#include "int8_transformer.h"
 
 namespace {
 
-// e^x for x <= 0: the Taylor polynomial on [-ln2/2, ln2/2] times a power of two; relative error below 2.5e-7. Unlike
-// std::exp the compiler can vectorise it.
-inline float exp_of_negative(float x) {
-  x = std::max(x, -80.0f);  // nothing becomes a denormal number, which processors are slow at
-  const float n = std::nearbyint(x * 1.44269504f);
-  const float r = std::fma(n, 2.12194440e-4f, std::fma(n, -0.693359375f, x));
-  float p = 1.0f / 720;
-  p = std::fma(p, r, 1.0f / 120);
-  p = std::fma(p, r, 1.0f / 24);
-  p = std::fma(p, r, 1.0f / 6);
-  p = std::fma(p, r, 0.5f);
-  p = std::fma(p, r, 1.0f);
-  p = std::fma(p, r, 1.0f);
-  const int32_t bits = (static_cast<int32_t>(n) + 127) << 23;
-  float power;
-  std::memcpy(&power, &bits, sizeof power);
-  return p * power;
-}
-
-// softmax(q k^T * scale) v of one query and one head, over `length` keys that stand `stride` floats apart.
-FOR_EACH_LEVEL void attend(const float* q, const float* k, const float* v, int64_t length, int64_t stride,
-                           int64_t head_dim, float scale, float* scores, float* out) {
-  float largest = -INFINITY;
-  for (int64_t t = 0; t < length; ++t) {
-    const float* key = k + t * stride;
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < head_dim; ++i) sum += q[i] * key[i];
-    scores[t] = sum * scale;
-    largest = std::max(largest, scores[t]);
-  }
-  float total = 0;
-#pragma omp simd reduction(+ : total)
-  for (int64_t t = 0; t < length; ++t) {
-    scores[t] = exp_of_negative(scores[t] - largest);
-    total += scores[t];
-  }
-  std::fill_n(out, head_dim, 0.0f);
-  for (int64_t t = 0; t < length; ++t) {
-    const float weight = scores[t] / total;
-    const float* value = v + t * stride;
-#pragma omp simd
-    for (int64_t i = 0; i < head_dim; ++i) out[i] += weight * value[i];
-  }
-}
+using dragoman::kernels;
 
 // query [rows, heads, head_dim]; keys, values [slots, heads, positions, head_dim]; slots, lengths [rows]
 at::Tensor attend_slots(const at::Tensor& query, const at::Tensor& keys, const at::Tensor& values,
@@ -95,7 +44,7 @@ at::Tensor attend_slots(const at::Tensor& query, const at::Tensor& keys, const a
     for (int64_t i = begin; i < end; ++i) {
       const int64_t row = i / heads, head = i % heads;
       const int64_t start = slot[row] * keys.stride(0) + head * keys.stride(1);
-      attend(q + i * head_dim, k + start, v + start, length[row], head_dim, head_dim, scale, scores.data(),
+      kernels().attend(q + i * head_dim, k + start, v + start, length[row], head_dim, head_dim, scale, scores.data(),
              result + i * head_dim);
     }
   });
@@ -133,17 +82,37 @@ at::Tensor attend_packed(const at::Tensor& query, const at::Tensor& keys, const 
       const int64_t first = offset[sequence_of[token]], length = offset[sequence_of[token] + 1] - first;
       const int64_t start = first * width + head * head_dim;
       const int64_t place = token * width + head * head_dim;
-      attend(q + place, k + start, v + start, length, width, head_dim, scale, scores.data(), result + place);
+      kernels().attend(q + place, k + start, v + start, length, width, head_dim, scale, scores.data(), result + place);
     }
   });
   return out;
 }
+
+std::vector<std::string> variants() {
+  std::vector<std::string> names;
+  for (const auto* each : dragoman::variants()) names.emplace_back(each->name);
+  return names;
+}
+
+void choose_variant(const std::string& name) { TORCH_CHECK(dragoman::choose(name), name, " does not run here"); }
 
 }  // namespace
 
 TORCH_LIBRARY(dragoman, library) {
   library.def("attend_slots(Tensor query, Tensor keys, Tensor values, Tensor slots, Tensor lengths) -> Tensor");
   library.def("attend_packed(Tensor query, Tensor keys, Tensor values, Tensor offsets) -> Tensor");
+  library.def("variants() -> str[]", variants);
+  library.def("choose_variant(str name) -> ()", choose_variant);
+  using dragoman::Int8Transformer;
+  library.class_<Int8Transformer>("Int8Transformer")
+      .def(torch::init<Int8Transformer::Numbers, Int8Transformer::Tensors, Int8Transformer::Tensors>())
+      .def("encode", &Int8Transformer::encode)
+      .def("decode", [](const c10::intrusive_ptr<Int8Transformer>& self, const at::Tensor& tokens,
+                        const at::Tensor& positions, const at::Tensor& slots, const at::Tensor& source_slots,
+                        const at::Tensor& source_lengths, const std::vector<int64_t>& logit_rows,
+                        const std::vector<int64_t>& alignment_rows) {
+        return self->decode({tokens, positions, slots, source_slots, source_lengths, logit_rows, alignment_rows});
+      });
 }
 
 TORCH_LIBRARY_IMPL(dragoman, CPU, library) {

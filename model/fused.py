@@ -1,0 +1,129 @@
+"""The encoder and the decode step as two calls of C++, in int8: the transformer's fastest form on a CPU.
+
+It computes what the modules compute with every `nn.Linear` replaced by `Int8Linear` (one scale for each row of
+activations, one for each output channel, exact products), with query, key and value in one product, without padding,
+and with the best token found while the logits are still in the core's cache. Every row's result has the same bits alone
+and among others. `model/kernels/int8_transformer.cpp` is the other half.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from model import kernels
+from model.cache import SlotCache
+from model.config import Activation
+from model.linear import INT8_MAX, quantise_rows
+from model.sampling import Sampled
+from model.transformer import Transformer
+
+# `Then` in model/kernels/compute.h.
+_ACTIVATIONS: Final[dict[Activation, int]] = {"relu": 1, "gelu": 2, "swish": 3}
+
+
+class FusedScores(NamedTuple):
+    """What a decode step gives."""
+
+    best: Sampled
+    """The most probable token of each row."""
+    logits: Tensor
+    """Of `logit_rows`, float32 `[len, vocab]`."""
+    alignment: Tensor
+    """What `alignment_rows` look at of their sources, float32 `[len, longest source]`, 0 behind a source's end."""
+
+
+class FusedTransformer:
+    """A float32 `Transformer` on a CPU as int8 in C++, reading and writing a `SlotCache`.
+
+    Its weights are copied, but for the embedding. Raises RuntimeError where the operators are not available.
+    """
+
+    @staticmethod
+    def is_available() -> bool:
+        """Whether the operators are there; builds them if need be, which takes some seconds."""
+        return kernels.load()
+
+    def __init__(self, model: Transformer, cache: SlotCache) -> None:
+        if not self.is_available():
+            raise RuntimeError("the C++ operators could not be built")
+        config = model.config
+        shape = {
+            "d_model": config.d_model,
+            "num_heads": config.num_heads,
+            "ffn_dim": config.ffn_dim,
+            "encoder_layers": config.encoder_layers,
+            "decoder_layers": config.decoder_layers,
+            "alignment_layer": config.decoder_layers - 1,
+            "pre_norm": int(config.norm_order == "pre"),
+            "activation": _ACTIVATIONS[config.activation],
+        }
+        # Any: a class that C++ registers has no annotations.
+        self._engine: Any = torch.classes.dragoman.Int8Transformer(shape, dict(_weights(model)), cache.arenas())
+        self._cache = cache
+
+    def encode(self, ids: Tensor, positions: Tensor, offsets: Tensor, slots: Sequence[int]) -> None:
+        """Encode sources that stand one behind the other, and keep their K/V in the cache's `slots`.
+
+        `ids` and `positions [tokens]`; source s is tokens `offsets[s]` to `offsets[s + 1]`; all int64.
+        """
+        self._engine.encode(ids, positions, offsets, torch.tensor(slots))
+
+    def decode(  # noqa: PLR0913  what a step is
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        slots: Tensor,
+        source_slots: Tensor,
+        source_lengths: Tensor,
+        logit_rows: Sequence[int] = (),
+        alignment_rows: Sequence[int] = (),
+    ) -> FusedScores:
+        """One query a row, int64 `[rows]` each.
+
+        A row writes its K/V at its position of its slot, then looks at positions 0 to its own there, and at the
+        first `source_lengths` positions of its source slot.
+        """
+        best, logprobs, logits, alignment = self._engine.decode(
+            tokens, positions, slots, source_slots, source_lengths, list(logit_rows), list(alignment_rows)
+        )
+        return FusedScores(Sampled(best, logprobs), logits, alignment)
+
+
+def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:
+    """Names as in `Transformer.state_dict`, except for linear layers that are applied to the same input: as one."""
+    modules = dict(model.named_modules())
+    yield "embedding.weight", model.embedding.weight.detach().float().contiguous()
+    yield "positions", model.positions.float().contiguous()
+    for name, module in modules.items():
+        if isinstance(module, nn.LayerNorm):
+            yield f"{name}.weight", module.weight.detach().float().contiguous()
+            yield f"{name}.bias", module.bias.detach().float().contiguous()
+    for name, parts in _linears(modules):
+        weights = torch.cat([part.weight.detach().float() for part in parts])
+        quantised, scales = quantise_rows(weights, INT8_MAX)
+        yield f"{name}.weight", quantised.to(torch.int8)
+        yield f"{name}.scale", scales
+        yield f"{name}.bias", torch.cat([_bias(part) for part in parts])
+
+
+def _linears(modules: dict[str, nn.Module]) -> Iterator[tuple[str, list[nn.Linear]]]:
+    for name, module in modules.items():
+        parent, _, own = name.rpartition(".")
+        if not isinstance(module, nn.Linear) or own in {"key", "value"}:
+            continue
+        if own != "query":
+            yield name, [module]
+            continue
+        others = [each for part in ("key", "value") if isinstance(each := modules[f"{parent}.{part}"], nn.Linear)]
+        if parent.endswith("self_attention"):
+            yield f"{parent}.qkv", [module, *others]
+        else:
+            # The query is the target's, key and value are the source's.
+            yield name, [module]
+            yield f"{parent}.kv", others
+
+
+def _bias(linear: nn.Linear) -> Tensor:
+    return torch.zeros(linear.out_features) if linear.bias is None else linear.bias.detach().float()

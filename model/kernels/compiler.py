@@ -1,0 +1,109 @@
+"""Compiles the C++ operators: once, into a place of their own, whole or not at all."""
+
+import hashlib
+import logging
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+import torch
+
+logger = logging.getLogger(__name__)
+
+_SOURCES: Final = Path(__file__).parent
+_COMPILER_SECONDS: Final = 600
+
+# What compute.cpp is compiled for, the best first; variants.cpp says which one a processor takes.
+_X86_64: Final = {
+    "avx512vnni": ["-march=x86-64-v4", "-mavx512vnni", "-mprefer-vector-width=512"],
+    "avxvnni": ["-march=x86-64-v3", "-mavxvnni"],
+    "avx2": ["-march=x86-64-v3"],
+}
+_VARIANTS: Final[dict[str, list[str]]] = {
+    **(_X86_64 if platform.machine() in {"x86_64", "AMD64"} else {}),
+    "baseline": [],
+}
+
+# Nothing for errno and traps. A product and a sum are one operation only where the source says so, and only what is
+# marked is summed in another order than it is written in: the same one every time.
+_FLAGS: Final = ["-std=c++20", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
+# Threads where the compiler brings OpenMP, as PyTorch's own.
+_OPENMP: Final = "-fopenmp" if sys.platform == "linux" else "-fopenmp-simd"
+
+
+def build(directory: Path) -> Path:
+    """Compile into `directory`, unless it was done before; returns the library.
+
+    Raises OSError where there is no compiler, or no place to write, or where it fails; a failure is remembered, so
+    that an engine that starts again does not wait for the next one.
+    """
+    built = directory / file_name()
+    failed = built.with_suffix(".failed")
+    if built.exists():
+        return built
+    if not directory.is_absolute():
+        raise NotADirectoryError(f"{directory} is no place for a cache: is there a home directory?")
+    if failed.exists():
+        raise OSError(f"{failed.read_text(encoding='utf-8')} (to try again, remove {failed})")
+    compiler = shutil.which("c++")
+    if compiler is None:
+        raise FileNotFoundError("there is no C++ compiler (c++)")
+    directory.mkdir(parents=True, exist_ok=True)
+    logger.info("compiling the C++ operators, once: %s", built)
+    with tempfile.TemporaryDirectory(dir=directory) as scratch:
+        try:
+            partial = _compile(compiler, Path(scratch))
+        except subprocess.SubprocessError as error:
+            said = (getattr(error, "stderr", None) or b"").decode(errors="replace")
+            errors = [line for line in said.splitlines() if "error" in line] or [str(error)]
+            failed.write_text(f"{compiler}: {errors[0]}", encoding="utf-8")
+            raise OSError(f"{compiler}: {errors[0]}") from None
+        # Appears whole, also for replicas that start together and each compile.
+        partial.replace(built)
+    return built
+
+
+def file_name() -> str:
+    """Of what these sources, these flags and this PyTorch give on this kind of machine."""
+    sources = [path.read_bytes() for path in sorted(_SOURCES.glob("*.[ch]*"))]
+    options = [_FLAGS, _OPENMP, _VARIANTS, torch.__version__, platform.machine()]
+    key = hashlib.sha256(b"".join([*sources, repr(options).encode()]))
+    return f"dragoman_kernels_{key.hexdigest()[:16]}.so"
+
+
+def _compile(compiler: str, scratch: Path) -> Path:
+    """Every object, then the library; raises SubprocessError."""
+    installed = Path(torch.__file__).parent
+    listed = " ".join(f"X({variant})" for variant in _VARIANTS)
+    pytorch = [f"-I{installed / 'include'}", _OPENMP]
+    objects = [
+        ("operators.cpp", "operators", pytorch),
+        ("int8_transformer.cpp", "int8_transformer", pytorch),
+        ("variants.cpp", "variants", [f"-DVARIANTS(X)={listed}"]),
+        *(
+            ("compute.cpp", variant, ["-fopenmp-simd", f"-DVARIANT={variant}", *flags])
+            for variant, flags in _VARIANTS.items()
+        ),
+    ]
+
+    def compile_one(source: str, name: str, flags: list[str]) -> str:
+        to = str(scratch / f"{name}.o")
+        _run([compiler, *_FLAGS, *flags, "-c", str(_SOURCES / source), "-o", to])
+        return to
+
+    with ThreadPoolExecutor() as executor:
+        compiled = list(executor.map(compile_one, *zip(*objects, strict=True)))
+    library = scratch / file_name()
+    _run(
+        [compiler, "-shared", _OPENMP, *compiled, "-o", str(library), f"-L{installed / 'lib'}", "-lc10", "-ltorch_cpu"]
+    )
+    return library
+
+
+def _run(command: list[str]) -> None:
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=_COMPILER_SECONDS)

@@ -1,0 +1,66 @@
+// What is computed on numbers in memory, in one variant for each kind of processor: compute.cpp is compiled once for
+// each, with that processor's instructions, and `kernels()` picks one when the library is loaded. No PyTorch here.
+//
+// Every function treats a row by itself, in an order that depends on nothing but the row: its result has the same bits
+// alone and among others.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dragoman {
+
+// Outputs are packed in blocks, inputs in groups; both ends are filled up with zeros.
+constexpr int64_t kBlock = 64, kGroup = 4;
+
+// An int8 weight [out, in], packed: [blocks][groups][kBlock][kGroup]; `scale`, `bias` and `sum128` (128 times the sum of
+// a row of the weight, which is what unsigned activations add to its products) are [blocks * kBlock].
+struct Linear {
+  int64_t in, out, groups, blocks;
+  const int8_t* weight;
+  const float *scale, *bias;
+  const int32_t* sum128;
+};
+
+// What becomes of a linear layer's result: it is stored, as it is or after an activation, or it is added.
+enum class Then : int64_t { store, relu, gelu, swish, add };
+
+// Some logits of a row: the largest, the first place where it stands, and the sum of exp(logit - largest).
+struct Summary {
+  float largest, total;
+  int64_t place;
+};
+
+struct Kernels {
+  const char* name;
+
+  // x [width] -> q [groups * kGroup] and what q is to be multiplied by; q is meant for `linear` of the same variant.
+  float (*quantise)(const float* x, int64_t width, uint8_t* q);
+
+  // Blocks first..last of the outputs of q [rows, groups * kGroup], written to out [rows, stride] from column 0 on.
+  void (*linear)(const Linear& layer, const uint8_t* q, const float* scales, int64_t rows, int64_t first, int64_t last,
+                 Then then, float* out, int64_t stride);
+
+  // Layer normalisation of x [width]; `out` may be x.
+  void (*normalise)(const float* x, const float* weight, const float* bias, int64_t width, float* out);
+
+  // softmax(q k^T * scale) v of one query and one head, over `length` keys that stand `stride` floats apart; leaves the
+  // weights in `weights [length]`.
+  void (*attend)(const float* q, const float* k, const float* v, int64_t length, int64_t stride, int64_t head_dim,
+                 float scale, float* weights, float* out);
+
+  Summary (*summarise)(const float* logits, int64_t width);
+};
+
+// What this processor can run, the best first.
+std::vector<const Kernels*> variants();
+
+// The one in use: the best one, unless another was chosen.
+const Kernels& kernels();
+
+// For tests; false if this processor cannot run it.
+bool choose(const std::string& name);
+
+}  // namespace dragoman

@@ -1,0 +1,331 @@
+// See int8_transformer.h. Rows are tokens: of all sources in `encode`, of all hypotheses in `decode`. They share the
+// weights that are read and nothing else.
+
+#include "int8_transformer.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace dragoman {
+namespace {
+
+// Below this many multiplications a thread is not worth waking.
+constexpr int64_t kFewestProducts = 1 << 18;
+constexpr int64_t kChunkBlocks = 8;  // of logits that are summarised at a time, while they are in the core's cache
+
+void check_range(const at::Tensor& tensor, int64_t rows, int64_t end, const char* name) {
+  TORCH_CHECK(tensor.dtype() == at::kLong && tensor.is_contiguous() && tensor.numel() == rows,
+              "int8: ", name, " must be ", rows, " contiguous int64 numbers");
+  const int64_t* numbers = tensor.const_data_ptr<int64_t>();
+  for (int64_t i = 0; i < rows; ++i)
+    TORCH_CHECK(0 <= numbers[i] && numbers[i] < end, "int8: ", name, "[", i, "] is ", numbers[i], ", the end is ", end);
+}
+
+}  // namespace
+
+Int8Transformer::Int8Transformer(Numbers shape, Tensors weights, Tensors arenas)
+    : weights_(std::move(weights)),
+      target_keys_(arenas.at("target_keys")),
+      target_values_(arenas.at("target_values")),
+      source_keys_(arenas.at("source_keys")),
+      source_values_(arenas.at("source_values")),
+      d_model_(shape.at("d_model")),
+      heads_(shape.at("num_heads")),
+      head_dim_(d_model_ / heads_),
+      widest_(std::max(3 * d_model_, shape.at("ffn_dim"))),
+      alignment_layer_(shape.at("alignment_layer")),
+      pre_norm_(shape.at("pre_norm") != 0),
+      activation_(static_cast<Then>(shape.at("activation"))),
+      attention_scale_(1 / std::sqrt(static_cast<float>(head_dim_))) {
+  for (const auto& arena : {target_keys_, target_values_, source_keys_, source_values_})
+    TORCH_CHECK(arena.is_contiguous() && arena.dtype() == at::kFloat, "int8: an arena is not contiguous float32");
+  TORCH_CHECK(0 <= alignment_layer_ && alignment_layer_ < shape.at("decoder_layers"), "int8: alignment_layer");
+  for (int64_t i = 0; i < shape.at("encoder_layers"); ++i) {
+    const std::string layer = "encoder." + std::to_string(i) + ".";
+    encoder_.push_back({linear(layer + "self_attention.qkv"), linear(layer + "self_attention.output"),
+                        linear(layer + "feed_forward.inner"), linear(layer + "feed_forward.outer"),
+                        norm(layer + "attention_residual.norm"), norm(layer + "feed_forward_residual.norm")});
+  }
+  for (int64_t i = 0; i < shape.at("decoder_layers"); ++i) {
+    const std::string layer = "decoder." + std::to_string(i) + ".";
+    decoder_.push_back({linear(layer + "self_attention.qkv"), linear(layer + "self_attention.output"),
+                        linear(layer + "cross_attention.query"), linear(layer + "cross_attention.output"),
+                        linear(layer + "feed_forward.inner"), linear(layer + "feed_forward.outer"),
+                        norm(layer + "self_attention_residual.norm"), norm(layer + "cross_attention_residual.norm"),
+                        norm(layer + "feed_forward_residual.norm")});
+    source_kv_.push_back(linear(layer + "cross_attention.kv"));
+  }
+  projection_ = linear("projection");
+  // The unpacked ones are not needed any more.
+  std::vector<std::string> unpacked;
+  for (const auto& entry : weights_)
+    if (entry.value().dtype() == at::kChar) unpacked.push_back(entry.key());
+  for (const auto& name : unpacked) weights_.erase(name);
+}
+
+at::Tensor Int8Transformer::tensor(const std::string& name) const {
+  TORCH_CHECK(weights_.contains(name), "int8: there is no ", name);
+  return weights_.at(name);
+}
+
+Norm Int8Transformer::norm(const std::string& name) const {
+  return {tensor(name + ".weight").const_data_ptr<float>(), tensor(name + ".bias").const_data_ptr<float>()};
+}
+
+Linear Int8Transformer::linear(const std::string& name) {
+  const at::Tensor weight = tensor(name + ".weight"), scale = tensor(name + ".scale"), bias = tensor(name + ".bias");
+  TORCH_CHECK(weight.dtype() == at::kChar && weight.is_contiguous() && weight.dim() == 2, "int8: ", name);
+  const int64_t out = weight.size(0), in = weight.size(1);
+  const int64_t groups = (in + kGroup - 1) / kGroup, blocks = (out + kBlock - 1) / kBlock;
+  at::Tensor packed = at::zeros({blocks, groups, kBlock, kGroup}, at::kChar);
+  at::Tensor scales = at::zeros({blocks * kBlock}, at::kFloat), biases = at::zeros({blocks * kBlock}, at::kFloat);
+  at::Tensor sums = at::zeros({blocks * kBlock}, at::kInt);
+  const int8_t* from = weight.const_data_ptr<int8_t>();
+  int8_t* to = packed.mutable_data_ptr<int8_t>();
+  for (int64_t n = 0; n < out; ++n) {
+    int32_t sum = 0;
+    for (int64_t k = 0; k < in; ++k) {
+      sum += from[n * in + k];
+      to[(((n / kBlock) * groups + k / kGroup) * kBlock + n % kBlock) * kGroup + k % kGroup] = from[n * in + k];
+    }
+    sums.mutable_data_ptr<int32_t>()[n] = 128 * sum;
+  }
+  scales.narrow(0, 0, out).copy_(scale);
+  biases.narrow(0, 0, out).copy_(bias);
+  packed_.insert(packed_.end(), {packed, scales, biases, sums});
+  return {in, out, groups, blocks, packed.const_data_ptr<int8_t>(), scales.const_data_ptr<float>(),
+          biases.const_data_ptr<float>(), sums.const_data_ptr<int32_t>()};
+}
+
+void Int8Transformer::reserve(int64_t rows) {
+  rows_ = rows;
+  states_.resize(rows * d_model_);
+  normed_.resize(rows * d_model_);
+  mixed_.resize(rows * d_model_);
+  wide_.resize(rows * widest_);
+  q_.resize(rows * (widest_ + kGroup));
+  scales_.resize(rows);
+}
+
+void Int8Transformer::embed(const at::Tensor& ids, const at::Tensor& positions) {
+  const at::Tensor table = tensor("embedding.weight"), places = tensor("positions");
+  check_range(ids, rows_, table.size(0), "ids");
+  check_range(positions, rows_, places.size(0), "positions");
+  const float scale = std::sqrt(static_cast<float>(d_model_));
+  for (int64_t r = 0; r < rows_; ++r) {
+    const float* embedding = table.const_data_ptr<float>() + ids.const_data_ptr<int64_t>()[r] * d_model_;
+    const float* place = places.const_data_ptr<float>() + positions.const_data_ptr<int64_t>()[r] * d_model_;
+    for (int64_t i = 0; i < d_model_; ++i) states_[r * d_model_ + i] = embedding[i] * scale + place[i];
+  }
+}
+
+void Int8Transformer::quantise(const float* x, int64_t width) {
+  const int64_t stride = (width + kGroup - 1) / kGroup * kGroup;
+  at::parallel_for(0, rows_, std::max<int64_t>(1, kFewestProducts / (8 * width)), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) scales_[r] = kernels().quantise(x + r * width, width, q_.data() + r * stride);
+  });
+}
+
+void Int8Transformer::apply(const Linear& layer, Then then, float* out) {
+  const int64_t grain = std::max<int64_t>(1, kFewestProducts / (rows_ * layer.in * kBlock));
+  at::parallel_for(0, layer.blocks, grain, [&](int64_t begin, int64_t end) {
+    kernels().linear(layer, q_.data(), scales_.data(), rows_, begin, end, then, out + begin * kBlock, layer.out);
+  });
+}
+
+void Int8Transformer::normalise(const Norm& norm, float* out) {
+  for (int64_t r = 0; r < rows_; ++r)
+    kernels().normalise(states_.data() + r * d_model_, norm.weight, norm.bias, d_model_, out + r * d_model_);
+}
+
+const float* Int8Transformer::before(const Norm& norm) {
+  if (!pre_norm_) return states_.data();
+  normalise(norm, normed_.data());
+  return normed_.data();
+}
+
+void Int8Transformer::after(const Norm& norm) {
+  if (!pre_norm_) normalise(norm, states_.data());
+}
+
+void Int8Transformer::feed_forward(const Linear& inner, const Linear& outer, const Norm& norm) {
+  quantise(before(norm), d_model_);
+  apply(inner, activation_, wide_.data());
+  quantise(wide_.data(), inner.out);
+  apply(outer, Then::add, states_.data());
+  after(norm);
+}
+
+void Int8Transformer::encode(const at::Tensor& ids, const at::Tensor& positions, const at::Tensor& offsets,
+                             const at::Tensor& slots) {
+  const int64_t sources = slots.numel(), width = 3 * d_model_;
+  reserve(ids.numel());
+  check_range(slots, sources, source_keys_.size(1), "slots");
+  check_range(offsets, sources + 1, rows_ + 1, "offsets");
+  const int64_t* offset = offsets.const_data_ptr<int64_t>();
+  TORCH_CHECK(offset[0] == 0 && offset[sources] == rows_, "int8: offsets do not cover the ", rows_, " tokens");
+  std::vector<int64_t> source_of(rows_);
+  for (int64_t s = 0; s < sources; ++s) {
+    TORCH_CHECK(offset[s] < offset[s + 1] && offset[s + 1] - offset[s] <= source_keys_.size(3), "int8: source ", s,
+                " has ", offset[s + 1] - offset[s], " tokens");
+    std::fill(source_of.begin() + offset[s], source_of.begin() + offset[s + 1], s);
+  }
+  embed(ids, positions);
+  for (const EncoderWeights& layer : encoder_) {
+    quantise(before(layer.attention_norm), d_model_);
+    apply(layer.qkv, Then::store, wide_.data());
+    // A head at a time over a source's queries: its keys and values stay in the cache of the core.
+    at::parallel_for(0, heads_ * rows_, 64, [&](int64_t begin, int64_t end) {
+      std::vector<float> weights(source_keys_.size(3));
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t head = i / rows_ * head_dim_, row = i % rows_, first = offset[source_of[row]];
+        const float* k = wide_.data() + first * width + d_model_ + head;
+        kernels().attend(wide_.data() + row * width + head, k, k + d_model_, offset[source_of[row] + 1] - first, width,
+                         head_dim_, attention_scale_, weights.data(), mixed_.data() + row * d_model_ + head);
+      }
+    });
+    quantise(mixed_.data(), d_model_);
+    apply(layer.output, Then::add, states_.data());
+    after(layer.attention_norm);
+    feed_forward(layer.inner, layer.outer, layer.feed_forward_norm);
+  }
+  if (pre_norm_) normalise(norm("encoder_norm"), states_.data());
+  quantise(states_.data(), d_model_);
+  const int64_t* slot = slots.const_data_ptr<int64_t>();
+  for (size_t l = 0; l < source_kv_.size(); ++l) {
+    apply(source_kv_[l], Then::store, wide_.data());
+    for (int64_t row = 0; row < rows_; ++row)
+      for (int64_t head = 0; head < heads_; ++head) {
+        const int64_t to = ((l * source_keys_.size(1) + slot[source_of[row]]) * heads_ + head) * source_keys_.size(3);
+        const int64_t place = (to + row - offset[source_of[row]]) * head_dim_;
+        const float* key = wide_.data() + row * 2 * d_model_ + head * head_dim_;
+        std::copy_n(key, head_dim_, source_keys_.mutable_data_ptr<float>() + place);
+        std::copy_n(key + d_model_, head_dim_, source_values_.mutable_data_ptr<float>() + place);
+      }
+  }
+}
+
+void Int8Transformer::attend(int64_t stride, const at::Tensor& keys, const at::Tensor& values, int64_t layer,
+                             const int64_t* slots, const int64_t* lengths) {
+  const float *k = keys.const_data_ptr<float>(), *v = values.const_data_ptr<float>();
+  const int64_t places = keys.size(3);
+  at::parallel_for(0, rows_ * heads_, 16, [&](int64_t begin, int64_t end) {
+    std::vector<float> weights(places);
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t row = i / heads_, head = i % heads_;
+      const int64_t start = ((layer * keys.size(1) + slots[row]) * heads_ + head) * places * head_dim_;
+      kernels().attend(wide_.data() + row * stride + head * head_dim_, k + start, v + start, lengths[row], head_dim_,
+                       head_dim_, attention_scale_, weights.data(), mixed_.data() + i * head_dim_);
+    }
+  });
+}
+
+at::Tensor Int8Transformer::align(const Batch& batch) {
+  const int64_t *slots = batch.source_slots.const_data_ptr<int64_t>(), places = source_keys_.size(3);
+  const int64_t* lengths = batch.source_lengths.const_data_ptr<int64_t>();
+  int64_t longest = 0;
+  for (const int64_t row : batch.alignment_rows) {
+    TORCH_CHECK(0 <= row && row < rows_, "int8: there is no row ", row);
+    longest = std::max(longest, lengths[row]);
+  }
+  at::Tensor alignment = at::zeros({static_cast<int64_t>(batch.alignment_rows.size()), longest}, at::kFloat);
+  float* to = alignment.mutable_data_ptr<float>();
+  std::vector<float> weights(places), ignored(head_dim_);
+  for (const int64_t row : batch.alignment_rows) {
+    for (int64_t head = 0; head < heads_; ++head) {
+      const int64_t start = ((alignment_layer_ * source_keys_.size(1) + slots[row]) * heads_ + head) * places * head_dim_;
+      kernels().attend(wide_.data() + row * d_model_ + head * head_dim_, source_keys_.const_data_ptr<float>() + start,
+                       source_values_.const_data_ptr<float>() + start, lengths[row], head_dim_, head_dim_,
+                       attention_scale_, weights.data(), ignored.data());
+      for (int64_t i = 0; i < lengths[row]; ++i) to[i] += weights[i] / heads_;
+    }
+    to += longest;
+  }
+  return alignment;
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> Int8Transformer::decode(const Batch& batch) {
+  reserve(batch.tokens.numel());
+  const int64_t places = target_keys_.size(3);
+  check_range(batch.positions, rows_, places, "positions");
+  check_range(batch.slots, rows_, target_keys_.size(1), "slots");
+  check_range(batch.source_slots, rows_, source_keys_.size(1), "source_slots");
+  check_range(batch.source_lengths, rows_, source_keys_.size(3) + 1, "source_lengths");
+  const int64_t *position = batch.positions.const_data_ptr<int64_t>(), *slot = batch.slots.const_data_ptr<int64_t>();
+  std::vector<int64_t> seen(position, position + rows_);
+  for (int64_t& length : seen) ++length;  // its own position is the last that a row looks at
+  float *keys = target_keys_.mutable_data_ptr<float>(), *values = target_values_.mutable_data_ptr<float>();
+  at::Tensor alignment;
+
+  embed(batch.tokens, batch.positions);
+  for (size_t l = 0; l < decoder_.size(); ++l) {
+    const DecoderWeights& layer = decoder_[l];
+    quantise(before(layer.attention_norm), d_model_);
+    apply(layer.qkv, Then::store, wide_.data());
+    for (int64_t row = 0; row < rows_; ++row)
+      for (int64_t head = 0; head < heads_; ++head) {
+        const int64_t to = ((l * target_keys_.size(1) + slot[row]) * heads_ + head) * places + position[row];
+        const float* key = wide_.data() + row * 3 * d_model_ + d_model_ + head * head_dim_;
+        std::copy_n(key, head_dim_, keys + to * head_dim_);
+        std::copy_n(key + d_model_, head_dim_, values + to * head_dim_);
+      }
+    attend(3 * d_model_, target_keys_, target_values_, l, slot, seen.data());
+    quantise(mixed_.data(), d_model_);
+    apply(layer.output, Then::add, states_.data());
+    after(layer.attention_norm);
+
+    quantise(before(layer.cross_norm), d_model_);
+    apply(layer.cross_query, Then::store, wide_.data());
+    attend(d_model_, source_keys_, source_values_, l, batch.source_slots.const_data_ptr<int64_t>(),
+           batch.source_lengths.const_data_ptr<int64_t>());
+    if (static_cast<int64_t>(l) == alignment_layer_) alignment = align(batch);
+    quantise(mixed_.data(), d_model_);
+    apply(layer.cross_output, Then::add, states_.data());
+    after(layer.cross_norm);
+
+    feed_forward(layer.inner, layer.outer, layer.feed_forward_norm);
+  }
+  if (pre_norm_) normalise(norm("decoder_norm"), states_.data());
+  return std::tuple_cat(project(batch.logit_rows), std::make_tuple(alignment));
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> Int8Transformer::project(const std::vector<int64_t>& logit_rows) {
+  const int64_t vocab = projection_.out, chunks = (projection_.blocks + kChunkBlocks - 1) / kChunkBlocks;
+  at::Tensor best = at::empty({rows_}, at::kLong), logprobs = at::empty({rows_}, at::kFloat);
+  at::Tensor logits = at::empty({static_cast<int64_t>(logit_rows.size()), vocab}, at::kFloat);
+  float* kept = logits.mutable_data_ptr<float>();
+  for (const int64_t row : logit_rows) TORCH_CHECK(0 <= row && row < rows_, "int8: there is no row ", row);
+  std::vector<Summary> summaries(chunks * rows_);
+  quantise(states_.data(), d_model_);
+  at::parallel_for(0, chunks, 1, [&](int64_t begin, int64_t end) {
+    std::vector<float> some(rows_ * kChunkBlocks * kBlock);
+    for (int64_t chunk = begin; chunk < end; ++chunk) {
+      const int64_t first = chunk * kChunkBlocks, last = std::min(first + kChunkBlocks, projection_.blocks);
+      const int64_t start = first * kBlock, width = std::min(last * kBlock, vocab) - start, stride = kChunkBlocks * kBlock;
+      kernels().linear(projection_, q_.data(), scales_.data(), rows_, first, last, Then::store, some.data(), stride);
+      for (int64_t row = 0; row < rows_; ++row)
+        summaries[chunk * rows_ + row] = kernels().summarise(some.data() + row * stride, width);
+      for (size_t i = 0; i < logit_rows.size(); ++i)
+        std::copy_n(some.data() + logit_rows[i] * stride, width, kept + i * vocab + start);
+    }
+  });
+  for (int64_t row = 0; row < rows_; ++row) {
+    Summary all = summaries[row];
+    for (int64_t chunk = 1; chunk < chunks; ++chunk) {
+      const Summary& next = summaries[chunk * rows_ + row];
+      const float largest = std::max(all.largest, next.largest);
+      all.total = all.total * std::exp(all.largest - largest) + next.total * std::exp(next.largest - largest);
+      if (next.largest > all.largest) all.place = chunk * kChunkBlocks * kBlock + next.place;  // of equal ones the first
+      all.largest = largest;
+    }
+    best.mutable_data_ptr<int64_t>()[row] = all.place;
+    logprobs.mutable_data_ptr<float>()[row] = -std::log(all.total);
+  }
+  return {best, logprobs, logits};
+}
+
+}  // namespace dragoman

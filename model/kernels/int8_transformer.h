@@ -1,0 +1,90 @@
+// A whole encoder, and whole decode steps, in int8: what model/fused.py documents and calls.
+
+#pragma once
+
+#include <torch/custom_class.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "compute.h"
+
+namespace dragoman {
+
+struct Norm {
+  const float *weight, *bias;
+};
+
+struct EncoderWeights {
+  Linear qkv, output, inner, outer;
+  Norm attention_norm, feed_forward_norm;
+};
+
+struct DecoderWeights {
+  Linear qkv, output, cross_query, cross_output, inner, outer;
+  Norm attention_norm, cross_norm, feed_forward_norm;
+};
+
+class Int8Transformer : public torch::CustomClassHolder {
+ public:
+  using Numbers = c10::Dict<std::string, int64_t>;
+  using Tensors = c10::Dict<std::string, at::Tensor>;
+
+  Int8Transformer(Numbers shape, Tensors weights, Tensors arenas);
+
+  // ids, positions [tokens]; offsets [sources + 1]; slots [sources].
+  void encode(const at::Tensor& ids, const at::Tensor& positions, const at::Tensor& offsets, const at::Tensor& slots);
+
+  // tokens, positions, slots, source_slots, source_lengths [rows] -> best ids and their log-probabilities [rows], the
+  // logits of `logit_rows` [len, vocab], and what `alignment_rows` look at of their sources [len, longest source]: the
+  // mean of the heads of the layer that `shape` calls `alignment_layer`.
+  struct Batch {
+    at::Tensor tokens, positions, slots, source_slots, source_lengths;
+    std::vector<int64_t> logit_rows, alignment_rows;
+  };
+  std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> decode(const Batch& batch);
+
+ private:
+  at::Tensor tensor(const std::string& name) const;
+  Linear linear(const std::string& name);
+  Norm norm(const std::string& name) const;
+
+  void embed(const at::Tensor& ids, const at::Tensor& positions);
+  void reserve(int64_t rows);
+  // Quantise rows of `width` floats into `q_`.
+  void quantise(const float* x, int64_t width);
+  // A linear layer over what was quantised last.
+  void apply(const Linear& layer, Then then, float* out);
+  // What a sublayer reads: normalised before (pre-norm), or as it is.
+  const float* before(const Norm& norm);
+  // What follows when a sublayer's result has been added: post-norm's normalisation.
+  void after(const Norm& norm);
+  void normalise(const Norm& norm, float* out);
+  void feed_forward(const Linear& inner, const Linear& outer, const Norm& norm);
+  // Every row and head over `lengths[row]` places of `slots[row]` of an arena's layer; queries are in `wide_`, `stride`
+  // floats apart. Leaves the results in `mixed_`.
+  void attend(int64_t stride, const at::Tensor& keys, const at::Tensor& values, int64_t layer, const int64_t* slots,
+              const int64_t* lengths);
+  at::Tensor align(const Batch& batch);
+  std::tuple<at::Tensor, at::Tensor, at::Tensor> project(const std::vector<int64_t>& logit_rows);
+
+  Tensors weights_;
+  std::vector<at::Tensor> packed_;  // what `Linear`s point into
+  at::Tensor target_keys_, target_values_, source_keys_, source_values_;  // [layers, slots, heads, positions, head_dim]
+  int64_t d_model_, heads_, head_dim_, widest_, alignment_layer_;
+  bool pre_norm_;
+  Then activation_;
+  float attention_scale_;
+  std::vector<EncoderWeights> encoder_;
+  std::vector<DecoderWeights> decoder_;
+  std::vector<Linear> source_kv_;
+  Linear projection_;
+
+  // Of the call that is running.
+  int64_t rows_ = 0;
+  std::vector<float> states_, normed_, wide_, mixed_, scales_;
+  std::vector<uint8_t> q_;
+};
+
+}  // namespace dragoman

@@ -1,0 +1,52 @@
+// Which variants of compute.cpp this processor can run; VARIANTS lists those that were compiled, the best first.
+
+#include "compute.h"
+
+namespace dragoman {
+
+#define DECLARE(variant) const Kernels& variant();
+VARIANTS(DECLARE)
+#undef DECLARE
+
+namespace {
+
+#if defined(__x86_64__)
+bool runs_avx512vnni() {
+  return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512cd");
+}
+bool runs_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+}
+bool runs_avxvnni() { return runs_avx2() && __builtin_cpu_supports("avxvnni"); }
+#endif
+bool runs_baseline() { return true; }
+
+const Kernels* chosen = nullptr;
+
+}  // namespace
+
+std::vector<const Kernels*> variants() {
+  std::vector<const Kernels*> all;
+#define ADD(variant) \
+  if (runs_##variant()) all.push_back(&variant());
+  VARIANTS(ADD)
+#undef ADD
+  return all;
+}
+
+const Kernels& kernels() {
+  if (chosen == nullptr) chosen = variants().front();
+  return *chosen;
+}
+
+bool choose(const std::string& name) {
+  for (const Kernels* each : variants())
+    if (each->name == name) {
+      chosen = each;
+      return true;
+    }
+  return false;
+}
+
+}  // namespace dragoman

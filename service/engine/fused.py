@@ -1,0 +1,35 @@
+"""Execution of a plan in C++ and int8: `model.fused` behind the Runner protocol."""
+
+import torch
+
+from model.cache import SlotCache
+from model.fused import FusedTransformer
+from model.transformer import Transformer
+from service.engine.batching import SourceBatch, StepBatch, StepScores
+
+
+class FusedRunner:
+    """A whole encoder batch, or a whole decode step, in one call."""
+
+    def __init__(self, model: Transformer, *, slots: int, max_length: int) -> None:
+        self._cache = SlotCache(model.config, slots=slots, max_source_length=max_length, max_target_length=max_length)
+        self._model = FusedTransformer(model, self._cache)
+
+    @torch.inference_mode()
+    def prefill(self, sources: SourceBatch) -> None:
+        self._model.encode(sources.ids[0], sources.positions[0], sources.offsets, sources.slots)
+
+    @torch.inference_mode()
+    def decode(self, batch: StepBatch) -> StepScores:
+        self._cache.copy_target(batch.copies)
+        scores = self._model.decode(
+            batch.tokens,
+            batch.positions,
+            batch.slots,
+            batch.source_slots,
+            batch.source_lengths,
+            batch.logit_rows,
+            batch.alignment_rows,
+        )
+        alignment = scores.alignment if batch.alignment_rows else None
+        return StepScores(scores.best.tokens, scores.best.logprobs, scores.logits, alignment)
