@@ -19,7 +19,7 @@ from service.errors import ServiceError
 from service.metrics import Metrics
 from service.settings import Settings
 from service.state import Service
-from service.translation import Limits, TranslationOptions
+from service.translation import MAX_BEAM_SIZE, Limits, TranslationOptions
 from service.translator import Translator
 
 logger = logging.getLogger(__name__)
@@ -91,6 +91,7 @@ def limits_of(settings: Settings, config: CheckpointConfig) -> Limits:
         max_texts=settings.max_texts,
         max_segments_in_flight=settings.max_segments_in_flight,
         max_length=config.model.max_positions,
+        max_beam_size=min(settings.slots, MAX_BEAM_SIZE),
         timeout_seconds=settings.request_timeout_seconds,
     )
 

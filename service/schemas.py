@@ -5,11 +5,16 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, WrapValidator
 from pydantic_core import PydanticCustomError, ValidationError
 
-from service.engine.request import Sampling
-from service.translation import TranslationOptions
+from service.engine.request import Beam, Constraints, Sampling
+from service.errors import InvalidRequest
+from service.translation import MAX_BEAM_SIZE, TranslationOptions
 
 _MAX_SEED: Final = 2**63 - 1
 _MAX_TOP_K: Final = 2**31 - 1  # more than any vocabulary
+_MAX_CANDIDATES: Final = 20
+_MAX_NGRAM: Final = 64
+_ALTERNATIVES_BEAM: Final = 4
+"""A beam just as wide as the alternatives would find worse ones; LibreTranslate's is 4 as well."""
 
 
 def _one_problem(value: Any, validate: Any) -> Any:
@@ -33,22 +38,61 @@ class TranslateRequest(BaseModel):
     source: LanguageCode = Field(description="language code of the text", examples=["en"])
     target: LanguageCode = Field(description="language code to translate into", examples=["fr"])
     format: Literal["text"] = Field(default="text")
-    alternatives: int = Field(default=0, ge=0, le=0, description="only 0 is available")
+    alternatives: int = Field(
+        default=0, ge=0, lt=MAX_BEAM_SIZE, description="other translations wanted of each text, by beam search"
+    )
     api_key: str | None = Field(default=None, description="accepted and ignored")
     stream: bool = Field(default=False, description="answer with server-sent events")
     temperature: float = Field(default=0.0, ge=0.0, le=10.0, description="0 is greedy")
     top_k: int = Field(default=0, ge=0, le=_MAX_TOP_K, description="sample from the k best tokens; 0 from all")
     top_p: float = Field(default=1.0, gt=0.0, le=1.0, description="sample from the most probable tokens of this sum")
     seed: int = Field(default=0, ge=0, le=_MAX_SEED, description="same seed, same sample")
+    beam_size: int | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_BEAM_SIZE,
+        description="hypotheses of beam search; 1, the default, is greedy. With alternatives the default is one more "
+        f"than those, and at least {_ALTERNATIVES_BEAM}",
+    )
+    length_penalty: float = Field(
+        default=1.0, ge=0.0, le=10.0, description="beam search divides scores by length to this power"
+    )
+    repetition_penalty: float = Field(
+        default=1.0, gt=0.0, le=10.0, description="above 1, tokens that were written become less probable"
+    )
+    no_repeat_ngram_size: int = Field(
+        default=0, ge=0, le=_MAX_NGRAM, description="so many tokens in a row come no second time; 0 is no such rule"
+    )
+    target_prefix: str = Field(
+        default="", description="what the translation begins with, and goes on from; for a text of one sentence"
+    )
+    top_candidates: int = Field(
+        default=0, ge=0, le=_MAX_CANDIDATES, description="of each streamed token, so many that were most probable there"
+    )
+    scores: bool = Field(default=False, description="also answer the mean log-probability of each text's tokens")
     max_new_tokens: int | None = Field(default=None, ge=1, description="per sentence")
     timeout_seconds: float | None = Field(default=None, gt=0.0, le=3600.0)
 
     def options(self) -> TranslationOptions:
+        """Raises `InvalidRequest` for options that exclude one another."""
         return TranslationOptions(
             sampling=Sampling(self.temperature, self.top_k, self.top_p, self.seed),
+            beam=self._beam(),
+            constraints=Constraints(self.repetition_penalty, self.no_repeat_ngram_size),
+            target_prefix=self.target_prefix,
+            top_candidates=self.top_candidates,
             max_new_tokens=self.max_new_tokens,
             timeout_seconds=self.timeout_seconds,
         )
+
+    def _beam(self) -> Beam:
+        size = self.beam_size or (max(_ALTERNATIVES_BEAM, self.alternatives + 1) if self.alternatives else 1)
+        if size <= self.alternatives:
+            raise InvalidRequest("beam_size", f"must be at least {self.alternatives + 1} for so many alternatives")
+        if size > 1 and self.temperature > 0:
+            cause = "beam_size above 1" if self.beam_size else "alternatives"
+            raise InvalidRequest("temperature", f"must be 0 with {cause}: beam search does not sample")
+        return Beam(size, self.length_penalty, self.alternatives)
 
     def texts(self) -> list[str]:
         return [self.q] if isinstance(self.q, str) else self.q
@@ -61,9 +105,18 @@ class StreamQuery(TranslateRequest):
 
 
 class TranslateResponse(BaseModel):
-    """`translatedText` has the shape of `q`."""
+    """Each field has the shape of `q`: for an array, an array of what one text has. Only what is asked for is there."""
 
     translatedText: str | list[str]
+    alternatives: list[str] | list[list[str]] = Field(
+        default=[], description="other translations, the best first; of several sentences, the i-th best of each"
+    )
+    scores: float | list[float | None] | None = Field(
+        default=None, description="mean log-probability of a text's tokens; null where nothing was translated"
+    )
+    alternativeScores: list[float | None] | list[list[float | None]] = Field(
+        default=[], description="those of the alternatives"
+    )
 
 
 class ErrorResponse(BaseModel):

@@ -6,7 +6,7 @@ connection sends the same request with `Last-Event-ID`, to any replica, and gets
 
 import logging
 from collections.abc import AsyncIterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -14,7 +14,8 @@ from sse_starlette.sse import AppStatus, SendTimeoutError
 from starlette.types import Receive, Scope, Send
 
 from service.errors import ServiceError
-from service.translation import Event, Finished, SegmentFinished, Started, TokenGenerated, Translation
+from service.events import Event, Finished, SegmentFinished, Started, TokenGenerated
+from service.translation import Translation
 
 logger = logging.getLogger(__name__)
 
@@ -32,12 +33,32 @@ EVENT_NAMES: Final[dict[type, str]] = {
 }
 
 
-def payload(event: Event, *, is_array: bool) -> object:
-    """What is sent of an event; `is_array` gives translations the shape of `q`."""
+class AnswerShape(NamedTuple):
+    """How a finished translation is told: in arrays if `q` was one, and with what was asked for."""
+
+    is_array: bool = False
+    alternatives: bool = False
+    scores: bool = False
+
+
+def answer(finished: Finished, shape: AnswerShape) -> dict[str, object]:
+    """The fields of LibreTranslate's answer, and ours."""
+    texts = finished.translations
+    fields: dict[str, list[object]] = {"translatedText": [text.text for text in texts]}
+    if shape.alternatives:
+        fields["alternatives"] = [[each.text for each in text.alternatives] for text in texts]
+    if shape.scores:
+        fields["scores"] = [text.score for text in texts]
+    if shape.scores and shape.alternatives:
+        fields["alternativeScores"] = [[each.score for each in text.alternatives] for text in texts]
+    return {name: values if shape.is_array else values[0] for name, values in fields.items()}
+
+
+def payload(event: Event, shape: AnswerShape) -> object:
+    """What is sent of an event."""
     match event:
-        case Finished(translations, usage, timings):
-            shaped = translations if is_array else translations[0]
-            return {"translatedText": shaped, "usage": usage, "timings": timings}
+        case Finished(_, usage, timings):
+            return answer(event, shape) | {"usage": usage, "timings": timings}
         case _:
             return event
 
@@ -62,13 +83,13 @@ class TranslationStream(EventSourceResponse):
         self,
         translation: Translation,
         *,
-        is_array: bool,
+        shape: AnswerShape,
         last_event_id: int,
         keep_alive_seconds: float,
         send_timeout_seconds: float,
     ) -> None:
         self._translation = translation
-        self._is_array = is_array
+        self._shape = shape
         self._last_event_id = last_event_id
         self._outcome = "cancelled"
         super().__init__(
@@ -108,7 +129,7 @@ class TranslationStream(EventSourceResponse):
 
     def _encode_new(self, first_number: int, events: Sequence[Event]) -> bytes:
         return b"".join(
-            encode(number, EVENT_NAMES[type(event)], payload(event, is_array=self._is_array))
+            encode(number, EVENT_NAMES[type(event)], payload(event, self._shape))
             for number, event in enumerate(events, start=first_number)
             # Whoever has seen everything is told so again, or a browser would ask for ever.
             if number > self._last_event_id or isinstance(event, Finished)

@@ -8,8 +8,9 @@ from httpx_sse import SSEError, aconnect_sse
 
 from service.app import build_service
 from service.errors import ServiceError
+from service.events import TokenGenerated
 from service.settings import Settings
-from service.translation import TokenGenerated, TranslationOptions
+from service.translation import TranslationOptions
 
 
 async def translate_locally(settings: Settings, texts: Sequence[str], source: str, target: str) -> AsyncGenerator[str]:

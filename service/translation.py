@@ -5,69 +5,16 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
-from model.tokenizer import Detokenizer, Tokenizer
+from model.tokenizer import Tokenizer
+from service.assembly import SegmentAssembly, TextAssembly, Version, copied, segment_finished
 from service.engine.generation import Generation
 from service.engine.pool import EnginePool
-from service.engine.request import FinishReason, GenerationRequest, Sampling, TokenReport
+from service.engine.request import Beam, Constraints, GenerationRequest, Sampling, TokenReport
 from service.errors import ServiceError
+from service.events import Event, Finished, Started, Timings, Usage
 from service.segmentation import Segment
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """The request was accepted."""
-
-    id: str
-    segments: int
-    source: str
-    target: str
-
-
-@dataclass(frozen=True, slots=True)
-class TokenGenerated:
-    """Text that a token completed. White space around a sentence travels with its first and last token."""
-
-    segment: int
-    index: int
-    text: str
-    logprob: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentFinished:
-    """`text` is what the segment's tokens add up to; `score` their mean log-probability."""
-
-    segment: int
-    text_index: int
-    text: str
-    score: float | None
-    finish_reason: FinishReason | Literal["copied"]
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    source_tokens: int
-    generated_tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class Timings:
-    time_to_first_token_seconds: float
-    total_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """One translation for each text, in order."""
-
-    translations: list[str]
-    usage: Usage
-    timings: Timings
-
-
-Event = Started | TokenGenerated | SegmentFinished | Finished
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +22,10 @@ class TranslationOptions:
     """How to translate; `None` leaves the choice to the server."""
 
     sampling: Sampling = field(default_factory=Sampling)
+    beam: Beam = field(default_factory=Beam)
+    constraints: Constraints = field(default_factory=Constraints)
+    target_prefix: str = ""
+    top_candidates: int = 0
     max_new_tokens: int | None = None
     timeout_seconds: float | None = None
 
@@ -87,6 +38,7 @@ class Limits:
     max_texts: int
     max_segments_in_flight: int
     max_length: int
+    max_beam_size: int
     timeout_seconds: float
 
 
@@ -99,18 +51,28 @@ class Work(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A checked request."""
+    """A checked request; `forced_ids` begin the translation of its only segment, if there are any."""
 
     work: list[Work]
+    forced_ids: list[int]
     texts: int
     source: str
     target: str
     options: TranslationOptions
 
 
+MAX_BEAM_SIZE: Final = 16
+"""Wider beams do not translate better, often worse (Koehn and Knowles 2017, section 3.6), and hold as many slots."""
+
 # Room for a target that is much longer than its source, while a model that repeats itself is stopped.
 _TARGET_TOKENS_PER_SOURCE_TOKEN: Final = 3
 _EXTRA_TARGET_TOKENS: Final = 32
+
+
+def default_target_length(source_tokens: int, forced_tokens: int, limits: Limits) -> int:
+    """How long a translation may become for which no `max_new_tokens` was given."""
+    generous = _TARGET_TOKENS_PER_SOURCE_TOKEN * source_tokens + _EXTRA_TARGET_TOKENS
+    return min(forced_tokens + generous, limits.max_length)
 
 
 class Translation:
@@ -142,10 +104,17 @@ class Translation:
         index = next(self._to_submit, None)
         if index is None:
             return
-        ids = self._job.work[index].source_ids
-        generous = _TARGET_TOKENS_PER_SOURCE_TOKEN * len(ids) + _EXTRA_TARGET_TOKENS
-        limit = self._job.options.max_new_tokens or min(generous, self._limits.max_length)
-        self._generations[index] = self._pool.submit(GenerationRequest(ids, limit, self._job.options.sampling))
+        ids, options = self._job.work[index].source_ids, self._job.options
+        request = GenerationRequest(
+            ids,
+            options.max_new_tokens or default_target_length(len(ids), len(self._job.forced_ids), self._limits),
+            options.sampling,
+            options.beam,
+            options.constraints,
+            self._job.forced_ids,
+            top_candidates=options.top_candidates,
+        )
+        self._generations[index] = self._pool.submit(request)
 
     def close(self) -> None:
         """Cancel whatever is not finished; may be called twice."""
@@ -167,27 +136,30 @@ class Translation:
         """
         job = self._job
         yield [Started(self.id, len(job.work), job.source, job.target)]
-        texts = [""] * job.texts
+        wanted = job.options.beam.alternatives
+        texts = [TextAssembly(wanted) for _ in range(job.texts)]
         first_token_at: float | None = None
         generated = 0
         for index, work in enumerate(job.work):
             if not work.source_ids:
-                copied = _copy(index, work)
-                texts[work.text_index] += copied[-1].text
-                yield copied
+                yield copied(index, work.text_index, work.segment)
+                texts[work.text_index].add([Version("".join(work.segment), 0.0, 0)])
                 # A book of numbers would otherwise keep the event loop to itself.
                 await asyncio.sleep(0)
                 continue
-            assembly = _Assembly(index, work, self._tokenizer)
+            assembly = SegmentAssembly(index, work.segment, self._tokenizer)
             async for tokens in self._tokens_of(index):
                 first_token_at = first_token_at or time.monotonic()
                 yield [assembly.push(token) for token in tokens]
             generated += assembly.tokens
-            texts[work.text_index] += assembly.text
-            yield [assembly.finished()]
+            versions = assembly.versions()
+            texts[work.text_index].add(versions)
+            reason = assembly.finish_reason
+            yield [segment_finished(index, work.text_index, versions, reason, with_alternatives=wanted > 0)]
         now = time.monotonic()
         usage = Usage(sum(len(each.source_ids) for each in job.work), generated)
-        yield [Finished(texts, usage, Timings((first_token_at or now) - self._started_at, now - self._started_at))]
+        timings = Timings((first_token_at or now) - self._started_at, now - self._started_at)
+        yield [Finished([text.finished() for text in texts], usage, timings)]
 
     async def _tokens_of(self, index: int) -> AsyncGenerator[list[TokenReport]]:
         if self._failure is not None:
@@ -197,39 +169,3 @@ class Translation:
             yield tokens
         self._generations.pop(index).close()
         self._submit_next()
-
-
-class _Assembly:
-    """Grows the text of one segment from its tokens."""
-
-    def __init__(self, index: int, work: Work, tokenizer: Tokenizer) -> None:
-        self.text = ""
-        self.tokens = 0
-        self._index = index
-        self._work = work
-        self._detokenizer = Detokenizer(tokenizer)
-        self._logprob_sum = 0.0
-        self._finish_reason: FinishReason = "length"
-
-    def push(self, token: TokenReport) -> TokenGenerated:
-        text = self._detokenizer.push(token.token_id)
-        if self.tokens == 0:
-            text = self._work.segment.before + text
-        if token.finish_reason is not None:
-            text += self._detokenizer.flush() + self._work.segment.after
-            self._finish_reason = token.finish_reason
-        generated = TokenGenerated(self._index, self.tokens, text, token.logprob)
-        self.text += text
-        self.tokens += 1
-        self._logprob_sum += token.logprob
-        return generated
-
-    def finished(self) -> SegmentFinished:
-        score = self._logprob_sum / self.tokens
-        return SegmentFinished(self._index, self._work.text_index, self.text, score, self._finish_reason)
-
-
-def _copy(index: int, work: Work) -> tuple[TokenGenerated, SegmentFinished]:
-    """The events of a segment that is not translated."""
-    text = "".join(work.segment)
-    return TokenGenerated(index, 0, text, None), SegmentFinished(index, work.text_index, text, None, "copied")

@@ -8,7 +8,7 @@ from model.tokenizer import Tokenizer
 from service.engine.pool import EnginePool
 from service.errors import InvalidRequest, TooLong
 from service.segmentation import Segment, split
-from service.translation import Job, Limits, Translation, TranslationOptions, Work
+from service.translation import Job, Limits, Translation, TranslationOptions, Work, default_target_length
 
 
 class Translator:
@@ -30,19 +30,19 @@ class Translator:
         self._check(texts, source, target, options)
         self._pool.admit()
         # A long text takes a while to split; others must not wait for it, and may be admitted meanwhile.
-        work = await asyncio.to_thread(self._split, texts, source, target)
+        job = await asyncio.to_thread(self._job, texts, source, target, options)
         self._pool.admit()
-        job = Job(work, len(texts), source, target, options)
         translation = Translation(job, self._tokenizer, self._pool, self._limits, self.running.discard)
         self.running.add(translation)
         return translation
 
-    def _split(self, texts: Sequence[str], source: str, target: str) -> list[Work]:
-        return [
+    def _job(self, texts: Sequence[str], source: str, target: str, options: TranslationOptions) -> Job:
+        work = [
             Work(index, segment, self._encode(segment, target))
             for index, text in enumerate(texts)
             for segment in split(text, source)
         ]
+        return Job(work, self._prefix(work, options), len(texts), source, target, options)
 
     def _check(self, texts: Sequence[str], source: str, target: str, options: TranslationOptions) -> None:
         self._check_direction(source, target)
@@ -53,6 +53,8 @@ class Translator:
             raise TooLong("q", f"{characters} characters, the limit is {limits.max_characters}")
         if options.max_new_tokens is not None and options.max_new_tokens > limits.max_length:
             raise InvalidRequest("max_new_tokens", f"the limit is {limits.max_length}")
+        if options.beam.size > limits.max_beam_size:
+            raise InvalidRequest("beam_size", f"{options.beam.size} is asked for, the limit is {limits.max_beam_size}")
 
     def _check_direction(self, source: str, target: str) -> None:
         sources = ", ".join(sorted({direction.source for direction in self.directions}))
@@ -63,6 +65,20 @@ class Translator:
             raise InvalidRequest("source", f"{source} is not supported; available: {sources}")
         if target not in targets:
             raise InvalidRequest("target", f"{target} is not supported; available: {', '.join(targets)}")
+
+    def _prefix(self, work: Sequence[Work], options: TranslationOptions) -> list[int]:
+        """The ids that the translation has to begin with."""
+        ids = self._tokenizer.encode(options.target_prefix)[:-1]
+        if not ids:
+            return []
+        sentences = [each.source_ids for each in work if each.source_ids]
+        if len(sentences) != 1:
+            raise InvalidRequest("target_prefix", f"needs a text of one sentence, there are {len(sentences)}")
+        [source_ids] = sentences
+        limit = options.max_new_tokens or default_target_length(len(source_ids), len(ids), self._limits)
+        if len(ids) >= limit:
+            raise InvalidRequest("target_prefix", f"{len(ids)} tokens leave nothing of the {limit} that are possible")
+        return ids
 
     def _encode(self, segment: Segment, target: str) -> list[int]:
         if not segment.translatable:

@@ -15,10 +15,11 @@ from starlette.requests import ClientDisconnect
 
 from service.api.errors import invalid_request
 from service.errors import InvalidRequest
+from service.events import Finished
 from service.schemas import ErrorResponse, Language, StreamQuery, TranslateRequest, TranslateResponse
 from service.state import Service, service_of
-from service.streaming import TranslationStream
-from service.translation import Finished, Translation
+from service.streaming import AnswerShape, TranslationStream, answer
+from service.translation import Translation
 
 router = APIRouter(tags=["translation"])
 ServiceDependency = Annotated[Service, Depends(service_of)]
@@ -101,13 +102,13 @@ async def translate(request: Request, service: ServiceDependency) -> Response:
         return await _stream(service, body, request.headers.get("last-event-id"))
     translation = await _start(service, body)
     try:
-        translations = await _unless_disconnected(request, _translations(translation))
+        finished = await _unless_disconnected(request, _finished(translation))
     except ClientDisconnect:
         request.state.outcome = "cancelled"
         return Response(status_code=_CLIENT_CLOSED_REQUEST)  # nobody reads it
     finally:
         translation.close()
-    return JSONResponse({"translatedText": translations if isinstance(body.q, list) else translations[0]})
+    return JSONResponse(answer(finished, _shape(body)))
 
 
 @router.get(
@@ -155,18 +156,22 @@ async def _stream(service: Service, body: TranslateRequest, last_event_id: str |
         raise InvalidRequest("Last-Event-ID", "must be an event's id")
     return TranslationStream(
         await _start(service, body),
-        is_array=isinstance(body.q, list),
+        shape=_shape(body),
         last_event_id=-1 if last_event_id is None else int(last_event_id),
         keep_alive_seconds=service.settings.keep_alive_seconds,
         send_timeout_seconds=service.settings.send_timeout_seconds,
     )
 
 
-async def _translations(translation: Translation) -> list[str]:
+def _shape(body: TranslateRequest) -> AnswerShape:
+    return AnswerShape(isinstance(body.q, list), alternatives=body.alternatives > 0, scores=body.scores)
+
+
+async def _finished(translation: Translation) -> Finished:
     async with aclosing(translation.events()) as stream:
         async for events in stream:
             if isinstance(last := events[-1], Finished):
-                return last.translations
+                return last
     raise AssertionError("a translation ends with Finished")
 
 

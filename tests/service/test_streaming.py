@@ -9,13 +9,14 @@ import pytest
 from starlette.types import Message
 
 from service.errors import DeadlineExceeded
-from service.streaming import TranslationStream, encode
-from service.translation import Event, Finished, Started, Timings, TokenGenerated, Translation, Usage
+from service.events import Event, Finished, Started, TextTranslated, Timings, TokenGenerated, Usage
+from service.streaming import AnswerShape, TranslationStream, encode
+from service.translation import Translation
 
 EVENTS: list[Event] = [
     Started("x", 1, "en", "fr"),
     TokenGenerated(0, 0, "Oui\u2028\n", -0.5),
-    Finished(["Oui\u2028\n"], Usage(2, 1), Timings(0.1, 0.2)),
+    Finished([TextTranslated("Oui\u2028\n", -0.5, [])], Usage(2, 1), Timings(0.1, 0.2)),
 ]
 
 
@@ -41,7 +42,7 @@ async def _stream(translation: ScriptedTranslation, last_event_id: int = -1) -> 
     """The lines that were sent, and the outcome."""
     response = TranslationStream(
         cast(Translation, translation),
-        is_array=False,
+        shape=AnswerShape(),
         last_event_id=last_event_id,
         keep_alive_seconds=60,
         send_timeout_seconds=60,

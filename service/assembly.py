@@ -1,0 +1,122 @@
+"""From token ids to text: the tokens of a segment, then the segments of a text."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from msgspec import UNSET
+
+from model.tokenizer import Detokenizer, Tokenizer
+from service.engine.request import FinishReason, TokenReport
+from service.events import Alternative, Candidate, SegmentFinished, TextTranslated, TokenGenerated
+from service.segmentation import Segment
+
+
+class Version(NamedTuple):
+    """One way to translate a segment: its text, with the white space around it, and its tokens' log-probabilities."""
+
+    text: str
+    logprob: float
+    tokens: int
+
+    @property
+    def score(self) -> float | None:
+        """The mean log-probability of its tokens; None where nothing was generated."""
+        return self.logprob / self.tokens if self.tokens else None
+
+
+class SegmentAssembly:
+    """Grows the text of one segment from its tokens."""
+
+    def __init__(self, index: int, segment: Segment, tokenizer: Tokenizer) -> None:
+        self._index = index
+        self._segment = segment
+        self._tokenizer = tokenizer
+        self._detokenizer = Detokenizer(tokenizer)
+        self._best = Version("", 0.0, 0)
+        self._last: TokenReport | None = None
+
+    @property
+    def tokens(self) -> int:
+        return self._best.tokens
+
+    def push(self, token: TokenReport) -> TokenGenerated:
+        text = self._detokenizer.push(token.token_id)
+        if self.tokens == 0:
+            text = self._segment.before + text
+        if token.finish_reason is not None:
+            text += self._detokenizer.flush() + self._segment.after
+        candidates = [Candidate(self._piece(each), logprob) for each, logprob in token.candidates]
+        generated = TokenGenerated(self._index, self.tokens, text, token.logprob, candidates or UNSET)
+        self._best = Version(self._best.text + text, self._best.logprob + token.logprob, self.tokens + 1)
+        self._last = token
+        return generated
+
+    def versions(self) -> list[Version]:
+        """The translation and its alternatives, the best first."""
+        assert self._last is not None
+        before, after = self._segment.before, self._segment.after
+        return [
+            self._best,
+            *(
+                Version(before + self._tokenizer.decode(each.ids) + after, each.logprob, len(each.ids))
+                for each in self._last.alternatives
+            ),
+        ]
+
+    @property
+    def finish_reason(self) -> FinishReason:
+        assert self._last is not None
+        assert self._last.finish_reason is not None
+        return self._last.finish_reason
+
+    def _piece(self, token_id: int) -> str:
+        return self._tokenizer.piece_bytes(token_id).decode(errors="replace")
+
+
+def segment_finished(
+    index: int, text_index: int, versions: Sequence[Version], reason: FinishReason, *, with_alternatives: bool
+) -> SegmentFinished:
+    """The event that ends a translated segment."""
+    best, *others = versions
+    alternatives = _alternatives(best.text, others) if with_alternatives else UNSET
+    return SegmentFinished(index, text_index, best.text, best.score, reason, alternatives)
+
+
+def copied(index: int, text_index: int, segment: Segment) -> tuple[TokenGenerated, SegmentFinished]:
+    """The events of a segment that is not translated."""
+    text = "".join(segment)
+    return TokenGenerated(index, 0, text, None), SegmentFinished(index, text_index, text, None, "copied")
+
+
+@dataclass
+class TextAssembly:
+    """Puts one text together from the versions of its segments, `count` alternatives included.
+
+    The i-th alternative of a text is made of the i-th of each segment; one that has no more stays as it is.
+    """
+
+    count: int
+    _versions: list[Version] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._versions = [Version("", 0.0, 0)] * (1 + self.count)
+
+    def add(self, versions: Sequence[Version]) -> None:
+        """The next segment."""
+        best, *_ = versions
+        padded = [*versions, *[best] * len(self._versions)]
+        self._versions = [
+            Version(mine.text + its.text, mine.logprob + its.logprob, mine.tokens + its.tokens)
+            for mine, its in zip(self._versions, padded, strict=False)
+        ]
+
+    def finished(self) -> TextTranslated:
+        best, *others = self._versions
+        return TextTranslated(best.text, best.score, _alternatives(best.text, others))
+
+
+def _alternatives(best: str, others: Sequence[Version]) -> list[Alternative]:
+    """Each text once, as LibreTranslate does: different tokens can spell the same."""
+    different = {version.text: version for version in reversed(others) if version.text != best}
+    return [Alternative(version.text, version.score) for version in others if different.get(version.text) is version]

@@ -1,0 +1,92 @@
+"""What happens to a translation, in the order of its text; `streaming` sends these."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from msgspec import UNSET, UnsetType
+
+from service.engine.request import FinishReason
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The request was accepted."""
+
+    id: str
+    segments: int
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A token that was possible at some place: the text it stands for, "" for the end of the sentence."""
+
+    text: str
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
+class TokenGenerated:
+    """Text that a token completed. White space around a sentence travels with its first and last token."""
+
+    segment: int
+    index: int
+    text: str
+    logprob: float | None
+    candidates: list[Candidate] | UnsetType = UNSET
+    """The most probable tokens at its place, the best first; unset unless they were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Another translation of a segment or a text; `score` as that of the first."""
+
+    text: str
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFinished:
+    """`text` is what the segment's tokens add up to; `score` their mean log-probability."""
+
+    segment: int
+    text_index: int
+    text: str
+    score: float | None
+    finish_reason: FinishReason | Literal["copied"]
+    alternatives: list[Alternative] | UnsetType = UNSET
+    """The next best, as the beam ranks them; unset unless they were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextTranslated:
+    """One whole text: its translation, the mean log-probability of its tokens, and what else it could be."""
+
+    text: str
+    score: float | None
+    alternatives: list[Alternative]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    source_tokens: int
+    generated_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    time_to_first_token_seconds: float
+    total_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """One translation for each text, in order."""
+
+    translations: list[TextTranslated]
+    usage: Usage
+    timings: Timings
+
+
+Event = Started | TokenGenerated | SegmentFinished | Finished

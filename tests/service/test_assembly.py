@@ -1,0 +1,73 @@
+"""From tokens to texts: segments, their versions, and what is asked for beside them."""
+
+import pytest
+from msgspec import UNSET
+
+from model.tokenizer import Tokenizer
+from service.assembly import SegmentAssembly, TextAssembly, Version, segment_finished
+from service.engine.request import Alternative, TokenReport
+from service.events import Candidate
+from service.segmentation import Segment
+
+
+def _reports(tokenizer: Tokenizer, text: str, **last: object) -> list[TokenReport]:
+    ids = tokenizer.encode(text)
+    *first, end = [TokenReport(1, token, -0.5) for token in ids]
+    return [*first, TokenReport(1, end.token_id, -0.5, "stop", **last)]  # type: ignore[arg-type]
+
+
+def test_the_events_of_a_segment_add_up_to_its_text(tokenizer: Tokenizer) -> None:
+    assembly = SegmentAssembly(3, Segment("  ", "x", "\n"), tokenizer)
+    events = [assembly.push(report) for report in _reports(tokenizer, "the cat")]
+    assert "".join(event.text for event in events) == "  the cat\n"
+    assert [(event.segment, event.index) for event in events] == [(3, index) for index in range(len(events))]
+    assert all(event.candidates is UNSET for event in events)
+    [version] = assembly.versions()
+    assert version == Version("  the cat\n", -0.5 * len(events), len(events))
+    assert (version.score, assembly.finish_reason) == (-0.5, "stop")
+
+
+def test_alternatives_carry_the_white_space_too(tokenizer: Tokenizer) -> None:
+    other = Alternative(tokenizer.encode("the dog"), -7.0)
+    assembly = SegmentAssembly(0, Segment(" ", "x", "\n"), tokenizer)
+    for report in _reports(tokenizer, "the cat", alternatives=[other]):
+        assembly.push(report)
+    versions = assembly.versions()
+    assert [version.text for version in versions] == [" the cat\n", " the dog\n"]
+    assert versions[1].score == -7.0 / len(other.ids)
+    quiet = segment_finished(0, 0, versions, "stop", with_alternatives=False)
+    assert quiet.alternatives is UNSET
+
+
+def test_a_candidate_is_the_text_of_its_token(tokenizer: Tokenizer) -> None:
+    first = tokenizer.encode("the")[0]
+    report = TokenReport(1, first, -0.5, candidates=[(first, -0.5), (tokenizer.eos_id, -1.0)])
+    event = SegmentAssembly(0, Segment("", "x", ""), tokenizer).push(report)
+    assert event.candidates == [Candidate(tokenizer.piece_bytes(first).decode(), -0.5), Candidate("", -1.0)]
+
+
+def _version(text: str, score: float = -1.0) -> Version:
+    return Version(text, 2 * score, 2)
+
+
+def test_the_alternatives_of_a_text_combine_those_of_its_segments() -> None:
+    assembly = TextAssembly(3)
+    assembly.add([_version("A. "), _version("B. ", -2), _version("C. ", -3), _version("D. ", -4)])
+    assembly.add([Version("42. ", 0.0, 0)])
+    assembly.add([_version("x."), _version("y.", -4)])
+    text = assembly.finished()
+    assert (text.text, text.score) == ("A. 42. x.", -1.0)
+    assert [each.text for each in text.alternatives] == ["B. 42. y.", "C. 42. x.", "D. 42. x."]
+    assert [each.score for each in text.alternatives] == [-3.0, -2.0, -2.5]
+
+
+def test_each_text_comes_once() -> None:
+    assembly = TextAssembly(3)
+    assembly.add([_version("A"), _version("B", -2), _version("A", -3), _version("B", -4)])
+    assert [(each.text, each.score) for each in assembly.finished().alternatives] == [("B", -2.0)]
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_text_of_nothing_has_no_score(count: int) -> None:
+    text = TextAssembly(count).finished()
+    assert (text.text, text.score, text.alternatives) == ("", None, [])

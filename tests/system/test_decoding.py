@@ -1,0 +1,168 @@
+"""Beams, alternatives, prefixes, penalties and candidates, as a client sees them."""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.system.conftest import Server
+from tests.system.sentences import SENTENCES
+from tests.system.sse import stream, text_of
+
+TEXT = "I am a cat. The old man is waiting for my friends."
+
+
+@pytest.fixture
+async def client(server: Server) -> AsyncIterator[httpx.AsyncClient]:
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+    async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:
+        yield client
+
+
+async def _answer(client: httpx.AsyncClient, q: str | list[str], **options: object) -> dict[str, Any]:
+    response = await client.post("/translate", json={"q": q, "source": "en", "target": "fr", **options})
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+async def test_alternatives_have_libretranslate_s_shapes(client: httpx.AsyncClient) -> None:
+    one = await _answer(client, SENTENCES[1], alternatives=3)
+    assert set(one) == {"translatedText", "alternatives"}
+    assert len({one["translatedText"], *one["alternatives"]}) == 1 + len(one["alternatives"]) > 2
+    several = await _answer(client, [SENTENCES[1], "42", TEXT], alternatives=3)
+    assert several["translatedText"][0] == one["translatedText"]
+    assert several["alternatives"][:2] == [one["alternatives"], []]
+    for text in several["alternatives"][2]:
+        assert "chat" in text, "an alternative is a whole text"
+        assert "attend" in text
+    assert "alternatives" not in await _answer(client, SENTENCES[1])
+
+
+async def test_scores_come_in_the_shape_of_the_text(client: httpx.AsyncClient) -> None:
+    plain = await _answer(client, SENTENCES[1], scores=True)
+    assert -5 < plain["scores"] < 0
+    assert set(plain) == {"translatedText", "scores"}
+    both = await _answer(client, [SENTENCES[1], "42"], scores=True, alternatives=2)
+    assert both["scores"][1] is None
+    assert [len(each) for each in both["alternativeScores"]] == [len(each) for each in both["alternatives"]]
+    assert both["alternativeScores"][0][0] < both["scores"][0]
+
+
+@pytest.mark.parametrize("beam_size", [2, 4])
+async def test_a_beam_streams_what_it_answers(client: httpx.AsyncClient, beam_size: int) -> None:
+    events = await stream(client, TEXT, beam_size=beam_size)
+    done = events[-1].data
+    assert (
+        text_of(events)
+        == done["translatedText"]
+        == (await _answer(client, TEXT, beam_size=beam_size))["translatedText"]
+    )
+    indices = [(event.data["segment"], event.data["index"]) for event in events if event.name == "token"]
+    assert indices == sorted(set(indices))
+    assert done["usage"]["generated_tokens"] == len(indices)
+    assert all("alternatives" not in event.data for event in events)
+
+
+async def test_a_stream_tells_alternatives_and_candidates(client: httpx.AsyncClient) -> None:
+    events = await stream(client, TEXT, alternatives=2, top_candidates=3)
+    segments = [event.data for event in events if event.name == "segment"]
+    for segment in segments:
+        assert segment["alternatives"]
+        assert all(each["score"] < 0 and each["text"] for each in segment["alternatives"])
+    first, second = (segment["alternatives"] for segment in segments)
+    pairs = zip(first, second, strict=False)
+    combined = [one["text"] + other["text"] for one, other in pairs]
+    assert events[-1].data["alternatives"][: len(combined)] == combined
+    for event in events:
+        if event.name == "token":
+            ranked = [each["logprob"] for each in event.data["candidates"]]
+            assert len(ranked) == 3
+            assert ranked == sorted(ranked, reverse=True)
+            assert sum(map(math.exp, ranked)) <= 1.0001
+    greedy = [event.data for event in await stream(client, TEXT, top_candidates=1) if event.name == "token"]
+    for data in greedy:
+        [best] = data["candidates"]
+        assert best["logprob"] == pytest.approx(data["logprob"], abs=1e-4)
+        assert best["text"].strip() in data["text"]
+
+
+@pytest.mark.parametrize("options", [{}, {"beam_size": 4}, {"temperature": 0.7, "seed": 3}])
+async def test_a_target_prefix_begins_the_translation(client: httpx.AsyncClient, options: dict[str, object]) -> None:
+    prefix = "Le vieil homme qui"
+    text = "  The old man is waiting for the house near the river.\n"
+    plain = (await _answer(client, text, **options))["translatedText"]
+    assert not plain.startswith(f"  {prefix}")
+    answer = (await _answer(client, text, target_prefix=prefix, **options))["translatedText"]
+    assert answer.startswith(f"  {prefix} ")
+    assert len(answer) > len(prefix) + 10
+    events = await stream(client, text, target_prefix=prefix, **options)
+    assert text_of(events) == answer
+    assert next(event.data["text"] for event in events if event.name == "token").startswith("  Le")
+
+
+async def test_the_start_of_a_translation_as_prefix_changes_nothing(client: httpx.AsyncClient) -> None:
+    whole = (await _answer(client, SENTENCES[5]))["translatedText"]
+    words = whole.split(" ")
+    for count in range(1, len(words)):
+        prefix = " ".join(words[:count])
+        assert (await _answer(client, SENTENCES[5], target_prefix=prefix))["translatedText"] == whole
+
+
+async def test_no_ngram_comes_twice(client: httpx.AsyncClient) -> None:
+    text = "No, no, no, no, no, no, no, no, no, no."
+    plain = (await _answer(client, text))["translatedText"].lower()
+    assert plain.count("non") > 3
+    for beam_size in (1, 3):
+        strict = (await _answer(client, text, no_repeat_ngram_size=2, beam_size=beam_size))["translatedText"].lower()
+        assert strict.count("non") < plain.count("non")
+    penalised = (await _answer(client, text, repetition_penalty=3.0))["translatedText"].lower()
+    assert penalised.count("non") < plain.count("non")
+
+
+async def test_beams_beside_streams_give_what_each_gives_alone(client: httpx.AsyncClient, server: Server) -> None:
+    """More hypotheses than slots: some wait. In float32 a near tie may fall either way, hence not every one."""
+    options: list[dict[str, object]] = [
+        {},
+        {"beam_size": 4},
+        {"beam_size": 7, "alternatives": 2},
+        {"temperature": 1.0, "seed": 5},
+    ]
+    texts = SENTENCES[:40]
+    alone = [await _answer(client, text, **options[i % 4]) for i, text in enumerate(texts)]
+    together = await asyncio.gather(*(_answer(client, text, **options[i % 4]) for i, text in enumerate(texts)))
+    same = sum(one == other for one, other in zip(alone, together, strict=True))
+    assert same >= 38
+    server.wait_for_metric("dragoman_slots_used", 0)
+
+
+BAD = [
+    ({"beam_size": 0}, "beam_size: "),
+    ({"beam_size": 17}, "beam_size: "),
+    ({"alternatives": 16}, "alternatives: "),
+    ({"alternatives": -1}, "alternatives: "),
+    ({"alternatives": 4, "beam_size": 4}, "beam_size: must be at least 5"),
+    ({"beam_size": 2, "temperature": 0.5}, "temperature: must be 0 with beam_size above 1"),
+    ({"alternatives": 1, "temperature": 0.5}, "temperature: must be 0 with alternatives"),
+    ({"length_penalty": -1}, "length_penalty: "),
+    ({"repetition_penalty": 0}, "repetition_penalty: "),
+    ({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size: "),
+    ({"top_candidates": 21}, "top_candidates: "),
+    ({"target_prefix": "mot " * 500}, "target_prefix: "),
+    ({"target_prefix": "Je suis", "max_new_tokens": 2}, "target_prefix: "),
+    ({"target_prefix": "Je", "q": TEXT}, "target_prefix: needs a text of one sentence, there are 2"),
+    ({"target_prefix": "Je", "q": ["I am.", "I am."]}, "target_prefix: needs a text of one sentence, there are 2"),
+    ({"target_prefix": "Je", "q": "42"}, "target_prefix: needs a text of one sentence, there are 0"),
+]
+
+
+@pytest.mark.parametrize(("options", "error"), BAD, ids=[str(options)[:40] for options, _ in BAD])
+async def test_bad_options_name_their_field(client: httpx.AsyncClient, options: dict[str, object], error: str) -> None:
+    for stream_it in (False, True):
+        body = {"q": "I am a cat.", "source": "en", "target": "fr", "stream": stream_it, **options}
+        response = await client.post("/translate", json=body)
+        assert response.status_code == 400
+        assert response.json()["error"].startswith(error)
