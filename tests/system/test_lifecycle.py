@@ -189,10 +189,13 @@ def test_a_server_s_own_deadline(start_server: StartServer) -> None:
 
 async def test_an_idle_stream_is_kept_alive(start_server: StartServer) -> None:
     """While the only slot is taken, a waiting stream still hears something."""
-    long, short = {"q": LONG_TEXT, **REQUEST}, {"q": "Yes.", **REQUEST}
-    with start_server("--slots", "1", "--keep-alive-seconds", "0.01") as server:
+    long, short = {"q": LONG_TEXT * 10, **REQUEST}, {"q": "Yes.", **REQUEST}
+    with start_server(
+        "--slots", "1", "--keep-alive-seconds", "0.01", "--max-segments-in-flight", "256", "--max-characters", "500000"
+    ) as server:
         async with _client(server) as client, client.stream("POST", "/translate", json=long) as first:
-            await anext(read_events(first))
+            events = read_events(first)  # kept: dropping it would close the stream
+            await anext(events)
             async with client.stream("POST", "/translate", json=short) as second:
                 lines = [line async for line in second.aiter_lines()]
         assert ": keep-alive" in lines
