@@ -81,7 +81,10 @@ def build_pool(settings: Settings, config: CheckpointConfig, metrics: Metrics) -
         max_length=config.model.max_positions,
         log_level=settings.log_level,
     )
-    engines = [EngineProcess(options, metrics.observer(replica)) for replica in range(settings.replicas)]
+    engines = [
+        EngineProcess(options, metrics.observer(replica), settings.engine_timeout_seconds)
+        for replica in range(settings.replicas)
+    ]
     return EnginePool(engines, capacity=settings.replicas * settings.slots + settings.max_waiting)
 
 

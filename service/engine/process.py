@@ -36,6 +36,7 @@ _LONGEST_BACKOFF_SECONDS: Final = 10.0
 _STABLE_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 5.0
 _ENGINES_PER_REQUEST: Final = 3
+_SECOND_CHANCE_SECONDS: Final = 1.0
 
 
 class EngineObserver:
@@ -51,10 +52,15 @@ class EngineObserver:
 
 
 class EngineProcess:
-    """Supervises one `service.engine.worker`."""
+    """Supervises one `service.engine.worker`.
 
-    def __init__(self, options: EngineOptions, observer: EngineObserver) -> None:
+    An engine that has work and says nothing for `timeout_seconds` is killed, and replaced like one that died.
+    """
+
+    def __init__(self, options: EngineOptions, observer: EngineObserver, timeout_seconds: float = 30.0) -> None:
         self._options = options
+        self._timeout_seconds = timeout_seconds
+        self._heard_at = 0.0
         self._observer = observer
         self._generations: dict[int, Generation] = {}
         self._last_token_at: dict[int, float] = {}
@@ -97,6 +103,8 @@ class EngineProcess:
         assert 1 <= request.beam.size <= self._options.slots
         assert len(request.forced_ids) < request.max_new_tokens
         generation = Generation(self._next_id, request, self._cancel)
+        if not self._generations:
+            self._heard_at = generation.submitted_at  # it had nothing to say before
         self._next_id += 1
         if self.ready:
             self._send(Submit(generation.request_id, request, generation.submitted_at))
@@ -160,9 +168,29 @@ class EngineProcess:
         assert self._process.stdout is not None
         frames = Frames()
         decoder = msgspec.msgpack.Decoder(Report)
-        while data := await self._process.stdout.read(_READ_BYTES):
+        while data := await self._read(self._process.stdout):
+            self._heard_at = time.monotonic()
             for body in frames.feed(data):
                 self._handle(decoder.decode(body))
+
+    async def _read(self, reports: asyncio.StreamReader) -> bytes:
+        """What the engine says next; b"" when it is gone, or was silent for too long."""
+        overdue = 0
+        while overdue < 2:
+            left = self._heard_at + self._timeout_seconds - time.monotonic()
+            try:
+                async with asyncio.timeout(max(left, _SECOND_CHANCE_SECONDS)):
+                    return await reports.read(_READ_BYTES)
+            except TimeoutError:
+                # Loading takes as long as it takes. And where this process itself was held up, what the engine has
+                # said meanwhile is read before it is judged.
+                silent = time.monotonic() - self._heard_at > self._timeout_seconds
+                overdue += self.ready and bool(self._generations) and silent
+        logger.error("the engine has hung", extra={"silent_seconds": self._timeout_seconds})
+        assert self._process is not None
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        return b""
 
     async def _reap(self) -> None:
         if self._process is None:

@@ -1,0 +1,72 @@
+"""Streams outlive their engine whatever they decode with, and an engine that hangs is as good as dead."""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import httpx
+import pytest
+
+from service.settings import EMBEDDED_MODEL
+from tests.system.conftest import StartServer
+from tests.system.sentences import SENTENCES
+from tests.system.sse import Event, stream, text_of
+
+KINDS: list[dict[str, object]] = [
+    {},
+    {"beam_size": 4, "alternatives": 2},
+    {"temperature": 0.8, "seed": 3},
+    {"no_repeat_ngram_size": 3, "top_candidates": 2},
+]
+
+
+def _told(events: list[Event]) -> list[tuple[str, str]]:
+    return [(event.name, event.data["text"]) for event in events if event.name in ("token", "segment")]
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+async def test_every_kind_of_stream_survives(start_server: StartServer, how: signal.Signals) -> None:
+    """Whether the engine dies or just stops: a pause, then what would have come anyway, and nothing twice."""
+    with start_server("--slots", "16", "--engine-timeout-seconds", "1") as server:
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+        async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:
+            work = [(" ".join(SENTENCES[i * 10 : i * 10 + 10]), KINDS[i % len(KINDS)]) for i in range(8)]
+            expected = [await stream(client, text, **options) for text, options in work]
+            running = [asyncio.create_task(stream(client, text, **options)) for text, options in work]
+            await asyncio.to_thread(server.wait_until_busy)
+            [engine] = server.engine_pids()
+            os.kill(engine, how)
+            results = await asyncio.gather(*running)
+        for events, whole in zip(results, expected, strict=True):
+            assert events[-1].name == "done"
+            assert [event.id for event in events] == list(range(len(events)))
+            assert text_of(events) == events[-1].data["translatedText"]
+            assert _told(events) == _told(whole)
+            assert events[-1].data.get("alternatives") == whole[-1].data.get("alternatives")
+        assert server.metric("dragoman_engine_restarts_total") == 1
+        assert server.engine_pids() != [engine]
+        server.wait_for_metric("dragoman_slots_used", 0)
+
+
+def test_an_engine_that_cannot_start_again_is_tried_ever_more_rarely(start_server: StartServer, tmp_path: Path) -> None:
+    """Not ready meanwhile, which load balancers see; and as soon as it can, it goes on."""
+    model = shutil.copytree(EMBEDDED_MODEL, tmp_path / "model")
+    weights = model / "model.safetensors"
+    whole = weights.read_bytes()
+    with start_server("--model", str(model)) as server, httpx.Client(base_url=server.url, timeout=60) as client:
+        weights.write_bytes(whole[:-1000])
+        os.kill(server.wait_for_engine(), signal.SIGKILL)
+        server.wait_for_metric("dragoman_engine_restarts_total", 3, seconds=60)
+        assert client.get("/readyz").status_code == 503
+        refused = client.post("/translate", json={"q": "I am a cat.", "source": "en", "target": "fr"})
+        assert (refused.status_code, refused.json()["code"]) == (503, "not_ready")
+        weights.write_bytes(whole)
+        server.wait_until_ready()
+        answer = client.post("/translate", json={"q": "I am a cat.", "source": "en", "target": "fr"})
+        assert answer.json() == {"translatedText": "Je suis un chat."}
+        lines = [json.loads(line) for line in server.log.read_text().splitlines()]
+        waits = [line["backoff_seconds"] for line in lines if "backoff_seconds" in line]
+        assert waits[:3] == [0.1, 0.2, 0.4]
