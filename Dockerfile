@@ -1,4 +1,4 @@
-# The server with its embedded model: Python, the dependencies, the service; no compiler, no caches.
+# The server with its embedded model: Python, the dependencies, the service with its C++ operators; no compiler, no caches.
 #
 #   docker build -t dragoman .
 #   docker run --read-only --stop-timeout 45 --publish 5000:5000 dragoman
@@ -8,6 +8,7 @@
 #
 # Build arguments, all optional:
 #   PYTHON_IMAGE          the same base image under a mirror's name, or by digest
+#   BUILD_IMAGE           the same for the build, with a C++ compiler (GCC 12 or newer); same Python, same C library
 #   PIP_INDEX_URL         a mirror of PyPI
 #   PIP_EXTRA_INDEX_URL   where torch's CPU wheels are, where PyPI's are for CUDA: Linux on x86-64.
 #                         PyTorch's "get started" page names the address: choose pip, CPU
@@ -16,9 +17,10 @@
 #                         with gigabytes that a CPU never runs
 
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
+ARG BUILD_IMAGE=python:3.11-bookworm
 
 # The dependencies come first and alone: a change of source must not install torch again.
-FROM ${PYTHON_IMAGE} AS dependencies
+FROM ${BUILD_IMAGE} AS dependencies
 # Without a default these stay unset, and pip's own defaults hold.
 ARG PIP_INDEX_URL
 ARG PIP_EXTRA_INDEX_URL
@@ -34,9 +36,11 @@ RUN python3 -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb")
     && { python3 -m pip --python /opt/venv/bin/python install --no-cache-dir --disable-pip-version-check \
             --requirement requirements.txt --constraint constraints.txt "${TORCH_REQUIREMENT}" \
         || { echo 'If torch conflicts with triton: no CPU build was found, see PIP_EXTRA_INDEX_URL in the Dockerfile.' >&2; \
-             exit 1; }; } \
-    # What only torch's own tests and C++ builds read, and other packages' tests: a quarter of the environment.
-    && find /opt/venv/lib/python3*/site-packages/torch/bin -mindepth 1 ! -name torch_shm_manager -delete \
+             exit 1; }; }
+
+FROM dependencies AS pruned
+# What only torch's own tests and C++ builds read, and other packages' tests: a quarter of the environment.
+RUN find /opt/venv/lib/python3*/site-packages/torch/bin -mindepth 1 ! -name torch_shm_manager -delete \
     && rm -rf /opt/venv/lib/python3*/site-packages/torch/include /opt/venv/lib/python3*/site-packages/torch/test \
     && find /opt/venv/lib -type d -name tests -prune -exec rm -rf {} +
 
@@ -47,7 +51,9 @@ ARG PIP_EXTRA_INDEX_URL
 COPY . ./
 # Into a tree of its own, so that the final stage gets the dependencies and the application as two layers.
 RUN python3 -m pip --python /opt/venv/bin/python install --no-cache-dir --disable-pip-version-check \
-        --no-deps --root /application .
+        --no-deps --root /application . \
+    # The operators, for every processor of this architecture: next to their source, where the engine looks first.
+    && PYTHONPATH=$(echo /application/opt/venv/lib/python3*/site-packages) /opt/venv/bin/python -m model.kernels
 
 FROM ${PYTHON_IMAGE}
 LABEL org.opencontainers.image.title="Dragoman" \
@@ -56,7 +62,7 @@ LABEL org.opencontainers.image.title="Dragoman" \
 # By number, so that Kubernetes can verify runAsNonRoot; with a name, because libraries look their user up.
 RUN groupadd --gid 10001 dragoman \
     && useradd --uid 10001 --gid dragoman --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin dragoman
-COPY --from=dependencies /opt/venv /opt/venv
+COPY --from=pruned /opt/venv /opt/venv
 COPY --from=application /application /
 # Nothing is written at run time, bytecode neither: it was compiled when the packages were installed.
 ENV PATH="/opt/venv/bin:${PATH}" \
