@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import islice
+from itertools import groupby
+from operator import itemgetter
 
 import torch
 from torch import Tensor
@@ -18,24 +19,26 @@ from service.engine.writers import Row
 def choose(rows: Sequence[Row], logit_rows: Sequence[int], scores: StepScores) -> list[list[Extension]]:
     """Each row's `wanted` extensions, the best first; fewer where the vocabulary has no more.
 
+    Of a beam's rows, which stand together, only those that are among its `wanted` best in all of them.
     `logit_rows` are the numbers of those that need them. Log-probabilities are of the distribution that the
     constraints leave, before temperature, top-k and top-p.
     """
-    tokens, logprobs = scores.tokens.tolist(), scores.logprobs.tolist()
-    chosen = [
-        [Extension(row.parent, Choice(token, logprob), logprob)] if row.wanted else []
-        for row, token, logprob in zip(rows, tokens, logprobs, strict=True)
-    ]
+    chosen: list[list[Extension]] = [[] for _ in rows]
+    with_logits = set(logit_rows)
+    for number, (token, logprob) in enumerate(zip(scores.tokens.tolist(), scores.logprobs.tolist(), strict=True)):
+        if rows[number].wanted and number not in with_logits:
+            chosen[number] = [Extension(rows[number].parent, Choice(token, logprob), logprob)]
     if logit_rows:
-        with_logits = _choose_from_logits([rows[number] for number in logit_rows], scores.logits)
-        for number, extensions in zip(logit_rows, with_logits, strict=True):
+        others = _choose_from_logits([rows[number] for number in logit_rows], scores.logits)
+        for number, extensions in zip(logit_rows, others, strict=True):
             chosen[number] = extensions
     return chosen
 
 
 def _choose_from_logits(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
-    for row, each in zip(rows, logits, strict=True):
-        _constrain(row, each)
+    for number, row in enumerate(rows):
+        if row.is_constrained:
+            _constrain(row, logits[number])
     groups: dict[_Rule, list[int]] = {}
     for number, row in enumerate(rows):
         groups.setdefault(_rule(row), []).append(number)
@@ -75,18 +78,19 @@ def _forced(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
 
 
 def _widest(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
-    """A beam's: the `wanted` best by their sums, which is all of a row that can be among the best of all rows."""
+    """A beam's: the best by their sums. The `wanted` best of each row hold the `wanted` best of all its beam's rows."""
     logprobs = logits.log_softmax(dim=-1)
-    totals, tokens = largest(logprobs + torch.tensor([[row.total] for row in rows]), max(row.wanted for row in rows))
-    own = logprobs.gather(-1, tokens)
-    ranked = zip(tokens.tolist(), own.tolist(), totals.tolist(), strict=True)
-    return [
-        [
-            Extension(row.parent, Choice(token, logprob), total)
-            for token, logprob, total in islice(zip(*each, strict=True), row.wanted)
-        ]
-        for row, each in zip(rows, ranked, strict=True)
-    ]
+    sums, tokens = largest(logprobs + torch.tensor([[row.total] for row in rows]), max(row.wanted for row in rows))
+    own, ids, totals = logprobs.gather(-1, tokens).tolist(), tokens.tolist(), sums.tolist()
+    chosen: list[list[Extension]] = [[] for _ in rows]
+    for _, beam in groupby(range(len(rows)), key=lambda number: rows[number].source_slot):
+        ranked = [(total, number, rank) for number in beam for rank, total in enumerate(totals[number])]
+        # Stable: of equal ones the earlier parent's, then the lower token, comes first.
+        ranked.sort(key=itemgetter(0), reverse=True)
+        for total, number, rank in ranked[: rows[ranked[0][1]].wanted]:
+            choice = Choice(ids[number][rank], own[number][rank])
+            chosen[number].append(Extension(rows[number].parent, choice, total))
+    return chosen
 
 
 def _singles(rows: Sequence[Row], tokens: Tensor, logprobs: Tensor) -> list[list[Extension]]:
@@ -98,10 +102,7 @@ def _singles(rows: Sequence[Row], tokens: Tensor, logprobs: Tensor) -> list[list
 
 def _constrain(row: Row, logits: Tensor) -> None:
     constraints = row.request.constraints
-    if row.forced is not None or not row.ids:
-        return
-    if constraints.repetition_penalty != 1:
-        penalise_repetition(logits, row.ids, constraints.repetition_penalty)
+    penalise_repetition(logits, row.ids, constraints.repetition_penalty)
     if constraints.no_repeat_ngram_size > 0:
         forbid_repeated_ngrams(logits, row.ids, constraints.no_repeat_ngram_size)
 

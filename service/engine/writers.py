@@ -34,6 +34,11 @@ class Row(NamedTuple):
     """The token that must come next, whatever is probable."""
 
     @property
+    def is_constrained(self) -> bool:
+        """Whether its logits change before anything is chosen; what is forced is not chosen."""
+        return self.forced is None and self.request.constraints != _UNCONSTRAINED
+
+    @property
     def needs_logits(self) -> bool:
         """Whether the best token alone does not say what the row goes on with."""
         request = self.request
@@ -41,7 +46,7 @@ class Row(NamedTuple):
             self.forced is not None
             or self.wanted > 1
             or request.sampling.temperature > 0
-            or request.constraints != _UNCONSTRAINED
+            or self.is_constrained
             or request.top_candidates > 0
         )
 

@@ -1,0 +1,64 @@
+"""What is chosen from made-up scores."""
+
+import math
+
+import torch
+
+from model.search import Extension
+from service.engine.batching import StepScores
+from service.engine.choosing import choose
+from service.engine.request import Beam, Constraints, GenerationRequest, Sampling
+from service.engine.writers import Row
+
+
+def _choose(rows: list[Row], logits: torch.Tensor) -> list[list[Extension]]:
+    best = logits.log_softmax(-1).max(-1)
+    logit_rows = [number for number, row in enumerate(rows) if row.needs_logits]
+    return choose(rows, logit_rows, StepScores(best.indices, best.values, logits[logit_rows]))
+
+
+def _beam_row(slot: int, parent: int, total: float, beam: int, source_slot: int = 0) -> Row:
+    request = GenerationRequest([5, 2], 9, beam=Beam(beam))
+    return Row(request, slot, source_slot, [7] * 3, parent, total, 2 * beam)
+
+
+def _ids(extensions: list[list[Extension]]) -> list[list[int]]:
+    return [[extension.choice.token for extension in each] for each in extensions]
+
+
+def test_each_row_is_chosen_by_its_own_rule() -> None:
+    logits = torch.tensor([0.0, 3.0, 2.0, 1.0]).repeat(5, 1)
+    plain = GenerationRequest([5, 2], 9)
+    rows = [
+        Row(plain, 0, 0, []),
+        Row(plain, 1, 1, [], wanted=0, forced=2),
+        Row(plain, 2, 2, [], forced=2),
+        Row(GenerationRequest([5, 2], 9, Sampling(1.0, top_k=1)), 3, 3, []),
+        Row(GenerationRequest([5, 2], 9, constraints=Constraints(no_repeat_ngram_size=1)), 4, 4, [1]),
+    ]
+    chosen = _choose(rows, logits)
+    assert _ids(chosen) == [[1], [], [2], [1], [2]]
+    assert chosen[2][0].choice.logprob == logits[0].log_softmax(-1)[2].item()
+    assert chosen[4][0].choice.logprob > chosen[2][0].choice.logprob, "of what the constraint leaves"
+
+
+def test_a_beam_gets_the_best_of_all_its_rows_and_nobody_else_s() -> None:
+    logits = torch.tensor([[0.0, 4.0, 1.0, 2.0], [3.0, 0.0, 0.0, 0.0], [9.0, 0.0, 0.0, 1.0]])
+    rows = [_beam_row(0, 0, -2.0, beam=2), _beam_row(1, 1, -1.0, beam=2), _beam_row(2, 0, 0.0, beam=2, source_slot=2)]
+    chosen = _choose(rows, logits)
+    assert _ids(chosen) == [[1], [0, 1, 2], [0, 3, 1, 2]]
+    sums = [extension.total for each in chosen[:2] for extension in each]
+    expected = logits.log_softmax(-1) + torch.tensor([[-2.0], [-1.0], [0.0]])
+    assert sums == [expected[0, 1].item(), expected[1, 0].item(), expected[1, 1].item(), expected[1, 2].item()]
+
+
+def test_equal_sums_go_to_the_earlier_parent_and_the_lower_id() -> None:
+    rows = [_beam_row(slot, slot, -1.0, beam=3) for slot in range(2)]
+    assert _ids(_choose(rows, torch.zeros(2, 4))) == [[0, 1, 2, 3], [0, 1]]
+
+
+def test_candidates_leave_out_what_is_impossible() -> None:
+    request = GenerationRequest([5, 2], 9, constraints=Constraints(no_repeat_ngram_size=1), top_candidates=3)
+    [[extension]] = _choose([Row(request, 0, 0, [1, 3])], torch.tensor([[0.0, 3.0, 2.0, 1.0]]))
+    assert [token for token, _ in extension.choice.candidates] == [2, 0]
+    assert all(logprob > -math.inf for _, logprob in extension.choice.candidates)
