@@ -1,82 +1,46 @@
-"""Dragoman's engine as a peer: the real engine process behind the real pool, without HTTP.
+"""Dragoman as a peer: real engine processes behind the real pool, built as the service builds them, without HTTP.
 
-Weights are random but for what ends each request at its own length (loadtest/compare/stopping.py), and every run
-checks that it did.
+This process is the client and what the HTTP process is in the service; like that one, it does not load torch.
 """
 
 import asyncio
-import io
-import tempfile
+import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 
-import sentencepiece
-import torch
-
-from loadtest.compare.peers import Measured, Peer, WrongLength
-from loadtest.compare.stopping import stop_at_length_words
-from loadtest.compare.workload import LONGEST, Request
-from loadtest.sentences import SENTENCES
-from model.checkpoint import save_checkpoint
-from model.config import ModelConfig
-from model.manifest import CheckpointConfig, Direction
-from model.tokenizer import Tokenizer
-from model.transformer import Transformer
+from loadtest.compare.peers import Answer, Job, Measured, Peer, WrongLength
+from loadtest.compare.workload import MOST_TOKENS, Arrival, Request
+from model.manifest import load_config
+from service.app import build_pool
 from service.engine.pool import EnginePool
-from service.engine.process import EngineObserver, EngineProcess
-from service.engine.request import EngineOptions, GenerationRequest
+from service.engine.request import GenerationRequest
+from service.metrics import Metrics
 from service.settings import Settings
 
-_WEIGHTS_SEED: Final = 0
 _REQUEST_TIMEOUT_SECONDS: Final = 600.0
-# More than any request asks for: the engine does not know in advance when one will end.
-MOST_TOKENS: Final = LONGEST + 1
-# As the service runs it unless told otherwise.
-_SLOTS: Final = int(Settings.model_fields["slots"].default)
-_MAX_PREFILL: Final = int(Settings.model_fields["max_prefill"].default)
 
 
 @contextmanager
-def dragoman(config: ModelConfig, threads: int) -> Iterator[Peer]:
-    """One engine process with `threads` threads, mode fp32."""
-    with tempfile.TemporaryDirectory() as directory, asyncio.Runner() as runner:
-        save_random_checkpoint(Path(directory), config)
-        options = EngineOptions(
-            checkpoint=directory,
-            mode="fp32",
-            threads=threads,
-            slots=_SLOTS,
-            max_prefill=_MAX_PREFILL,
-            max_length=config.max_positions,
-        )
-        # Only `admit` looks at the capacity, and a closed loop needs no admission.
-        pool = EnginePool([EngineProcess(options, EngineObserver())], capacity=0)
+def open_dragoman(job: Job) -> Iterator[Peer]:
+    """Engine processes that share the cores out among them; all else is as the settings' defaults have it."""
+    checkpoint = job.models / "checkpoint"
+    # Constructed, since settings would otherwise read this shell's environment.
+    settings = Settings.model_construct(
+        model=checkpoint,
+        mode=job.mode,
+        replicas=job.replicas,
+        threads=max(1, job.cores // job.replicas),
+        log_level="warning",
+    )
+    pool = build_pool(settings, load_config(checkpoint), Metrics("bench", "en-fr", job.mode))
+    with asyncio.Runner() as runner:
         runner.run(_start(pool))
         try:
             yield _Dragoman(pool, runner)
         finally:
             runner.run(pool.stop())
-
-
-def save_random_checkpoint(directory: Path, config: ModelConfig) -> None:
-    """A checkpoint of this shape that stops where length words say; the same weights every time."""
-    torch.manual_seed(_WEIGHTS_SEED)
-    model = Transformer(config)
-    stop_at_length_words(model)
-    manifest = CheckpointConfig(directions=(Direction(source="en", target="fr"),), model=config)
-    save_checkpoint(directory, manifest, model.state_dict(), _any_tokenizer())
-
-
-def _any_tokenizer() -> Tokenizer:
-    """A checkpoint has one; the engine works on ids and does not read it."""
-    written = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(SENTENCES), model_writer=written, model_type="char", minloglevel=2
-    )
-    return Tokenizer(written.getvalue())
 
 
 async def _start(pool: EnginePool) -> None:
@@ -89,48 +53,73 @@ class _Dragoman:
         self._pool = pool
         self._runner = runner
 
-    def run(self, requests: Sequence[Request], concurrency: int) -> Measured:
-        return self._runner.run(_ClosedLoop(self._pool, requests).run(concurrency))
+    def closed_loop(self, requests: Sequence[Request], concurrency: int) -> Measured:
+        return self._run(_Loop(self._pool).closed(requests, concurrency))
+
+    def open_loop(self, arrivals: Sequence[Arrival]) -> Measured:
+        return self._run(_Loop(self._pool).open(arrivals))
+
+    def _run(self, loop: Awaitable[Measured]) -> Measured:
+        async def measured() -> Measured:
+            return await loop
+
+        try:
+            return self._runner.run(measured())
+        except ExceptionGroup as group:
+            # The others are of requests that were cancelled for it, or failed alike.
+            raise group.exceptions[0] from None
 
 
-class _ClosedLoop:
-    """Keeps `concurrency` requests in flight until the queue is empty.
+class _Loop:
+    """One run's requests, and what came of them."""
 
-    What comes after that, with fewer in flight, is finished and checked but not counted.
-    """
-
-    def __init__(self, pool: EnginePool, requests: Sequence[Request]) -> None:
+    def __init__(self, pool: EnginePool) -> None:
         self._pool = pool
-        self._queue = iter(requests)
+        self._answers: dict[int, Answer] = {}
         self._tokens = 0
-        self._first_token_seconds: list[float] = []
         self._full_until: float | None = None
 
-    async def run(self, concurrency: int) -> Measured:
+    async def closed(self, requests: Sequence[Request], concurrency: int) -> Measured:
+        """What comes when fewer than `concurrency` are in flight is finished and checked, but not counted."""
+        queue = iter(enumerate(requests))
         started = time.perf_counter()
         async with asyncio.TaskGroup() as group:
             for _ in range(concurrency):
-                group.create_task(self._keep_one_in_flight())
+                group.create_task(self._keep_one_in_flight(queue))
         assert self._full_until is not None
-        return Measured(self._tokens, self._full_until - started, self._first_token_seconds)
+        return self._measured(self._full_until - started)
 
-    async def _keep_one_in_flight(self) -> None:
-        for request in self._queue:
-            await self._generate(request)
+    async def open(self, arrivals: Sequence[Arrival]) -> Measured:
+        started = time.perf_counter()
+        async with asyncio.TaskGroup() as group:
+            for number, arrival in enumerate(arrivals):
+                due = started + arrival.at
+                await asyncio.sleep(max(0.0, due - time.perf_counter()))
+                group.create_task(self._generate(number, arrival.request, due))
+        return self._measured(time.perf_counter() - started)
+
+    def _measured(self, seconds: float) -> Measured:
+        return Measured(self._tokens, seconds, [self._answers[number] for number in range(len(self._answers))])
+
+    async def _keep_one_in_flight(self, queue: Iterator[tuple[int, Request]]) -> None:
+        for number, request in queue:
+            await self._generate(number, request, time.perf_counter())
         if self._full_until is None:
             self._full_until = time.perf_counter()
 
-    async def _generate(self, request: Request) -> None:
-        submitted = time.perf_counter()
+    async def _generate(self, number: int, request: Request, since: float) -> None:
         deadline = asyncio.get_running_loop().time() + _REQUEST_TIMEOUT_SECONDS
         generation = self._pool.submit(GenerationRequest(request.source_ids, MOST_TOKENS))
+        moments: list[float] = []
         try:
             while tokens := await generation.next_tokens(deadline):
-                if len(tokens) == len(generation.tokens):
-                    self._first_token_seconds.append(time.perf_counter() - submitted)
+                # Several when this process was late: a client gets them in one write.
+                moments += [time.perf_counter()] * len(tokens)
                 if self._full_until is None:
                     self._tokens += len(tokens)
         finally:
             generation.close()
-        if len(generation.tokens) != request.new_tokens:
-            raise WrongLength(f"dragoman: {len(generation.tokens)} tokens for a request of {request.new_tokens}")
+        if len(moments) != request.new_tokens:
+            raise WrongLength(f"dragoman: {len(moments)} tokens for a request of {request.new_tokens}")
+        gaps = [after - before for before, after in itertools.pairwise(moments)]
+        self._answers[number] = Answer(moments[0] - since, gaps)

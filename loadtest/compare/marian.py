@@ -6,26 +6,24 @@ generate eos, so each request takes exactly the tokens it asks for. A static bat
 until its longest is done; only what was asked for is counted.
 """
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 import torch
 from transformers import MarianConfig, MarianMTModel
 
-from loadtest.compare.peers import Measured, Peer, WrongLength
+from loadtest.compare.peers import Peer, WrongLength
+from loadtest.compare.static import StaticBatching
 from loadtest.compare.workload import Request
 from model.config import ModelConfig
 
-_WEIGHTS_SEED: Final = 0
-
 
 @contextmanager
-def marian(config: ModelConfig, threads: int) -> Iterator[Peer]:
-    """The model in this process, in float32, with `threads` threads for all of torch."""
+def open_marian(config: ModelConfig, threads: int) -> Iterator[Peer]:
+    """The model in this process, in float32, one batch at a time with `threads` threads for all of torch."""
     torch.set_num_threads(threads)
-    yield _Marian(_random_model(config), config.pad_id)
+    yield StaticBatching(_Generate(_random_model(config), config.pad_id), workers=1)
 
 
 def marian_config(config: ModelConfig, **more: Any) -> MarianConfig:
@@ -51,26 +49,19 @@ def marian_config(config: ModelConfig, **more: Any) -> MarianConfig:
 
 
 def _random_model(config: ModelConfig) -> Any:
-    torch.manual_seed(_WEIGHTS_SEED)
+    torch.manual_seed(0)
     # Any: the annotations of `generate` do not accept transformers' own model classes.
     model: Any = MarianMTModel(marian_config(config))
     model.final_logits_bias[0, config.eos_id] = -torch.inf
     return model.eval()
 
 
-class _Marian:
+class _Generate:
     def __init__(self, model: Any, pad_id: int) -> None:
         self._model = model
         self._pad_id = pad_id
 
-    def run(self, requests: Sequence[Request], concurrency: int) -> Measured:
-        """Batches in the order of arrival: a server does not know the lengths of translations to come."""
-        started = time.perf_counter()
-        for first in range(0, len(requests), concurrency):
-            self._generate(requests[first : first + concurrency])
-        return Measured(sum(request.new_tokens for request in requests), time.perf_counter() - started)
-
-    def _generate(self, batch: Sequence[Request]) -> None:
+    def __call__(self, batch: Sequence[Request]) -> None:
         sources = [torch.tensor(request.source_ids) for request in batch]
         source_ids = torch.nn.utils.rnn.pad_sequence(sources, batch_first=True, padding_value=self._pad_id)
         longest = max(request.new_tokens for request in batch)

@@ -1,44 +1,69 @@
 """The seam between the comparison and whatever it measures."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
-from loadtest.compare.workload import Request
-from model.config import ModelConfig
+from loadtest.compare.workload import Arrival, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a client saw of one request: the wait for its first token, and the time between any two after that.
+
+    `gaps` is empty for a peer that gives a whole batch at once, whose first token comes with the last.
+    """
+
+    first_token_seconds: float
+    gaps: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Tokens that requests asked for and got while all of the concurrency was in use, and the seconds that took.
+    """Tokens that requests asked for and got within `seconds`, and the answers in the order of the requests.
 
-    `first_token_seconds` has one entry a request, from submission to first token; empty for a peer
-    that does not stream.
+    In a closed loop, tokens and seconds are those while all of the concurrency was in use.
     """
 
     tokens: int
     seconds: float
-    first_token_seconds: list[float] = field(default_factory=list)
+    answers: list[Answer]
 
     @property
     def tokens_per_second(self) -> float:
         return self.tokens / self.seconds
 
 
+class Memory(NamedTuple):
+    """Bytes of processes' resident memory: the highest (at different times, perhaps) and the present."""
+
+    peak: int
+    resident: int
+
+
 class Peer(Protocol):
-    """One engine, loaded and idle between runs."""
+    """One engine, loaded and idle between runs. Both raise `WrongLength` when engines did unequal work."""
 
-    def run(self, requests: Sequence[Request], concurrency: int) -> Measured:
-        """Generate every request's tokens, `concurrency` requests at a time, and say how long it took.
+    def closed_loop(self, requests: Sequence[Request], concurrency: int) -> Measured:
+        """Generate every request's tokens, always `concurrency` requests in flight; waits count from submission."""
+        ...
 
-        Raises `WrongLength` when a request got more or fewer tokens than it asked for.
-        """
+    def open_loop(self, arrivals: Sequence[Arrival]) -> Measured:
+        """Take each request at its own time, whatever is still running; waits count from that time."""
         ...
 
 
-PeerFactory = Callable[[ModelConfig, int], AbstractContextManager[Peer]]
-"""Shape and number of threads -> the peer, ended when the context is left."""
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a peer's process is told. `models` is where `roster.Entry.prepare` has put what the peer loads."""
+
+    models: Path
+    cores: int
+    mode: str
+    """Of Dragoman's engine."""
+    replicas: int
+    """Of Dragoman's engine, which share the cores out among them."""
 
 
 class WrongLength(Exception):

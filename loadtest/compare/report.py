@@ -1,110 +1,171 @@
-"""A comparison's figures as a table for people and as JSON for programs."""
+"""A comparison's figures: what they come to, and as JSON for programs."""
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final, Literal
 
-from rich.table import Table
+from loadtest.compare.peers import Measured, Memory
+from loadtest.compare.roster import OURS
+from loadtest.compare.summary import Spread, percentile, ratio, spread
 
-from loadtest.compare.peers import Measured
-from loadtest.compare.summary import percentile, ratio, spread
-from loadtest.compare.workload import Shape
+Loop = Literal["closed", "open"]
 
-OURS: Final = "dragoman"
+PERCENTS: Final = (50, 99)
+
+Waits = Callable[[Measured], list[float]]
+"""Seconds, of one run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What was asked for; `concurrency` are the numbers of requests in flight."""
+    """What was asked for.
 
-    shape: Shape
-    threads: int
+    `concurrency` are the numbers of requests in flight in closed loops, `batches` how many times as many a run has;
+    `loads` are shares of capacity in open loops, which have arrivals for `arrival_seconds`.
+    """
+
+    shape: str
+    mode: str
+    peers: list[str]
+    cores: int
+    replicas: int
     rounds: int
     concurrency: list[int]
+    batches: int
+    loads: list[float]
+    arrival_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One peer, once, at one concurrency."""
+    """One peer, once; `level` is the concurrency of a closed loop or the load of an open one."""
 
     peer: str
-    concurrency: int
+    loop: Loop
+    level: float
     round: int
     measured: Measured
+    requests_per_second: float | None = None
+    """At which they arrived, in an open loop."""
 
 
-def speeds(runs: Sequence[Run], peer: str, concurrency: int) -> list[float]:
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Runs in the order in which they were made, and each peer's memory after them (None where unknown)."""
+
+    runs: list[Run]
+    memory: dict[str, Memory | None]
+
+
+def first_tokens(measured: Measured) -> list[float]:
+    """Waits for first tokens."""
+    return [answer.first_token_seconds for answer in measured.answers]
+
+
+def inter_token(measured: Measured) -> list[float]:
+    """Waits for any token after a first; none of a peer that gives a whole batch at once."""
+    return [gap for answer in measured.answers for gap in answer.gaps]
+
+
+def select(runs: Sequence[Run], peer: str, loop: Loop, level: float) -> list[Run]:
+    """In the order of the rounds."""
+    return [run for run in runs if (run.peer, run.loop, run.level) == (peer, loop, level)]
+
+
+def speeds(runs: Sequence[Run], peer: str, loop: Loop, level: float) -> list[float]:
     """Tokens per second, in the order of the rounds."""
-    return [run.measured.tokens_per_second for run in _select(runs, peer, concurrency)]
+    return [run.measured.tokens_per_second for run in select(runs, peer, loop, level)]
 
 
-def first_token_seconds(runs: Sequence[Run], peer: str, concurrency: int) -> list[float]:
-    """Of every request of every round."""
-    return [seconds for run in _select(runs, peer, concurrency) for seconds in run.measured.first_token_seconds]
+def speed_ratio(runs: Sequence[Run], peer: str, level: float) -> Spread:
+    """In a closed loop; over 1: Dragoman is faster."""
+    return ratio(speeds(runs, OURS, "closed", level), speeds(runs, peer, "closed", level))
 
 
-def _select(runs: Sequence[Run], peer: str, concurrency: int) -> list[Run]:
-    return [run for run in runs if (run.peer, run.concurrency) == (peer, concurrency)]
+def wait(runs: Sequence[Run], waits: Waits, percent: float) -> Spread | None:
+    """A percentile of all requests of all these runs, and the lowest and the highest of any; None without waits."""
+    each = [waits(run.measured) for run in runs]
+    if not any(each):
+        return None
+    of_rounds = [percentile(values, percent) for values in each if values]
+    return Spread(percentile(list(itertools.chain(*each)), percent), min(of_rounds), max(of_rounds))
 
 
-def _peers(runs: Sequence[Run]) -> list[str]:
-    return list(dict.fromkeys(run.peer for run in runs))
+def first_token_ratio(runs: Sequence[Run], peer: str, load: float, percent: float) -> float:
+    """In an open loop: how many times as long as with Dragoman one waits for the first token."""
+    ours, theirs = (wait(select(runs, name, "open", load), first_tokens, percent) for name in (OURS, peer))
+    assert ours is not None
+    assert theirs is not None
+    return theirs.median / ours.median
 
 
-def as_table(comparison: Comparison, runs: Sequence[Run]) -> Table:
-    """Medians, with the lowest and the highest round."""
-    table = Table("in flight", "engine", "tokens/s", "ratio", "first token", show_edge=False)
-    table.title = f"Shape {comparison.shape}, fp32, {comparison.threads} threads"
-    table.caption = "ratio: Dragoman's tokens/s over the engine's; first token: p50 / p99, ms"
-    for level in comparison.concurrency:
-        for peer in _peers(runs):
-            theirs = speeds(runs, peer, level)
-            ours_over_theirs = "" if peer == OURS else ratio(speeds(runs, OURS, level), theirs).text(2)
-            waits = first_token_seconds(runs, peer, level)
-            latency = f"{percentile(waits, 50) * 1000:.0f} / {percentile(waits, 99) * 1000:.0f}" if waits else ""
-            table.add_row(str(level), peer, spread(theirs).text(0), ours_over_theirs, latency)
-    return table
-
-
-def as_json(comparison: Comparison, runs: Sequence[Run]) -> dict[str, object]:
+def as_json(comparison: Comparison, result: Result, machine: dict[str, object]) -> dict[str, object]:
     """`ratio[peer][concurrency]` is Dragoman's median over the peer's; `raw` has every run that counted.
 
-    Peers that do not stream have no time to first token.
+    `first_token_ratio[peer][load]` is the other way round, a wait of theirs over ours: over 1 is better for Dragoman,
+    always.
     """
-    ratios: dict[str, dict[str, float]] = {}
-    ratio_ranges: dict[str, dict[str, list[float]]] = {}
-    tokens_per_second: dict[str, dict[str, object]] = {}
-    first_tokens: dict[str, dict[str, dict[str, float]]] = {}
-    for peer, level in itertools.product(_peers(runs), comparison.concurrency):
-        theirs = speeds(runs, peer, level)
-        tokens_per_second.setdefault(peer, {})[str(level)] = spread(theirs)._asdict()
-        if peer != OURS:
-            ours_over_theirs = ratio(speeds(runs, OURS, level), theirs)
-            ratios.setdefault(peer, {})[str(level)] = ours_over_theirs.median
-            ratio_ranges.setdefault(peer, {})[str(level)] = [ours_over_theirs.lowest, ours_over_theirs.highest]
-        if waits := first_token_seconds(runs, peer, level):
-            percentiles = {f"p{percent}": percentile(waits, percent) for percent in (50, 99)}
-            first_tokens.setdefault(peer, {})[str(level)] = percentiles
-    return {
-        "shape": comparison.shape,
-        "mode": "fp32",
-        "threads": comparison.threads,
-        "rounds": comparison.rounds,
-        "ratio": ratios,
-        "ratio_range": ratio_ranges,
-        "tokens_per_second": tokens_per_second,
-        "time_to_first_token_seconds": first_tokens,
+    runs = result.runs
+    others = [peer for peer in comparison.peers if peer != OURS]
+    ratios = {peer: {str(level): speed_ratio(runs, peer, level) for level in comparison.concurrency} for peer in others}
+    return asdict(comparison) | {
+        "machine": machine,
+        "ratio": {peer: {level: of.median for level, of in levels.items()} for peer, levels in ratios.items()},
+        "ratio_range": {
+            peer: {level: [of.lowest, of.highest] for level, of in levels.items()} for peer, levels in ratios.items()
+        },
+        "first_token_ratio": {
+            peer: {
+                str(load): {f"p{percent}": first_token_ratio(runs, peer, load, percent) for percent in PERCENTS}
+                for load in comparison.loads
+            }
+            for peer in others
+        },
+        "closed_loop": _figures(comparison.peers, runs, "closed", comparison.concurrency),
+        "open_loop": _figures(comparison.peers, runs, "open", comparison.loads),
+        "memory_bytes": {peer: memory and memory._asdict() for peer, memory in result.memory.items()},
         "raw": [_raw(run) for run in runs],
     }
 
 
+def _figures(peers: Sequence[str], runs: Sequence[Run], loop: Loop, levels: Sequence[float]) -> dict[str, object]:
+    return {
+        peer: {
+            str(level): {
+                "tokens_per_second": spread(speeds(runs, peer, loop, level))._asdict(),
+                **_waits(select(runs, peer, loop, level)),
+            }
+            for level in levels
+        }
+        for peer in peers
+    }
+
+
+def _waits(runs: Sequence[Run]) -> dict[str, dict[str, dict[str, float]]]:
+    """By kind, percentile and statistic; without the kinds that a peer does not have."""
+    kinds = (("time_to_first_token_seconds", first_tokens), ("inter_token_seconds", inter_token))
+    named = {
+        name: {f"p{percent}": each._asdict() for percent in PERCENTS if (each := wait(runs, waits, percent))}
+        for name, waits in kinds
+    }
+    return {name: percentiles for name, percentiles in named.items() if percentiles}
+
+
 def _raw(run: Run) -> dict[str, object]:
+    waits = {
+        name: {percent: figures["median"] for percent, figures in percentiles.items()}
+        for name, percentiles in _waits([run]).items()
+    }
     return {
         "peer": run.peer,
-        "concurrency": run.concurrency,
+        "loop": run.loop,
+        "level": run.level,
         "round": run.round,
+        "requests": len(run.measured.answers),
+        "requests_per_second": run.requests_per_second,
         "tokens": run.measured.tokens,
         "seconds": run.measured.seconds,
         "tokens_per_second": run.measured.tokens_per_second,
+        **waits,
     }

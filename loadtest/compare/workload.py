@@ -3,6 +3,7 @@
 Knows nothing of engines; no torch.
 """
 
+import itertools
 import math
 import random
 from dataclasses import dataclass
@@ -10,34 +11,25 @@ from typing import Final, Literal
 
 from model.config import ModelConfig
 
-# The longest request has 80 tokens; a larger arena would only cost memory.
-_MAX_POSITIONS: Final = 128
-
 Shape = Literal["small", "base"]
 
 SHAPES: Final[dict[Shape, ModelConfig]] = {
-    "small": ModelConfig(
-        vocab_size=8000,
-        d_model=256,
-        ffn_dim=1024,
-        num_heads=4,
-        encoder_layers=6,
-        decoder_layers=2,
-        max_positions=_MAX_POSITIONS,
-    ),
-    "base": ModelConfig(vocab_size=32000, max_positions=_MAX_POSITIONS),
+    "small": ModelConfig(vocab_size=8000, d_model=256, ffn_dim=1024, num_heads=4, encoder_layers=6, decoder_layers=2),
+    "base": ModelConfig(vocab_size=32000),
 }
 
 SHORTEST: Final = 5
 LONGEST: Final = 80
 MEAN: Final = 25
 LOG_SIGMA: Final = 0.5
+MOST_TOKENS: Final = LONGEST + 1
+"""What engines are told as a limit: they do not know in advance when a request will end."""
 # A translation is about as long as its source, give or take a quarter.
 SOURCE_RATIO: Final = (0.8, 1.25)
 
-# Few requests would make the median a matter of luck at low concurrency.
-_FEWEST_REQUESTS: Final = 24
-_FEWEST_BATCHES: Final = 4
+# Few requests would make a run at low concurrency a matter of luck.
+_FEWEST_REQUESTS: Final = 64
+_FEWEST_ARRIVALS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +40,28 @@ class Request:
     new_tokens: int
 
 
-def request_count(concurrency: int) -> int:
-    """How many requests one measurement takes: whole batches of `concurrency`, so that no batch is part empty."""
-    return concurrency * max(_FEWEST_BATCHES, math.ceil(_FEWEST_REQUESTS / concurrency))
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A request that comes `at` so many seconds, whether or not there is room for it."""
+
+    at: float
+    request: Request
+
+
+def request_count(concurrency: int, batches: int) -> int:
+    """How many requests one run takes: whole batches of `concurrency`, so that no batch is part empty."""
+    return concurrency * max(batches, math.ceil(_FEWEST_REQUESTS / concurrency))
+
+
+def poisson_arrivals(rate: float, seconds: float, config: ModelConfig, seed: int) -> list[Arrival]:
+    """Requests at `rate` a second for about `seconds`, independent of one another.
+
+    Of one seed, another rate has the same requests, and the same times but for their scale.
+    """
+    requests = make_requests(max(_FEWEST_ARRIVALS, round(rate * seconds)), config, seed)
+    generator = random.Random(seed)
+    times = itertools.accumulate(generator.expovariate(1.0) for _ in requests)
+    return [Arrival(at / rate, request) for at, request in zip(times, requests, strict=True)]
 
 
 def make_requests(count: int, config: ModelConfig, seed: int) -> list[Request]:

@@ -1,106 +1,89 @@
 """The peers themselves, on a model of a toy's size: every request gets exactly the tokens it asks for."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import torch
 from safetensors.torch import load_file, save_file
 
-from loadtest.compare.dragoman import dragoman, save_random_checkpoint
-from loadtest.compare.peers import WrongLength
-from loadtest.compare.workload import make_requests
-from model.config import ModelConfig
+from loadtest.compare.peers import Job, Peer, WrongLength
+from loadtest.compare.roster import ENTRIES, prepare
+from loadtest.compare.workload import Arrival, make_requests
+from model.linear import Int8Linear
+from service.engine.modes import MODES
 from tests.loadtest.toy import TOY
 
+OTHERS = ["ctranslate2", "ctranslate2-fp32", "transformers"]
+CPU_MODES = [mode for mode in MODES if mode in ("fp32", "int8")]
+REQUESTS = make_requests(12, TOY, seed=0)
+ASKED = sum(request.new_tokens for request in REQUESTS)
 
-def test_dragoman_generates_what_was_asked_for() -> None:
-    requests = make_requests(6, TOY, seed=0)
-    asked = sum(request.new_tokens for request in requests)
 
-    with dragoman(TOY, threads=1) as peer:
-        alone = peer.run(requests, concurrency=1)
-        together = peer.run(requests, concurrency=3)
+@contextmanager
+def _open(name: str, models: Path, mode: str = "fp32") -> Iterator[Peer]:
+    entry = ENTRIES[name]
+    if entry.package is not None:
+        pytest.importorskip(entry.package)
+    prepare([name], TOY, models)
+    with entry.open(Job(models, cores=2, mode=mode, replicas=2)) as peer:
+        yield peer
 
-    assert alone.tokens == asked
-    assert len(alone.first_token_seconds) == len(together.first_token_seconds) == len(requests)
-    assert max(alone.first_token_seconds) < alone.seconds
+
+@pytest.mark.parametrize("mode", CPU_MODES)
+def test_dragoman_in_closed_loops(mode: str, tmp_path: Path) -> None:
+    if mode == "int8" and not Int8Linear.is_available():
+        pytest.skip("no int8 here")
+    with _open("dragoman", tmp_path, mode) as peer:
+        alone = peer.closed_loop(REQUESTS, 1)
+        together = peer.closed_loop(REQUESTS, 3)
+
+    assert alone.tokens == ASKED
     # What is generated while the last requests run out, with places unused, is not counted.
-    assert 0 < together.tokens < asked
+    assert 0 < together.tokens < ASKED
+    for measured in (alone, together):
+        assert [1 + len(answer.gaps) for answer in measured.answers] == [each.new_tokens for each in REQUESTS]
+    # One after the other: no wait is outside of the whole.
+    assert sum(answer.first_token_seconds + sum(answer.gaps) for answer in alone.answers) < alone.seconds
 
 
-def test_dragoman_refuses_unequal_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("loadtest.compare.dragoman.save_random_checkpoint", _save_one_that_always_ends)
+def test_dragoman_in_an_open_loop(tmp_path: Path) -> None:
+    """They come too fast, in an order that is not that of their ends."""
+    with _open("dragoman", tmp_path) as peer:
+        measured = peer.open_loop([Arrival(0.001 * number, each) for number, each in enumerate(REQUESTS)])
 
-    with dragoman(TOY, threads=1) as peer, pytest.raises(ExceptionGroup) as caught:
-        peer.run(make_requests(1, TOY, seed=0), concurrency=1)
-
-    assert caught.value.subgroup(WrongLength) is not None
-
-
-def _save_one_that_always_ends(directory: Path, config: ModelConfig) -> None:
-    save_random_checkpoint(directory, config)
-    weights = load_file(directory / "model.safetensors")
-    weights["embedding.weight"][config.eos_id] = 1.0
-    weights["decoder_norm.bias"].fill_(100.0)
-    save_file(weights, directory / "model.safetensors")
+    assert measured.tokens == ASKED
+    assert [1 + len(answer.gaps) for answer in measured.answers] == [each.new_tokens for each in REQUESTS]
+    assert max(answer.first_token_seconds + sum(answer.gaps) for answer in measured.answers) < measured.seconds
 
 
-@pytest.mark.parametrize("name", ["ctranslate2_int8", "ctranslate2_float32"])
-def test_ctranslate2_generates_what_was_asked_for(name: str) -> None:
-    pytest.importorskip("ctranslate2")
-    from loadtest.compare import ctranslate2_peer
+@pytest.mark.parametrize("name", OTHERS)
+def test_others_in_both_loops(name: str, tmp_path: Path) -> None:
+    with _open(name, tmp_path) as peer:
+        alone = peer.closed_loop(REQUESTS, 1)
+        together = peer.closed_loop(REQUESTS, 3)
+        by_themselves = peer.open_loop([Arrival(0.0, request) for request in REQUESTS])
 
-    requests = make_requests(12, TOY, seed=0)
-    asked = sum(request.new_tokens for request in requests)
-    with getattr(ctranslate2_peer, name)(TOY, threads=2) as peer:
-        alone = peer.run(requests, concurrency=1)
-        together = peer.run(requests, concurrency=3)
-
-    assert alone.tokens == asked
-    assert 0 < together.tokens <= asked
-    assert alone.first_token_seconds == together.first_token_seconds == []
+    assert alone.tokens == by_themselves.tokens == ASKED
+    assert 0 < together.tokens <= ASKED
+    for measured in (alone, together, by_themselves):
+        assert len(measured.answers) == len(REQUESTS)
 
 
-def test_ctranslate2_refuses_unequal_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("ctranslate2")
-    from loadtest.compare.ctranslate2_peer import ctranslate2_int8
+@pytest.mark.parametrize("name", ["dragoman", "ctranslate2"])
+@pytest.mark.parametrize("loop", ["closed", "open"])
+def test_unequal_work_is_refused(name: str, loop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from loadtest.compare import weights
 
-    monkeypatch.setattr("loadtest.compare.ctranslate2_peer.save_random_checkpoint", _save_one_that_always_ends)
+    save = weights.save_random_checkpoint
 
-    with ctranslate2_int8(TOY, threads=1) as peer, pytest.raises(WrongLength):
-        peer.run(make_requests(1, TOY, seed=0), concurrency=1)
+    def save_one_that_always_ends(directory: Path, config: object) -> None:
+        save(directory, TOY)
+        tensors = load_file(directory / "model.safetensors")
+        tensors["embedding.weight"][TOY.eos_id] = 1.0
+        tensors["decoder_norm.bias"].fill_(100.0)
+        save_file(tensors, directory / "model.safetensors")
 
-
-def test_ctranslate2_shares_requests_out_and_counts_what_runs_by_its_time() -> None:
-    pytest.importorskip("ctranslate2")
-    from loadtest.compare.ctranslate2_peer import Lanes
-
-    taken: list[int] = []
-    requests = make_requests(7, TOY, seed=0)
-    lanes = Lanes(lambda batch: taken.append(len(batch)), requests)
-    drained = lanes.keep_in_flight(3)
-
-    assert taken == [3, 3, 1]
-    # The one left over began when the place of two others was empty.
-    assert lanes.tokens_until(drained) == sum(request.new_tokens for request in requests[:6])
-
-
-def test_ctranslate2_counts_a_batch_under_way_by_its_time() -> None:
-    pytest.importorskip("ctranslate2")
-    from loadtest.compare.ctranslate2_peer import Batch
-
-    batch = Batch(tokens=80, started=10.0, ended=14.0)
-
-    assert [batch.tokens_until(moment) for moment in (9.0, 10.0, 11.0, 14.0, 20.0)] == [0.0, 0.0, 20.0, 80.0, 80.0]
-
-
-def test_transformers_generates_what_was_asked_for() -> None:
-    pytest.importorskip("transformers")
-    from loadtest.compare.marian import marian
-
-    requests = make_requests(6, TOY, seed=0)
-    with marian(TOY, torch.get_num_threads()) as peer:
-        measured = peer.run(requests, concurrency=3)
-
-    assert measured.tokens == sum(request.new_tokens for request in requests)
-    assert measured.first_token_seconds == []
+    monkeypatch.setattr(weights, "save_random_checkpoint", save_one_that_always_ends)
+    with _open(name, tmp_path) as peer, pytest.raises(WrongLength, match=rf"{name}: \d tokens for"):
+        peer.closed_loop(REQUESTS, 2) if loop == "closed" else peer.open_loop([Arrival(0.0, REQUESTS[0])])

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from loadtest.compare.dragoman import save_random_checkpoint
 from loadtest.compare.stopping import stop_at_length_words
+from loadtest.compare.weights import save_random_checkpoint
 from loadtest.compare.workload import LONGEST, SHAPES, SHORTEST, length_word
 from model.checkpoint import load_model
 from model.config import ModelConfig

@@ -13,7 +13,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from loadtest.compare.report import OURS
+from loadtest.compare.roster import OURS
 from loadtest.compare.training.meter import Trained, real_tokens
 from loadtest.compare.training.ours import train_ours
 from loadtest.compare.training.report import Comparison, Run, UnequalWork, as_json, as_table, check

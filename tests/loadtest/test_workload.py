@@ -1,10 +1,22 @@
 """Requests: the same everywhere, of the lengths that were promised."""
 
+import itertools
+import math
 import statistics
 
 import pytest
 
-from loadtest.compare.workload import LONGEST, MEAN, SHAPES, SHORTEST, Shape, length_word, make_requests, request_count
+from loadtest.compare.workload import (
+    LONGEST,
+    MEAN,
+    SHAPES,
+    SHORTEST,
+    Shape,
+    length_word,
+    make_requests,
+    poisson_arrivals,
+    request_count,
+)
 
 SMALL = SHAPES["small"]
 
@@ -59,7 +71,31 @@ def test_source_ids_are_a_length_word_and_words_ended_by_eos() -> None:
 
 @pytest.mark.parametrize("concurrency", [1, 4, 5, 16, 64])
 def test_batches_are_full(concurrency: int) -> None:
-    count = request_count(concurrency)
+    count = request_count(concurrency, batches=8)
 
     assert count % concurrency == 0
-    assert count >= max(24, 4 * concurrency)
+    assert count >= max(64, 8 * concurrency)
+
+
+def test_arrivals_have_their_rate() -> None:
+    arrivals = poisson_arrivals(rate=50.0, seconds=400.0, config=SMALL, seed=0)
+    times = [arrival.at for arrival in arrivals]
+    gaps = [after - before for before, after in itertools.pairwise([0.0, *times])]
+
+    assert len(arrivals) == 20_000
+    assert times[-1] == pytest.approx(400.0, rel=0.03)
+    # Of an exponential distribution, the standard deviation is the mean, and the median is its log 2nd part.
+    assert statistics.stdev(gaps) == pytest.approx(statistics.mean(gaps), rel=0.03)
+    assert statistics.median(gaps) == pytest.approx(math.log(2) * statistics.mean(gaps), rel=0.03)
+
+
+def test_another_rate_changes_only_the_scale_of_the_times() -> None:
+    slow, fast = (poisson_arrivals(rate, 100 / rate, SMALL, seed=3) for rate in (2.0, 8.0))
+
+    assert [arrival.request for arrival in slow] == [arrival.request for arrival in fast]
+    assert [arrival.at for arrival in slow] == pytest.approx([4 * arrival.at for arrival in fast])
+    assert slow[0].at != poisson_arrivals(2.0, 50.0, SMALL, seed=4)[0].at
+
+
+def test_a_slow_system_gets_enough_arrivals() -> None:
+    assert len(poisson_arrivals(rate=0.1, seconds=1.0, config=SMALL, seed=0)) == 50

@@ -9,7 +9,7 @@ from typing import Final
 import torch
 from rich.console import Console
 
-from loadtest.compare.report import OURS
+from loadtest.compare.roster import OURS
 from loadtest.compare.training.meter import Trained
 from loadtest.compare.training.ours import train_ours
 from loadtest.compare.training.report import Comparison, Run

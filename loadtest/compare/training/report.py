@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 
 from rich.table import Table
 
-from loadtest.compare.report import OURS
+from loadtest.compare.roster import OURS
 from loadtest.compare.summary import Spread, ratio, spread
 from loadtest.compare.training.meter import Trained
 from loadtest.compare.training.work import MODES, SIDES, THEIRS, Mode, Precision

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from loadtest.compare.report import OURS
+from loadtest.compare.roster import OURS
 from loadtest.compare.workload import LOG_SIGMA, SOURCE_RATIO
 from model.config import ModelConfig
 from model.training.config import Corpus, DataConfig, OptimiserConfig, TokenizerConfig, TrainConfig

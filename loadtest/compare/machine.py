@@ -1,0 +1,59 @@
+"""What the figures were taken on."""
+
+import os
+import platform
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final
+
+_PACKAGES: Final = ("dragoman", "torch", "ctranslate2", "transformers")
+_IDLE_LOAD: Final = 0.3
+"""Processes that may run beside the comparison without a warning."""
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def load_average() -> list[float]:
+    """Processes that ran or wanted to, on average: of the last minute, five minutes, a quarter of an hour."""
+    return [round(load, 2) for load in os.getloadavg()]
+
+
+def describe() -> dict[str, object]:
+    """Processor, system and versions."""
+    return {
+        "cpu": _cpu(),
+        "cores": cores(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "packages": {package: _version(package) for package in _PACKAGES},
+    }
+
+
+def warning(load: Sequence[float]) -> str | None:
+    """What to say when other programs were running as the comparison began."""
+    if load[0] < _IDLE_LOAD:
+        return None
+    return (
+        f"The machine is busy: its load average was {load[0]:.2f} before the start. One program beside the engines "
+        "slows every step of theirs many times over, and not all of them alike: do not trust these figures."
+    )
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,96 @@
+"""The runs: every peer in a process of its own, taking turns on the same requests.
+
+First the closed loops. Every round gives each peer the same requests at each concurrency, one peer after the other,
+in the opposite order every other round; the next round has new requests, and a first, shorter round is not counted.
+Then requests that come by themselves, to each peer at given shares of its own capacity: what it generated in a closed
+loop at the highest concurrency.
+"""
+
+import itertools
+import statistics
+import tempfile
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from loadtest.compare.peers import Job, Measured
+from loadtest.compare.process import PeerProcess, peer_process
+from loadtest.compare.report import Comparison, Result, Run, speeds
+from loadtest.compare.roster import prepare
+from loadtest.compare.workload import MEAN, make_requests, poisson_arrivals, request_count
+from model.config import ModelConfig
+
+_WARM_UP: Final = 0
+"""Number of the round that is not counted."""
+
+_UNSETTLED: Final = 0.2
+"""Share of the arrivals that find the system emptier than those who come later, and are not counted."""
+
+Progress = Callable[[Run], None]
+
+
+def measure(comparison: Comparison, config: ModelConfig, progress: Progress) -> Result:
+    """All runs that count, in the order in which they were made; `progress` is told of every run."""
+    with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
+        prepare(comparison.peers, config, Path(directory))
+        job = Job(Path(directory), comparison.cores, comparison.mode, comparison.replicas)
+        peers = {name: stack.enter_context(peer_process(name, job)) for name in comparison.peers}
+        runs = _closed_loops(comparison, config, peers, progress)
+        runs += _open_loops(comparison, config, peers, _capacities(comparison, runs), progress)
+        return Result(runs, {name: peer.memory() for name, peer in peers.items()})
+
+
+def run_count(comparison: Comparison) -> int:
+    """How many times `progress` will be called."""
+    closed = len(comparison.concurrency) * (comparison.rounds + 1)
+    return len(comparison.peers) * (closed + len(comparison.loads) * comparison.rounds)
+
+
+def _closed_loops(
+    comparison: Comparison, config: ModelConfig, peers: dict[str, PeerProcess], progress: Progress
+) -> list[Run]:
+    runs = []
+    for number, level in itertools.product(range(comparison.rounds + 1), comparison.concurrency):
+        count = level if number == _WARM_UP else request_count(level, comparison.batches)
+        requests = make_requests(count, config, seed=number)
+        for name in _order(peers, number):
+            run = Run(name, "closed", level, number, peers[name].closed_loop(requests, level))
+            progress(run)
+            if number != _WARM_UP:
+                runs.append(run)
+    return runs
+
+
+def _capacities(comparison: Comparison, runs: list[Run]) -> dict[str, float]:
+    """Requests a second."""
+    highest = max(comparison.concurrency)
+    return {name: statistics.median(speeds(runs, name, "closed", highest)) / MEAN for name in comparison.peers}
+
+
+def _open_loops(
+    comparison: Comparison,
+    config: ModelConfig,
+    peers: dict[str, PeerProcess],
+    capacities: dict[str, float],
+    progress: Progress,
+) -> list[Run]:
+    runs = []
+    for number, load in itertools.product(range(1, comparison.rounds + 1), comparison.loads):
+        for name in _order(peers, number):
+            rate = load * capacities[name]
+            arrivals = poisson_arrivals(rate, comparison.arrival_seconds, config, seed=number)
+            measured = settled(peers[name].open_loop(arrivals))
+            runs.append(Run(name, "open", load, number, measured, rate))
+            progress(runs[-1])
+    return runs
+
+
+def _order(peers: Iterable[str], number: int) -> list[str]:
+    return list(peers)[:: 1 if number % 2 else -1]
+
+
+def settled(measured: Measured) -> Measured:
+    """Without the answers to the first arrivals."""
+    return replace(measured, answers=measured.answers[round(_UNSETTLED * len(measured.answers)) :])

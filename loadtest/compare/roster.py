@@ -1,0 +1,85 @@
+"""Who can be measured, and what each needs. A new peer is one more line in `ENTRIES` and one more file.
+
+Every peer has a process of its own (loadtest/compare/process.py), which imports this module and then only what its
+own entry opens: so one peer's libraries are not in another's memory.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, Literal
+
+from loadtest.compare.peers import Job, Peer
+from model.config import ModelConfig
+from model.manifest import load_config
+
+OURS: Final = "dragoman"
+
+
+class MissingPackage(Exception):
+    """A peer is not installed; says how to get it."""
+
+
+def _dragoman(job: Job) -> AbstractContextManager[Peer]:
+    from loadtest.compare.dragoman import open_dragoman
+
+    return open_dragoman(job)
+
+
+def _ctranslate2(compute_type: str) -> Callable[[Job], AbstractContextManager[Peer]]:
+    def open_it(job: Job) -> AbstractContextManager[Peer]:
+        from loadtest.compare.ctranslate2_peer import open_ctranslate2
+
+        return open_ctranslate2(job.models / f"ctranslate2-{compute_type}", compute_type, job.cores)
+
+    return open_it
+
+
+def _transformers(job: Job) -> AbstractContextManager[Peer]:
+    from loadtest.compare.marian import open_marian
+
+    return open_marian(load_config(job.models / "checkpoint").model, job.cores)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """How a peer is opened in its process, and what it needs before."""
+
+    open: Callable[[Job], AbstractContextManager[Peer]]
+    package: str | None = None
+    """What has to be installed."""
+    conversion: Literal["int8", "float32"] | None = None
+    """The CTranslate2 model that it loads."""
+    without_torch: bool = False
+    """It would import torch if it could, without a need."""
+
+
+ENTRIES: Final[dict[str, Entry]] = {
+    OURS: Entry(_dragoman),
+    "ctranslate2": Entry(_ctranslate2("int8"), "ctranslate2", "int8", without_torch=True),
+    "ctranslate2-fp32": Entry(_ctranslate2("float32"), "ctranslate2", "float32", without_torch=True),
+    "transformers": Entry(_transformers, "transformers"),
+}
+
+
+def check_installed(names: Iterable[str]) -> None:
+    """Raises `MissingPackage` for the first peer that is not."""
+    for name in names:
+        package = ENTRIES[name].package
+        if package is not None and find_spec(package) is None:
+            raise MissingPackage(f"{name} is not installed: pip install 'dragoman[load]'")
+
+
+def prepare(names: Iterable[str], config: ModelConfig, models: Path) -> None:
+    """Write what these peers load into the directory `models`: the same weights, in each one's format."""
+    # Here, since peers' processes import this module and torch is not theirs to load.
+    from loadtest.compare.weights import save_random_checkpoint
+
+    save_random_checkpoint(models / "checkpoint", config)
+    for name in names:
+        if (conversion := ENTRIES[name].conversion) is not None:
+            from loadtest.compare.ctranslate2_model import convert
+
+            convert(models / "checkpoint", models / f"ctranslate2-{conversion}", conversion)

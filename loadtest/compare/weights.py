@@ -1,0 +1,36 @@
+"""The checkpoint that Dragoman and CTranslate2 share: random weights that end each request at its own length."""
+
+import io
+from pathlib import Path
+from typing import Final
+
+import sentencepiece
+import torch
+
+from loadtest.compare.stopping import stop_at_length_words
+from loadtest.sentences import SENTENCES
+from model.checkpoint import save_checkpoint
+from model.config import ModelConfig
+from model.manifest import CheckpointConfig, Direction
+from model.tokenizer import Tokenizer
+from model.transformer import Transformer
+
+_WEIGHTS_SEED: Final = 0
+
+
+def save_random_checkpoint(directory: Path, config: ModelConfig) -> None:
+    """A checkpoint of this shape that stops where length words say; the same weights every time."""
+    torch.manual_seed(_WEIGHTS_SEED)
+    model = Transformer(config)
+    stop_at_length_words(model)
+    manifest = CheckpointConfig(directions=(Direction(source="en", target="fr"),), model=config)
+    save_checkpoint(directory, manifest, model.state_dict(), _any_tokenizer())
+
+
+def _any_tokenizer() -> Tokenizer:
+    """A checkpoint has one; the engine works on ids and does not read it."""
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(SENTENCES), model_writer=written, model_type="char", minloglevel=2
+    )
+    return Tokenizer(written.getvalue())
