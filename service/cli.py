@@ -1,4 +1,4 @@
-"""`dragoman serve | translate | train | distill | evaluate | robustness`."""
+"""`dragoman serve | translate | train | distill | evaluate | robustness | bench`."""
 
 import asyncio
 import logging
@@ -208,6 +208,18 @@ def robustness(
         options = DecodingOptions(beam_size=beam_size)
         results = run(cases, lambda texts: [each.text for each in translate_all(translator, texts, options)])
     typer.echo(markdown(results))
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
+def bench(context: typer.Context) -> None:
+    """Measure the engine beside others; `dragoman bench --help` lists the options."""
+    try:
+        from loadtest.compare.command import command
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "loadtest":
+            raise
+        _fail("the benchmark is not installed here; it comes with `pip install 'dragoman[load]'`, not with the image")
+    command.main(args=context.args, prog_name="dragoman bench")
 
 
 def _log_to_terminal() -> None:

@@ -1,0 +1,147 @@
+"""`dragoman bench`: Dragoman's engine and its peers on the same weights and the same requests."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypeVar
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from loadtest.compare import machine
+from loadtest.compare.measure import measure, run_count
+from loadtest.compare.peers import WrongLength
+from loadtest.compare.process import PeerDied
+from loadtest.compare.report import Comparison, Result, Run, as_json
+from loadtest.compare.roster import ENTRIES, OURS, MissingPackage, check_installed
+from loadtest.compare.tables import tables
+from loadtest.compare.workload import SHAPES
+from model.config import ModelConfig
+from model.manifest import load_config
+from service.errors import ServiceError
+from service.settings import EMBEDDED_MODEL, Settings
+
+Shape = Literal["base", "default"]
+
+_DEFAULT_MODE: Final = str(Settings.model_fields["mode"].default)
+_Number = TypeVar("_Number", int, float)
+
+
+def bench(  # noqa: PLR0913  each is an option of the command
+    shape: Annotated[Shape, typer.Option(help="base: d512, 6+6 layers, 32,000 words; default: the embedded model's.")],
+    against: Annotated[
+        str | None, typer.Option(help=f"Comma-separated, of: {', '.join(name for name in ENTRIES if name != OURS)}.")
+    ] = None,
+    concurrency: Annotated[str, typer.Option(help="Requests in flight, comma-separated.")] = "1,4,16,64",
+    loads: Annotated[
+        str, typer.Option(help="Arrivals, as shares of each engine's own capacity; empty for none.")
+    ] = "0.5,0.85",
+    arrival_seconds: Annotated[float, typer.Option(min=0.1, help="Of each run with arrivals.")] = 20.0,
+    rounds: Annotated[int, typer.Option(min=1, help="Runs of each engine at each concurrency and load.")] = 5,
+    batches: Annotated[int, typer.Option(min=1, help="Requests of a run, in multiples of those in flight.")] = 8,
+    cores: Annotated[int, typer.Option(min=1, help="For each engine.")] = machine.cores(),
+    replicas: Annotated[int | None, typer.Option(min=1, help="Of Dragoman's engine; one a core if not given.")] = None,
+    mode: Annotated[str, typer.Option(help="Of Dragoman's engine.")] = _DEFAULT_MODE,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write ratios and raw figures to this file.")] = None,
+) -> None:
+    """Measure Dragoman's engine beside others: the same weights and requests, taking turns.
+
+    Without --against: CTranslate2 in int8 (in float32, if Dragoman is) and transformers. See loadtest/README.md.
+    """
+    peers = _peers(against if against is not None else _default_peers(mode))
+    if json_file is not None and not os.access(json_file.parent, os.W_OK):
+        # Not after half an hour.
+        raise typer.BadParameter(f"{json_file.parent} cannot be written to", param_hint="--json")
+    comparison = Comparison(
+        shape=shape,
+        mode=_known_mode(mode),
+        peers=[OURS, *peers],
+        cores=_at_most("--cores", cores, machine.cores()),
+        replicas=_at_most("--replicas", replicas or cores, cores),
+        rounds=rounds,
+        concurrency=_numbers("--concurrency", concurrency, int, "1,4,16"),
+        batches=batches,
+        loads=_numbers("--loads", loads, float, "0.5,0.85") if loads else [],
+        arrival_seconds=arrival_seconds,
+    )
+    try:
+        check_installed(peers)
+        _run(comparison, SHAPES["base"] if shape == "base" else load_config(EMBEDDED_MODEL).model, json_file)
+    except (MissingPackage, WrongLength, PeerDied, ServiceError) as error:
+        typer.echo(f"dragoman: {error}", err=True)
+        raise typer.Exit(2) from None
+
+
+def _run(comparison: Comparison, config: ModelConfig, json_file: Path | None) -> None:
+    console = Console()
+    load_at_start = machine.load_average()
+    warning = machine.warning(load_at_start)
+    if warning is not None:
+        console.print(warning, style="bold red")
+    result = _measure(comparison, config, console)
+    for table in tables(comparison, result):
+        console.print(table, "")
+    if json_file is not None:
+        loads = {"load_average_at_start": load_at_start, "load_average_at_end": machine.load_average()}
+        report = as_json(comparison, result, machine.describe() | loads | {"warning": warning})
+        json_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    if warning is not None:
+        console.print(warning, style="bold red")
+
+
+def _measure(comparison: Comparison, config: ModelConfig, console: Console) -> Result:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    # No refresh by a thread of its own: it would take time from whatever is being measured.
+    with Progress(*columns, console=console, auto_refresh=False) as progress:
+        task = progress.add_task("warm-up", total=run_count(comparison))
+
+        def show(run: Run) -> None:
+            what = f"{run.level} in flight" if run.loop == "closed" else f"load {run.level}"
+            speed = f"{run.measured.tokens_per_second:.0f} tokens/s"
+            progress.update(task, advance=1, description=f"{run.peer}, {what}: {speed}", refresh=True)
+
+        return measure(comparison, config, show)
+
+
+def _default_peers(mode: str) -> str:
+    return "ctranslate2-fp32,transformers" if mode == "fp32" else "ctranslate2,transformers"
+
+
+def _peers(against: str) -> list[str]:
+    names = list(dict.fromkeys(name for name in against.split(",") if name))
+    if unknown := [name for name in names if name not in ENTRIES or name == OURS]:
+        raise typer.BadParameter(f"unknown: {', '.join(unknown)}", param_hint="--against")
+    return names
+
+
+def _known_mode(mode: str) -> str:
+    # Loads torch, which --help can do without.
+    from service.engine.modes import MODES
+
+    if mode not in MODES:
+        raise typer.BadParameter(f"must be one of {', '.join(MODES)}", param_hint="--mode")
+    return mode
+
+
+def _at_most(option: str, value: int, most: int) -> int:
+    if value > most:
+        raise typer.BadParameter(f"there are only {most} cores", param_hint=option)
+    return value
+
+
+def _numbers(option: str, text: str, kind: Callable[[str], _Number], example: str) -> list[_Number]:
+    try:
+        numbers = [kind(number) for number in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) <= 0:
+        raise typer.BadParameter(f"must be positive numbers, like {example}", param_hint=option)
+    return numbers
+
+
+app = typer.Typer(add_completion=False)
+app.command()(bench)
+command = typer.main.get_command(app)
+"""For `dragoman bench`, which hands its arguments over."""

@@ -1,0 +1,138 @@
+"""`dragoman bench` as a user calls it, the measuring itself left out."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from loadtest.compare import command, machine
+from loadtest.compare.peers import Answer, Measured, WrongLength
+from loadtest.compare.report import Comparison, Run
+from loadtest.compare.report import Result as Figures
+from model.config import ModelConfig
+from model.manifest import load_config
+from service.cli import app
+from service.settings import EMBEDDED_MODEL
+
+
+class _Measure:
+    """Remembers what was asked for; every run has the same figures."""
+
+    comparison: Comparison
+    config: ModelConfig
+    error: Exception | None = None
+
+    def __call__(self, comparison: Comparison, config: ModelConfig, progress: object) -> Figures:
+        if self.error is not None:
+            raise self.error
+        self.comparison, self.config = comparison, config
+        measured = Measured(50, 1.0, [Answer(0.1, [0.2])])
+        levels = [("closed", float(level)) for level in comparison.concurrency]
+        levels += [("open", load) for load in comparison.loads]
+        runs = [Run(peer, loop, level, 1, measured) for peer in comparison.peers for loop, level in levels]  # type: ignore[arg-type]
+        return Figures(runs, dict.fromkeys(comparison.peers))
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> _Measure:
+    fake = _Measure()
+    monkeypatch.setattr(command, "measure", fake)
+    monkeypatch.setattr(command, "check_installed", lambda names: None)
+    monkeypatch.setattr(machine, "load_average", lambda: [0.0, 0.0, 0.0])
+    return fake
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["bench", *arguments])
+
+
+def test_what_is_asked_for(measured: _Measure, tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    done = _run("--shape", "base", "--against", "ctranslate2,transformers", "--concurrency", "1,4", "--json", str(file))
+    report = json.loads(file.read_text())
+
+    assert done.exit_code == 0, done.output
+    assert measured.comparison.peers == ["dragoman", "ctranslate2", "transformers"]
+    assert report["ratio"] == {"ctranslate2": {"1": 1.0, "4": 1.0}, "transformers": {"1": 1.0, "4": 1.0}}
+    assert report["machine"]["load_average_at_end"] == [0.0, 0.0, 0.0]
+    assert (measured.config.d_model, measured.config.vocab_size) == (512, 32000)
+    assert "busy" not in done.output
+
+
+def test_default_is_the_embedded_models_shape(measured: _Measure) -> None:
+    assert _run("--shape", "default").exit_code == 0
+    assert measured.config == load_config(EMBEDDED_MODEL).model
+
+
+def test_a_replica_for_each_core(measured: _Measure, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "cores", lambda: 8)
+    assert _run("--shape", "base", "--cores", "4").exit_code == 0
+    assert (measured.comparison.cores, measured.comparison.replicas) == (4, 4)
+
+    assert _run("--shape", "base", "--cores", "4", "--replicas", "2").exit_code == 0
+    assert measured.comparison.replicas == 2
+
+
+def test_peers_of_the_same_precision(measured: _Measure) -> None:
+    assert _run("--shape", "base", "--mode", "fp32").exit_code == 0
+    assert measured.comparison.peers == ["dragoman", "ctranslate2-fp32", "transformers"]
+
+
+def test_without_arrivals(measured: _Measure) -> None:
+    assert _run("--shape", "base", "--loads", "").exit_code == 0
+    assert measured.comparison.loads == []
+
+
+def test_a_busy_machine_is_said_to_be(measured: _Measure, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(machine, "load_average", lambda: [1.5, 1.0, 1.0])
+    done = _run("--shape", "base", "--json", str(tmp_path / "figures.json"))
+
+    assert done.output.count("The machine is busy") == 2
+    assert "1.50" in json.loads((tmp_path / "figures.json").read_text())["machine"]["warning"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--against", "moses"], "unknown: moses"),
+        (["--against", "dragoman"], "unknown: dragoman"),
+        (["--concurrency", "1,many"], "must be positive numbers, like 1,4,16"),
+        (["--concurrency", "0"], "must be positive numbers"),
+        (["--loads", "0.5,-1"], "must be positive numbers"),
+        (["--mode", "int1"], "--mode: must be one of"),
+        (["--cores", "5000"], "there are only"),
+        (["--json", "/nowhere/figures.json"], "/nowhere cannot be written to"),
+    ],
+)
+def test_mistakes(measured: _Measure, arguments: list[str], message: str) -> None:
+    done = _run("--shape", "base", *arguments)
+
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.replace("│", " ").split())
+
+
+def test_unequal_work_ends_it_without_figures(measured: _Measure, tmp_path: Path) -> None:
+    measured.error = WrongLength("ctranslate2: 3 tokens for a request of 5")
+    done = _run("--shape", "base", "--json", str(tmp_path / "figures.json"))
+
+    assert done.exit_code == 2
+    assert "dragoman: ctranslate2: 3 tokens for a request of 5" in done.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_peer_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("loadtest.compare.roster.find_spec", lambda package: None)
+    done = _run("--shape", "base", "--against", "transformers")
+
+    assert done.exit_code == 2
+    assert "transformers is not installed: pip install 'dragoman[load]'" in done.output
+
+
+def test_an_installation_without_it_says_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "loadtest.compare.command", None)
+    done = _run("--shape", "base")
+
+    assert done.exit_code == 2
+    assert "dragoman: the benchmark is not installed here" in done.output
