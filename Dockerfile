@@ -52,8 +52,9 @@ COPY . ./
 # Into a tree of its own, so that the final stage gets the dependencies and the application as two layers.
 RUN python3 -m pip --python /opt/venv/bin/python install --no-cache-dir --disable-pip-version-check \
         --no-deps --root /application . \
-    # The operators, for every processor of this architecture: next to their source, where the engine looks first.
-    && PYTHONPATH=$(echo /application/opt/venv/lib/python3*/site-packages) /opt/venv/bin/python -m model.kernels
+    # The operators, for every processor of this architecture: next to their installed source (-P: not to the one here),
+    # where the engine looks first.
+    && PYTHONPATH=$(echo /application/opt/venv/lib/python3*/site-packages) /opt/venv/bin/python -P -m model.kernels
 
 FROM ${PYTHON_IMAGE}
 LABEL org.opencontainers.image.title="Dragoman" \
