@@ -3,16 +3,18 @@
 import itertools
 from typing import Final
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from service.errors import InvalidRequest, ServiceError
 
 # An answer says what is wrong; it does not repeat a megabyte of wrong fields.
 _MOST_PROBLEMS: Final = 5
 _LONGEST_NAME: Final = 64
+_CLIENT_CLOSED_REQUEST: Final = 499  # nginx's convention; no standard status fits
 
 
 def install(app: FastAPI) -> None:
@@ -20,6 +22,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(ServiceError, _service_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(ClientDisconnect, _client_disconnect)
 
 
 def answer(request: Request, error: ServiceError) -> JSONResponse:
@@ -60,3 +63,9 @@ async def _http_error(request: Request, error: Exception) -> JSONResponse:
     request.state.outcome = "invalid_request"
     code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "invalid_request")
     return JSONResponse({"error": error.detail, "code": code}, error.status_code, error.headers)
+
+
+async def _client_disconnect(request: Request, error: Exception) -> Response:
+    """In the middle of its body, or before its answer."""
+    request.state.outcome = "cancelled"
+    return Response(status_code=_CLIENT_CLOSED_REQUEST)  # nobody reads it

@@ -26,7 +26,6 @@ ServiceDependency = Annotated[Service, Depends(service_of)]
 
 T = TypeVar("T")
 
-_CLIENT_CLOSED_REQUEST: Final = 499  # nginx's convention; no standard status fits
 _FORM: Final = "application/x-www-form-urlencoded"
 _EVENT_ID: Final = re.compile(r"[0-9]{1,15}")
 _MAX_FIELDS: Final = 10_000
@@ -103,9 +102,6 @@ async def translate(request: Request, service: ServiceDependency) -> Response:
     translation = await _start(service, body)
     try:
         finished = await _unless_disconnected(request, _finished(translation))
-    except ClientDisconnect:
-        request.state.outcome = "cancelled"
-        return Response(status_code=_CLIENT_CLOSED_REQUEST)  # nobody reads it
     finally:
         translation.close()
     return JSONResponse(answer(finished, _shape(body)))

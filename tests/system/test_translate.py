@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import socket
 import time
 from collections.abc import AsyncIterator
 
@@ -243,6 +244,14 @@ async def test_a_client_that_leaves_a_stream_frees_its_slots(client: httpx.Async
     server.wait_for_metric("dragoman_requests_total", cancelled + 1, 'outcome="cancelled"')
     await asyncio.sleep(0.2)
     assert server.metric("dragoman_generated_tokens_total") == tokens, "it went on translating for nobody"
+
+
+def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_error(server: Server) -> None:
+    cancelled = server.metric("dragoman_requests_total", 'outcome="cancelled"')
+    with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as connection:
+        connection.sendall(b'POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"q": ')
+    server.wait_for_metric("dragoman_requests_total", cancelled + 1, 'outcome="cancelled"')
+    assert "unexpected error" not in server.log.read_text()
 
 
 async def test_a_client_that_leaves_a_json_request_frees_its_slots(client: httpx.AsyncClient, server: Server) -> None:
