@@ -3,6 +3,7 @@
 import itertools
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -76,6 +77,10 @@ def peer_process(name: str, job: Job) -> Iterator[PeerProcess]:
         peer = PeerProcess(name, ours)
         peer.wait_until_loaded()
         yield peer
+    except BaseException:
+        # Whatever it is doing, nobody will ask for the result.
+        process.terminate()
+        raise
     finally:
         # Closed means: end.
         ours.close()
@@ -84,6 +89,8 @@ def peer_process(name: str, job: Job) -> Iterator[PeerProcess]:
 
 def _serve(connection: Connection, name: str, job: Job) -> None:
     """The program of the process: answers questions until there are no more."""
+    # Ctrl-C goes to everybody; whoever asks the questions ends us.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: job.cores])
     entry = ENTRIES[name]
