@@ -12,6 +12,8 @@ class Choice(NamedTuple):
     logprob: float
     candidates: Sequence[tuple[int, float]] = ()
     """The most probable (token, log-probability) at that place, the best first, where they were asked for."""
+    alignment: tuple[int, float] | None = None
+    """The position of the source that it comes from most, and how much of it, where that was asked for."""
 
 
 class Extension(NamedTuple):

@@ -55,6 +55,23 @@ class Tokenizer:
         tag = self._tag(target_language)
         return [[*tag, *ids, self.eos_id] for ids in batch]
 
+    def spans(self, text: str, target_language: str | None = None) -> list[tuple[int, int] | None]:
+        """Which characters of `text`, from and up to, each of its ids (`encode`) stands for.
+
+        Without white space; None for what stands for no character: tags, eos, a space of its own. The bytes of a
+        character all stand for it.
+        """
+        offsets = self._processor.encode(text, return_type="offset_mapping")["offsets"]
+        spans: list[tuple[int, int] | None] = []
+        following = len(text)
+        for start, end in reversed(offsets):
+            following = end if end > start else following
+            part = text[start:following]
+            stripped = part.strip()
+            begin = start + part.find(stripped)
+            spans.append((begin, begin + len(stripped)) if stripped else None)
+        return [*(None for _ in self._tag(target_language)), *reversed(spans), None]
+
     def has_tag(self, language: str) -> bool:
         """Whether the model was taught to be asked for `language` by a tag."""
         return bool(self._tag(language))

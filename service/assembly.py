@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from model.tokenizer import Detokenizer, Tokenizer
 from service.engine.request import FinishReason, TokenReport
-from service.events import Alternative, Candidate, SegmentFinished, TextTranslated, TokenGenerated
+from service.events import Alignment, Alternative, Candidate, SegmentFinished, TextTranslated, TokenGenerated
 from service.segmentation import Segment
 
 
@@ -28,10 +28,14 @@ class Version(NamedTuple):
 class SegmentAssembly:
     """Grows the text of one segment from its tokens."""
 
-    def __init__(self, index: int, segment: Segment, tokenizer: Tokenizer) -> None:
+    def __init__(
+        self, index: int, segment: Segment, tokenizer: Tokenizer, spans: Sequence[tuple[int, int] | None] = ()
+    ) -> None:
+        """`spans` are the characters of its text that the ids of the source stand for; empty where nobody asks."""
         self._index = index
         self._segment = segment
         self._tokenizer = tokenizer
+        self._spans = spans
         self._detokenizer = Detokenizer(tokenizer)
         self._best = Version("", 0.0, 0)
         self._last: TokenReport | None = None
@@ -47,7 +51,8 @@ class SegmentAssembly:
         if token.finish_reason is not None:
             text += self._detokenizer.flush() + self._segment.after
         candidates = [Candidate(self._piece(each), logprob) for each, logprob in token.candidates]
-        generated = TokenGenerated(self._index, self.tokens, text, token.logprob, candidates or UNSET)
+        aligned = UNSET if token.alignment is None else self._aligned(*token.alignment)
+        generated = TokenGenerated(self._index, self.tokens, text, token.logprob, candidates or UNSET, aligned)
         self._best = Version(self._best.text + text, self._best.logprob + token.logprob, self.tokens + 1)
         self._last = token
         return generated
@@ -69,6 +74,10 @@ class SegmentAssembly:
         assert self._last is not None
         assert self._last.finish_reason is not None
         return self._last.finish_reason
+
+    def _aligned(self, position: int, weight: float) -> Alignment | None:
+        span = self._spans[position]
+        return None if span is None else Alignment(*span, weight)
 
     def _piece(self, token_id: int) -> str:
         return self._tokenizer.piece_bytes(token_id).decode(errors="replace")

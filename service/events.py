@@ -27,6 +27,15 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
+class Alignment:
+    """The part of its text that a token comes from most: characters `start` to `end`, and its share of attention."""
+
+    start: int
+    end: int
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
 class TokenGenerated:
     """Text that a token completed. White space around a sentence travels with its first and last token."""
 
@@ -36,6 +45,8 @@ class TokenGenerated:
     logprob: float | None
     candidates: list[Candidate] | UnsetType = UNSET
     """The most probable tokens at its place, the best first; unset unless they were asked for."""
+    alignment: Alignment | UnsetType | None = UNSET
+    """None where it comes from no character of the text; unset unless it was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,9 @@ class TranslateRequest(BaseModel):
     top_candidates: int = Field(
         default=0, ge=0, le=_MAX_CANDIDATES, description="of each streamed token, so many that were most probable there"
     )
+    alignment: bool = Field(
+        default=False, description="with each streamed token, the characters of its text that it comes from most"
+    )
     scores: bool = Field(default=False, description="also answer the mean log-probability of each text's tokens")
     max_new_tokens: int | None = Field(default=None, ge=1, description="per sentence")
     timeout_seconds: float | None = Field(default=None, gt=0.0, le=3600.0)
@@ -81,6 +84,7 @@ class TranslateRequest(BaseModel):
             constraints=Constraints(self.repetition_penalty, self.no_repeat_ngram_size),
             target_prefix=self.target_prefix,
             top_candidates=self.top_candidates,
+            alignment=self.alignment,
             max_new_tokens=self.max_new_tokens,
             timeout_seconds=self.timeout_seconds,
         )

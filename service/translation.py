@@ -26,6 +26,7 @@ class TranslationOptions:
     constraints: Constraints = field(default_factory=Constraints)
     target_prefix: str = ""
     top_candidates: int = 0
+    alignment: bool = False
     max_new_tokens: int | None = None
     timeout_seconds: float | None = None
 
@@ -43,11 +44,15 @@ class Limits:
 
 
 class Work(NamedTuple):
-    """A segment, the text it belongs to, and its ids ([] where it is copied, not translated)."""
+    """A segment, the text it belongs to, and its ids ([] where it is copied, not translated).
+
+    `spans` are what its ids stand for in that text (`Tokenizer.spans`), if that is wanted.
+    """
 
     text_index: int
     segment: Segment
     source_ids: list[int]
+    spans: Sequence[tuple[int, int] | None] = ()
 
 
 class Job(NamedTuple):
@@ -113,6 +118,7 @@ class Translation:
             options.constraints,
             self._job.forced_ids,
             top_candidates=options.top_candidates,
+            alignment=options.alignment,
         )
         self._generations[index] = self._pool.submit(request)
 
@@ -147,7 +153,7 @@ class Translation:
                 # A book of numbers would otherwise keep the event loop to itself.
                 await asyncio.sleep(0)
                 continue
-            assembly = SegmentAssembly(index, work.segment, self._tokenizer)
+            assembly = SegmentAssembly(index, work.segment, self._tokenizer, work.spans)
             async for tokens in self._tokens_of(index):
                 first_token_at = first_token_at or time.monotonic()
                 yield [assembly.push(token) for token in tokens]

@@ -1,7 +1,7 @@
 """What a model can translate: languages, limits, sentences, ids. Knows nothing of HTTP, nor of how an engine works."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from model.manifest import CheckpointConfig
 from model.tokenizer import Tokenizer
@@ -38,11 +38,20 @@ class Translator:
 
     def _job(self, texts: Sequence[str], source: str, target: str, options: TranslationOptions) -> Job:
         work = [
-            Work(index, segment, self._encode(segment, target))
-            for index, text in enumerate(texts)
-            for segment in split(text, source)
+            each for index, text in enumerate(texts) for each in self._work(index, split(text, source), target, options)
         ]
         return Job(work, self._prefix(work, options), len(texts), source, target, options)
+
+    def _work(
+        self, index: int, segments: Iterable[Segment], target: str, options: TranslationOptions
+    ) -> Iterator[Work]:
+        offset = 0
+        for segment in segments:
+            ids = self._encode(segment, target)
+            start = offset + len(segment.before)
+            spans = self._tokenizer.spans(segment.sentence, target) if ids and options.alignment else []
+            yield Work(index, segment, ids, [span and (start + span[0], start + span[1]) for span in spans])
+            offset += sum(map(len, segment))
 
     def _check(self, texts: Sequence[str], source: str, target: str, options: TranslationOptions) -> None:
         self._check_direction(source, target)

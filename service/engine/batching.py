@@ -79,5 +79,5 @@ def step_batch(rows: Sequence[Row], copies: list[tuple[int, int, int]], bos_id: 
         source_lengths=torch.tensor([len(row.request.source_ids) for row in rows]),
         copies=copies,
         logit_rows=[number for number, row in enumerate(rows) if row.needs_logits],
-        alignment_rows=[],
+        alignment_rows=[number for number, row in enumerate(rows) if row.needs_alignment],
     )

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from operator import itemgetter
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,28 +12,41 @@ from torch import Tensor
 from model.constraints import forbid_repeated_ngrams, penalise_repetition
 from model.sampling import SamplingParameters, greedy, largest, noise_state, sample
 from model.search import Choice, Extension
-from service.engine.batching import StepScores
+from service.engine.batching import StepBatch, StepScores
 from service.engine.writers import Row
 
 
 @torch.inference_mode()
-def choose(rows: Sequence[Row], logit_rows: Sequence[int], scores: StepScores) -> list[list[Extension]]:
+def choose(rows: Sequence[Row], batch: StepBatch, scores: StepScores) -> list[list[Extension]]:
     """Each row's `wanted` extensions, the best first; fewer where the vocabulary has no more.
 
     Of a beam's rows, which stand together, only those that are among its `wanted` best in all of them.
-    `logit_rows` are the numbers of those that need them. Log-probabilities are of the distribution that the
-    constraints leave, before temperature, top-k and top-p.
+    Log-probabilities are of the distribution that the constraints leave, before temperature, top-k and top-p.
     """
     chosen: list[list[Extension]] = [[] for _ in rows]
-    with_logits = set(logit_rows)
+    with_logits = set(batch.logit_rows)
     for number, (token, logprob) in enumerate(zip(scores.tokens.tolist(), scores.logprobs.tolist(), strict=True)):
         if rows[number].wanted and number not in with_logits:
             chosen[number] = [Extension(rows[number].parent, Choice(token, logprob), logprob)]
-    if logit_rows:
-        others = _choose_from_logits([rows[number] for number in logit_rows], scores.logits)
-        for number, extensions in zip(logit_rows, others, strict=True):
+    if batch.logit_rows:
+        others = _choose_from_logits([rows[number] for number in batch.logit_rows], scores.logits)
+        for number, extensions in zip(batch.logit_rows, others, strict=True):
             chosen[number] = extensions
+    if scores.alignment is not None:
+        for number, weights in zip(batch.alignment_rows, scores.alignment.tolist(), strict=True):
+            chosen[number] = _annotated(chosen[number], alignment=_strongest(rows[number], weights))
     return chosen
+
+
+def _annotated(extensions: Sequence[Extension], **notes: Any) -> list[Extension]:
+    """With what is known of their place."""
+    return [extension._replace(choice=extension.choice._replace(**notes)) for extension in extensions]
+
+
+def _strongest(row: Row, weights: Sequence[float]) -> tuple[int, float]:
+    """Where most of the attention is, but for eos, which attention without a better place rests on."""
+    position = max(range(max(len(row.request.source_ids) - 1, 1)), key=lambda each: weights[each])
+    return position, weights[position]
 
 
 def _choose_from_logits(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
@@ -116,9 +130,7 @@ def _add_candidates(rows: Sequence[Row], logits: Tensor, chosen: list[list[Exten
     for number, *ranked in zip(asking, tokens.tolist(), values.tolist(), strict=True):
         possible = [(token, logprob) for token, logprob in zip(*ranked, strict=True) if logprob > -math.inf]
         candidates = possible[: rows[number].request.top_candidates]
-        chosen[number] = [
-            extension._replace(choice=extension.choice._replace(candidates=candidates)) for extension in chosen[number]
-        ]
+        chosen[number] = _annotated(chosen[number], candidates=candidates)
 
 
 def _sampling_parameters(rows: Sequence[Row]) -> SamplingParameters:

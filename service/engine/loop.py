@@ -82,7 +82,7 @@ class EngineLoop:
     def _choose(self, plan: Plan, rows: Sequence[Row]) -> Iterator[list[Extension]]:
         copies = [copy for each in plan.running for copy in each.writer.copies()]
         batch = step_batch(rows, copies, self._bos_id)
-        return iter(choose(rows, batch.logit_rows, self._runner.decode(batch)))
+        return iter(choose(rows, batch, self._runner.decode(batch)))
 
     def _obey(self, command: Command) -> None:
         match command:

@@ -44,7 +44,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, array_like=True):
 
     `source_ids` end with eos. The translation begins with `forced_ids`, fewer than `max_new_tokens` and without
     eos, whatever is probable. Its first `reported` tokens are not reported: a client has them from an engine that
-    died. With `top_candidates`, every token comes with that many of the most probable ones at its place.
+    died. With `top_candidates`, every token comes with that many of the most probable ones at its place; with
+    `alignment`, with the position of the source that it looks at most.
     """
 
     source_ids: list[int]
@@ -55,6 +56,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, array_like=True):
     forced_ids: list[int] = []
     reported: int = 0
     top_candidates: int = 0
+    alignment: bool = False
 
 
 class Submit(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -84,7 +86,8 @@ class Alternative(msgspec.Struct, frozen=True, array_like=True):
 class TokenReport(msgspec.Struct, frozen=True, array_like=True):
     """One token of one request; the last one carries the reason, and the alternatives if there are any.
 
-    `candidates` are (id, log-probability), the best first.
+    `candidates` are (id, log-probability), the best first; `alignment` is a position of the source, eos excluded, and
+    the cross-attention's weight there.
     """
 
     request_id: int
@@ -93,6 +96,7 @@ class TokenReport(msgspec.Struct, frozen=True, array_like=True):
     finish_reason: FinishReason | None = None
     candidates: Sequence[tuple[int, float]] = ()
     alternatives: Sequence[Alternative] = ()
+    alignment: tuple[int, float] | None = None
 
 
 class StepStats(msgspec.Struct, frozen=True, array_like=True):

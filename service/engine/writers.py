@@ -39,6 +39,11 @@ class Row(NamedTuple):
         return self.forced is None and self.request.constraints != _UNCONSTRAINED
 
     @property
+    def needs_alignment(self) -> bool:
+        """Whether it matters where in the source it looks."""
+        return self.wanted > 0 and self.request.alignment
+
+    @property
     def needs_logits(self) -> bool:
         """Whether the best token alone does not say what the row goes on with."""
         request = self.request

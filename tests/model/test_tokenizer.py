@@ -38,3 +38,23 @@ def test_special_ids(tokenizer: Tokenizer) -> None:
     assert (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id) == (0, 1, 2)
     assert [tokenizer.piece_bytes(i) for i in range(3)] == [b"", b"", b""]
     assert len(tokenizer) == 320
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["the cat sat", "  the   cat ", "caf\u00e9 \uff21\uff22 \ufb01n", "\u65e5\u672c\u8a9e \U0001f600 ok", "", " "],
+)
+def test_spans_cover_the_text_in_order(tokenizer: Tokenizer, text: str) -> None:
+    spans = tokenizer.spans(text)
+    assert len(spans) == len(tokenizer.encode(text))
+    assert spans[-1] is None
+    covered = [span for span in spans if span is not None]
+    assert covered == sorted(covered)
+    assert all(text[start:end].strip() == text[start:end] != "" for start, end in covered)
+    characters = {index for start, end in covered for index in range(start, end)}
+    assert characters == {index for index, character in enumerate(text) if not character.isspace()}
+
+
+def test_all_bytes_of_a_character_stand_for_it(tokenizer: Tokenizer) -> None:
+    spans = tokenizer.spans("the \U0001f600")
+    assert spans[-5:] == [(4, 5)] * 4 + [None]

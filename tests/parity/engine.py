@@ -4,8 +4,8 @@ import random
 
 import torch
 
-from model.attention import look_ahead_mask, padding_mask
-from model.cache import NoCache
+from model.attention import attention_weights, look_ahead_mask, padding_mask
+from model.cache import KV, NoCache
 from model.config import ModelConfig
 from model.transformer import Transformer
 from service.engine.loop import EngineLoop
@@ -61,11 +61,34 @@ def run(config: ModelConfig, commands: list[Command], *, slots: int, seed: int) 
     return arrivals
 
 
-@torch.inference_mode()
 def logprobs_of(model: Transformer, source: list[int], ids: list[int]) -> torch.Tensor:
     """`[len(ids), vocab]` at the place of each of `ids`; unlike `forward`, takes none of them for padding."""
+    return _full_pass(model, source, ids)[0]
+
+
+def alignment_of(model: Transformer, source: list[int], ids: list[int]) -> torch.Tensor:
+    """`[len(ids), len(source)]`: what the last layer's heads look at on average, to write each of `ids`."""
+    return _full_pass(model, source, ids)[1]
+
+
+@torch.inference_mode()
+def _full_pass(model: Transformer, source: list[int], ids: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
     length = torch.tensor([len(source)])
     inputs, positions = torch.tensor([[model.config.bos_id, *ids[:-1]]]), torch.arange(len(ids))[None]
     source_mask, mask = padding_mask(length, len(source)), look_ahead_mask(positions, len(ids))
-    encoded = model.encode(torch.tensor([source]), source_mask)
-    return model.decode(inputs, positions, mask, encoded, source_mask, NoCache())[0].log_softmax(-1)
+    *encoded, last = map(_Watched, model.encode(torch.tensor([source]), source_mask))
+    logits = model.decode(inputs, positions, mask, [*encoded, last], source_mask, NoCache())
+    return logits[0].log_softmax(-1), last.weights[0].mean(dim=0)
+
+
+class _Watched:
+    """Source K/V whose attention can be looked at afterwards."""
+
+    def __init__(self, kv: KV) -> None:
+        self._kv = kv
+        self.weights = torch.empty(0)
+
+    def attend(self, query: torch.Tensor, mask: torch.Tensor | None, dropout: float) -> torch.Tensor:
+        assert mask is not None
+        self.weights = attention_weights(query, self._kv.keys, mask)
+        return self._kv.attend(query, mask, dropout)

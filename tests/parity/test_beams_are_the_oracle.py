@@ -10,7 +10,7 @@ from model.config import ModelConfig
 from model.decoding import Hypothesis, beam_decode, greedy_decode
 from service.engine.request import Beam, Cancel, Command, Constraints, GenerationRequest, Sampling, Submit
 from tests.conftest import random_model
-from tests.parity.engine import EOS, Arrivals, logprobs_of, run, sources
+from tests.parity.engine import EOS, Arrivals, alignment_of, logprobs_of, run, sources
 
 LIMIT = 25
 
@@ -154,3 +154,20 @@ def test_candidates_are_the_most_probable_of_each_place(config: ModelConfig) -> 
             assert [token for token, _ in report.candidates] == best.indices.tolist()
             assert [logprob for _, logprob in report.candidates] == pytest.approx(best.values.tolist(), abs=1e-4)
             assert report.logprob == pytest.approx(place[report.token_id].item(), abs=1e-4)
+
+
+def test_alignments_are_what_the_last_layer_looks_at(config: ModelConfig) -> None:
+    model, texts = random_model(config), sources(12)
+    kinds = (Beam(), Beam(3))
+    requests = [GenerationRequest(s, 8, beam=kinds[i % 2], alignment=i % 3 > 0) for i, s in enumerate(texts)]
+    arrivals = run(config, _submits(requests), slots=12, seed=0)
+    for number, request in enumerate(requests):
+        weights = alignment_of(model, request.source_ids, arrivals.tokens[number])[:, :-1]
+        for report, each in zip(arrivals.reports[number], weights, strict=True):
+            if not request.alignment:
+                assert report.alignment is None
+                continue
+            assert report.alignment is not None
+            position, weight = report.alignment
+            assert weight == pytest.approx(each.max().item(), abs=1e-5)
+            assert each[position].item() == pytest.approx(weight, abs=1e-5)

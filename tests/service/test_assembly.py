@@ -6,7 +6,7 @@ from msgspec import UNSET
 from model.tokenizer import Tokenizer
 from service.assembly import SegmentAssembly, TextAssembly, Version, segment_finished
 from service.engine.request import Alternative, TokenReport
-from service.events import Candidate
+from service.events import Alignment, Candidate
 from service.segmentation import Segment
 
 
@@ -44,6 +44,14 @@ def test_a_candidate_is_the_text_of_its_token(tokenizer: Tokenizer) -> None:
     report = TokenReport(1, first, -0.5, candidates=[(first, -0.5), (tokenizer.eos_id, -1.0)])
     event = SegmentAssembly(0, Segment("", "x", ""), tokenizer).push(report)
     assert event.candidates == [Candidate(tokenizer.piece_bytes(first).decode(), -0.5), Candidate("", -1.0)]
+
+
+def test_a_token_is_aligned_to_characters_of_its_text(tokenizer: Tokenizer) -> None:
+    first = tokenizer.encode("the")[0]
+    assembly = SegmentAssembly(0, Segment("", "x", ""), tokenizer, [(7, 10), None])
+    events = [assembly.push(TokenReport(1, first, -0.5, alignment=(position, 0.4))) for position in (0, 1)]
+    assert [event.alignment for event in events] == [Alignment(7, 10, 0.4), None]
+    assert assembly.push(TokenReport(1, first, -0.5)).alignment is UNSET
 
 
 def _version(text: str, score: float = -1.0) -> Version:

@@ -2,10 +2,11 @@
 
 import math
 
+import pytest
 import torch
 
 from model.search import Extension
-from service.engine.batching import StepScores
+from service.engine.batching import StepScores, step_batch
 from service.engine.choosing import choose
 from service.engine.request import Beam, Constraints, GenerationRequest, Sampling
 from service.engine.writers import Row
@@ -13,8 +14,9 @@ from service.engine.writers import Row
 
 def _choose(rows: list[Row], logits: torch.Tensor) -> list[list[Extension]]:
     best = logits.log_softmax(-1).max(-1)
-    logit_rows = [number for number, row in enumerate(rows) if row.needs_logits]
-    return choose(rows, logit_rows, StepScores(best.indices, best.values, logits[logit_rows]))
+    batch = step_batch(rows, [], bos_id=1)
+    alignment = torch.tensor([[0.1, 0.2, 0.7], [0.5, 0.3, 0.2]])[: len(batch.alignment_rows)]
+    return choose(rows, batch, StepScores(best.indices, best.values, logits[batch.logit_rows], alignment))
 
 
 def _beam_row(slot: int, parent: int, total: float, beam: int, source_slot: int = 0) -> Row:
@@ -62,3 +64,15 @@ def test_candidates_leave_out_what_is_impossible() -> None:
     [[extension]] = _choose([Row(request, 0, 0, [1, 3])], torch.tensor([[0.0, 3.0, 2.0, 1.0]]))
     assert [token for token, _ in extension.choice.candidates] == [2, 0]
     assert all(logprob > -math.inf for _, logprob in extension.choice.candidates)
+
+
+def test_the_strongest_place_of_the_source_is_never_its_end() -> None:
+    request = GenerationRequest([5, 6, 2], 9, alignment=True)
+    beam = GenerationRequest([5, 6, 2], 9, beam=Beam(2), alignment=True)
+    rows = [Row(request, 0, 0, []), Row(beam, 1, 1, [], wanted=4), Row(request, 3, 3, [], wanted=0, forced=3)]
+    first, second, third = _choose(rows, torch.zeros(3, 4))
+    [(position, weight)] = [extension.choice.alignment or (-1, 0.0) for extension in first]
+    assert position == 1
+    assert weight == pytest.approx(0.2)
+    assert {extension.choice.alignment[0] for extension in second if extension.choice.alignment} == {0}
+    assert not third

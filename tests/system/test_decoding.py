@@ -90,6 +90,24 @@ async def test_a_stream_tells_alternatives_and_candidates(client: httpx.AsyncCli
         assert best["text"].strip() in data["text"]
 
 
+@pytest.mark.parametrize("beam_size", [1, 4])
+async def test_a_stream_tells_where_each_token_comes_from(client: httpx.AsyncClient, beam_size: int) -> None:
+    """Names and numbers stay as they are: both sides of a pair are known. And the second sentence counts on."""
+    text = "  Sarah met Daniel in 1987.\nThe old dog likes Canada."
+    found = []
+    for event in await stream(client, text, alignment=True, beam_size=beam_size):
+        if event.name == "token" and event.data["alignment"]:
+            place = event.data["alignment"]
+            assert 0 < place["weight"] <= 1
+            found.append((event.data["text"].strip(), text[place["start"] : place["end"]]))
+    assert all(piece == piece.strip() != "" for _, piece in found)
+    pairs = dict(found)
+    assert pairs["chien"] == "dog"
+    assert pairs["vieux"] == "old"
+    plain = await stream(client, text)
+    assert all("alignment" not in event.data for event in plain)
+
+
 @pytest.mark.parametrize("options", [{}, {"beam_size": 4}, {"temperature": 0.7, "seed": 3}])
 async def test_a_target_prefix_begins_the_translation(client: httpx.AsyncClient, options: dict[str, object]) -> None:
     prefix = "Le vieil homme qui"
