@@ -5,23 +5,21 @@ Each command starts a server of its own; flags behind `--` are the server's (`--
 
 import asyncio
 import json
-import lzma
 import os
 import random
 import signal
-import socket
-import subprocess
-import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, Literal
 
-import httpx
 import typer
-from httpx_sse import aconnect_sse
 from rich.progress import track
+
+from loadtest.local_server import Said, Server, connect, read_sentences, run_server, stream, translate
+from model.training.evaluate import DecodingOptions, load_translator, translate_all
+from service.segmentation import split
+from service.settings import EMBEDDED_MODEL
 
 _START_SECONDS: Final = 60.0
 _LANES: Final = 64
@@ -34,30 +32,6 @@ FlagsArgument = Annotated[list[str] | None, typer.Argument(help="Behind --: the 
 OptionsOption = Annotated[str, typer.Option(help="More fields of each request, as JSON: '{\"beam_size\": 4}'.")]
 
 
-class Said(NamedTuple):
-    """A translation, and the log-probability of each of its tokens."""
-
-    text: str
-    logprobs: tuple[float, ...]
-
-
-class Server:
-    """A `dragoman serve` that was started here."""
-
-    def __init__(self, process: subprocess.Popen[bytes], url: str) -> None:
-        self._process = process
-        self.url = url
-
-    def engines(self) -> list[int]:
-        """Process ids."""
-        tasks = Path(f"/proc/{self._process.pid}/task").glob("*/children")
-        return [int(pid) for task in tasks for pid in task.read_text().split()]
-
-    def resident_megabytes(self) -> list[float]:
-        """Of the HTTP process, then of each engine."""
-        return [_resident_megabytes(pid) for pid in (self._process.pid, *self.engines())]
-
-
 @app.command()
 def independence(
     file: FileArgument,
@@ -66,9 +40,9 @@ def independence(
     options: Annotated[str, typer.Option(help="More fields of each request, as JSON: '{\"beam_size\": 4}'.")] = "{}",
 ) -> None:
     """Every sentence alone, then all in random company: the same texts, and the same log-probabilities bit for bit."""
-    sentences = _sentences(file, count)
+    sentences = read_sentences(file, count)
     body = _LANGUAGES | json.loads(options)
-    with _server(flags or []) as server:
+    with run_server(flags or []) as server:
         alone, mixed, arrays = asyncio.run(_independence(server, sentences, body))
     for name, texts in (("in an array", arrays), ("streamed among others", [each.text for each in mixed])):
         equal = sum(one.text == other for one, other in zip(alone, texts, strict=True))
@@ -88,11 +62,11 @@ def survival(
     options: OptionsOption = "{}",
 ) -> None:
     """kill -9 of an engine while streams run: the same texts as without."""
-    sentences = _sentences(file, streams * 8)
+    sentences = read_sentences(file, streams * 8)
     # Long enough to be running still when the engine dies.
     texts = [" ".join(sentences[start::streams]) for start in range(streams)]
     body = _LANGUAGES | json.loads(options)
-    with _server(flags or []) as server:
+    with run_server(flags or []) as server:
         undisturbed = asyncio.run(_all_at_once(server, texts, body, []))
         disturbed = asyncio.run(_all_at_once(server, texts, body, [0.3 * (number + 1) for number in range(kills)]))
     equal = sum(one == other for one, other in zip(undisturbed, disturbed, strict=True))
@@ -109,9 +83,9 @@ def memory(
     options: OptionsOption = "{}",
 ) -> None:
     """Resident memory while requests go through; the first tenth is left out of the growth."""
-    sentences = _sentences(file, 2000)
+    sentences = read_sentences(file, 2000)
     body = _LANGUAGES | json.loads(options)
-    with _server(flags or []) as server:
+    with run_server(flags or []) as server:
         readings = asyncio.run(_memory(server, sentences, body, requests))
     for done, megabytes in readings:
         typer.echo(f"{done:6} requests: " + ", ".join(f"{each:.1f}" for each in megabytes) + " MB")
@@ -119,24 +93,48 @@ def memory(
     typer.echo("growth after the first tenth: " + ", ".join(f"{each:.1f}" for each in growth) + " MB")
 
 
+@app.command()
+def oracle(
+    file: FileArgument,
+    flags: FlagsArgument = None,
+    count: Annotated[int, typer.Option(help="Sentences.")] = 500,
+    beam_size: Annotated[int, typer.Option(help="1 is greedy.")] = 4,
+    precision: Annotated[Literal["float32", "int8"], typer.Option(help="Of the oracle's linear layers.")] = "float32",
+) -> None:
+    """The embedded model in the server against offline decoding in PyTorch: the same texts."""
+    # What the server would take apart, it translates otherwise.
+    sentences = [each for each in read_sentences(file, 2 * count) if len(split(each, "en")) == 1][:count]
+    options = DecodingOptions(beam_size)
+    expected = [each.text for each in translate_all(load_translator(EMBEDDED_MODEL, precision), sentences, options)]
+    with run_server(flags or []) as server:
+        served = asyncio.run(_translate_all(server, sentences, _LANGUAGES | {"beam_size": beam_size}))
+    equal = sum(one == other for one, other in zip(expected, served, strict=True))
+    typer.echo(f"{equal} of {len(sentences)} texts are the oracle's")
+
+
+async def _translate_all(server: Server, sentences: Sequence[str], body: dict[str, Any]) -> list[str]:
+    async with connect(server) as client:
+        return await translate(client, list(sentences), body)
+
+
 async def _independence(
     server: Server, sentences: Sequence[str], body: dict[str, Any]
 ) -> tuple[list[Said], list[Said], list[str]]:
-    async with _client(server) as client:
-        alone = [await _stream(client, sentence, body) for sentence in track(sentences, "alone")]
+    async with connect(server) as client:
+        alone = [await stream(client, sentence, body) for sentence in track(sentences, "alone")]
         order = list(range(len(sentences)))
         random.Random(1).shuffle(order)
         mixed: dict[int, Said] = {}
         arrays: dict[int, str] = {}
 
-        async def stream(index: int) -> None:
-            mixed[index] = await _stream(client, sentences[index], body)
+        async def stream_one(index: int) -> None:
+            mixed[index] = await stream(client, sentences[index], body)
 
         async def array(indices: list[int]) -> None:
-            texts = await _translate(client, [sentences[index] for index in indices], body)
+            texts = await translate(client, [sentences[index] for index in indices], body)
             arrays.update(zip(indices, texts, strict=True))
 
-        jobs: list[Callable[[], Awaitable[None]]] = [lambda index=index: stream(index) for index in order]  # type: ignore[misc]
+        jobs: list[Callable[[], Awaitable[None]]] = [lambda index=index: stream_one(index) for index in order]  # type: ignore[misc]
         jobs += [
             lambda indices=order[start : start + _ARRAY]: array(indices)  # type: ignore[misc]
             for start in range(0, len(order), _ARRAY)
@@ -155,9 +153,9 @@ async def _all_at_once(
             await asyncio.sleep(started + seconds - time.monotonic())
             os.kill(server.engines()[0], signal.SIGKILL)
 
-    async with _client(server) as client:
+    async with connect(server) as client:
         killing = asyncio.create_task(kill())
-        said = await asyncio.gather(*(_stream(client, text, body) for text in texts))
+        said = await asyncio.gather(*(stream(client, text, body) for text in texts))
         if not killing.done():
             raise typer.BadParameter(
                 "the streams ended before all engines were killed: give more, or longer, sentences"
@@ -169,11 +167,11 @@ async def _memory(
     server: Server, sentences: Sequence[str], body: dict[str, Any], requests: int
 ) -> list[tuple[int, list[float]]]:
     readings = [(0, server.resident_megabytes())]
-    async with _client(server) as client:
+    async with connect(server) as client:
         for part in range(10):
 
             async def one(number: int) -> None:
-                await _translate(client, [sentences[number % len(sentences)]], body)
+                await translate(client, [sentences[number % len(sentences)]], body)
 
             numbers = range(part * requests // 10, (part + 1) * requests // 10)
             await _in_lanes([lambda number=number: one(number) for number in numbers], f"part {part + 1} of 10")  # type: ignore[misc]
@@ -189,80 +187,6 @@ async def _in_lanes(jobs: Sequence[Callable[[], Awaitable[None]]], description: 
             await job()
 
     await asyncio.gather(*(lane() for _ in range(_LANES)))
-
-
-async def _stream(client: httpx.AsyncClient, text: str, body: dict[str, Any]) -> Said:
-    pieces: list[str] = []
-    logprobs: list[float] = []
-    async with aconnect_sse(client, "POST", "/translate", json={"q": text, "stream": True, **body}) as stream:
-        async for event in stream.aiter_sse():
-            data = event.json()
-            if event.event == "token":
-                pieces.append(data["text"])
-                logprobs.append(data["logprob"])
-            elif event.event == "error":
-                raise RuntimeError(f"{text!r}: {data['error']}")
-            elif event.event == "done" and "".join(pieces) != data["translatedText"]:
-                raise RuntimeError(f"{text!r}: the tokens give another text than the end")
-    return Said("".join(pieces), tuple(logprobs))
-
-
-async def _translate(client: httpx.AsyncClient, texts: list[str], body: dict[str, Any]) -> list[str]:
-    response = await client.post("/translate", json={"q": texts, **body})
-    response.raise_for_status()
-    translated: list[str] = response.json()["translatedText"]
-    return translated
-
-
-def _client(server: Server) -> httpx.AsyncClient:
-    limits = httpx.Limits(max_connections=None)
-    return httpx.AsyncClient(base_url=server.url, timeout=120.0, limits=limits)
-
-
-def _sentences(file: Path, count: int) -> list[str]:
-    opener = lzma.open if file.suffix == ".xz" else open
-    with opener(file, "rt", encoding="utf-8") as lines:
-        sentences = [source for line in lines if (source := line.rstrip("\n").partition("\t")[0].strip())]
-    if len(sentences) < count:
-        raise typer.BadParameter(f"{file} has {len(sentences)} sentences, {count} are needed")
-    return sentences[:count]
-
-
-@contextmanager
-def _server(flags: Sequence[str]) -> Iterator[Server]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    # Whoever waits is served: refusals are not what is looked at here.
-    ours = ["--port", str(port), "--log-level", "error", "--max-waiting", "10000"]
-    command = [sys.executable, "-m", "service", "serve", *ours, *flags]
-    process = subprocess.Popen(command)
-    server = Server(process, f"http://127.0.0.1:{port}")
-    try:
-        _wait_until_ready(process, server.url)
-        yield server
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def _wait_until_ready(process: subprocess.Popen[bytes], url: str) -> None:
-    deadline = time.monotonic() + _START_SECONDS
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise typer.Exit(2)  # it has said why
-        try:
-            if httpx.get(f"{url}/readyz").status_code == httpx.codes.OK:
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(0.1)
-    raise RuntimeError(f"the server was not ready after {_START_SECONDS:.0f} s")
-
-
-def _resident_megabytes(pid: int) -> float:
-    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    return int(fields["VmRSS"].split()[0]) / 1000
 
 
 if __name__ == "__main__":

@@ -1,0 +1,123 @@
+"""A `dragoman serve` of one's own, and what is asked of it, for the checks in `loadtest.promises`."""
+
+import lzma
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import httpx
+from httpx_sse import aconnect_sse
+
+_START_SECONDS: Final = 60.0
+
+
+class ServerFailed(Exception):
+    """The server did not become ready, or a stream of it broke its word."""
+
+
+class Said(NamedTuple):
+    """A translation, and the log-probability of each of its tokens."""
+
+    text: str
+    logprobs: tuple[float, ...]
+
+
+class Server:
+    """A `dragoman serve` that was started here."""
+
+    def __init__(self, process: subprocess.Popen[bytes], url: str) -> None:
+        self._process = process
+        self.url = url
+
+    def engines(self) -> list[int]:
+        """Process ids."""
+        tasks = Path(f"/proc/{self._process.pid}/task").glob("*/children")
+        return [int(pid) for task in tasks for pid in task.read_text().split()]
+
+    def resident_megabytes(self) -> list[float]:
+        """Of the HTTP process, then of each engine."""
+        return [_resident_megabytes(pid) for pid in (self._process.pid, *self.engines())]
+
+
+@contextmanager
+def run_server(flags: Sequence[str]) -> Iterator[Server]:
+    """Start with `flags`, ready; stopped when the context is left. Raises `ServerFailed`."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    # Whoever waits is served: refusals are not what is looked at here.
+    ours = ["--port", str(port), "--log-level", "error", "--max-waiting", "10000"]
+    command = [sys.executable, "-m", "service", "serve", *ours, *flags]
+    process = subprocess.Popen(command)
+    running = Server(process, f"http://127.0.0.1:{port}")
+    try:
+        _wait_until_ready(process, running.url)
+        yield running
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], url: str) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise ServerFailed("the server ended before it was ready")
+        try:
+            if httpx.get(f"{url}/readyz").status_code == httpx.codes.OK:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.1)
+    raise ServerFailed(f"the server was not ready after {_START_SECONDS:.0f} s")
+
+
+def _resident_megabytes(pid: int) -> float:
+    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return int(fields["VmRSS"].split()[0]) / 1000
+
+
+def connect(server: Server) -> httpx.AsyncClient:
+    """As many connections as requests."""
+    limits = httpx.Limits(max_connections=None)
+    return httpx.AsyncClient(base_url=server.url, timeout=120.0, limits=limits)
+
+
+async def stream(client: httpx.AsyncClient, text: str, body: dict[str, Any]) -> Said:
+    """One text, token by token. Raises `ServerFailed`."""
+    pieces: list[str] = []
+    logprobs: list[float] = []
+    async with aconnect_sse(client, "POST", "/translate", json={"q": text, "stream": True, **body}) as source:
+        async for event in source.aiter_sse():
+            data = event.json()
+            if event.event == "token":
+                pieces.append(data["text"])
+                logprobs.append(data["logprob"])
+            elif event.event == "error":
+                raise ServerFailed(f"{text!r}: {data['error']}")
+            elif event.event == "done" and "".join(pieces) != data["translatedText"]:
+                raise ServerFailed(f"{text!r}: the tokens give another text than the end")
+    return Said("".join(pieces), tuple(logprobs))
+
+
+async def translate(client: httpx.AsyncClient, texts: list[str], body: dict[str, Any]) -> list[str]:
+    """An array of texts in one request."""
+    response = await client.post("/translate", json={"q": texts, **body})
+    response.raise_for_status()
+    translated: list[str] = response.json()["translatedText"]
+    return translated
+
+
+def read_sentences(file: Path, count: int) -> list[str]:
+    """The first `count` lines, or first columns. Raises `ValueError` where there are fewer."""
+    opener = lzma.open if file.suffix == ".xz" else open
+    with opener(file, "rt", encoding="utf-8") as lines:
+        found = [source for line in lines if (source := line.rstrip("\n").partition("\t")[0].strip())]
+    if len(found) < count:
+        raise ValueError(f"{file} has {len(found)} sentences, {count} are needed")
+    return found[:count]
