@@ -30,8 +30,12 @@ class Settings(BaseSettings):
     threads: int = Field(default=1, ge=1, le=256, description="threads of each engine process")
     slots: int = Field(default=64, ge=1, le=4096, description="segments that each engine decodes at once")
     max_prefill: int = Field(default=8, ge=1, le=256, description="sources encoded per step, at most")
-    max_waiting: int = Field(default=256, ge=0, description="segments that may wait for a slot before 429")
-    max_segments_in_flight: int = Field(default=16, ge=1, description="segments of one request decoded side by side")
+    max_waiting: int = Field(
+        default=256, ge=0, description="segments that may wait for slots before 429; beams count by width"
+    )
+    max_segments_in_flight: int = Field(
+        default=16, ge=1, description="segments of one request decoded side by side; beams by width"
+    )
     max_characters: int = Field(default=50_000, ge=1, description="characters in one request, all texts together")
     max_texts: int = Field(default=1024, ge=1, description="texts in one request's array")
     max_body_bytes: int = Field(default=2_000_000, ge=1, description="size of a request's body")

@@ -102,7 +102,8 @@ class Translation:
         self._deadline = asyncio.get_running_loop().time() + (job.options.timeout_seconds or limits.timeout_seconds)
         self._to_submit = iter([index for index, each in enumerate(job.work) if each.source_ids])
         self._generations: dict[int, Generation] = {}
-        for _ in range(limits.max_segments_in_flight):
+        # A beam counts for what it holds: long texts leave as much to others as without one.
+        for _ in range(max(limits.max_segments_in_flight // job.options.beam.size, 1)):
             self._submit_next()
 
     def _submit_next(self) -> None:

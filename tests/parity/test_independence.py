@@ -1,0 +1,94 @@
+"""int8, with the embedded model: a request gets the same bits alone, in any company, and from a second engine."""
+
+import random
+from dataclasses import dataclass
+
+import pytest
+from msgspec.structs import replace
+
+from model import kernels
+from model.checkpoint import load_model
+from model.manifest import load_tokenizer
+from model.tokenizer import Tokenizer
+from service.engine.generation import Generation
+from service.engine.loop import EngineLoop
+from service.engine.modes import MODES
+from service.engine.request import Beam, Command, Constraints, GenerationRequest, Sampling, Submit, TokenReport
+from service.engine.runner import Runner
+from service.engine.scheduler import Scheduler
+from service.settings import EMBEDDED_MODEL
+from tests.parity.engine import Arrivals
+from tests.system.sentences import SENTENCES
+
+SLOTS = 40
+LIMIT = 60
+
+
+@dataclass
+class Engine:
+    tokenizer: Tokenizer
+    runner: Runner
+    bos_id: int
+    eos_id: int
+
+    def run(self, requests: dict[int, GenerationRequest], seed: int) -> Arrivals:
+        commands: list[Command] = [Submit(number, request, 0.0) for number, request in requests.items()]
+        arrivals = Arrivals(commands, seed)
+        scheduler = Scheduler(slots=SLOTS, max_prefill=8, eos_id=self.eos_id)
+        EngineLoop(scheduler, self.runner, arrivals, self.bos_id).run()
+        return arrivals
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    if not kernels.load():
+        pytest.skip("without the C++ operators int8 is equal but for rounding")
+    model = load_model(EMBEDDED_MODEL, MODES["int8"].dtype)
+    config = model.config
+    runner = MODES["int8"].build_runner(model, SLOTS, config.max_positions)
+    return Engine(load_tokenizer(EMBEDDED_MODEL), runner, config.bos_id, config.eos_id)
+
+
+@pytest.fixture(scope="module")
+def requests(engine: Engine) -> dict[int, GenerationRequest]:
+    """Every way to decode, in turn."""
+    prefix = engine.tokenizer.encode("Les gens de")[:-1]
+    kinds = [
+        GenerationRequest([], LIMIT),
+        GenerationRequest([], LIMIT, beam=Beam(4, alternatives=3), alignment=True),
+        GenerationRequest([], LIMIT, Sampling(1.0, 20, 0.9, 5), alignment=True),
+        GenerationRequest([], LIMIT, beam=Beam(3, 0.6), constraints=Constraints(1.2, 3)),
+        GenerationRequest([], LIMIT, top_candidates=3),
+        GenerationRequest([], LIMIT, forced_ids=prefix),
+        GenerationRequest([], LIMIT, beam=Beam(2), forced_ids=prefix),
+    ]
+    sources = [engine.tokenizer.encode(text) for text in SENTENCES[:: len(SENTENCES) // 49]]
+    return {number: replace(kinds[number % 7], source_ids=source) for number, source in enumerate(sources)}
+
+
+def test_alone_and_in_company(engine: Engine, requests: dict[int, GenerationRequest]) -> None:
+    """Ids, log-probabilities, alternatives, candidates and alignments."""
+    first, second = engine.run(requests, seed=1), engine.run(dict(reversed(requests.items())), seed=2)
+    assert max(first.slots_used) > SLOTS - 4
+    for number, request in requests.items():
+        alone = engine.run({number: request}, seed=0)
+        assert alone.reports[number] == first.reports[number] == second.reports[number]
+
+
+def test_from_a_second_engine(engine: Engine, requests: dict[int, GenerationRequest]) -> None:
+    """Whatever was told before the first one died, in whatever company the rest is written."""
+    whole = engine.run(requests, seed=1)
+    generator = random.Random(0)
+    for _ in range(3):
+        told = {number: generator.randrange(len(ids)) for number, ids in whole.tokens.items()}
+        continued = {number: _continued(requests[number], whole.tokens[number], told[number]) for number in told}
+        rest = engine.run(continued, seed=3)
+        for number, count in told.items():
+            assert rest.reports[number] == whole.reports[number][count:]
+
+
+def _continued(request: GenerationRequest, ids: list[int], told: int) -> GenerationRequest:
+    generation = Generation(0, request, lambda _: None)
+    for token in ids[:told]:
+        generation.deliver(TokenReport(0, token, 0.0))
+    return generation.continuation()
