@@ -4,6 +4,8 @@ The model sees only two protocols: a `Cache` remembers, and what it returns is a
 nothing of requests; slots are row numbers here.
 """
 
+import math
+import mmap
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
@@ -117,6 +119,8 @@ class SlotCache:
     ) -> None:
         def arena(length: int) -> Tensor:
             shape = (config.decoder_layers, slots, config.num_heads, length, config.head_dim)
+            if torch.device(device).type == "cpu":
+                return _untouched(shape, dtype)
             return torch.zeros(shape, dtype=dtype, device=device)
 
         self._target = KV(arena(max_target_length), arena(max_target_length))
@@ -151,6 +155,18 @@ class SlotCache:
     def rows(self, slots: Tensor, positions: Tensor) -> "SlotRows":
         """The cache of one decode call: queries at `positions`, in `slots`, both `[rows, queries]`."""
         return SlotRows(self._target, slots, positions)
+
+
+def _untouched(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Zeros that cost memory page by page, when they are first used: most requests are far shorter than the longest.
+
+    PyTorch would write the zeros, and NumPy would have the system use huge pages.
+    """
+    size = math.prod(shape) * dtype.itemsize
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+    return torch.frombuffer(memory, dtype=dtype).view(shape)
 
 
 class SlotRows:

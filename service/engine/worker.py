@@ -1,5 +1,7 @@
 """The program of an engine process: `python -m service.engine.worker OPTIONS`, commands on stdin, reports on stdout."""
 
+import contextlib
+import ctypes
 import logging
 import os
 import signal
@@ -43,6 +45,7 @@ def main() -> None:
         config = model.config
         runner = mode.build_runner(model, options.slots, options.max_length)
         del model  # a runner may have copied its weights
+        _give_memory_back()
     except (CheckpointError, RuntimeError) as error:
         channel.send(Failed(str(error)))
         sys.exit(1)
@@ -53,6 +56,12 @@ def main() -> None:
     except BrokenPipeError:
         # The HTTP process died between two reads; nobody is left to report to.
         logger.warning("the HTTP process is gone")
+
+
+def _give_memory_back() -> None:
+    """What loading took and does not need any more; the C library keeps it otherwise, if it is glibc."""
+    with contextlib.suppress(AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 if __name__ == "__main__":
