@@ -120,7 +120,7 @@ async def test_two_replicas_share_the_work(start_server: StartServer) -> None:
     with start_server("--replicas", "2", "--threads", "1", "--slots", "4") as server:
         assert len(server.engine_pids()) == 2
         async with _client(server) as client:
-            texts = [" ".join(SENTENCES[i : i + 4]) for i in range(20)]
+            texts = [" ".join(SENTENCES[i : i + 60]) for i in range(12)]
             one_by_one = [text_of(await stream(client, text)) for text in texts]
             before = server.metric("dragoman_step_seconds_count")
             running = [asyncio.create_task(stream(client, text)) for text in texts]
@@ -131,7 +131,7 @@ async def test_two_replicas_share_the_work(start_server: StartServer) -> None:
             assert busy == {"0", "1"}
             assert server.metric("dragoman_step_seconds_count") > before
             same = sum(text_of(t.result()) == expected for t, expected in zip(running, one_by_one, strict=True))
-            assert same >= 19
+            assert same >= 11
 
 
 async def test_sigterm_drains(start_server: StartServer) -> None:
