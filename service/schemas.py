@@ -58,7 +58,7 @@ class TranslateRequest(BaseModel):
         default=1.0, ge=0.0, le=10.0, description="beam search divides scores by length to this power"
     )
     repetition_penalty: float = Field(
-        default=1.0, gt=0.0, le=10.0, description="above 1, tokens that were written become less probable"
+        default=1.0, ge=0.1, le=10.0, description="above 1, tokens that were written become less probable"
     )
     no_repeat_ngram_size: int = Field(
         default=0, ge=0, le=_MAX_NGRAM, description="so many tokens in a row come no second time; 0 is no such rule"
@@ -73,7 +73,7 @@ class TranslateRequest(BaseModel):
         default=False, description="with each streamed token, the characters of its text that it comes from most"
     )
     scores: bool = Field(default=False, description="also answer the mean log-probability of each text's tokens")
-    max_new_tokens: int | None = Field(default=None, ge=1, description="per sentence")
+    max_new_tokens: int | None = Field(default=None, ge=1, description="per sentence, a target prefix included")
     timeout_seconds: float | None = Field(default=None, gt=0.0, le=3600.0)
 
     def options(self) -> TranslationOptions:

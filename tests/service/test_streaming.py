@@ -5,12 +5,23 @@ import json
 from collections.abc import AsyncGenerator, Sequence
 from typing import cast
 
+import msgspec
 import pytest
 from starlette.types import Message
 
 from service.errors import DeadlineExceeded
-from service.events import Event, Finished, Started, TextTranslated, Timings, TokenGenerated, Usage
-from service.streaming import AnswerShape, TranslationStream, encode
+from service.events import (
+    Alternative,
+    Candidate,
+    Event,
+    Finished,
+    Started,
+    TextTranslated,
+    Timings,
+    TokenGenerated,
+    Usage,
+)
+from service.streaming import AnswerShape, TranslationStream, answer, encode
 from service.translation import Translation
 
 EVENTS: list[Event] = [
@@ -70,6 +81,35 @@ def test_an_event_is_one_data_line_whatever_its_text() -> None:
     assert json.loads(lines[2].removeprefix("data: ")) == data
     assert lines[3:] == ["", ""]
     assert "\n" not in lines[2]
+
+
+def test_an_answer_has_the_shape_of_the_text_and_what_was_asked_for() -> None:
+    first = TextTranslated("Oui", -0.5, [Alternative("Ouais", -0.75), Alternative("Si", -1.5)])
+    nothing = TextTranslated("42", None, [])
+    finished = Finished([first, nothing], Usage(2, 1), Timings(0.1, 0.2))
+    assert answer(finished, AnswerShape()) == {"translatedText": "Oui"}
+    assert answer(finished, AnswerShape(alternatives=True, scores=True)) == {
+        "translatedText": "Oui",
+        "alternatives": ["Ouais", "Si"],
+        "scores": -0.5,
+        "alternativeScores": [-0.75, -1.5],
+    }
+    assert answer(finished, AnswerShape(is_array=True, alternatives=True, scores=True)) == {
+        "translatedText": ["Oui", "42"],
+        "alternatives": [["Ouais", "Si"], []],
+        "scores": [-0.5, None],
+        "alternativeScores": [[-0.75, -1.5], []],
+    }
+
+
+def test_an_event_has_no_field_that_nobody_asked_for() -> None:
+    plain = json.loads(msgspec.json.encode(TokenGenerated(0, 0, "Oui", -0.5)))
+    assert plain == {"segment": 0, "index": 0, "text": "Oui", "logprob": -0.5}
+    asked = TokenGenerated(0, 0, "Oui", -0.5, [Candidate("Oui", -0.5)], None)
+    assert json.loads(msgspec.json.encode(asked)) == plain | {
+        "candidates": [{"text": "Oui", "logprob": -0.5}],
+        "alignment": None,
+    }
 
 
 async def test_a_whole_stream() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.system.conftest import Server
-from tests.system.sentences import SENTENCES
-from tests.system.sse import stream, text_of
+from tests.system.conftest import Server, StartServer
+from tests.system.sentences import LONG_TEXT, SENTENCES
+from tests.system.sse import REQUEST, read_events, stream, text_of
 
 TEXT = "I am a cat. The old man is waiting for my friends."
 
@@ -157,6 +157,24 @@ async def test_beams_beside_streams_give_what_each_gives_alone(client: httpx.Asy
     server.wait_for_metric("dragoman_slots_used", 0)
 
 
+async def test_a_client_that_leaves_frees_all_the_slots_of_its_beams(client: httpx.AsyncClient, server: Server) -> None:
+    body = {"q": LONG_TEXT, "beam_size": 4, **REQUEST}
+    async with client.stream("POST", "/translate", json=body) as response:
+        async for event in read_events(response):
+            if event.name == "token":
+                break
+        assert server.metric("dragoman_slots_used") >= 4
+    server.wait_for_metric("dragoman_slots_used", 0)
+
+
+def test_a_beam_is_no_wider_than_the_slots(start_server: StartServer) -> None:
+    with start_server("--slots", "2") as server, httpx.Client(base_url=server.url, timeout=60) as client:
+        body = {"q": TEXT, "source": "en", "target": "fr"}
+        refused = client.post("/translate", json={**body, "beam_size": 3})
+        assert (refused.status_code, refused.json()["error"]) == (400, "beam_size: 3 is asked for, the limit is 2")
+        assert client.post("/translate", json={**body, "beam_size": 2, "alternatives": 1}).json()["alternatives"]
+
+
 BAD = [
     ({"beam_size": 0}, "beam_size: "),
     ({"beam_size": 17}, "beam_size: "),
@@ -166,7 +184,7 @@ BAD = [
     ({"beam_size": 2, "temperature": 0.5}, "temperature: must be 0 with beam_size above 1"),
     ({"alternatives": 1, "temperature": 0.5}, "temperature: must be 0 with alternatives"),
     ({"length_penalty": -1}, "length_penalty: "),
-    ({"repetition_penalty": 0}, "repetition_penalty: "),
+    ({"repetition_penalty": 0.01}, "repetition_penalty: "),
     ({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size: "),
     ({"top_candidates": 21}, "top_candidates: "),
     ({"target_prefix": "mot " * 500}, "target_prefix: "),
