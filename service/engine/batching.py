@@ -42,15 +42,17 @@ class StepBatch(NamedTuple):
     """Rows whose logits are wanted, in ascending order; of the others the best token is enough."""
     alignment_rows: list[int]
     """Rows whose cross-attention weights are wanted, in ascending order."""
+    ahead: int = 0
+    """How many further steps the runner may take unasked, with each row's best token as its next input."""
 
 
 class StepScores(NamedTuple):
     """What a step gives; on the CPU."""
 
     tokens: Tensor
-    """The most probable id of each row, the lowest of equal ones: int64 `[rows]`."""
+    """The most probable id of each row, the lowest of equal ones: int64 `[steps, rows]`, one step or `ahead` more."""
     logprobs: Tensor
-    """Its log-probability, float32 `[rows]`."""
+    """Its log-probability, float32 `[steps, rows]`."""
     logits: Tensor
     """Of `logit_rows`: float32 `[len(logit_rows), vocab]`, the caller's to change."""
     alignment: Tensor | None = None
@@ -71,12 +73,22 @@ def source_batch(admitted: Sequence[Running]) -> SourceBatch:
 
 
 def step_batch(rows: Sequence[Row], copies: list[tuple[int, int, int]], bos_id: int) -> StepBatch:
+    # Made at once: a small tensor takes longer to make than a step takes for a row.
+    tokens, positions, slots, source_slots, source_lengths = torch.tensor(
+        [
+            [row.ids[-1] if row.ids else bos_id for row in rows],
+            [len(row.ids) for row in rows],
+            [row.slot for row in rows],
+            [row.source_slot for row in rows],
+            [len(row.request.source_ids) for row in rows],
+        ]
+    ).unbind()
     return StepBatch(
-        tokens=torch.tensor([row.ids[-1] if row.ids else bos_id for row in rows]),
-        positions=torch.tensor([len(row.ids) for row in rows]),
-        slots=torch.tensor([row.slot for row in rows]),
-        source_slots=torch.tensor([row.source_slot for row in rows]),
-        source_lengths=torch.tensor([len(row.request.source_ids) for row in rows]),
+        tokens,
+        positions,
+        slots,
+        source_slots,
+        source_lengths,
         copies=copies,
         logit_rows=[number for number, row in enumerate(rows) if row.needs_logits],
         alignment_rows=[number for number, row in enumerate(rows) if row.needs_alignment],

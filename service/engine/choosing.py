@@ -16,7 +16,6 @@ from service.engine.batching import StepBatch, StepScores
 from service.engine.writers import Row
 
 
-@torch.inference_mode()
 def choose(rows: Sequence[Row], batch: StepBatch, scores: StepScores) -> list[list[Extension]]:
     """Each row's `wanted` extensions, the best first; fewer where the vocabulary has no more.
 
@@ -49,6 +48,7 @@ def _strongest(row: Row, weights: Sequence[float]) -> tuple[int, float]:
     return position, weights[position]
 
 
+@torch.inference_mode()
 def _choose_from_logits(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
     for number, row in enumerate(rows):
         if row.is_constrained:

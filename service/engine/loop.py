@@ -2,11 +2,9 @@
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 from typing import Protocol
-
-from msgspec.structs import replace
 
 from model.search import Extension
 from service.engine.batching import source_batch, step_batch
@@ -52,26 +50,30 @@ class EngineLoop:
     def step(self) -> None:
         """Schedule, run, choose, update: every running request goes on."""
         plan = self._scheduler.schedule()
-        rows = [each.writer.rows() for each in plan.running]
+        groups = [each.writer.rows() for each in plan.running]
+        rows = list(chain.from_iterable(groups))
         started = time.monotonic()
         queue_seconds = [started - self._submitted_at.pop(each.request_id) for each in plan.admitted]
         try:
             if plan.admitted:
                 self._runner.prefill(source_batch(plan.admitted))
             encoded = time.monotonic()
-            chosen = self._choose(plan, list(chain.from_iterable(rows)))
+            chosen = iter(self._choose(plan, rows))
         except Exception:
             # Whatever a step dies of, out of memory or a bad index, is its own requests' end, not the engine's:
             # a request that killed its engine would be given to the next one, and the next.
-            logger.exception("step failed", extra={"rows": sum(map(len, rows))})
+            logger.exception("step failed", extra={"rows": len(rows)})
             failed = self._scheduler.fail(plan)
             self._channel.send(StepReport([], self._stats(), failed))
             return
-        extensions = [list(chain.from_iterable(islice(chosen, len(each)))) for each in rows]
+        extensions = [next(chosen) if len(group) == 1 else _joined(islice(chosen, len(group))) for group in groups]
         tokens = self._scheduler.update(plan, extensions)
-        stats = replace(
-            self._stats(),
-            batch_rows=sum(map(len, rows)),
+        scheduler = self._scheduler
+        stats = StepStats(
+            scheduler.running,
+            scheduler.waiting,
+            scheduler.slots_used,
+            batch_rows=len(rows),
             source_tokens=sum(len(each.request.source_ids) for each in plan.admitted),
             encode_seconds=encoded - started if plan.admitted else None,
             step_seconds=time.monotonic() - encoded,
@@ -79,10 +81,10 @@ class EngineLoop:
         )
         self._channel.send(StepReport(tokens, stats))
 
-    def _choose(self, plan: Plan, rows: Sequence[Row]) -> Iterator[list[Extension]]:
+    def _choose(self, plan: Plan, rows: Sequence[Row]) -> list[list[Extension]]:
         copies = [copy for each in plan.running for copy in each.writer.copies()]
         batch = step_batch(rows, copies, self._bos_id)
-        return iter(choose(rows, batch, self._runner.decode(batch)))
+        return choose(rows, batch, self._runner.decode(batch))
 
     def _obey(self, command: Command) -> None:
         match command:
@@ -96,3 +98,7 @@ class EngineLoop:
     def _stats(self) -> StepStats:
         scheduler = self._scheduler
         return StepStats(scheduler.running, scheduler.waiting, scheduler.slots_used)
+
+
+def _joined(lists: Iterable[list[Extension]]) -> list[Extension]:
+    return list(chain.from_iterable(lists))

@@ -1,6 +1,7 @@
 """int8, with the embedded model: a request gets the same bits alone, in any company, and from a second engine."""
 
 import random
+import shutil
 from dataclasses import dataclass
 
 import pytest
@@ -41,8 +42,9 @@ class Engine:
 
 @pytest.fixture(scope="module")
 def engine() -> Engine:
-    if not kernels.load():
+    if shutil.which("c++") is None:
         pytest.skip("without the C++ operators int8 is equal but for rounding")
+    assert kernels.load()
     model = load_model(EMBEDDED_MODEL, MODES["int8"].dtype)
     config = model.config
     runner = MODES["int8"].build_runner(model, SLOTS, config.max_positions)
