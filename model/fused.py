@@ -27,9 +27,9 @@ class FusedScores(NamedTuple):
     """What a decode step gives."""
 
     best: Sampled
-    """The most probable token of each row."""
+    """The most probable token of each row, `[steps, rows]`."""
     logits: Tensor
-    """Of `logit_rows`, float32 `[len, vocab]`."""
+    """Of `logit_rows` in the last step, float32 `[len, vocab]`."""
     alignment: Tensor
     """What `alignment_rows` look at of their sources, float32 `[len, longest source]`, 0 behind a source's end."""
 
@@ -61,7 +61,7 @@ class FusedTransformer:
         }
         # Any: a class that C++ registers has no annotations.
         self._engine: Any = torch.classes.dragoman.Int8Transformer(shape, dict(_weights(model)), cache.arenas())
-        self._cache = cache
+        self._eos_id = config.eos_id
 
     def encode(self, ids: Tensor, positions: Tensor, offsets: Tensor, slots: Sequence[int]) -> None:
         """Encode sources that stand one behind the other, and keep their K/V in the cache's `slots`.
@@ -79,14 +79,28 @@ class FusedTransformer:
         source_lengths: Tensor,
         logit_rows: Sequence[int] = (),
         alignment_rows: Sequence[int] = (),
+        ahead: int = 0,
+        seconds: float = 0.0,
     ) -> FusedScores:
         """One query a row, int64 `[rows]` each.
 
         A row writes its K/V at its position of its slot, then looks at positions 0 to its own there, and at the
         first `source_lengths` positions of its source slot.
+
+        Up to `ahead` steps follow in the same call, in which each row reads its own best token: none after a step
+        that gave an end of sentence, nor when `seconds` are over.
         """
         best, logprobs, logits, alignment = self._engine.decode(
-            tokens, positions, slots, source_slots, source_lengths, list(logit_rows), list(alignment_rows)
+            tokens,
+            positions,
+            slots,
+            source_slots,
+            source_lengths,
+            list(logit_rows),
+            list(alignment_rows),
+            ahead,
+            self._eos_id,
+            seconds,
         )
         return FusedScores(Sampled(best, logprobs), logits, alignment)
 

@@ -5,9 +5,11 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 namespace dragoman {
@@ -249,6 +251,24 @@ at::Tensor Int8Transformer::align(const Batch& batch) {
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> Int8Transformer::decode(const Batch& batch) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration<double>(batch.seconds);
+  auto [best, logprobs, logits, alignment] = step(batch);
+  std::vector<at::Tensor> all_best{best}, all_logprobs{logprobs};
+  Batch next = batch;
+  for (int64_t ahead = 0; ahead < batch.ahead && Clock::now() < end; ++ahead) {
+    const int64_t* ids = best.const_data_ptr<int64_t>();
+    if (std::find(ids, ids + rows_, batch.eos_id) != ids + rows_) break;
+    next.tokens = best;
+    next.positions = next.positions.add(1);
+    std::tie(best, logprobs, logits, alignment) = step(next);
+    all_best.push_back(best);
+    all_logprobs.push_back(logprobs);
+  }
+  return {at::stack(all_best), at::stack(all_logprobs), logits, alignment};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> Int8Transformer::step(const Batch& batch) {
   reserve(batch.tokens.numel());
   const int64_t places = target_keys_.size(3);
   check_range(batch.positions, rows_, places, "positions");

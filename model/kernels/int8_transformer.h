@@ -36,16 +36,23 @@ class Int8Transformer : public torch::CustomClassHolder {
   // ids, positions [tokens]; offsets [sources + 1]; slots [sources].
   void encode(const at::Tensor& ids, const at::Tensor& positions, const at::Tensor& offsets, const at::Tensor& slots);
 
-  // tokens, positions, slots, source_slots, source_lengths [rows] -> best ids and their log-probabilities [rows], the
-  // logits of `logit_rows` [len, vocab], and what `alignment_rows` look at of their sources [len, longest source]: the
-  // mean of the heads of the layer that `shape` calls `alignment_layer`.
+  // tokens, positions, slots, source_slots, source_lengths [rows] -> best ids and their log-probabilities [steps, rows],
+  // and of the last step the logits of `logit_rows` [len, vocab], and what `alignment_rows` look at of their sources
+  // [len, longest source]: the mean of the heads of the layer that `shape` calls `alignment_layer`.
+  // There are up to `ahead` steps after the first, each with the last one's best ids: none after one that gave eos_id,
+  // nor when `seconds` are over.
   struct Batch {
     at::Tensor tokens, positions, slots, source_slots, source_lengths;
     std::vector<int64_t> logit_rows, alignment_rows;
+    int64_t ahead = 0, eos_id = -1;
+    double seconds = 0;
   };
   std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> decode(const Batch& batch);
 
  private:
+  // One step: best ids and log-probabilities [rows], logits, alignment.
+  std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> step(const Batch& batch);
+
   at::Tensor tensor(const std::string& name) const;
   Linear linear(const std::string& name);
   Norm norm(const std::string& name) const;

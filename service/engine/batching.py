@@ -72,7 +72,9 @@ def source_batch(admitted: Sequence[Running]) -> SourceBatch:
     )
 
 
-def step_batch(rows: Sequence[Row], copies: list[tuple[int, int, int]], bos_id: int) -> StepBatch:
+def step_batch(
+    rows: Sequence[Row], copies: list[tuple[int, int, int]], bos_id: int, *, may_run_ahead: bool = False
+) -> StepBatch:
     # Made at once: a small tensor takes longer to make than a step takes for a row.
     tokens, positions, slots, source_slots, source_lengths = torch.tensor(
         [
@@ -92,4 +94,5 @@ def step_batch(rows: Sequence[Row], copies: list[tuple[int, int, int]], bos_id: 
         copies=copies,
         logit_rows=[number for number, row in enumerate(rows) if row.needs_logits],
         alignment_rows=[number for number, row in enumerate(rows) if row.needs_alignment],
+        ahead=min(row.ahead for row in rows) if may_run_ahead else 0,
     )

@@ -19,14 +19,17 @@ from service.engine.writers import Row
 def choose(rows: Sequence[Row], batch: StepBatch, scores: StepScores) -> list[list[Extension]]:
     """Each row's `wanted` extensions, the best first; fewer where the vocabulary has no more.
 
+    Where the runner has run ahead, each row's tokens one after the other.
+
     Of a beam's rows, which stand together, only those that are among its `wanted` best in all of them.
     Log-probabilities are of the distribution that the constraints leave, before temperature, top-k and top-p.
     """
     chosen: list[list[Extension]] = [[] for _ in rows]
     with_logits = set(batch.logit_rows)
-    for number, (token, logprob) in enumerate(zip(scores.tokens.tolist(), scores.logprobs.tolist(), strict=True)):
+    for number, best in enumerate(zip(scores.tokens.T.tolist(), scores.logprobs.T.tolist(), strict=True)):
         if rows[number].wanted and number not in with_logits:
-            chosen[number] = [Extension(rows[number].parent, Choice(token, logprob), logprob)]
+            steps = zip(*best, strict=True)
+            chosen[number] = [Extension(rows[number].parent, Choice(*choice), choice[1]) for choice in steps]
     if batch.logit_rows:
         others = _choose_from_logits([rows[number] for number in batch.logit_rows], scores.logits)
         for number, extensions in zip(batch.logit_rows, others, strict=True):

@@ -1,5 +1,7 @@
 """Execution of a plan in C++ and int8: `model.fused` behind the Runner protocol."""
 
+from typing import Final
+
 import torch
 
 from model.cache import SlotCache
@@ -7,9 +9,15 @@ from model.fused import FusedTransformer
 from model.transformer import Transformer
 from service.engine.batching import SourceBatch, StepBatch, StepScores
 
+# A new request, or a cancelled one, waits so long at most for the steps that run ahead.
+_AHEAD_SECONDS: Final = 0.001
+
 
 class FusedRunner:
-    """A whole encoder batch, or a whole decode step, in one call."""
+    """A whole encoder batch, or a whole decode step, in one call; or several steps, where one takes less than the call.
+
+    For a small model and few requests most of a step would be Python and the report of it.
+    """
 
     def __init__(self, model: Transformer, *, slots: int, max_length: int) -> None:
         self._cache = SlotCache(model.config, slots=slots, max_source_length=max_length, max_target_length=max_length)
@@ -30,6 +38,8 @@ class FusedRunner:
             batch.source_lengths,
             batch.logit_rows,
             batch.alignment_rows,
+            batch.ahead,
+            _AHEAD_SECONDS,
         )
         alignment = scores.alignment if batch.alignment_rows else None
         return StepScores(scores.best.tokens, scores.best.logprobs, scores.logits, alignment)

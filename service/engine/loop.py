@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Protocol
 
@@ -58,7 +58,7 @@ class EngineLoop:
             if plan.admitted:
                 self._runner.prefill(source_batch(plan.admitted))
             encoded = time.monotonic()
-            chosen = iter(self._choose(plan, rows))
+            chosen, steps = self._choose(plan, rows)
         except Exception:
             # Whatever a step dies of, out of memory or a bad index, is its own requests' end, not the engine's:
             # a request that killed its engine would be given to the next one, and the next.
@@ -66,6 +66,7 @@ class EngineLoop:
             failed = self._scheduler.fail(plan)
             self._channel.send(StepReport([], self._stats(), failed))
             return
+        seconds = time.monotonic() - encoded
         extensions = [next(chosen) if len(group) == 1 else _joined(islice(chosen, len(group))) for group in groups]
         tokens = self._scheduler.update(plan, extensions)
         scheduler = self._scheduler
@@ -76,15 +77,18 @@ class EngineLoop:
             batch_rows=len(rows),
             source_tokens=sum(len(each.request.source_ids) for each in plan.admitted),
             encode_seconds=encoded - started if plan.admitted else None,
-            step_seconds=time.monotonic() - encoded,
+            step_seconds=seconds / steps,
             queue_seconds=queue_seconds,
         )
         self._channel.send(StepReport(tokens, stats))
 
-    def _choose(self, plan: Plan, rows: Sequence[Row]) -> list[list[Extension]]:
+    def _choose(self, plan: Plan, rows: Sequence[Row]) -> tuple[Iterator[list[Extension]], int]:
+        """What each row goes on with, and in how many steps of the decoder."""
         copies = [copy for each in plan.running for copy in each.writer.copies()]
-        batch = step_batch(rows, copies, self._bos_id)
-        return choose(rows, batch, self._runner.decode(batch))
+        # Who waits for a slot is not made to wait for more than one step.
+        batch = step_batch(rows, copies, self._bos_id, may_run_ahead=not self._scheduler.waiting)
+        scores = self._runner.decode(batch)
+        return iter(choose(rows, batch, scores)), len(scores.tokens)
 
     def _obey(self, command: Command) -> None:
         match command:

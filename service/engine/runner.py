@@ -54,7 +54,7 @@ class EagerRunner:
         rows = self._cache.rows(slots, positions)
         logits = self._model.decode(batch.tokens[:, None], positions, None, memories, None, rows)[:, -1].float()
         best = greedy(logits)
-        return StepScores(best.tokens, best.logprobs, logits[batch.logit_rows], looked_at.weights)
+        return StepScores(best.tokens[None], best.logprobs[None], logits[batch.logit_rows], looked_at.weights)
 
 
 class _LookedAt:

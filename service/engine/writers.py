@@ -55,6 +55,13 @@ class Row(NamedTuple):
             or request.top_candidates > 0
         )
 
+    @property
+    def ahead(self) -> int:
+        """How many more tokens it may take unasked, if each is the most probable one."""
+        if self.wanted != 1 or self.needs_logits or self.needs_alignment:
+            return 0
+        return self.request.max_new_tokens - len(self.ids) - 1
+
 
 class Written(NamedTuple):
     """What a step has added to a translation for good, and whether that was the end of it."""

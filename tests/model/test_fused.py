@@ -106,7 +106,7 @@ def test_it_is_the_model_with_int8_linears(variant: str, norm_order: NormOrder, 
             )[:, 0]
             scores = side.decode(tokens, places, where, lengths)
             _assert_nearly_equal(scores.logits, logits)
-            tokens = scores.best.tokens
+            (tokens,) = scores.best.tokens
 
 
 def _assert_nearly_equal(ours: Tensor, expected: Tensor) -> None:
@@ -128,8 +128,8 @@ def test_the_best_token_is_the_largest_logit() -> None:
     tokens, slots = torch.arange(SLOTS), torch.arange(SLOTS)
     scores = side.decode(tokens, torch.zeros_like(slots), slots, torch.tensor([len(each) for each in sources]))
     best = scores.logits.max(dim=-1)
-    assert scores.best.tokens.tolist() == best.indices.tolist()
-    torch.testing.assert_close(scores.best.logprobs, scores.logits.log_softmax(-1).amax(-1), rtol=1e-5, atol=1e-5)
+    assert scores.best.tokens.tolist() == [best.indices.tolist()]
+    torch.testing.assert_close(scores.best.logprobs[0], scores.logits.log_softmax(-1).amax(-1), rtol=1e-5, atol=1e-5)
 
 
 def test_of_equal_logits_the_first_is_best() -> None:
@@ -147,7 +147,7 @@ def test_of_equal_logits_the_first_is_best() -> None:
     scores = side.decode(slots, slots * 0, slots, torch.tensor([len(each) for each in sources]))
     twins = scores.logits.argmax(dim=-1) == 5
     assert twins.any()
-    assert scores.best.tokens[twins].eq(5).all()
+    assert scores.best.tokens[0, twins].eq(5).all()
 
 
 @pytest.mark.parametrize("variant", VARIANTS, indirect=True)
@@ -168,7 +168,7 @@ def test_a_row_has_the_same_bits_alone_and_among_others(variant: str) -> None:
             one = slice(row, row + 1)
             single = alone.decode(tokens[one], places[one], slots[one], lengths[slots][one])
             assert torch.equal(single.logits[0], scores.logits[row])
-            assert single.best.logprobs[0] == scores.best.logprobs[row]
+            assert single.best.logprobs[0, 0] == scores.best.logprobs[0, row]
     for name, arena in together.cache.arenas().items():
         assert torch.equal(arena, alone.cache.arenas()[name]), name
 
@@ -206,6 +206,42 @@ def test_several_positions_of_a_slot_at_once_are_as_one_after_the_other() -> Non
         one = slice(row, row + 1)
         single = stepwise.decode(tokens[one], positions[one], slots[one], lengths[one])
         assert torch.equal(single.logits[0], scores.logits[row])
+
+
+def test_steps_ahead_are_the_steps_that_would_have_followed() -> None:
+    config = _config()
+    model = random_model(config)
+    ahead, stepwise = Side(model), Side(model)
+    sources = _sources(SLOTS, config)
+    slots, lengths = torch.arange(SLOTS), torch.tensor([len(source) for source in sources])
+    for side in (ahead, stepwise):
+        side.encode(sources, slots.tolist())
+    scores = ahead.fused.decode(slots, slots * 0, slots, slots, lengths, ahead=5, seconds=60.0)
+    assert len(scores.best.tokens) == 6
+    tokens = slots
+    for position, (best, logprobs) in enumerate(zip(*scores.best, strict=True)):
+        single = stepwise.decode(tokens, slots * 0 + position, slots, lengths)
+        (tokens,) = single.best.tokens
+        assert torch.equal(best, tokens)
+        assert torch.equal(logprobs, single.best.logprobs[0])
+
+
+def test_steps_ahead_end_with_the_first_end_of_sentence_or_with_the_time() -> None:
+    model = random_model(_config())
+    slots, lengths = torch.arange(SLOTS), torch.ones(SLOTS, dtype=torch.int64)
+    side = Side(model)
+    side.encode([torch.tensor([5])] * SLOTS, slots.tolist())
+    free = side.fused.decode(slots, slots * 0, slots, slots, lengths, ahead=9, seconds=60.0).best.tokens
+    assert len(free) == 10
+    assert len(side.fused.decode(slots, slots * 0, slots, slots, lengths, ahead=9, seconds=0.0).best.tokens) == 1
+    eos = int(free[3, 7])
+    first = int((free == eos).any(dim=1).nonzero()[0])
+    ending = Transformer(model.config.model_copy(update={"eos_id": eos})).eval()
+    ending.load_state_dict(model.state_dict())
+    side = Side(ending)
+    side.encode([torch.tensor([5])] * SLOTS, slots.tolist())
+    stopped = side.fused.decode(slots, slots * 0, slots, slots, lengths, ahead=9, seconds=60.0).best.tokens
+    assert torch.equal(stopped, free[: first + 1])
 
 
 def test_hypotheses_share_a_source() -> None:

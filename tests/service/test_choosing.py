@@ -16,7 +16,7 @@ def _choose(rows: list[Row], logits: torch.Tensor) -> list[list[Extension]]:
     best = logits.log_softmax(-1).max(-1)
     batch = step_batch(rows, [], bos_id=1)
     alignment = torch.tensor([[0.1, 0.2, 0.7], [0.5, 0.3, 0.2]])[: len(batch.alignment_rows)]
-    return choose(rows, batch, StepScores(best.indices, best.values, logits[batch.logit_rows], alignment))
+    return choose(rows, batch, StepScores(best.indices[None], best.values[None], logits[batch.logit_rows], alignment))
 
 
 def _beam_row(slot: int, parent: int, total: float, beam: int, source_slot: int = 0) -> Row:

@@ -5,7 +5,7 @@ import torch
 
 from service.engine.batching import SourceBatch, StepBatch, StepScores
 from service.engine.loop import EngineLoop
-from service.engine.request import Beam, Cancel, Command, GenerationRequest, Report, StepReport, Submit
+from service.engine.request import Beam, Cancel, Command, GenerationRequest, Report, Sampling, StepReport, Submit
 from service.engine.scheduler import Scheduler
 
 EOS = 2
@@ -33,7 +33,24 @@ class ScriptedRunner:
         tokens = [EOS if position >= self._lengths[slot] - 1 else 5 + position for slot, position in rows]
         logits = torch.full((len(tokens), 20), -10.0)
         logits[torch.arange(len(tokens)), torch.tensor(tokens)] = 10.0
-        return StepScores(torch.tensor(tokens), torch.zeros(len(tokens)), logits[batch.logit_rows])
+        return StepScores(torch.tensor([tokens]), torch.zeros(1, len(tokens)), logits[batch.logit_rows])
+
+
+class AheadRunner(ScriptedRunner):
+    """Takes all the steps that it may, as long as nothing has ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.allowed: list[int] = []
+
+    def decode(self, batch: StepBatch) -> StepScores:
+        self.allowed.append(batch.ahead)
+        steps = [super().decode(batch)]
+        while len(steps) <= batch.ahead and not (steps[-1].tokens == EOS).any():
+            positions = batch.positions + len(steps)
+            steps.append(super().decode(batch._replace(positions=positions)))
+        tokens, logprobs, logits, _ = zip(*steps, strict=True)
+        return StepScores(torch.cat(tokens), torch.cat(logprobs), logits[-1])
 
 
 class ScriptedChannel:
@@ -111,3 +128,27 @@ def test_statistics_of_a_beam() -> None:
     channel = _run(ScriptedRunner(), [beam, _submit(2, 5)])
     stats = [report.stats for report in channel.reports]
     assert [(each.running, each.slots_used, each.batch_rows) for each in stats[:2]] == [(2, 4, 2), (2, 4, 4)]
+
+
+def test_steps_ahead_are_reported_together() -> None:
+    runner = AheadRunner()
+    channel = _run(runner, [_submit(1, 4), _submit(2, 2)])
+    assert [len(report.tokens) for report in channel.reports] == [6, 2], "until the first has ended, then the rest"
+    assert channel.tokens(1) == [5, 6, 7, 8, EOS]
+    assert channel.tokens(2) == [5, 6, EOS]
+    assert [token.finish_reason for token in channel.reports[1].tokens] == [None, "stop"]
+    assert runner.allowed == [49, 46]
+
+
+def test_nobody_runs_ahead_while_somebody_waits() -> None:
+    runner = AheadRunner()
+    channel = _run(runner, [_submit(1, 3), _submit(2, 3)], slots=1)
+    assert runner.allowed == [0, 0, 0, 0, 49]
+    assert channel.tokens(1) == channel.tokens(2) == [5, 6, 7, EOS]
+
+
+def test_only_what_needs_no_choice_runs_ahead() -> None:
+    runner = AheadRunner()
+    sampled = GenerationRequest([9, EOS], 50, Sampling(temperature=1.0))
+    _run(runner, [_submit(1, 2), Submit(2, sampled, submitted_at=0.0)])
+    assert runner.allowed == [0, 0, 47]
