@@ -85,8 +85,9 @@ class EngineLoop:
     def _choose(self, plan: Plan, rows: Sequence[Row]) -> tuple[Iterator[list[Extension]], int]:
         """What each row goes on with, and in how many steps of the decoder."""
         copies = [copy for each in plan.running for copy in each.writer.copies()]
-        # Who waits for a slot is not made to wait for more than one step.
-        batch = step_batch(rows, copies, self._bos_id, may_run_ahead=not self._scheduler.waiting)
+        # Neither a first token nor who waits for a slot is held up by more than one step.
+        may_run_ahead = not (plan.admitted or self._scheduler.waiting)
+        batch = step_batch(rows, copies, self._bos_id, may_run_ahead=may_run_ahead)
         scores = self._runner.decode(batch)
         return iter(choose(rows, batch, scores)), len(scores.tokens)
 

@@ -133,17 +133,17 @@ def test_statistics_of_a_beam() -> None:
 def test_steps_ahead_are_reported_together() -> None:
     runner = AheadRunner()
     channel = _run(runner, [_submit(1, 4), _submit(2, 2)])
-    assert [len(report.tokens) for report in channel.reports] == [6, 2], "until the first has ended, then the rest"
+    assert [len(report.tokens) for report in channel.reports] == [2, 4, 2], "the first, until one has ended, the rest"
     assert channel.tokens(1) == [5, 6, 7, 8, EOS]
     assert channel.tokens(2) == [5, 6, EOS]
-    assert [token.finish_reason for token in channel.reports[1].tokens] == [None, "stop"]
-    assert runner.allowed == [49, 46]
+    assert [token.finish_reason for token in channel.reports[2].tokens] == [None, "stop"]
+    assert runner.allowed == [0, 48, 46]
 
 
 def test_nobody_runs_ahead_while_somebody_waits() -> None:
     runner = AheadRunner()
     channel = _run(runner, [_submit(1, 3), _submit(2, 3)], slots=1)
-    assert runner.allowed == [0, 0, 0, 0, 49]
+    assert runner.allowed == [0, 0, 0, 0, 0, 48]
     assert channel.tokens(1) == channel.tokens(2) == [5, 6, 7, EOS]
 
 
