@@ -49,7 +49,7 @@ async def test_not_ready_until_the_model_has_answered(start_server: StartServer)
 async def test_a_stream_survives_the_death_of_its_engine(start_server: StartServer) -> None:
     """kill -9 in mid-stream: a pause, then the text that would have come anyway."""
     with start_server("--slots", "8") as server:
-        texts = [" ".join(SENTENCES[i : i + 12]) for i in range(0, 120, 12)]
+        texts = [" ".join(SENTENCES[i : i + 60]) for i in range(0, 100, 10)]
         async with _client(server) as client:
             expected = [text_of(await stream(client, text)) for text in texts]
 
@@ -226,7 +226,7 @@ async def test_an_engine_that_dies_under_a_storm_of_requests(start_server: Start
                 async with client.stream("POST", "/translate", json={"q": text, **REQUEST}) as response:
                     await anext(read_events(response))
 
-            texts = [" ".join(SENTENCES[i : i + 12]) for i in range(8)]
+            texts = [" ".join(SENTENCES[i : i + 60]) for i in range(8)]
             expected = [await one(text) for text in texts]
             for _ in range(3):
                 patient = [asyncio.create_task(one(text)) for text in texts]

@@ -33,7 +33,7 @@ async def test_every_kind_of_stream_survives(start_server: StartServer, how: sig
     with start_server("--slots", "16", "--engine-timeout-seconds", "1") as server:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
         async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:
-            work = [(" ".join(SENTENCES[i * 10 : i * 10 + 10]), KINDS[i % len(KINDS)]) for i in range(8)]
+            work = [(" ".join(SENTENCES[i * 10 : i * 10 + 50]), KINDS[i % len(KINDS)]) for i in range(8)]
             expected = [await stream(client, text, **options) for text, options in work]
             running = [asyncio.create_task(stream(client, text, **options)) for text, options in work]
             await asyncio.to_thread(server.wait_until_busy)
