@@ -1,12 +1,30 @@
 """Deployment settings: flags, then `DRAGOMAN_...`, then defaults. The only reader of the environment."""
 
+import os
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+_CPU_LIMIT: Final = Path("/sys/fs/cgroup/cpu.max")  # of a container: "QUOTA PERIOD" in microseconds, or "max PERIOD"
+
 EMBEDDED_MODEL = Path(__file__).parent.parent / "model" / "pretrained" / "en-fr"
+
+
+def cores_up_to_four() -> int:
+    """Each replica has the whole model in memory: who wants more than four says so."""
+    return min(_usable_cores(), 4)
+
+
+def _usable_cores() -> int:
+    """Those that this process may run on, and no more than a container's limit on processor time allows; at least 1."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = _CPU_LIMIT.read_text(encoding="ascii").split()
+        return max(1, min(cores, int(quota) // int(period)))
+    except (OSError, ValueError):  # no such file, or no limit
+        return cores
 
 
 class Settings(BaseSettings):
@@ -26,7 +44,12 @@ class Settings(BaseSettings):
     port: int = Field(default=5000, ge=0, le=65535, description="TCP port to listen on; 0 lets the system choose")
     model: Path = Field(default=EMBEDDED_MODEL, description="checkpoint directory")
     mode: Literal["int8", "fp32"] = Field(default="int8", description="how weights are stored and steps executed")
-    replicas: int = Field(default=1, ge=1, le=256, description="engine processes")
+    replicas: int = Field(
+        default_factory=cores_up_to_four,
+        ge=1,
+        le=256,
+        description="engine processes",
+    )
     threads: int = Field(default=1, ge=1, le=256, description="threads of each engine process")
     slots: int = Field(default=64, ge=1, le=4096, description="segments that each engine decodes at once")
     max_prefill: int = Field(default=8, ge=1, le=256, description="sources encoded per step, at most")

@@ -21,6 +21,20 @@ def test_a_wrong_value_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         Settings()
 
 
+def test_replicas_are_as_many_as_cores_up_to_four(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    limit = tmp_path / "cpu.max"
+    monkeypatch.setattr("service.settings._CPU_LIMIT", limit)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(3)), raising=False)
+    assert Settings().replicas == 3
+    for line, expected in (("max 100000", 3), ("200000 100000", 2), ("50000 100000", 1), ("900000 100000", 3)):
+        limit.write_text(line)
+        assert Settings().replicas == expected
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(64)), raising=False)
+    limit.unlink()
+    assert Settings().replicas == 4
+    assert Settings(replicas=9).replicas == 9
+
+
 def test_frozen() -> None:
     settings = Settings(model=Path("x"))
     with pytest.raises(ValidationError, match="frozen"):

@@ -103,6 +103,8 @@ class StartServer(Protocol):
 def run_server(log: Path, *flags: str, ready: bool = True) -> Iterator[Server]:
     """Start with `flags`; ends the server, and checks that it leaves no process behind."""
     port = free_port()
+    if "--replicas" not in flags:
+        flags = ("--replicas", "1", *flags)
     command = [sys.executable, "-m", "service", "serve", "--port", str(port), *flags]
     with log.open("wb") as output:
         process = subprocess.Popen(command, stderr=output, start_new_session=True)
