@@ -6,7 +6,7 @@ nothing of requests; slots are row numbers here.
 
 import math
 import mmap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from model.config import ModelConfig
-from model.kernels import attend_packed, attend_slots
+from model.kernels import attend_packed, attend_slots, copy_slots
 
 
 class Memory(Protocol):
@@ -142,11 +142,11 @@ class SlotCache:
                 for slot, each in zip(slots, torch.split(packed[0], list(lengths), dim=1), strict=True):
                     arena[layer, slot, :, : each.shape[1]] = each
 
-    def copy_target(self, copies: Iterable[tuple[int, int, int]]) -> None:
+    def copy_target(self, copies: Sequence[tuple[int, int, int]]) -> None:
         """Give slots the target K/V of others: (from slot, to slot, how many positions), one after the other."""
-        for origin, destination, positions in copies:
+        if copies:
             for arena in self._target:
-                arena[:, destination, :, :positions] = arena[:, origin, :, :positions]
+                copy_slots(arena, copies)
 
     def source(self, slots: Tensor, lengths: Tensor) -> list[SlotKV]:
         """The source of each query, one `SlotKV` a layer; `slots` and `lengths` are `[rows, queries]`."""

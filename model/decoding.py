@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from model.attention import look_ahead_mask, padding_mask
 from model.cache import KV
-from model.sampling import largest
+from model.ranking import largest
 from model.search import BeamSearch, Choice, Extension
 from model.transformer import Transformer
 

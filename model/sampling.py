@@ -71,21 +71,6 @@ def _allowed(scores: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:
     return torch.zeros_like(kept).scatter(-1, order, kept)
 
 
-def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` largest of each row of `scores [rows, columns]` and their columns, in descending order.
-
-    As `topk`, except that equal ones come, and are chosen, in the order of their columns.
-    """
-    count = min(count, scores.shape[1])
-    values, columns = scores.topk(min(count + 1, scores.shape[1]))
-    if values.shape[1] > count and bool((values[:, count - 1] == values[:, count]).any()):
-        values, columns = scores.sort(dim=-1, descending=True, stable=True)
-        return values[:, :count], columns[:, :count]
-    columns, order = columns[:, :count].sort(dim=-1)
-    values, order = values.gather(-1, order).sort(dim=-1, descending=True, stable=True)
-    return values, columns.gather(-1, order)
-
-
 # SplitMix64 (Steele et al. 2014), its constants as signed 64-bit numbers: torch's integers wrap around.
 _GOLDEN: Final = 0x9E3779B97F4A7C15 - (1 << 64)
 _FIRST: Final = 0xBF58476D1CE4E5B9 - (1 << 64)

@@ -1,13 +1,14 @@
-"""Attention over rows of different length without padding: C++ operators, or PyTorch where they cannot be built.
+"""What PyTorch has no fast operator for, above all attention without padding: in C++, or where need be in PyTorch.
 
 The operators are compiled at first use into the user's cache, or beforehand next to their source by
-`python -m model.kernels`. Where there is no compiler, `attend_slots` and `attend_packed` are PyTorch functions with the
-same result but for rounding, which pad and need finite numbers in all of the arena. `load` says which it is. For
+`python -m model.kernels`. Where there is no compiler, the functions here do the same in PyTorch, with the same result
+but for rounding; attention then pads, and needs finite numbers in all of the arena. `load` says which it is. For
 inference: there are no gradients. With the operators comes `torch.classes.dragoman.Int8Transformer` (model/fused.py).
 """
 
 import functools
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import platformdirs
@@ -17,6 +18,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
 from model.kernels.compiler import build, file_name
+from model.ranking import largest
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +75,31 @@ def attend_packed(query: Tensor, keys: Tensor, values: Tensor, offsets: Tensor) 
     mask = _padding(lengths, padded[0].shape[2], query.dtype)
     rows = F.scaled_dot_product_attention(padded[0], padded[1], padded[2], attn_mask=mask).transpose(1, 2)
     return torch.cat([row[:length] for row, length in zip(rows, lengths.tolist(), strict=True)])
+
+
+def best_extensions(logits: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """What each row goes on with at best: its total plus the log-probabilities that `logits [rows, vocab]` stand for.
+
+    `totals [rows]`. Returns the `count` largest sums, or as many as there are, in descending order and of equal ones
+    the lowest token first, their tokens, and the tokens' log-probabilities, `[rows, count]` each.
+    """
+    count = min(count, logits.shape[1])
+    if _fits(logits) and load():
+        sums, tokens, logprobs = torch.ops.dragoman.best_extensions(logits.contiguous(), totals, count)
+    else:
+        logprobs = logits.log_softmax(dim=-1)
+        sums, tokens = largest(logprobs + totals[:, None], count)
+        logprobs = logprobs.gather(-1, tokens)
+    return sums, tokens, logprobs
+
+
+def copy_slots(arena: Tensor, copies: Sequence[tuple[int, int, int]]) -> None:
+    """In `arena [layers, slots, heads, positions, head_dim]`: (from slot, to slot, how many positions), in order."""
+    if _fits(arena) and load():
+        torch.ops.dragoman.copy_slots(arena, torch.tensor(copies))
+        return
+    for origin, destination, positions in copies:
+        arena[:, destination, :, :positions] = arena[:, origin, :, :positions]
 
 
 def _fits(query: Tensor) -> bool:

@@ -291,12 +291,38 @@ Summary summarise(const float* logits, int64_t width) {
   return {largest, total, place};
 }
 
+void rank(const float* logits, int64_t width, float largest, float log_total, float start, int64_t count,
+          int64_t* places, float* values) {
+  int64_t found = 0;
+  for (int64_t first = 0; first < width; first += kBlock) {
+    const int64_t size = width - first < kBlock ? width - first : kBlock;
+    float block[kBlock], best = -INFINITY;
+#pragma omp simd reduction(max : best)
+    for (int64_t i = 0; i < size; ++i) {
+      block[i] = (logits[first + i] - largest - log_total) + start;
+      best = larger(best, block[i]);
+    }
+    // Of a long row hardly a block has one that counts.
+    if (found == count && !(best > values[count - 1])) continue;
+    for (int64_t i = 0; i < size; ++i) {
+      if (found == count && !(block[i] > values[count - 1])) continue;
+      int64_t at = found < count ? found++ : count - 1;
+      for (; at > 0 && block[i] > values[at - 1]; --at) {
+        values[at] = values[at - 1];
+        places[at] = places[at - 1];
+      }
+      values[at] = block[i];
+      places[at] = first + i;
+    }
+  }
+}
+
 }  // namespace
 
 const Kernels& VARIANT() {
 #define NAME_OF(variant) #variant
 #define NAMED(variant) NAME_OF(variant)
-  static const Kernels all = {NAMED(VARIANT), quantise, linear, normalise, attend, summarise};
+  static const Kernels all = {NAMED(VARIANT), quantise, linear, normalise, attend, summarise, rank};
   return all;
 }
 

@@ -52,6 +52,11 @@ struct Kernels {
                  float scale, float* weights, float* out);
 
   Summary (*summarise)(const float* logits, int64_t width);
+
+  // The `count` (up to `width`) largest of (logits - largest - log_total) + start, in descending order, of equal ones the
+  // first: places and values.
+  void (*rank)(const float* logits, int64_t width, float largest, float log_total, float start, int64_t count,
+               int64_t* places, float* values);
 };
 
 // What this processor can run, the best first.

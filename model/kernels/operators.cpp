@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "compute.h"
@@ -88,6 +89,48 @@ at::Tensor attend_packed(const at::Tensor& query, const at::Tensor& keys, const 
   return out;
 }
 
+// logits [rows, vocab], totals [rows] -> sums, tokens, log-probabilities [rows, count]
+std::tuple<at::Tensor, at::Tensor, at::Tensor> best_extensions(const at::Tensor& logits, const at::Tensor& totals,
+                                                               int64_t count) {
+  const int64_t rows = logits.size(0), vocab = logits.size(1);
+  TORCH_CHECK(logits.is_contiguous() && totals.is_contiguous() && totals.numel() == rows && 0 < count && count <= vocab,
+              "best_extensions: shapes do not match");
+  at::Tensor sums = at::empty({rows, count}, logits.options()), logprobs = at::empty({rows, count}, logits.options());
+  at::Tensor tokens = at::empty({rows, count}, logits.options().dtype(at::kLong));
+  const float *from = logits.const_data_ptr<float>(), *start = totals.const_data_ptr<float>();
+  float *sum = sums.mutable_data_ptr<float>(), *logprob = logprobs.mutable_data_ptr<float>();
+  int64_t* token = tokens.mutable_data_ptr<int64_t>();
+  at::parallel_for(0, rows, 8, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const float* own = from + row * vocab;
+      const dragoman::Summary all = kernels().summarise(own, vocab);
+      const float log_total = std::log(all.total);
+      kernels().rank(own, vocab, all.largest, log_total, start[row], count, token + row * count, sum + row * count);
+      for (int64_t i = row * count; i < (row + 1) * count; ++i) logprob[i] = own[token[i]] - all.largest - log_total;
+    }
+  });
+  return {sums, tokens, logprobs};
+}
+
+// arena [layers, slots, heads, positions, head_dim]; copies [n, 3]: (from slot, to slot, positions), one after the other
+void copy_slots(const at::Tensor& arena, const at::Tensor& copies) {
+  const int64_t slots = arena.size(1), positions = arena.size(3), stride = positions * arena.size(4);
+  TORCH_CHECK(arena.is_contiguous() && copies.is_contiguous() && copies.dim() == 2 && copies.size(1) == 3,
+              "copy_slots: shapes do not match");
+  float* memory = arena.mutable_data_ptr<float>();
+  for (int64_t i = 0; i < copies.size(0); ++i) {
+    const int64_t* copy = copies.const_data_ptr<int64_t>() + 3 * i;
+    TORCH_CHECK(0 <= copy[0] && copy[0] < slots && 0 <= copy[1] && copy[1] < slots && copy[0] != copy[1] && 0 <= copy[2] &&
+                    copy[2] <= positions, "copy_slots: ", copy[2], " positions from slot ", copy[0], " to ", copy[1]);
+    for (int64_t layer = 0; layer < arena.size(0); ++layer)
+      for (int64_t head = 0; head < arena.size(2); ++head) {
+        const int64_t from = ((layer * slots + copy[0]) * arena.size(2) + head) * stride;
+        const int64_t to = ((layer * slots + copy[1]) * arena.size(2) + head) * stride;
+        std::copy_n(memory + from, copy[2] * arena.size(4), memory + to);
+      }
+  }
+}
+
 std::vector<std::string> variants() {
   std::vector<std::string> names;
   for (const auto* each : dragoman::variants()) names.emplace_back(each->name);
@@ -101,6 +144,8 @@ void choose_variant(const std::string& name) { TORCH_CHECK(dragoman::choose(name
 TORCH_LIBRARY(dragoman, library) {
   library.def("attend_slots(Tensor query, Tensor keys, Tensor values, Tensor slots, Tensor lengths) -> Tensor");
   library.def("attend_packed(Tensor query, Tensor keys, Tensor values, Tensor offsets) -> Tensor");
+  library.def("best_extensions(Tensor logits, Tensor totals, int count) -> (Tensor, Tensor, Tensor)");
+  library.def("copy_slots(Tensor(a!) arena, Tensor copies) -> ()");
   library.def("variants() -> str[]", variants);
   library.def("choose_variant(str name) -> ()", choose_variant);
   using dragoman::Int8Transformer;
@@ -119,4 +164,6 @@ TORCH_LIBRARY(dragoman, library) {
 TORCH_LIBRARY_IMPL(dragoman, CPU, library) {
   library.impl("attend_slots", attend_slots);
   library.impl("attend_packed", attend_packed);
+  library.impl("best_extensions", best_extensions);
+  library.impl("copy_slots", copy_slots);
 }

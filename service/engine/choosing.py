@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from model.constraints import forbid_repeated_ngrams, penalise_repetition
-from model.sampling import SamplingParameters, greedy, largest, noise_state, sample
+from model.kernels import best_extensions
+from model.sampling import SamplingParameters, greedy, noise_state, sample
 from model.search import Choice, Extension
 from service.engine.batching import StepBatch, StepScores
 from service.engine.writers import Row
@@ -96,9 +97,8 @@ def _forced(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
 
 def _widest(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
     """A beam's: the best by their sums. The `wanted` best of each row hold the `wanted` best of all its beam's rows."""
-    logprobs = logits.log_softmax(dim=-1)
-    sums, tokens = largest(logprobs + torch.tensor([[row.total] for row in rows]), max(row.wanted for row in rows))
-    own, ids, totals = logprobs.gather(-1, tokens).tolist(), tokens.tolist(), sums.tolist()
+    starts = torch.tensor([row.total for row in rows])
+    totals, ids, own = (each.tolist() for each in best_extensions(logits, starts, max(row.wanted for row in rows)))
     chosen: list[list[Extension]] = [[] for _ in rows]
     for _, beam in groupby(range(len(rows)), key=lambda number: rows[number].source_slot):
         ranked = [(total, number, rank) for number in beam for rank, total in enumerate(totals[number])]
@@ -129,7 +129,7 @@ def _add_candidates(rows: Sequence[Row], logits: Tensor, chosen: list[list[Exten
     if not asking:
         return
     count = max(rows[number].request.top_candidates for number in asking)
-    values, tokens = largest(logits[asking].log_softmax(dim=-1), count)
+    values, tokens, _ = best_extensions(logits[asking], torch.zeros(len(asking)), count)
     for number, *ranked in zip(asking, tokens.tolist(), values.tolist(), strict=True):
         possible = [(token, logprob) for token, logprob in zip(*ranked, strict=True) if logprob > -math.inf]
         candidates = possible[: rows[number].request.top_candidates]
