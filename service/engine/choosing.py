@@ -62,7 +62,9 @@ def _choose_from_logits(rows: Sequence[Row], logits: Tensor) -> list[list[Extens
         groups.setdefault(_rule(row), []).append(number)
     chosen: list[list[Extension]] = [[] for _ in rows]
     for rule, numbers in groups.items():
-        extensions = rule([rows[number] for number in numbers], logits[numbers])
+        # Most often all of them: then nothing is copied.
+        own = logits if len(numbers) == len(rows) else logits[numbers]
+        extensions = rule([rows[number] for number in numbers], own)
         for number, each in zip(numbers, extensions, strict=True):
             chosen[number] = each
     _add_candidates(rows, logits, chosen)
