@@ -24,10 +24,9 @@ _X86_64: Final = {
     "avxvnni": ["-march=x86-64-v3", "-mavxvnni"],
     "avx2": ["-march=x86-64-v3"],
 }
-_VARIANTS: Final[dict[str, list[str]]] = {
-    **(_X86_64 if platform.machine() in {"x86_64", "AMD64"} else {}),
-    "baseline": [],
-}
+_AARCH64: Final = {"dotprod": ["-march=armv8.2-a+dotprod"]}
+_OF_MACHINES: Final = {"x86_64": _X86_64, "aarch64": _AARCH64, "arm64": _AARCH64}
+_VARIANTS: Final[dict[str, list[str]]] = {**_OF_MACHINES.get(platform.machine(), {}), "baseline": []}
 
 # Nothing for errno and traps. A product and a sum are one operation only where the source says so, and only what is
 # marked is summed in another order than it is written in: the same one every time.

@@ -7,6 +7,8 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__ARM_FEATURE_DOTPROD)
+#include <arm_neon.h>
 #endif
 
 namespace dragoman {
@@ -123,6 +125,39 @@ inline void multiply(const int8_t* weight, const uint8_t* q, int64_t stride, int
       UNROLL
       for (int i = 0; i < 4; ++i)
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(tile + r * kBlock + half * 32 + i * 8), sums[r][i]);
+  }
+}
+
+#elif defined(__ARM_FEATURE_DOTPROD)
+
+constexpr int kMostRows = 4;
+constexpr uint8_t kZeroPoint = 0;
+
+template <int Rows>
+inline void multiply(const int8_t* weight, const uint8_t* q, int64_t stride, int64_t groups, int32_t* tile) {
+  // A quarter of a block at a time: there are 32 registers, of four sums each.
+  for (int quarter = 0; quarter < 4; ++quarter) {
+    int32x4_t sums[Rows][4];
+    UNROLL
+    for (int r = 0; r < Rows; ++r)
+      UNROLL
+      for (int i = 0; i < 4; ++i) sums[r][i] = vdupq_n_s32(0);
+    for (int64_t g = 0; g < groups; ++g) {
+      const int8_t* w = weight + g * kBlock * kGroup + quarter * 64;
+      const int8x16_t weights[4] = {vld1q_s8(w), vld1q_s8(w + 16), vld1q_s8(w + 32), vld1q_s8(w + 48)};
+      UNROLL
+      for (int r = 0; r < Rows; ++r) {
+        int32_t four;
+        std::memcpy(&four, q + r * stride + g * kGroup, sizeof four);
+        const int8x16_t activations = vreinterpretq_s8_s32(vdupq_n_s32(four));
+        UNROLL
+        for (int i = 0; i < 4; ++i) sums[r][i] = vdotq_s32(sums[r][i], weights[i], activations);
+      }
+    }
+    UNROLL
+    for (int r = 0; r < Rows; ++r)
+      UNROLL
+      for (int i = 0; i < 4; ++i) vst1q_s32(tile + r * kBlock + quarter * 16 + i * 4, sums[r][i]);
   }
 }
 

@@ -2,6 +2,11 @@
 
 #include "compute.h"
 
+#if defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 namespace dragoman {
 
 #define DECLARE(variant) const Kernels& variant();
@@ -19,6 +24,11 @@ bool runs_avx2() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
 }
 bool runs_avxvnni() { return runs_avx2() && __builtin_cpu_supports("avxvnni"); }
+#endif
+#if defined(__aarch64__) && defined(__linux__)
+bool runs_dotprod() { return getauxval(AT_HWCAP) & HWCAP_ASIMDDP; }
+#elif defined(__aarch64__)
+bool runs_dotprod() { return true; }  // Apple's all do
 #endif
 bool runs_baseline() { return true; }
 

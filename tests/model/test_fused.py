@@ -16,7 +16,7 @@ from model.linear import Int8Linear, replace_linears
 from model.transformer import Transformer
 from tests.conftest import random_model
 
-VARIANTS = ["avx512vnni", "avxvnni", "avx2", "baseline"]
+VARIANTS = ["avx512vnni", "avxvnni", "avx2", "dotprod", "baseline"]
 SLOTS = 12
 
 pytestmark = pytest.mark.usefixtures("operators")
