@@ -26,7 +26,7 @@ _X86_64: Final = {
 }
 _AARCH64: Final = {"dotprod": ["-march=armv8.2-a+dotprod"]}
 _OF_MACHINES: Final = {"x86_64": _X86_64, "aarch64": _AARCH64, "arm64": _AARCH64}
-_VARIANTS: Final[dict[str, list[str]]] = {**_OF_MACHINES.get(platform.machine(), {}), "baseline": []}
+VARIANTS: Final[dict[str, list[str]]] = {**_OF_MACHINES.get(platform.machine(), {}), "baseline": []}
 
 # Nothing for errno and traps. A product and a sum are one operation only where the source says so, and only what is
 # marked is summed in another order than it is written in: the same one every time.
@@ -70,7 +70,7 @@ def build(directory: Path) -> Path:
 def file_name() -> str:
     """Of what these sources, these flags and this PyTorch give on this kind of machine."""
     sources = [path.read_bytes() for path in sorted(_SOURCES.glob("*.[ch]*"))]
-    options = [_FLAGS, _OPENMP, _VARIANTS, torch.__version__, platform.machine()]
+    options = [_FLAGS, _OPENMP, VARIANTS, torch.__version__, platform.machine()]
     key = hashlib.sha256(b"".join([*sources, repr(options).encode()]))
     return f"dragoman_kernels_{key.hexdigest()[:16]}.so"
 
@@ -78,7 +78,7 @@ def file_name() -> str:
 def _compile(compiler: str, scratch: Path) -> Path:
     """Every object, then the library; raises SubprocessError."""
     installed = Path(torch.__file__).parent
-    listed = " ".join(f"X({variant})" for variant in _VARIANTS)
+    listed = " ".join(f"X({variant})" for variant in VARIANTS)
     pytorch = [f"-I{installed / 'include'}", _OPENMP]
     objects = [
         ("operators.cpp", "operators", pytorch),
@@ -86,7 +86,7 @@ def _compile(compiler: str, scratch: Path) -> Path:
         ("variants.cpp", "variants", [f"-DVARIANTS(X)={listed}"]),
         *(
             ("compute.cpp", variant, ["-fopenmp-simd", f"-DVARIANT={variant}", *flags])
-            for variant, flags in _VARIANTS.items()
+            for variant, flags in VARIANTS.items()
         ),
     ]
 

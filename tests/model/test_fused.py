@@ -11,12 +11,12 @@ from model.attention import attention_weights
 from model.cache import SlotCache
 from model.config import Activation, ModelConfig, NormOrder
 from model.fused import FusedScores, FusedTransformer
+from model.kernels.compiler import VARIANTS
 from model.layers import DecoderLayer
 from model.linear import Int8Linear, replace_linears
 from model.transformer import Transformer
 from tests.conftest import random_model
 
-VARIANTS = ["avx512vnni", "avxvnni", "avx2", "dotprod", "baseline"]
 SLOTS = 12
 
 pytestmark = pytest.mark.usefixtures("operators")
