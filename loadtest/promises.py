@@ -40,7 +40,7 @@ def independence(
     options: Annotated[str, typer.Option(help="More fields of each request, as JSON: '{\"beam_size\": 4}'.")] = "{}",
 ) -> None:
     """Every sentence alone, then all in random company: the same texts, and the same log-probabilities bit for bit."""
-    sentences = read_sentences(file, count)
+    sentences = _sentences(file, count)
     body = _LANGUAGES | json.loads(options)
     with run_server(flags or []) as server:
         alone, mixed, arrays = asyncio.run(_independence(server, sentences, body))
@@ -59,16 +59,17 @@ def survival(
     flags: FlagsArgument = None,
     streams: Annotated[int, typer.Option(help="Streams that run when an engine is killed.")] = 50,
     kills: Annotated[int, typer.Option(help="How many times an engine is killed.")] = 1,
+    seconds: Annotated[float, typer.Option(help="Before the first kill, and between kills.")] = 0.3,
     options: OptionsOption = "{}",
 ) -> None:
     """kill -9 of an engine while streams run: the same texts as without."""
-    sentences = read_sentences(file, streams * 8)
+    sentences = _sentences(file, streams * 8)
     # Long enough to be running still when the engine dies.
     texts = [" ".join(sentences[start::streams]) for start in range(streams)]
     body = _LANGUAGES | json.loads(options)
     with run_server(flags or []) as server:
         undisturbed = asyncio.run(_all_at_once(server, texts, body, []))
-        disturbed = asyncio.run(_all_at_once(server, texts, body, [0.3 * (number + 1) for number in range(kills)]))
+        disturbed = asyncio.run(_all_at_once(server, texts, body, [seconds * (number + 1) for number in range(kills)]))
     equal = sum(one == other for one, other in zip(undisturbed, disturbed, strict=True))
     typer.echo(f"{equal} of {streams} streams gave the same text and log-probabilities with {kills} engines killed")
     if equal < streams:
@@ -80,13 +81,14 @@ def memory(
     file: FileArgument,
     flags: FlagsArgument = None,
     requests: Annotated[int, typer.Option(help="How many, 64 at a time.")] = 20_000,
+    sentences: Annotated[int, typer.Option(help="Of the file; they come again and again.")] = 2000,
     options: OptionsOption = "{}",
 ) -> None:
     """Resident memory while requests go through; the first tenth is left out of the growth."""
-    sentences = read_sentences(file, 2000)
+    texts = _sentences(file, sentences)
     body = _LANGUAGES | json.loads(options)
     with run_server(flags or []) as server:
-        readings = asyncio.run(_memory(server, sentences, body, requests))
+        readings = asyncio.run(_memory(server, texts, body, requests))
     for done, megabytes in readings:
         typer.echo(f"{done:6} requests: " + ", ".join(f"{each:.1f}" for each in megabytes) + " MB")
     growth = [last - first for first, last in zip(readings[1][1], readings[-1][1], strict=True)]
@@ -103,13 +105,20 @@ def oracle(
 ) -> None:
     """The embedded model in the server against offline decoding in PyTorch: the same texts."""
     # What the server would take apart, it translates otherwise.
-    sentences = [each for each in read_sentences(file, 2 * count) if len(split(each, "en")) == 1][:count]
+    sentences = [each for each in _sentences(file, 2 * count) if len(split(each, "en")) == 1][:count]
     options = DecodingOptions(beam_size)
     expected = [each.text for each in translate_all(load_translator(EMBEDDED_MODEL, precision), sentences, options)]
     with run_server(flags or []) as server:
         served = asyncio.run(_translate_all(server, sentences, _LANGUAGES | {"beam_size": beam_size}))
     equal = sum(one == other for one, other in zip(expected, served, strict=True))
     typer.echo(f"{equal} of {len(sentences)} texts are the oracle's")
+
+
+def _sentences(file: Path, count: int) -> list[str]:
+    try:
+        return read_sentences(file, count)
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 async def _translate_all(server: Server, sentences: Sequence[str], body: dict[str, Any]) -> list[str]:
