@@ -5,4 +5,5 @@ VERBS = ("is waiting for", "was looking at", "does not like", "has forgotten", "
 OBJECTS = ("the house near the river", "my friends", "a big garden", "the end of this long day")
 SENTENCES = [f"{s} {v} {o}." for s in SUBJECTS for v in VERBS for o in OBJECTS]
 # Seconds of work, so that a test can act in the middle of it.
-LONG_TEXT = " ".join(SENTENCES * 4)
+# As long as the default limit allows: it must still be running when a test looks.
+LONG_TEXT = " ".join(SENTENCES * 7)
