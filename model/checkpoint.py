@@ -54,6 +54,8 @@ def load_model(directory: Path, dtype: torch.dtype = torch.float32) -> Transform
         for name, tensor in expected.items()
         if name in stored and stored[name].shape != tensor.shape
     ]
+    # Somewhere behind these it would no longer show: rounding to integers hides what is not a number.
+    problems += [f"{name} has a number that is not finite" for name in stored if not stored[name].isfinite().all()]
     if problems:
         raise CheckpointError(f"{path}: {'; '.join(sorted(problems))}")
     model.load_state_dict(stored | {tied: stored[name] for tied, name in _TIED.items()})

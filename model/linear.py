@@ -55,7 +55,7 @@ class Int8Linear(nn.Module):
         if operator is None:
             operator = limit > 0 and linear.weight.device.type == "cpu"
         # Without the operator nothing saturates.
-        self.largest_weight = limit or INT8_MAX
+        self.largest_weight = limit if operator else INT8_MAX
         kind: type[OperatorProduct | PlainProduct] = OperatorProduct if operator else PlainProduct
         self.product = kind(*quantise_rows(linear.weight.detach().float(), self.largest_weight))
         self.bias = None if linear.bias is None else linear.bias.detach().float()

@@ -30,7 +30,15 @@ VARIANTS: Final[dict[str, list[str]]] = {**_OF_MACHINES.get(platform.machine(), 
 
 # Nothing for errno and traps. A product and a sum are one operation only where the source says so, and only what is
 # marked is summed in another order than it is written in: the same one every time.
-_FLAGS: Final = ["-std=c++20", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
+_FLAGS: Final = [
+    "-std=c++20",
+    "-O3",
+    "-fPIC",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=off",
+    "-Wno-psabi",
+]
 # Threads where the compiler brings OpenMP, as PyTorch's own.
 _OPENMP: Final = "-fopenmp" if sys.platform == "linux" else "-fopenmp-simd"
 

@@ -1,184 +1,59 @@
 // See compute.h. Compiled once for each variant, with VARIANT as its name.
 
-#include "compute.h"
+#include "products.h"
 
 #include <cmath>
 #include <cstring>
 
-#if defined(__AVX2__)
-#include <immintrin.h>
-#elif defined(__ARM_FEATURE_DOTPROD)
-#include <arm_neon.h>
-#endif
 
 namespace dragoman {
 namespace {
 
 inline float larger(float a, float b) { return a > b ? a : b; }
 
-// In one instruction where there is one; the compiler is told not to decide this by itself, as it could do so differently
-// for different numbers of rows.
-inline float multiply_add(float a, float b, float c) {
-#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
-  return std::fma(a, b, c);
-#else
-  return a * b + c;
-#endif
+// Sixteen sums side by side, which every processor takes in the same order, with as many instructions as it needs.
+constexpr int64_t kLanes = 16, kChunk = 512;
+typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
+
+inline Lanes load(const float* from) {
+  Lanes lanes;
+  std::memcpy(&lanes, from, sizeof lanes);
+  return lanes;
+}
+
+// The first `count` of a row's last numbers, and zeros.
+inline Lanes load_some(const float* from, int64_t count) {
+  Lanes lanes = {};
+  std::memcpy(&lanes, from, count * sizeof(float));
+  return lanes;
+}
+
+inline float total_of(const Lanes& lanes) {
+  float sums[kLanes];
+  std::memcpy(sums, &lanes, sizeof sums);
+  for (int64_t width = kLanes / 2; width > 0; width /= 2)
+    for (int64_t i = 0; i < width; ++i) sums[i] += sums[i + width];
+  return sums[0];
 }
 
 // e^x for x <= 0: the Taylor polynomial on [-ln2/2, ln2/2] times a power of two; relative error below 2.5e-7. Unlike
 // std::exp the compiler can vectorise it.
 inline float exp_of_negative(float x) {
-  x = larger(x, -80.0f);  // nothing becomes a denormal number, which processors are slow at
+  x = larger(-80.0f, x);  // nothing becomes a denormal number, which processors are slow at; NaN stays
   const float n = std::nearbyint(x * 1.44269504f);
-  const float r = multiply_add(n, 2.12194440e-4f, multiply_add(n, -0.693359375f, x));
+  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
   float p = 1.0f / 720;
-  p = multiply_add(p, r, 1.0f / 120);
-  p = multiply_add(p, r, 1.0f / 24);
-  p = multiply_add(p, r, 1.0f / 6);
-  p = multiply_add(p, r, 0.5f);
-  p = multiply_add(p, r, 1.0f);
-  p = multiply_add(p, r, 1.0f);
+  p = p * r + 1.0f / 120;
+  p = p * r + 1.0f / 24;
+  p = p * r + 1.0f / 6;
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
   const int32_t bits = (static_cast<int32_t>(n) + 127) << 23;
   float power;
   std::memcpy(&power, &bits, sizeof power);
   return p * power;
 }
-
-// Or the compiler keeps the sums in memory.
-#define UNROLL _Pragma("GCC unroll 8")
-
-// The exact products of `Rows` rows of activations with a block of weights: tile[row][output]. `kMostRows` is how many
-// rows' sums the registers hold.
-#if defined(__AVX512VNNI__)
-
-constexpr int kMostRows = 6;
-constexpr uint8_t kZeroPoint = 128;  // the instruction multiplies unsigned activations with signed weights
-
-template <int Rows>
-inline void multiply(const int8_t* weight, const uint8_t* q, int64_t stride, int64_t groups, int32_t* tile) {
-  __m512i sums[Rows][4];
-  UNROLL
-  for (int r = 0; r < Rows; ++r)
-    UNROLL
-    for (int i = 0; i < 4; ++i) sums[r][i] = _mm512_setzero_si512();
-  for (int64_t g = 0; g < groups; ++g) {
-    const int8_t* w = weight + g * kBlock * kGroup;
-    const __m512i weights[4] = {_mm512_loadu_si512(w), _mm512_loadu_si512(w + 64), _mm512_loadu_si512(w + 128),
-                                _mm512_loadu_si512(w + 192)};
-    UNROLL
-    for (int r = 0; r < Rows; ++r) {
-      int32_t four;
-      std::memcpy(&four, q + r * stride + g * kGroup, sizeof four);
-      const __m512i activations = _mm512_set1_epi32(four);
-      UNROLL
-      for (int i = 0; i < 4; ++i) sums[r][i] = _mm512_dpbusd_epi32(sums[r][i], activations, weights[i]);
-    }
-  }
-  UNROLL
-  for (int r = 0; r < Rows; ++r)
-    UNROLL
-    for (int i = 0; i < 4; ++i) _mm512_storeu_si512(tile + r * kBlock + i * 16, sums[r][i]);
-}
-
-#elif defined(__AVX2__)
-
-#if defined(__AVXVNNI__)
-constexpr uint8_t kZeroPoint = 128;
-inline __m256i add_products(__m256i sums, __m256i activations, __m256i weights) {
-  return _mm256_dpbusd_avx_epi32(sums, activations, weights);
-}
-#else
-// Pairs are added in 16 bits, which magnitudes up to 127 do not overflow (2 * 127 * 127 < 32767): hence the activations
-// go in without their signs, and the weights take them over.
-constexpr uint8_t kZeroPoint = 0;
-inline __m256i add_products(__m256i sums, __m256i activations, __m256i weights) {
-  const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(activations), _mm256_sign_epi8(weights, activations));
-  return _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-}
-#endif
-
-constexpr int kMostRows = 3;
-
-template <int Rows>
-inline void multiply(const int8_t* weight, const uint8_t* q, int64_t stride, int64_t groups, int32_t* tile) {
-  // Half a block at a time: there are 16 registers.
-  for (int half = 0; half < 2; ++half) {
-    __m256i sums[Rows][4];
-    UNROLL
-    for (int r = 0; r < Rows; ++r)
-      UNROLL
-      for (int i = 0; i < 4; ++i) sums[r][i] = _mm256_setzero_si256();
-    for (int64_t g = 0; g < groups; ++g) {
-      const auto* w = reinterpret_cast<const __m256i*>(weight + g * kBlock * kGroup + half * 128);
-      UNROLL
-      for (int r = 0; r < Rows; ++r) {
-        int32_t four;
-        std::memcpy(&four, q + r * stride + g * kGroup, sizeof four);
-        const __m256i activations = _mm256_set1_epi32(four);
-        UNROLL
-        for (int i = 0; i < 4; ++i) sums[r][i] = add_products(sums[r][i], activations, _mm256_loadu_si256(w + i));
-      }
-    }
-    UNROLL
-    for (int r = 0; r < Rows; ++r)
-      UNROLL
-      for (int i = 0; i < 4; ++i)
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(tile + r * kBlock + half * 32 + i * 8), sums[r][i]);
-  }
-}
-
-#elif defined(__ARM_FEATURE_DOTPROD)
-
-constexpr int kMostRows = 4;
-constexpr uint8_t kZeroPoint = 0;
-
-template <int Rows>
-inline void multiply(const int8_t* weight, const uint8_t* q, int64_t stride, int64_t groups, int32_t* tile) {
-  // A quarter of a block at a time: there are 32 registers, of four sums each.
-  for (int quarter = 0; quarter < 4; ++quarter) {
-    int32x4_t sums[Rows][4];
-    UNROLL
-    for (int r = 0; r < Rows; ++r)
-      UNROLL
-      for (int i = 0; i < 4; ++i) sums[r][i] = vdupq_n_s32(0);
-    for (int64_t g = 0; g < groups; ++g) {
-      const int8_t* w = weight + g * kBlock * kGroup + quarter * 64;
-      const int8x16_t weights[4] = {vld1q_s8(w), vld1q_s8(w + 16), vld1q_s8(w + 32), vld1q_s8(w + 48)};
-      UNROLL
-      for (int r = 0; r < Rows; ++r) {
-        int32_t four;
-        std::memcpy(&four, q + r * stride + g * kGroup, sizeof four);
-        const int8x16_t activations = vreinterpretq_s8_s32(vdupq_n_s32(four));
-        UNROLL
-        for (int i = 0; i < 4; ++i) sums[r][i] = vdotq_s32(sums[r][i], weights[i], activations);
-      }
-    }
-    UNROLL
-    for (int r = 0; r < Rows; ++r)
-      UNROLL
-      for (int i = 0; i < 4; ++i) vst1q_s32(tile + r * kBlock + quarter * 16 + i * 4, sums[r][i]);
-  }
-}
-
-#else
-
-constexpr int kMostRows = 1;
-constexpr uint8_t kZeroPoint = 0;
-
-template <int Rows>
-inline void multiply(const int8_t* weight, const uint8_t* q, int64_t, int64_t groups, int32_t* tile) {
-  static_assert(Rows == 1);
-  for (int64_t i = 0; i < kBlock; ++i) tile[i] = 0;
-  for (int64_t g = 0; g < groups; ++g) {
-    const int8_t* w = weight + g * kBlock * kGroup;
-    const auto* a = reinterpret_cast<const int8_t*>(q + g * kGroup);
-    for (int64_t i = 0; i < kBlock; ++i)
-      tile[i] += a[0] * w[i * kGroup] + a[1] * w[i * kGroup + 1] + a[2] * w[i * kGroup + 2] + a[3] * w[i * kGroup + 3];
-  }
-}
-
-#endif
 
 float quantise(const float* x, int64_t width, uint8_t* q) {
   float largest = 1e-30f;  // a row of zeros has to be divided by something
@@ -190,6 +65,16 @@ float quantise(const float* x, int64_t width, uint8_t* q) {
     q[i] = static_cast<uint8_t>(static_cast<int32_t>(std::nearbyint(x[i] * factor)) + kZeroPoint);
   for (int64_t i = width; i % kGroup != 0; ++i) q[i] = kZeroPoint;
   return largest / 127.0f;
+}
+
+// e^(x - largest) of each, into `out`, which may be x; returns their sum.
+inline float exponentials(const float* x, int64_t count, float largest, float* out) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) out[i] = exp_of_negative(x[i] - largest);
+  const int64_t whole = count / kLanes * kLanes;
+  Lanes sums = load_some(out + whole, count - whole);
+  for (int64_t i = 0; i < whole; i += kLanes) sums += load(out + i);
+  return total_of(sums);
 }
 
 template <Then then>
@@ -217,7 +102,7 @@ void linear_rows(const Linear& layer, const uint8_t* q, const float* scales, int
 #pragma omp simd
     for (int64_t i = 0; i < kBlock; ++i) {
       const int32_t product = tile[r * kBlock + i] - (kZeroPoint ? sum128[i] : 0);
-      values[i] = multiply_add(static_cast<float>(product) * weight_scale[i], scales[r], bias[i]);
+      values[i] = static_cast<float>(product) * weight_scale[i] * scales[r] + bias[i];
     }
     float* row = out + r * stride;
     if (width == kBlock) {
@@ -261,38 +146,35 @@ void linear(const Linear& layer, const uint8_t* q, const float* scales, int64_t 
 }
 
 void normalise(const float* x, const float* weight, const float* bias, int64_t width, float* out) {
-  float sum = 0, squares = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < width; ++i) sum += x[i];
-  const float mean = sum / width;
-#pragma omp simd reduction(+ : squares)
-  for (int64_t i = 0; i < width; ++i) squares += (x[i] - mean) * (x[i] - mean);
-  const float factor = 1.0f / std::sqrt(squares / width + 1e-5f);  // as torch.nn.LayerNorm
+  const int64_t whole = width / kLanes * kLanes;
+  Lanes sums = load_some(x + whole, width - whole);
+  for (int64_t i = 0; i < whole; i += kLanes) sums += load(x + i);
+  const float mean = total_of(sums) / width;
+  Lanes squares = {};
+  for (int64_t i = whole; i < width; ++i) squares[i - whole] = (x[i] - mean) * (x[i] - mean);
+  for (int64_t i = 0; i < whole; i += kLanes) {
+    const Lanes distance = load(x + i) - mean;
+    squares += distance * distance;
+  }
+  const float factor = 1.0f / std::sqrt(total_of(squares) / width + 1e-5f);  // as torch.nn.LayerNorm
 #pragma omp simd
-  for (int64_t i = 0; i < width; ++i) out[i] = multiply_add((x[i] - mean) * factor, weight[i], bias[i]);
+  for (int64_t i = 0; i < width; ++i) out[i] = (x[i] - mean) * factor * weight[i] + bias[i];
 }
 
 // Dim is 0 where the head dimension is known only when running.
 template <int Dim>
 inline void attend_dim(const float* q, const float* k, const float* v, int64_t length, int64_t stride, int64_t head_dim,
                        float scale, float* weights, float* out) {
-  const int64_t dim = Dim ? Dim : head_dim;
+  const int64_t dim = Dim ? Dim : head_dim, whole = dim / kLanes * kLanes;
   float largest = -INFINITY;
   for (int64_t t = 0; t < length; ++t) {
     const float* key = k + t * stride;
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < dim; ++i) sum = multiply_add(q[i], key[i], sum);
-    weights[t] = sum * scale;
+    Lanes sums = load_some(q + whole, dim - whole) * load_some(key + whole, dim - whole);
+    for (int64_t i = 0; i < whole; i += kLanes) sums += load(q + i) * load(key + i);
+    weights[t] = total_of(sums) * scale;
     largest = larger(largest, weights[t]);
   }
-  float total = 0;
-#pragma omp simd reduction(+ : total)
-  for (int64_t t = 0; t < length; ++t) {
-    weights[t] = exp_of_negative(weights[t] - largest);
-    total += weights[t];
-  }
-  const float share = 1.0f / total;
+  const float share = 1.0f / exponentials(weights, length, largest, weights);
   float sums[Dim ? Dim : 1];
   float* mixed = Dim ? sums : out;
   for (int64_t i = 0; i < dim; ++i) mixed[i] = 0;
@@ -300,7 +182,7 @@ inline void attend_dim(const float* q, const float* k, const float* v, int64_t l
     weights[t] *= share;
     const float* value = v + t * stride;
 #pragma omp simd
-    for (int64_t i = 0; i < dim; ++i) mixed[i] = multiply_add(weights[t], value[i], mixed[i]);
+    for (int64_t i = 0; i < dim; ++i) mixed[i] += weights[t] * value[i];
   }
   if (Dim)
     for (int64_t i = 0; i < dim; ++i) out[i] = mixed[i];
@@ -316,11 +198,12 @@ void attend(const float* q, const float* k, const float* v, int64_t length, int6
 }
 
 Summary summarise(const float* logits, int64_t width) {
-  float largest = -INFINITY, total = 0;
+  float largest = -INFINITY, ignored[kChunk];
 #pragma omp simd reduction(max : largest)
   for (int64_t i = 0; i < width; ++i) largest = larger(largest, logits[i]);
-#pragma omp simd reduction(+ : total)
-  for (int64_t i = 0; i < width; ++i) total += exp_of_negative(logits[i] - largest);
+  float total = 0;
+  for (int64_t i = 0; i < width; i += kChunk)
+    total += exponentials(logits + i, width - i < kChunk ? width - i : kChunk, largest, ignored);
   int64_t place = 0;
   while (place < width - 1 && logits[place] != largest) ++place;
   return {largest, total, place};

@@ -2,7 +2,8 @@
 // each, with that processor's instructions, and `kernels()` picks one when the library is loaded. No PyTorch here.
 //
 // Every function treats a row by itself, in an order that depends on nothing but the row: its result has the same bits
-// alone and among others.
+// alone and among others. Nothing depends on the variant either: sums are taken in the same order, and a product and a
+// sum are never one rounding, which not every processor has. (GELU and logarithms are the C library's.)
 
 #pragma once
 

@@ -66,7 +66,7 @@ Int8Transformer::Int8Transformer(Numbers shape, Tensors weights, Tensors arenas)
   std::vector<std::string> unpacked;
   for (const auto& entry : weights_)
     if (entry.value().dtype() == at::kChar) unpacked.push_back(entry.key());
-  for (const auto& name : unpacked) weights_.erase(name);
+  for (const auto& name : unpacked) static_cast<void>(weights_.erase(name));
 }
 
 at::Tensor Int8Transformer::tensor(const std::string& name) const {
@@ -104,6 +104,7 @@ Linear Int8Transformer::linear(const std::string& name) {
 }
 
 void Int8Transformer::reserve(int64_t rows) {
+  TORCH_CHECK(rows > 0, "int8: there are no rows");
   rows_ = rows;
   states_.resize(rows * d_model_);
   normed_.resize(rows * d_model_);
@@ -334,16 +335,21 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> Int8Transformer::project(const st
     }
   });
   for (int64_t row = 0; row < rows_; ++row) {
-    Summary all = summaries[row];
+    int64_t place = summaries[row].place;
+    float largest = summaries[row].largest;
     for (int64_t chunk = 1; chunk < chunks; ++chunk) {
       const Summary& next = summaries[chunk * rows_ + row];
-      const float largest = std::max(all.largest, next.largest);
-      all.total = all.total * std::exp(all.largest - largest) + next.total * std::exp(next.largest - largest);
-      if (next.largest > all.largest) all.place = chunk * kChunkBlocks * kBlock + next.place;  // of equal ones the first
-      all.largest = largest;
+      if (!(next.largest > largest)) continue;  // of equal ones the first
+      largest = next.largest;
+      place = chunk * kChunkBlocks * kBlock + next.place;
     }
-    best.mutable_data_ptr<int64_t>()[row] = all.place;
-    logprobs.mutable_data_ptr<float>()[row] = -std::log(all.total);
+    double total = 0;
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+      const Summary& part = summaries[chunk * rows_ + row];
+      total += part.total * std::exp(static_cast<double>(part.largest) - largest);
+    }
+    best.mutable_data_ptr<int64_t>()[row] = place;
+    logprobs.mutable_data_ptr<float>()[row] = static_cast<float>(-std::log(total));
   }
   return {best, logprobs, logits};
 }

@@ -104,7 +104,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> best_extensions(const at::Tensor&
     for (int64_t row = begin; row < end; ++row) {
       const float* own = from + row * vocab;
       const dragoman::Summary all = kernels().summarise(own, vocab);
-      const float log_total = std::log(all.total);
+      const float log_total = static_cast<float>(std::log(static_cast<double>(all.total)));
       kernels().rank(own, vocab, all.largest, log_total, start[row], count, token + row * count, sum + row * count);
       for (int64_t i = row * count; i < (row + 1) * count; ++i) logprob[i] = own[token[i]] - all.largest - log_total;
     }

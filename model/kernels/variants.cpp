@@ -32,7 +32,10 @@ bool runs_dotprod() { return true; }  // Apple's all do
 #endif
 bool runs_baseline() { return true; }
 
-const Kernels* chosen = nullptr;
+const Kernels*& chosen() {
+  static const Kernels* variant = variants().front();
+  return variant;
+}
 
 }  // namespace
 
@@ -45,15 +48,12 @@ std::vector<const Kernels*> variants() {
   return all;
 }
 
-const Kernels& kernels() {
-  if (chosen == nullptr) chosen = variants().front();
-  return *chosen;
-}
+const Kernels& kernels() { return *chosen(); }
 
 bool choose(const std::string& name) {
   for (const Kernels* each : variants())
     if (each->name == name) {
-      chosen = each;
+      chosen() = each;
       return true;
     }
   return false;

@@ -57,6 +57,16 @@ def test_broken_weights(checkpoint: Path, damage: bytes | None) -> None:
         load_model(checkpoint)
 
 
+def test_numbers_that_are_not_finite_are_named(checkpoint: Path) -> None:
+    path = checkpoint / "model.safetensors"
+    weights = load_file(path)
+    weights["decoder_norm.weight"][3] = torch.nan
+    weights["encoder_norm.bias"][0] = torch.inf
+    save_file(weights, path)
+    with pytest.raises(CheckpointError, match=r"decoder_norm.weight has a .* not finite; encoder_norm.bias has a"):
+        load_model(checkpoint)
+
+
 def test_not_a_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"has no config\.json"):
         load_config(tmp_path)

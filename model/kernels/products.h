@@ -1,0 +1,154 @@
+// The exact products of integers, for the processor that is compiled for; a part of compute.cpp.
+
+#pragma once
+
+#include "compute.h"
+
+#include <cstring>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__ARM_FEATURE_DOTPROD)
+#include <arm_neon.h>
+#endif
+
+namespace dragoman {
+namespace {
+
+// Or the compiler keeps the sums in memory.
+#define UNROLL _Pragma("GCC unroll 8")
+
+// The exact products of `Rows` rows of activations with a block of weights: tile[row][output]. `kMostRows` is how many
+// rows' sums the registers hold.
+#if defined(__AVX512VNNI__)
+
+constexpr int kMostRows = 6;
+constexpr uint8_t kZeroPoint = 128;  // the instruction multiplies unsigned activations with signed weights
+
+template <int Rows>
+inline void multiply(const int8_t* weight, const uint8_t* q, int64_t stride, int64_t groups, int32_t* tile) {
+  __m512i sums[Rows][4];
+  UNROLL
+  for (int r = 0; r < Rows; ++r)
+    UNROLL
+    for (int i = 0; i < 4; ++i) sums[r][i] = _mm512_setzero_si512();
+  for (int64_t g = 0; g < groups; ++g) {
+    const int8_t* w = weight + g * kBlock * kGroup;
+    const __m512i weights[4] = {_mm512_loadu_si512(w), _mm512_loadu_si512(w + 64), _mm512_loadu_si512(w + 128),
+                                _mm512_loadu_si512(w + 192)};
+    UNROLL
+    for (int r = 0; r < Rows; ++r) {
+      int32_t four;
+      std::memcpy(&four, q + r * stride + g * kGroup, sizeof four);
+      const __m512i activations = _mm512_set1_epi32(four);
+      UNROLL
+      for (int i = 0; i < 4; ++i) sums[r][i] = _mm512_dpbusd_epi32(sums[r][i], activations, weights[i]);
+    }
+  }
+  UNROLL
+  for (int r = 0; r < Rows; ++r)
+    UNROLL
+    for (int i = 0; i < 4; ++i) _mm512_storeu_si512(tile + r * kBlock + i * 16, sums[r][i]);
+}
+
+#elif defined(__AVX2__)
+
+#if defined(__AVXVNNI__)
+constexpr uint8_t kZeroPoint = 128;
+inline __m256i add_products(__m256i sums, __m256i activations, __m256i weights) {
+  return _mm256_dpbusd_avx_epi32(sums, activations, weights);
+}
+#else
+// Pairs are added in 16 bits, which magnitudes up to 127 do not overflow (2 * 127 * 127 < 32767): hence the activations
+// go in without their signs, and the weights take them over.
+constexpr uint8_t kZeroPoint = 0;
+inline __m256i add_products(__m256i sums, __m256i activations, __m256i weights) {
+  const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(activations), _mm256_sign_epi8(weights, activations));
+  return _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+#endif
+
+constexpr int kMostRows = 3;
+
+template <int Rows>
+inline void multiply(const int8_t* weight, const uint8_t* q, int64_t stride, int64_t groups, int32_t* tile) {
+  // Half a block at a time: there are 16 registers.
+  for (int half = 0; half < 2; ++half) {
+    __m256i sums[Rows][4];
+    UNROLL
+    for (int r = 0; r < Rows; ++r)
+      UNROLL
+      for (int i = 0; i < 4; ++i) sums[r][i] = _mm256_setzero_si256();
+    for (int64_t g = 0; g < groups; ++g) {
+      const auto* w = reinterpret_cast<const __m256i*>(weight + g * kBlock * kGroup + half * 128);
+      UNROLL
+      for (int r = 0; r < Rows; ++r) {
+        int32_t four;
+        std::memcpy(&four, q + r * stride + g * kGroup, sizeof four);
+        const __m256i activations = _mm256_set1_epi32(four);
+        UNROLL
+        for (int i = 0; i < 4; ++i) sums[r][i] = add_products(sums[r][i], activations, _mm256_loadu_si256(w + i));
+      }
+    }
+    UNROLL
+    for (int r = 0; r < Rows; ++r)
+      UNROLL
+      for (int i = 0; i < 4; ++i)
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(tile + r * kBlock + half * 32 + i * 8), sums[r][i]);
+  }
+}
+
+#elif defined(__ARM_FEATURE_DOTPROD)
+
+constexpr int kMostRows = 4;
+constexpr uint8_t kZeroPoint = 0;
+
+template <int Rows>
+inline void multiply(const int8_t* weight, const uint8_t* q, int64_t stride, int64_t groups, int32_t* tile) {
+  // A quarter of a block at a time: there are 32 registers, of four sums each.
+  for (int quarter = 0; quarter < 4; ++quarter) {
+    int32x4_t sums[Rows][4];
+    UNROLL
+    for (int r = 0; r < Rows; ++r)
+      UNROLL
+      for (int i = 0; i < 4; ++i) sums[r][i] = vdupq_n_s32(0);
+    for (int64_t g = 0; g < groups; ++g) {
+      const int8_t* w = weight + g * kBlock * kGroup + quarter * 64;
+      const int8x16_t weights[4] = {vld1q_s8(w), vld1q_s8(w + 16), vld1q_s8(w + 32), vld1q_s8(w + 48)};
+      UNROLL
+      for (int r = 0; r < Rows; ++r) {
+        int32_t four;
+        std::memcpy(&four, q + r * stride + g * kGroup, sizeof four);
+        const int8x16_t activations = vreinterpretq_s8_s32(vdupq_n_s32(four));
+        UNROLL
+        for (int i = 0; i < 4; ++i) sums[r][i] = vdotq_s32(sums[r][i], weights[i], activations);
+      }
+    }
+    UNROLL
+    for (int r = 0; r < Rows; ++r)
+      UNROLL
+      for (int i = 0; i < 4; ++i) vst1q_s32(tile + r * kBlock + quarter * 16 + i * 4, sums[r][i]);
+  }
+}
+
+#else
+
+constexpr int kMostRows = 1;
+constexpr uint8_t kZeroPoint = 0;
+
+template <int Rows>
+inline void multiply(const int8_t* weight, const uint8_t* q, int64_t, int64_t groups, int32_t* tile) {
+  static_assert(Rows == 1);
+  for (int64_t i = 0; i < kBlock; ++i) tile[i] = 0;
+  for (int64_t g = 0; g < groups; ++g) {
+    const int8_t* w = weight + g * kBlock * kGroup;
+    const auto* a = reinterpret_cast<const int8_t*>(q + g * kGroup);
+    for (int64_t i = 0; i < kBlock; ++i)
+      tile[i] += a[0] * w[i * kGroup] + a[1] * w[i * kGroup + 1] + a[2] * w[i * kGroup + 2] + a[3] * w[i * kGroup + 3];
+  }
+}
+
+#endif
+
+}  // namespace
+}  // namespace dragoman
