@@ -52,7 +52,7 @@ class TranslateRequest(BaseModel):
         ge=1,
         le=MAX_BEAM_SIZE,
         description="hypotheses of beam search; 1, the default, is greedy. With alternatives the default is one more "
-        f"than those, and at least {_ALTERNATIVES_BEAM}",
+        f"than those, and at least {_ALTERNATIVES_BEAM} where the server's limit allows",
     )
     length_penalty: float = Field(
         default=1.0, ge=0.0, le=10.0, description="beam search divides scores by length to this power"
@@ -76,11 +76,11 @@ class TranslateRequest(BaseModel):
     max_new_tokens: int | None = Field(default=None, ge=1, description="per sentence, a target prefix included")
     timeout_seconds: float | None = Field(default=None, gt=0.0, le=3600.0)
 
-    def options(self) -> TranslationOptions:
-        """Raises `InvalidRequest` for options that exclude one another."""
+    def options(self, max_beam_size: int) -> TranslationOptions:
+        """Raises `InvalidRequest` for options that exclude one another; the limit is only that of the default beam."""
         return TranslationOptions(
             sampling=Sampling(self.temperature, self.top_k, self.top_p, self.seed),
-            beam=self._beam(),
+            beam=self._beam(max_beam_size),
             constraints=Constraints(self.repetition_penalty, self.no_repeat_ngram_size),
             target_prefix=self.target_prefix,
             top_candidates=self.top_candidates,
@@ -89,8 +89,9 @@ class TranslateRequest(BaseModel):
             timeout_seconds=self.timeout_seconds,
         )
 
-    def _beam(self) -> Beam:
-        size = self.beam_size or (max(_ALTERNATIVES_BEAM, self.alternatives + 1) if self.alternatives else 1)
+    def _beam(self, max_size: int) -> Beam:
+        wide = max(self.alternatives + 1, min(_ALTERNATIVES_BEAM, max_size))
+        size = self.beam_size or (wide if self.alternatives else 1)
         if size <= self.alternatives:
             raise InvalidRequest("beam_size", f"must be at least {self.alternatives + 1} for so many alternatives")
         if size > 1 and self.temperature > 0:

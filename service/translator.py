@@ -18,7 +18,7 @@ class Translator:
         self.directions = config.directions
         self._tokenizer = tokenizer
         self._pool = pool
-        self._limits = limits
+        self.limits = limits
         self.running: set[Translation] = set()
         """Translations not yet closed, whether an engine works for them or only their reader is slow."""
 
@@ -32,7 +32,7 @@ class Translator:
         # A long text takes a while to split; others must not wait for it, and may be admitted meanwhile.
         job = await asyncio.to_thread(self._job, texts, source, target, options)
         self._pool.admit()
-        translation = Translation(job, self._tokenizer, self._pool, self._limits, self.running.discard)
+        translation = Translation(job, self._tokenizer, self._pool, self.limits, self.running.discard)
         self.running.add(translation)
         return translation
 
@@ -55,13 +55,16 @@ class Translator:
 
     def _check(self, texts: Sequence[str], source: str, target: str, options: TranslationOptions) -> None:
         self._check_direction(source, target)
-        limits = self._limits
+        limits = self.limits
         if len(texts) > limits.max_texts:
             raise TooLong("q", f"{len(texts)} texts, the limit is {limits.max_texts}")
         if (characters := sum(map(len, texts))) > limits.max_characters:
             raise TooLong("q", f"{characters} characters, the limit is {limits.max_characters}")
         if options.max_new_tokens is not None and options.max_new_tokens > limits.max_length:
             raise InvalidRequest("max_new_tokens", f"the limit is {limits.max_length}")
+        if options.beam.alternatives >= limits.max_beam_size:
+            asked, most = options.beam.alternatives, limits.max_beam_size - 1
+            raise InvalidRequest("alternatives", f"{asked} are asked for, the limit is {most}")
         if options.beam.size > limits.max_beam_size:
             raise InvalidRequest("beam_size", f"{options.beam.size} is asked for, the limit is {limits.max_beam_size}")
 
@@ -84,7 +87,7 @@ class Translator:
         if len(sentences) != 1:
             raise InvalidRequest("target_prefix", f"needs a text of one sentence, there are {len(sentences)}")
         [source_ids] = sentences
-        limit = options.max_new_tokens or default_target_length(len(source_ids), len(ids), self._limits)
+        limit = options.max_new_tokens or default_target_length(len(source_ids), len(ids), self.limits)
         if len(ids) >= limit:
             raise InvalidRequest("target_prefix", f"{len(ids)} tokens leave nothing of the {limit} that are possible")
         return ids
@@ -93,6 +96,6 @@ class Translator:
         if not segment.translatable:
             return []
         ids = self._tokenizer.encode(segment.sentence, target)
-        if len(ids) > self._limits.max_length:
-            raise TooLong("q", f"a sentence of {len(ids)} tokens, the model takes {self._limits.max_length}; split it")
+        if len(ids) > self.limits.max_length:
+            raise TooLong("q", f"a sentence of {len(ids)} tokens, the model takes {self.limits.max_length}; split it")
         return ids

@@ -143,7 +143,8 @@ def _language(code: str, targets: list[str]) -> Language:
 
 async def _start(service: Service, body: TranslateRequest) -> Translation:
     service.check_ready()
-    return await service.translator.start(body.texts(), body.source, body.target, body.options())
+    options = body.options(service.translator.limits.max_beam_size)
+    return await service.translator.start(body.texts(), body.source, body.target, options)
 
 
 async def _stream(service: Service, body: TranslateRequest, last_event_id: str | None) -> TranslationStream:
