@@ -4,6 +4,7 @@ The model sees only two protocols: a `Cache` remembers, and what it returns is a
 nothing of requests; slots are row numbers here.
 """
 
+import contextlib
 import math
 import mmap
 from collections.abc import Sequence
@@ -163,8 +164,11 @@ def _untouched(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     PyTorch would write the zeros, and NumPy would have the system use huge pages.
     """
     size = math.prod(shape) * dtype.itemsize
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+    try:
+        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise RuntimeError(f"no {size} bytes of memory for keys and values ({error}): fewer slots need less") from None
+    with contextlib.suppress(AttributeError, OSError):  # a hint, and not every system knows it
         memory.madvise(mmap.MADV_NOHUGEPAGE)
     return torch.frombuffer(memory, dtype=dtype).view(shape)
 

@@ -82,8 +82,9 @@ class _ReplicaObserver(EngineObserver):
         if stats.encode_seconds is not None:
             metrics._encode_seconds.observe(stats.encode_seconds)
         if stats.step_seconds is not None:
-            metrics._step_seconds.observe(stats.step_seconds)
-            metrics._batch_rows.observe(stats.batch_rows)
+            for _ in range(stats.steps):
+                metrics._step_seconds.observe(stats.step_seconds)
+                metrics._batch_rows.observe(stats.batch_rows)
 
     def first_token(self, seconds: float) -> None:
         self._metrics._first_token.observe(seconds)

@@ -12,9 +12,9 @@ _CPU_LIMIT: Final = Path("/sys/fs/cgroup/cpu.max")  # of a container: "QUOTA PER
 EMBEDDED_MODEL = Path(__file__).parent.parent / "model" / "pretrained" / "en-fr"
 
 
-def cores_up_to_four() -> int:
-    """Each replica has the whole model in memory: who wants more than four says so."""
-    return min(_usable_cores(), 4)
+def up_to_four_on_the_cores(settings: dict[str, int]) -> int:
+    """As many replicas as have cores for their threads; who wants more than four models in memory says so."""
+    return max(1, min(_usable_cores() // settings.get("threads", 1), 4))
 
 
 def _usable_cores() -> int:
@@ -44,13 +44,13 @@ class Settings(BaseSettings):
     port: int = Field(default=5000, ge=0, le=65535, description="TCP port to listen on; 0 lets the system choose")
     model: Path = Field(default=EMBEDDED_MODEL, description="checkpoint directory")
     mode: Literal["int8", "fp32"] = Field(default="int8", description="how weights are stored and steps executed")
+    threads: int = Field(default=1, ge=1, le=256, description="threads of each engine process")
     replicas: int = Field(
-        default_factory=cores_up_to_four,
+        default_factory=up_to_four_on_the_cores,
         ge=1,
         le=256,
         description="engine processes",
     )
-    threads: int = Field(default=1, ge=1, le=256, description="threads of each engine process")
     slots: int = Field(default=64, ge=1, le=4096, description="segments that each engine decodes at once")
     max_prefill: int = Field(default=8, ge=1, le=256, description="sources encoded per step, at most")
     max_waiting: int = Field(

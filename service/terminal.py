@@ -16,7 +16,7 @@ from service.translation import TranslationOptions
 async def translate_locally(settings: Settings, texts: Sequence[str], source: str, target: str) -> AsyncGenerator[str]:
     """Start an engine, translate, stop it. Raises `ServiceError` and `CheckpointError`."""
     # Someone at a terminal reads the translation; what an engine notes in passing is for a server's log.
-    service = build_service(settings.model_copy(update={"log_level": "error", "replicas": 1}))
+    service = build_service(settings.model_copy(update={"log_level": "warning", "replicas": 1}))
     service.pool.start()
     try:
         await service.pool.wait_until_started()

@@ -1,7 +1,9 @@
 """Compiles the C++ operators: once, into a place of their own, whole or not at all."""
 
+import fcntl
 import hashlib
 import logging
+import os
 import platform
 import shutil
 import subprocess
@@ -46,32 +48,45 @@ _OPENMP: Final = "-fopenmp" if sys.platform == "linux" else "-fopenmp-simd"
 def build(directory: Path) -> Path:
     """Compile into `directory`, unless it was done before; returns the library.
 
-    Raises OSError where there is no compiler, or no place to write, or where it fails; a failure is remembered, so
-    that an engine that starts again does not wait for the next one.
+    Of processes that start together one compiles, and the others wait. Raises OSError where there is no compiler, or
+    no place to write, or where it fails. What the compiler does not accept is remembered, so that an engine that
+    starts again does not wait for it; that it was killed or too slow is not.
     """
     built = directory / file_name()
-    failed = built.with_suffix(".failed")
     if built.exists():
         return built
     if not directory.is_absolute():
         raise NotADirectoryError(f"{directory} is no place for a cache: is there a home directory?")
-    if failed.exists():
-        raise OSError(f"{failed.read_text(encoding='utf-8')} (to try again, remove {failed})")
     compiler = shutil.which("c++")
     if compiler is None:
         raise FileNotFoundError("there is no C++ compiler (c++)")
     directory.mkdir(parents=True, exist_ok=True)
-    logger.info("compiling the C++ operators, once: %s", built)
-    with tempfile.TemporaryDirectory(dir=directory) as scratch:
+    with built.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return built if built.exists() else _build(compiler, built)
+
+
+def _build(compiler: str, built: Path) -> Path:
+    failed = built.with_suffix(".failed")
+    if failed.exists():
+        raise OSError(f"{failed.read_text(encoding='utf-8')} (to try again, remove {failed})")
+    logger.warning("compiling the C++ operators, once, in half a minute: %s", built)
+    with tempfile.TemporaryDirectory() as scratch:
         try:
             partial = _compile(compiler, Path(scratch))
-        except subprocess.SubprocessError as error:
-            said = (getattr(error, "stderr", None) or b"").decode(errors="replace")
-            errors = [line for line in said.splitlines() if "error" in line] or [str(error)]
-            failed.write_text(f"{compiler}: {errors[0]}", encoding="utf-8")
-            raise OSError(f"{compiler}: {errors[0]}") from None
-        # Appears whole, also for replicas that start together and each compile.
-        partial.replace(built)
+        except subprocess.TimeoutExpired:
+            raise OSError(f"{compiler} took more than {_COMPILER_SECONDS} s") from None
+        except subprocess.CalledProcessError as error:
+            said = error.stderr.decode(errors="replace")
+            problem = next((line for line in said.splitlines() if "error" in line), str(error))
+            # GCC's driver says of a part of itself that was killed, as for want of memory: "Killed signal".
+            if error.returncode > 0 and "signal" not in problem:
+                failed.write_text(f"{compiler}: {problem}", encoding="utf-8")
+            raise OSError(f"{compiler}: {problem}") from None
+        # Appears whole: another file system's copy would not.
+        complete = built.with_suffix(f".{os.getpid()}")
+        shutil.copyfile(partial, complete)
+        complete.replace(built)
     return built
 
 
@@ -103,7 +118,8 @@ def _compile(compiler: str, scratch: Path) -> Path:
         _run([compiler, *_FLAGS, *flags, "-c", str(_SOURCES / source), "-o", to])
         return to
 
-    with ThreadPoolExecutor() as executor:
+    # Two at a time: each takes up to half a gigabyte.
+    with ThreadPoolExecutor(max_workers=2) as executor:
         compiled = list(executor.map(compile_one, *zip(*objects, strict=True)))
     library = scratch / file_name()
     _run(

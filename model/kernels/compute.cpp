@@ -28,12 +28,17 @@ inline Lanes load_some(const float* from, int64_t count) {
   return lanes;
 }
 
+// The second half is added to the first, and so on.
 inline float total_of(const Lanes& lanes) {
-  float sums[kLanes];
-  std::memcpy(sums, &lanes, sizeof sums);
-  for (int64_t width = kLanes / 2; width > 0; width /= 2)
-    for (int64_t i = 0; i < width; ++i) sums[i] += sums[i + width];
-  return sums[0];
+  typedef float Half __attribute__((vector_size(8 * sizeof(float))));
+  typedef float Quarter __attribute__((vector_size(4 * sizeof(float))));
+  Half halves[2];
+  std::memcpy(halves, &lanes, sizeof halves);
+  const Half half = halves[0] + halves[1];
+  Quarter quarters[2];
+  std::memcpy(quarters, &half, sizeof quarters);
+  const Quarter sums = quarters[0] + quarters[1];
+  return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
 
 // e^x for x <= 0: the Taylor polynomial on [-ln2/2, ln2/2] times a power of two; relative error below 2.5e-7. Unlike

@@ -65,7 +65,7 @@ class Generation:
     def continuation(self) -> GenerationRequest:
         """The request that makes another engine go on where this one stopped."""
         told = [token.token_id for token in self.tokens]
-        # A beam is searched again from its start, which gives the same; one hypothesis goes on behind what was told.
+        # A beam is searched again from its start; one hypothesis goes on behind what was told.
         told_last = self.request.beam.size == 1 and len(told) > len(self.request.forced_ids)
         forced = told if told_last else self.request.forced_ids
-        return msgspec.structs.replace(self.request, forced_ids=forced, reported=len(told))
+        return msgspec.structs.replace(self.request, forced_ids=forced, told_ids=told)

@@ -68,19 +68,20 @@ class EngineLoop:
             return
         seconds = time.monotonic() - encoded
         extensions = [next(chosen) if len(group) == 1 else _joined(islice(chosen, len(group))) for group in groups]
-        tokens = self._scheduler.update(plan, extensions)
+        tokens, failed = self._scheduler.update(plan, extensions)
         scheduler = self._scheduler
         stats = StepStats(
             scheduler.running,
             scheduler.waiting,
             scheduler.slots_used,
             batch_rows=len(rows),
+            steps=steps,
             source_tokens=sum(len(each.request.source_ids) for each in plan.admitted),
             encode_seconds=encoded - started if plan.admitted else None,
             step_seconds=seconds / steps,
             queue_seconds=queue_seconds,
         )
-        self._channel.send(StepReport(tokens, stats))
+        self._channel.send(StepReport(tokens, stats, failed))
 
     def _choose(self, plan: Plan, rows: Sequence[Row]) -> tuple[Iterator[list[Extension]], int]:
         """What each row goes on with, and in how many steps of the decoder."""

@@ -43,8 +43,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, array_like=True):
     """One segment to translate.
 
     `source_ids` end with eos. The translation begins with `forced_ids`, fewer than `max_new_tokens` and without
-    eos, whatever is probable. Its first `reported` tokens are not reported: a client has them from an engine that
-    died. With `top_candidates`, every token comes with that many of the most probable ones at its place; with
+    eos, whatever is probable. A client has `told_ids` from an engine that died: they come again, but are not reported
+    again. With `top_candidates`, every token comes with that many of the most probable ones at its place; with
     `alignment`, with the position of the source that it looks at most.
     """
 
@@ -54,7 +54,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, array_like=True):
     beam: Beam = Beam()
     constraints: Constraints = Constraints()
     forced_ids: list[int] = []
-    reported: int = 0
+    told_ids: list[int] = []
     top_candidates: int = 0
     alignment: bool = False
 
@@ -100,20 +100,23 @@ class TokenReport(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StepStats(msgspec.Struct, frozen=True, array_like=True):
-    """What one step did, and how the engine stands after it."""
+    """What one step of the loop did, and how the engine stands after it."""
 
     running: int
     waiting: int
     slots_used: int = 0
     batch_rows: int = 0
+    steps: int = 0
+    """Of the decoder, each with `batch_rows` rows; it can run ahead."""
     source_tokens: int = 0
     encode_seconds: float | None = None
     step_seconds: float | None = None
+    """Of each of them."""
     queue_seconds: list[float] = []
 
 
 class StepReport(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """One message a step, for all of its requests; `failed` are those that ended with the step's failure."""
+    """One message a step, for all of its requests; `failed` are those that ended with a failure."""
 
     tokens: list[TokenReport]
     stats: StepStats

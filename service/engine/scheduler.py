@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from model.search import Extension
 from service.engine.request import Alternative, GenerationRequest, TokenReport
-from service.engine.writers import Writer, writer_of
+from service.engine.writers import SearchDiffers, Writer, writer_of
 
 MAX_PREFIX_ROWS: Final = 128
 """Rows of forced prefixes in one step, at most, unless a single request brings more."""
@@ -100,11 +100,20 @@ class Scheduler:
             admitted.append(running)
         return Plan(tuple(admitted), tuple(sorted(self._running.values(), key=lambda r: r.slots[0])))
 
-    def update(self, plan: Plan, extensions: Iterable[list[Extension]]) -> list[TokenReport]:
-        """Let each of the plan's requests go on with what its rows have given; report; free the finished."""
-        reports = []
+    def update(self, plan: Plan, extensions: Iterable[list[Extension]]) -> tuple[list[TokenReport], list[int]]:
+        """Let each of the plan's requests go on with what its rows have given; free the finished.
+
+        Returns what is to be reported, and the ids of those that cannot go on.
+        """
+        reports: list[TokenReport] = []
+        failed: list[int] = []
         for running, own in zip(plan.running, extensions, strict=True):
-            written = running.writer.take(own)
+            try:
+                written = running.writer.take(own)
+            except SearchDiffers:
+                failed.append(running.request_id)
+                self._leave(running.request_id)
+                continue
             tokens = [
                 TokenReport(
                     running.request_id, each.token, each.logprob, candidates=each.candidates, alignment=each.alignment
@@ -116,7 +125,7 @@ class Scheduler:
                 tokens[-1] = replace(tokens[-1], finish_reason=written.finish_reason, alternatives=alternatives)
                 self._leave(running.request_id)
             reports += tokens
-        return reports
+        return reports, failed
 
     def fail(self, plan: Plan) -> list[int]:
         """End the requests of a step that failed; returns their ids."""

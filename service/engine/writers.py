@@ -63,6 +63,10 @@ class Row(NamedTuple):
         return self.request.max_new_tokens - len(self.ids) - 1
 
 
+class SearchDiffers(Exception):
+    """A search that was begun again does not begin with what was told of it: a near tie, in a mode that has them."""
+
+
 class Written(NamedTuple):
     """What a step has added to a translation for good, and whether that was the end of it."""
 
@@ -83,7 +87,10 @@ class Writer(Protocol):
         ...
 
     def take(self, extensions: list[Extension]) -> Written:
-        """Go on with what the rows have given: those of the first row, then of the second, ..."""
+        """Go on with what the rows have given: those of the first row, then of the second, ...
+
+        Raises `SearchDiffers`.
+        """
         ...
 
 
@@ -115,7 +122,7 @@ class SingleWriter:
 
     def rows(self) -> list[Row]:
         if not self._ids and self._request.forced_ids:
-            return _prefix_rows(self._request, self._slot, self._request.reported)
+            return _prefix_rows(self._request, self._slot, len(self._request.told_ids))
         return [Row(self._request, self._slot, self._slot, self._ids)]
 
     def take(self, extensions: list[Extension]) -> Written:
@@ -192,10 +199,15 @@ class BeamWriter:
             return Written(self._unreported(search.settled(self._settled)))
         best, *alternatives = search.best(1 + request.beam.alternatives)
         reason: FinishReason = "stop" if best.choices[-1].token == self._eos_id else "length"
-        return Written(self._unreported(best.choices[self._settled :]), reason, alternatives)
+        rest = self._unreported(best.choices[self._settled :])
+        if not rest:
+            raise SearchDiffers
+        return Written(rest, reason, alternatives)
 
     def _unreported(self, choices: list[Choice]) -> list[Choice]:
-        """Without those that the reader has from an engine that died: the search is the same again."""
-        already = max(self._request.reported - self._settled, 0)
+        """Without those that the reader has from an engine that died. Raises `SearchDiffers`."""
+        told = self._request.told_ids[self._settled :][: len(choices)]
+        if [choice.token for choice in choices[: len(told)]] != told:
+            raise SearchDiffers
         self._settled += len(choices)
-        return choices[already:]
+        return choices[len(told) :]

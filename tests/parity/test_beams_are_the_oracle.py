@@ -114,7 +114,7 @@ def test_a_beam_that_lost_its_engine_goes_on_where_its_reader_is(config: ModelCo
             request = GenerationRequest(source, 15, beam=Beam(4, alternatives=2), forced_ids=forced)
             whole = run(config, _submits([request]), slots=4, seed=0)
             for cut in range(1, len(whole.tokens[0])):
-                again = GenerationRequest(source, 15, beam=Beam(4, alternatives=2), forced_ids=forced, reported=cut)
+                again = replace(request, told_ids=whole.tokens[0][:cut])
                 rest = run(config, _submits([again]), slots=4, seed=0)
                 assert rest.reports[0] == whole.reports[0][cut:]
 

@@ -62,7 +62,8 @@ def test_a_forced_prefix_continues_as_if_never_interrupted(config: ModelConfig) 
     for sampling in (Sampling(), Sampling(temperature=1.0, seed=3)):
         whole = run(config, [Submit(0, GenerationRequest(source, 20, sampling), 0.0)], slots=1, seed=0)
         for cut in range(1, len(whole.tokens[0])):
-            request = GenerationRequest(source, 20, sampling, forced_ids=whole.tokens[0][:cut], reported=cut)
+            told = whole.tokens[0][:cut]
+            request = GenerationRequest(source, 20, sampling, forced_ids=told, told_ids=told)
             rest = run(config, [Submit(0, request, 0.0)], slots=1, seed=0)
             assert rest.tokens[0] == whole.tokens[0][cut:]
             assert rest.logprobs[0] == pytest.approx(whole.logprobs[0][cut:], abs=1e-5)

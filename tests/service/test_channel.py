@@ -36,7 +36,7 @@ def test_commands_and_reports_cross_a_pipe() -> None:
     read, write = os.pipe()
     back, report = os.pipe()
     channel = PipeChannel(read, report)
-    request = GenerationRequest([5, 2], 7, Sampling(0.5, 3, 0.9, 11), Beam(4, 0.6, 2), Constraints(1.1, 3), [4], 1, 5)
+    request = GenerationRequest([5, 2], 7, Sampling(0.5, 3, 0.9, 11), Beam(4, 0.6, 2), Constraints(1.1, 3), [4], [4], 5)
     os.write(write, frame(Submit(1, request, 2.5)) + frame(Cancel(1)))
     assert channel.receive(wait=True) == [Submit(1, request, 2.5), Cancel(1)]
     assert channel.receive(wait=False) == []

@@ -37,7 +37,7 @@ def test_a_step_and_a_request_are_counted() -> None:
     metrics = Metrics("1", "en-fr", "fp32")
     observer = metrics.observer(0)
     stats = StepStats(
-        2, 3, 5, batch_rows=4, source_tokens=8, encode_seconds=0.2, step_seconds=0.004, queue_seconds=[0.1]
+        2, 3, 5, batch_rows=4, steps=3, source_tokens=8, encode_seconds=0.2, step_seconds=0.004, queue_seconds=[0.1]
     )
     observer.step(StepReport([TokenReport(1, 5, -0.1), TokenReport(2, 5, -0.1)], stats))
     observer.first_token(0.03)
@@ -51,8 +51,8 @@ def test_a_step_and_a_request_are_counted() -> None:
         "dragoman_source_tokens_total 8.0",
         "dragoman_generated_tokens_total 2.0",
         'dragoman_batch_rows_bucket{le="2.0"} 0.0',
-        'dragoman_batch_rows_bucket{le="4.0"} 1.0',
-        'dragoman_step_seconds_bucket{le="0.005"} 1.0',
+        'dragoman_batch_rows_bucket{le="4.0"} 3.0',
+        'dragoman_step_seconds_bucket{le="0.005"} 3.0',
         'dragoman_step_seconds_bucket{le="0.002"} 0.0',
         'dragoman_inter_token_seconds_bucket{le="0.002"} 1.0',
         'dragoman_requests_total{endpoint="/translate",outcome="ok"} 1.0',

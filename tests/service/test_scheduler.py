@@ -29,7 +29,9 @@ def _step(scheduler: Scheduler, token: int = 9) -> tuple[Plan, list[TokenReport]
         ]
         for running in plan.running
     ]
-    return plan, scheduler.update(plan, extensions)
+    reports, failed = scheduler.update(plan, extensions)
+    assert not failed
+    return plan, reports
 
 
 def _ids(plan: Plan) -> list[int]:
@@ -176,3 +178,15 @@ def test_random_histories(slots: int, max_prefill: int, actions: list[tuple[str,
     assert admitted == sorted(admitted)
     assert sorted(ended) == sorted(set(added) - cancelled)
     assert not scheduler.has_work
+
+
+def test_a_search_that_differs_from_what_was_told_ends_its_own_request() -> None:
+    scheduler = _scheduler(slots=4)
+    scheduler.add(1, GenerationRequest([9, EOS], 5, beam=Beam(2), told_ids=[4]))
+    scheduler.add(2, _request())
+    plan = scheduler.schedule()
+    beam = [Extension(0, Choice(token, -0.1), -0.1) for token in (5, 5)]
+    reports, failed = scheduler.update(plan, [beam, [Extension(0, Choice(7, -0.5), -0.5)]])
+    assert failed == [1]
+    assert [report.request_id for report in reports] == [2]
+    assert (scheduler.running, scheduler.slots_used) == (1, 1)

@@ -32,6 +32,8 @@ def test_replicas_are_as_many_as_cores_up_to_four(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(64)), raising=False)
     limit.unlink()
     assert Settings().replicas == 4
+    assert Settings(threads=20).replicas == 3
+    assert Settings(threads=100).replicas == 1
     assert Settings(replicas=9).replicas == 9
 
 

@@ -1,17 +1,19 @@
 """Hypotheses in their slots, step by step, with results that are made up."""
 
+import pytest
+
 from model.search import Choice, Extension
 from service.engine.request import Beam, GenerationRequest
-from service.engine.writers import BeamWriter, Row, Written, writer_of
+from service.engine.writers import BeamWriter, Row, SearchDiffers, Written, writer_of
 
 EOS = 2
 
 
 def _request(
-    forced: list[int] | None = None, reported: int = 0, beam: int = 1, alternatives: int = 0
+    forced: list[int] | None = None, told: list[int] | None = None, beam: int = 1, alternatives: int = 0
 ) -> GenerationRequest:
     return GenerationRequest(
-        [7, EOS], 6, forced_ids=forced or [], reported=reported, beam=Beam(beam, alternatives=alternatives)
+        [7, EOS], 6, forced_ids=forced or [], told_ids=told or [], beam=Beam(beam, alternatives=alternatives)
     )
 
 
@@ -28,7 +30,7 @@ def _places(rows: list[Row]) -> list[tuple[int, list[int]]]:
 
 
 def test_a_prefix_is_written_at_once_and_only_the_new_part_is_wanted() -> None:
-    writer = writer_of(_request(forced=[5, 6, 7], reported=2), [4], EOS)
+    writer = writer_of(_request(forced=[5, 6, 7], told=[5, 6]), [4], EOS)
     rows = writer.rows()
     assert [(row.slot, row.ids, row.forced, row.wanted) for row in rows] == [
         (4, [], 5, 0),
@@ -82,8 +84,21 @@ def test_a_beam_that_is_searched_again_repeats_nothing() -> None:
     assert told == [[], [5], [7], [4, EOS]]
     whole = [5, 7, 4, EOS]
     for known in range(len(whole)):
-        writer = BeamWriter(_request(beam=2, reported=known), [0, 1], EOS)
+        writer = BeamWriter(_request(beam=2, told=whole[:known]), [0, 1], EOS)
         assert [token for step in steps for token in _tokens(writer.take(step))] == whole[known:]
+
+
+@pytest.mark.parametrize("told", [[6], [5, 8], [5, 7, 4, EOS], [5, 7, 4, EOS, 9]])
+def test_a_beam_that_is_searched_again_and_differs_says_so(told: list[int]) -> None:
+    writer = BeamWriter(_request(beam=2, told=told), [0, 1], EOS)
+    steps = [
+        [_extension(0, 5, -0.1), _extension(0, 6, -0.2)],
+        [_extension(0, 8, -0.3), _extension(0, 7, -0.4)],
+        [_extension(1, 4, -0.5), _extension(1, 3, -0.6)],
+        [_extension(0, EOS, -0.6), _extension(1, EOS, -0.7)],
+    ]
+    with pytest.raises(SearchDiffers):
+        [writer.take(step) for step in steps]
 
 
 def test_a_beam_behind_a_prefix_counts_it_in_its_scores() -> None:

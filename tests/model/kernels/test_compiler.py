@@ -1,6 +1,8 @@
 """Compiling happens once, and leaves a whole library or a reason."""
 
 import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -39,4 +41,45 @@ def test_what_was_built_is_not_built_again(monkeypatch: pytest.MonkeyPatch, tmp_
     assert first.read_bytes() == b"library"
     written = [command[command.index("-o") + 1] for command in calls]
     assert len(written) == len(set(written)), "each object once, and the library"
-    assert list(first.parent.iterdir()) == [first], "nothing else is left"
+    assert {path.suffix for path in first.parent.iterdir()} == {".so", ".lock"}, "nothing else is left"
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        subprocess.CalledProcessError(-9, "c++", stderr=b""),
+        subprocess.CalledProcessError(1, "c++", stderr=b"c++: fatal error: Killed signal terminated program cc1plus\n"),
+        subprocess.TimeoutExpired("c++", 600),
+    ],
+)
+def test_a_compiler_that_was_killed_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, failure: subprocess.SubprocessError
+) -> None:
+    def fail(command: list[str], **options: object) -> None:
+        raise failure
+
+    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/c++")
+    with monkeypatch.context() as broken:
+        broken.setattr("subprocess.run", fail)
+        with pytest.raises(OSError, match=r"c\+\+"):
+            build(tmp_path)
+    monkeypatch.setattr(
+        "subprocess.run", lambda command, **options: Path(command[command.index("-o") + 1]).write_bytes(b"library")
+    )
+    assert build(tmp_path).exists()
+
+
+def test_of_those_that_start_together_one_compiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    libraries: list[str] = []
+
+    def compile_slowly(command: list[str], **options: object) -> None:
+        time.sleep(0.01)
+        libraries.extend(argument for argument in command if argument == "-shared")
+        Path(command[command.index("-o") + 1]).write_bytes(b"library")
+
+    monkeypatch.setattr("subprocess.run", compile_slowly)
+    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/c++")
+    with ThreadPoolExecutor() as executor:
+        built = set(executor.map(build, [tmp_path] * 4))
+    assert len(built) == 1
+    assert libraries == ["-shared"]
