@@ -105,13 +105,13 @@ class Tokenizer:
 class Detokenizer:
     """Turns ids into text one at a time; what it has returned never changes.
 
-    Bytes of an unfinished character are held back until the character is whole, broken ones become
-    U+FFFD, and the space that SentencePiece puts before the first word is dropped.
+    Bytes of an unfinished character are held back until the character is whole, and left out where it never is: a
+    small model sometimes writes half an emoji. The space that SentencePiece puts before the first word is dropped.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="ignore")
         self._at_start = True
 
     def push(self, token_id: int) -> str:
@@ -119,7 +119,7 @@ class Detokenizer:
         return self._strip_first_space(self._decoder.decode(self._tokenizer.piece_bytes(token_id)))
 
     def flush(self) -> str:
-        """What is left at the end: an unfinished character becomes U+FFFD."""
+        """What is left at the end; nothing of an unfinished character."""
         return self._strip_first_space(self._decoder.decode(b"", final=True))
 
     def _strip_first_space(self, text: str) -> str:

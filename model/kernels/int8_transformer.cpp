@@ -1,5 +1,5 @@
-// See int8_transformer.h. Rows are tokens: of all sources in `encode`, of all hypotheses in `decode`. They share the
-// weights that are read and nothing else.
+// See int8_transformer.h; int8_weights.cpp has its construction. Rows are tokens: of all sources in `encode`, of all
+// hypotheses in `decode`. They share the weights that are read and nothing else.
 
 #include "int8_transformer.h"
 
@@ -28,80 +28,6 @@ void check_range(const at::Tensor& tensor, int64_t rows, int64_t end, const char
 }
 
 }  // namespace
-
-Int8Transformer::Int8Transformer(Numbers shape, Tensors weights, Tensors arenas)
-    : weights_(std::move(weights)),
-      target_keys_(arenas.at("target_keys")),
-      target_values_(arenas.at("target_values")),
-      source_keys_(arenas.at("source_keys")),
-      source_values_(arenas.at("source_values")),
-      d_model_(shape.at("d_model")),
-      heads_(shape.at("num_heads")),
-      head_dim_(d_model_ / heads_),
-      widest_(std::max(3 * d_model_, shape.at("ffn_dim"))),
-      alignment_layer_(shape.at("alignment_layer")),
-      pre_norm_(shape.at("pre_norm") != 0),
-      activation_(static_cast<Then>(shape.at("activation"))),
-      attention_scale_(1 / std::sqrt(static_cast<float>(head_dim_))) {
-  for (const auto& arena : {target_keys_, target_values_, source_keys_, source_values_})
-    TORCH_CHECK(arena.is_contiguous() && arena.dtype() == at::kFloat, "int8: an arena is not contiguous float32");
-  TORCH_CHECK(0 <= alignment_layer_ && alignment_layer_ < shape.at("decoder_layers"), "int8: alignment_layer");
-  for (int64_t i = 0; i < shape.at("encoder_layers"); ++i) {
-    const std::string layer = "encoder." + std::to_string(i) + ".";
-    encoder_.push_back({linear(layer + "self_attention.qkv"), linear(layer + "self_attention.output"),
-                        linear(layer + "feed_forward.inner"), linear(layer + "feed_forward.outer"),
-                        norm(layer + "attention_residual.norm"), norm(layer + "feed_forward_residual.norm")});
-  }
-  for (int64_t i = 0; i < shape.at("decoder_layers"); ++i) {
-    const std::string layer = "decoder." + std::to_string(i) + ".";
-    decoder_.push_back({linear(layer + "self_attention.qkv"), linear(layer + "self_attention.output"),
-                        linear(layer + "cross_attention.query"), linear(layer + "cross_attention.output"),
-                        linear(layer + "feed_forward.inner"), linear(layer + "feed_forward.outer"),
-                        norm(layer + "self_attention_residual.norm"), norm(layer + "cross_attention_residual.norm"),
-                        norm(layer + "feed_forward_residual.norm")});
-    source_kv_.push_back(linear(layer + "cross_attention.kv"));
-  }
-  projection_ = linear("projection");
-  // The unpacked ones are not needed any more.
-  std::vector<std::string> unpacked;
-  for (const auto& entry : weights_)
-    if (entry.value().dtype() == at::kChar) unpacked.push_back(entry.key());
-  for (const auto& name : unpacked) static_cast<void>(weights_.erase(name));
-}
-
-at::Tensor Int8Transformer::tensor(const std::string& name) const {
-  TORCH_CHECK(weights_.contains(name), "int8: there is no ", name);
-  return weights_.at(name);
-}
-
-Norm Int8Transformer::norm(const std::string& name) const {
-  return {tensor(name + ".weight").const_data_ptr<float>(), tensor(name + ".bias").const_data_ptr<float>()};
-}
-
-Linear Int8Transformer::linear(const std::string& name) {
-  const at::Tensor weight = tensor(name + ".weight"), scale = tensor(name + ".scale"), bias = tensor(name + ".bias");
-  TORCH_CHECK(weight.dtype() == at::kChar && weight.is_contiguous() && weight.dim() == 2, "int8: ", name);
-  const int64_t out = weight.size(0), in = weight.size(1);
-  const int64_t groups = (in + kGroup - 1) / kGroup, blocks = (out + kBlock - 1) / kBlock;
-  at::Tensor packed = at::zeros({blocks, groups, kBlock, kGroup}, at::kChar);
-  at::Tensor scales = at::zeros({blocks * kBlock}, at::kFloat), biases = at::zeros({blocks * kBlock}, at::kFloat);
-  at::Tensor sums = at::zeros({blocks * kBlock}, at::kInt);
-  const int8_t* from = weight.const_data_ptr<int8_t>();
-  int8_t* to = packed.mutable_data_ptr<int8_t>();
-  for (int64_t n = 0; n < out; ++n) {
-    int32_t sum = 0;
-    for (int64_t k = 0; k < in; ++k) {
-      sum += from[n * in + k];
-      to[(((n / kBlock) * groups + k / kGroup) * kBlock + n % kBlock) * kGroup + k % kGroup] = from[n * in + k];
-    }
-    sums.mutable_data_ptr<int32_t>()[n] = 128 * sum;
-  }
-  scales.narrow(0, 0, out).copy_(scale);
-  biases.narrow(0, 0, out).copy_(bias);
-  packed_.insert(packed_.end(), {packed, scales, biases, sums});
-  return {in, out, groups, blocks, packed.const_data_ptr<int8_t>(), scales.const_data_ptr<float>(),
-          biases.const_data_ptr<float>(), sums.const_data_ptr<int32_t>()};
-}
 
 void Int8Transformer::reserve(int64_t rows) {
   TORCH_CHECK(rows > 0, "int8: there are no rows");

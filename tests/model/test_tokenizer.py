@@ -22,7 +22,7 @@ def test_streamed_pieces_add_up_and_are_never_taken_back(tokenizer: Tokenizer, i
     detokenizer = Detokenizer(tokenizer)
     pieces = [detokenizer.push(token_id) for token_id in ids]
     text = "".join(pieces) + detokenizer.flush()
-    whole = b"".join(map(tokenizer.piece_bytes, ids)).decode(errors="replace").removeprefix(" ")
+    whole = b"".join(map(tokenizer.piece_bytes, ids)).decode(errors="ignore").removeprefix(" ")
     assert text == whole == tokenizer.decode(ids)
 
 
@@ -32,6 +32,12 @@ def test_an_unfinished_character_is_held_back(tokenizer: Tokenizer) -> None:
     pieces = [detokenizer.push(token_id) for token_id in ids]
     assert "".join(pieces) == "😀"
     assert [piece for piece in pieces if piece] == ["😀"]
+
+
+def test_what_never_becomes_a_character_is_left_out(tokenizer: Tokenizer) -> None:
+    emoji = tokenizer.encode("😀")[:-1]
+    assert tokenizer.decode([*emoji[:-1], *tokenizer.encode("go")]) == "go"
+    assert tokenizer.decode(emoji[:-1]) == ""
 
 
 def test_special_ids(tokenizer: Tokenizer) -> None:
