@@ -105,6 +105,17 @@ async def stream(client: httpx.AsyncClient, text: str, body: dict[str, Any]) -> 
     return Said("".join(pieces), tuple(logprobs))
 
 
+async def is_ready(client: httpx.AsyncClient) -> bool:
+    """Whether an engine is loaded."""
+    return (await client.get("/readyz")).status_code == httpx.codes.OK
+
+
+async def engine_deaths(client: httpx.AsyncClient) -> int:
+    """Engines that ended since the start, as the server counts them."""
+    lines = (await client.get("/metrics")).text.splitlines()
+    return sum(int(float(line.split()[-1])) for line in lines if line.startswith("dragoman_engine_restarts_total"))
+
+
 async def translate(client: httpx.AsyncClient, texts: list[str], body: dict[str, Any]) -> list[str]:
     """An array of texts in one request."""
     response = await client.post("/translate", json={"q": texts, **body})

@@ -8,21 +8,32 @@ import json
 import os
 import random
 import signal
-import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
+import httpx
 import typer
 from rich.progress import track
 
-from loadtest.local_server import Said, Server, connect, read_sentences, run_server, stream, translate
+from loadtest.local_server import (
+    Said,
+    Server,
+    connect,
+    engine_deaths,
+    is_ready,
+    read_sentences,
+    run_server,
+    stream,
+    translate,
+)
 from model.training.evaluate import DecodingOptions, load_translator, translate_all
 from service.segmentation import split
 from service.settings import EMBEDDED_MODEL
 
-_START_SECONDS: Final = 60.0
 _LANES: Final = 64
+_POLL_SECONDS: Final = 0.01
 _ARRAY: Final = 7  # sentences of one array
 _LANGUAGES: Final = {"source": "en", "target": "fr"}
 
@@ -37,7 +48,7 @@ def independence(
     file: FileArgument,
     flags: FlagsArgument = None,
     count: Annotated[int, typer.Option(help="Sentences.")] = 2000,
-    options: Annotated[str, typer.Option(help="More fields of each request, as JSON: '{\"beam_size\": 4}'.")] = "{}",
+    options: OptionsOption = "{}",
 ) -> None:
     """Every sentence alone, then all in random company: the same texts, and the same log-probabilities bit for bit."""
     sentences = _sentences(file, count)
@@ -59,7 +70,7 @@ def survival(
     flags: FlagsArgument = None,
     streams: Annotated[int, typer.Option(help="Streams that run when an engine is killed.")] = 50,
     kills: Annotated[int, typer.Option(help="How many times an engine is killed.")] = 1,
-    seconds: Annotated[float, typer.Option(help="Before the first kill, and between kills.")] = 0.3,
+    seconds: Annotated[float, typer.Option(help="Before the first kill, and from a death to the next.")] = 0.3,
     options: OptionsOption = "{}",
 ) -> None:
     """kill -9 of an engine while streams run: the same texts as without."""
@@ -68,11 +79,13 @@ def survival(
     texts = [" ".join(sentences[start::streams]) for start in range(streams)]
     body = _LANGUAGES | json.loads(options)
     with run_server(flags or []) as server:
-        undisturbed = asyncio.run(_all_at_once(server, texts, body, []))
-        disturbed = asyncio.run(_all_at_once(server, texts, body, [seconds * (number + 1) for number in range(kills)]))
+        undisturbed = asyncio.run(_undisturbed(server, texts, body))
+        disturbed, deaths = asyncio.run(_disturbed(server, texts, body, kills, seconds))
     equal = sum(one == other for one, other in zip(undisturbed, disturbed, strict=True))
-    typer.echo(f"{equal} of {streams} streams gave the same text and log-probabilities with {kills} engines killed")
-    if equal < streams:
+    typer.echo(f"{equal} of {streams} streams gave the same text and log-probabilities with {deaths} engines killed")
+    if deaths != kills:
+        typer.echo(f"{kills} were to be killed: engines died by themselves")
+    if equal < streams or deaths != kills:
         raise typer.Exit(1)
 
 
@@ -82,6 +95,7 @@ def memory(
     flags: FlagsArgument = None,
     requests: Annotated[int, typer.Option(help="How many, 64 at a time.")] = 20_000,
     sentences: Annotated[int, typer.Option(help="Of the file; they come again and again.")] = 2000,
+    limit: Annotated[float, typer.Option(help="Megabytes that each process may grow by.")] = 20.0,
     options: OptionsOption = "{}",
 ) -> None:
     """Resident memory while requests go through; the first tenth is left out of the growth."""
@@ -93,25 +107,36 @@ def memory(
         typer.echo(f"{done:6} requests: " + ", ".join(f"{each:.1f}" for each in megabytes) + " MB")
     growth = [last - first for first, last in zip(readings[1][1], readings[-1][1], strict=True)]
     typer.echo("growth after the first tenth: " + ", ".join(f"{each:.1f}" for each in growth) + " MB")
+    if max(growth) > limit:
+        raise typer.Exit(1)
 
 
 @app.command()
 def oracle(
     file: FileArgument,
     flags: FlagsArgument = None,
-    count: Annotated[int, typer.Option(help="Sentences.")] = 500,
+    count: Annotated[int, typer.Option(min=1, help="Sentences.")] = 500,
     beam_size: Annotated[int, typer.Option(help="1 is greedy.")] = 4,
     precision: Annotated[Literal["float32", "int8"], typer.Option(help="Of the oracle's linear layers.")] = "float32",
+    at_least: Annotated[
+        float, typer.Option(help="Share of the texts that has to be equal; less than 1 for int8.")
+    ] = 1.0,
 ) -> None:
     """The embedded model in the server against offline decoding in PyTorch: the same texts."""
     # What the server would take apart, it translates otherwise.
     sentences = [each for each in _sentences(file, 2 * count) if len(split(each, "en")) == 1][:count]
+    if len(sentences) < count:
+        raise typer.BadParameter(
+            f"of the first {2 * count} lines of {file} {len(sentences)} are single sentences, {count} are needed"
+        )
     options = DecodingOptions(beam_size)
     expected = [each.text for each in translate_all(load_translator(EMBEDDED_MODEL, precision), sentences, options)]
     with run_server(flags or []) as server:
         served = asyncio.run(_translate_all(server, sentences, _LANGUAGES | {"beam_size": beam_size}))
     equal = sum(one == other for one, other in zip(expected, served, strict=True))
-    typer.echo(f"{equal} of {len(sentences)} texts are the oracle's")
+    typer.echo(f"{equal} of {count} texts are the oracle's")
+    if equal / count < at_least:
+        raise typer.Exit(1)
 
 
 def _sentences(file: Path, count: int) -> list[str]:
@@ -143,33 +168,57 @@ async def _independence(
             texts = await translate(client, [sentences[index] for index in indices], body)
             arrays.update(zip(indices, texts, strict=True))
 
-        jobs: list[Callable[[], Awaitable[None]]] = [lambda index=index: stream_one(index) for index in order]  # type: ignore[misc]
-        jobs += [
-            lambda indices=order[start : start + _ARRAY]: array(indices)  # type: ignore[misc]
-            for start in range(0, len(order), _ARRAY)
-        ]
+        jobs: list[Callable[[], Awaitable[None]]] = [partial(stream_one, index) for index in order]
+        jobs += [partial(array, order[start : start + _ARRAY]) for start in range(0, len(order), _ARRAY)]
         random.Random(2).shuffle(jobs)
         await _in_lanes(jobs, "in random company")
     return alone, [mixed[index] for index in sorted(order)], [arrays[index] for index in sorted(order)]
 
 
-async def _all_at_once(
-    server: Server, texts: Sequence[str], body: dict[str, Any], kill_after: Sequence[float]
-) -> list[Said]:
-    async def kill() -> None:
-        started = time.monotonic()
-        for seconds in kill_after:
-            await asyncio.sleep(started + seconds - time.monotonic())
-            os.kill(server.engines()[0], signal.SIGKILL)
-
+async def _undisturbed(server: Server, texts: Sequence[str], body: dict[str, Any]) -> list[Said]:
     async with connect(server) as client:
-        killing = asyncio.create_task(kill())
+        return await asyncio.gather(*(stream(client, text, body) for text in texts))
+
+
+async def _disturbed(
+    server: Server, texts: Sequence[str], body: dict[str, Any], kills: int, seconds: float
+) -> tuple[list[Said], int]:
+    """What is said while `kills` engines are killed, and how many died."""
+    async with connect(server) as client:
+        killing = asyncio.create_task(_kill(server, client, kills, seconds))
         said = await asyncio.gather(*(stream(client, text, body) for text in texts))
         if not killing.done():
+            killing.cancel()
             raise typer.BadParameter(
                 "the streams ended before all engines were killed: give more, or longer, sentences"
             )
-    return said
+        await killing
+        return said, await engine_deaths(client)
+
+
+async def _kill(server: Server, client: httpx.AsyncClient, kills: int, seconds: float) -> None:
+    """One engine after the other: the next only when the last one's death has been noticed, and one is ready again."""
+    engines = len(server.engines())
+
+    async def is_replaced() -> bool:
+        return len(server.engines()) == engines and await is_ready(client)
+
+    async def is_noticed(deaths: int) -> bool:
+        return await engine_deaths(client) >= deaths
+
+    for deaths in range(1, kills + 1):
+        await asyncio.sleep(seconds)
+        await _until(is_replaced)
+        # Replacements come last, so the first is loaded if any is.
+        os.kill(server.engines()[0], signal.SIGKILL)
+        await _until(partial(is_noticed, deaths))
+
+
+async def _until(is_so: Callable[[], Awaitable[bool]]) -> None:
+    while True:
+        if await is_so():
+            return
+        await asyncio.sleep(_POLL_SECONDS)
 
 
 async def _memory(
@@ -177,13 +226,13 @@ async def _memory(
 ) -> list[tuple[int, list[float]]]:
     readings = [(0, server.resident_megabytes())]
     async with connect(server) as client:
+
+        async def one(number: int) -> None:
+            await translate(client, [sentences[number % len(sentences)]], body)
+
         for part in range(10):
-
-            async def one(number: int) -> None:
-                await translate(client, [sentences[number % len(sentences)]], body)
-
             numbers = range(part * requests // 10, (part + 1) * requests // 10)
-            await _in_lanes([lambda number=number: one(number) for number in numbers], f"part {part + 1} of 10")  # type: ignore[misc]
+            await _in_lanes([partial(one, number) for number in numbers], f"part {part + 1} of 10")
             readings.append((numbers.stop, server.resident_megabytes()))
     return readings
 
