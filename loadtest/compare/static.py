@@ -5,6 +5,7 @@ time to a request's first token is the time until its batch returns.
 """
 
 import itertools
+import math
 import threading
 import time
 from collections import deque
@@ -43,7 +44,7 @@ class StaticBatching:
         return Measured(lanes.tokens_until(full_until), full_until - started, lanes.answers())
 
     def open_loop(self, arrivals: Sequence[Arrival]) -> Measured:
-        """A worker that becomes free takes what waits, up to `LARGEST_BATCH`."""
+        """A worker that becomes free takes its share of what waits, up to `LARGEST_BATCH`."""
         room = WaitingRoom(LARGEST_BATCH)
         answers: dict[int, Answer] = {}
         started = time.perf_counter()
@@ -72,6 +73,8 @@ class WaitingRoom:
 
     def __init__(self, most: int) -> None:
         self._most = most
+        self.idle = 0
+        """Workers that are here to take something."""
         self._waiting: deque[int] = deque()
         self._open = True
         self._changed = threading.Condition()
@@ -88,10 +91,16 @@ class WaitingRoom:
             self._changed.notify_all()
 
     def take(self) -> list[int]:
-        """At least one and at most `most`, the first to come first; none when all is done."""
+        """At least one and at most `most`, the first to come first; none when all is done.
+
+        What waits is shared out equally among the workers that are idle, as in a closed loop.
+        """
         with self._changed:
+            self.idle += 1
             self._changed.wait_for(lambda: self._waiting or not self._open)
-            return [self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))]
+            share = math.ceil(len(self._waiting) / self.idle)
+            self.idle -= 1
+            return [self._waiting.popleft() for _ in range(min(self._most, share))]
 
 
 class Batch(NamedTuple):

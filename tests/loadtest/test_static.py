@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -61,6 +62,24 @@ def test_a_room_gives_what_waits_in_order_and_no_more_than_a_batch() -> None:
     room.close()
 
     assert [room.take(), room.take(), room.take()] == [[0, 1, 2], [3, 4], []]
+
+
+def test_idle_workers_share_what_waits() -> None:
+    """Three are there when seven requests come at once."""
+    room = WaitingRoom(most=64)
+    with ThreadPoolExecutor(3) as executor:
+        taken = [executor.submit(room.take) for _ in range(3)]
+        deadline = time.monotonic() + 30
+        while room.idle < 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        with room._changed:  # nobody takes the first before the last is there
+            for number in range(7):
+                room.put(number)
+        room.close()
+
+    assert sorted(each.result() for each in taken) == [[0, 1, 2], [3, 4], [5, 6]]
+    assert room.take() == []
 
 
 def test_an_open_loop_counts_waits_from_the_arrival() -> None:
