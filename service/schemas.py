@@ -76,6 +76,12 @@ class TranslateRequest(BaseModel):
     max_new_tokens: int | None = Field(default=None, ge=1, description="per sentence, a target prefix included")
     timeout_seconds: float | None = Field(default=None, gt=0.0, le=3600.0)
 
+    def check_without_stream(self) -> None:
+        """Raises `InvalidRequest` for what a whole answer has no place for."""
+        for field, value in (("top_candidates", self.top_candidates), ("alignment", self.alignment)):
+            if value:
+                raise InvalidRequest(field, "comes in the events of a stream: ask for stream")
+
     def options(self, max_beam_size: int) -> TranslationOptions:
         """Raises `InvalidRequest` for options that exclude one another; the limit is only that of the default beam."""
         return TranslationOptions(

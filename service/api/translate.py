@@ -99,6 +99,7 @@ async def translate(request: Request, service: ServiceDependency) -> Response:
     body = await parse_translate_request(request)
     if body.stream or _EVENT_STREAM in request.headers.get("accept", ""):
         return await _stream(service, body, request.headers.get("last-event-id"))
+    body.check_without_stream()
     translation = await _start(service, body)
     try:
         finished = await _unless_disconnected(request, _finished(translation))

@@ -179,6 +179,20 @@ def test_a_beam_is_no_wider_than_the_slots(start_server: StartServer) -> None:
         assert (refused.status_code, refused.json()["error"]) == (400, "alternatives: 2 are asked for, the limit is 1")
 
 
+@pytest.mark.parametrize(("field", "value"), [("top_candidates", 3), ("alignment", True)])
+async def test_what_only_a_stream_tells_is_refused_without_one(
+    client: httpx.AsyncClient, field: str, value: int
+) -> None:
+    body: dict[str, str | int] = {"q": "Yes.", "source": "en", "target": "fr", field: value}
+    refused = await client.post("/translate", json=body)
+    assert refused.status_code == 400
+    assert refused.json()["error"] == f"{field}: comes in the events of a stream: ask for stream"
+    accepted = await client.post("/translate", json=body, headers={"Accept": "text/event-stream"})
+    assert accepted.status_code == 200
+    accepted = await client.get("/translate/stream", params=body)
+    assert accepted.status_code == 200
+
+
 BAD = [
     ({"beam_size": 0}, "beam_size: "),
     ({"beam_size": 17}, "beam_size: "),
