@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.system.conftest import Server, StartServer
+from tests.system.conftest import COMPILES, Server, StartServer
 from tests.system.sentences import LONG_TEXT, SENTENCES
 from tests.system.sse import REQUEST, read_events, stream, text_of
 
@@ -142,7 +142,7 @@ async def test_no_ngram_comes_twice(client: httpx.AsyncClient) -> None:
 
 
 async def test_beams_beside_streams_give_what_each_gives_alone(client: httpx.AsyncClient, server: Server) -> None:
-    """More hypotheses than slots: some wait. In float32 a near tie may fall either way, hence not every one."""
+    """More hypotheses than slots: some wait. Where nothing compiles the C++ operators, all but near ties."""
     options: list[dict[str, object]] = [
         {},
         {"beam_size": 4},
@@ -153,7 +153,7 @@ async def test_beams_beside_streams_give_what_each_gives_alone(client: httpx.Asy
     alone = [await _answer(client, text, **options[i % 4]) for i, text in enumerate(texts)]
     together = await asyncio.gather(*(_answer(client, text, **options[i % 4]) for i, text in enumerate(texts)))
     same = sum(one == other for one, other in zip(alone, together, strict=True))
-    assert same >= 38
+    assert same >= (len(texts) if COMPILES else 38)
     server.wait_for_metric("dragoman_slots_used", 0)
 
 

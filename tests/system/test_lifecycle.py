@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 
 from service.settings import EMBEDDED_MODEL
-from tests.system.conftest import Server, StartServer
+from tests.system.conftest import COMPILES, Server, StartServer
 from tests.system.sentences import LONG_TEXT, SENTENCES
 from tests.system.sse import REQUEST, Event, read_events, stream, text_of
 
@@ -131,7 +131,7 @@ async def test_two_replicas_share_the_work(start_server: StartServer) -> None:
             assert busy == {"0", "1"}
             assert server.metric("dragoman_step_seconds_count") > before
             same = sum(text_of(t.result()) == expected for t, expected in zip(running, one_by_one, strict=True))
-            assert same >= 11
+            assert same >= (len(texts) if COMPILES else 11)
 
 
 async def test_sigterm_drains(start_server: StartServer) -> None:

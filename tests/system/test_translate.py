@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from tests.system.conftest import Server
+from tests.system.conftest import COMPILES, Server
 from tests.system.sentences import LONG_TEXT, SENTENCES
 from tests.system.sse import REQUEST, Event, read_events, stream, text_of
 
@@ -134,14 +134,13 @@ async def test_sampling_is_repeatable_by_seed(client: httpx.AsyncClient) -> None
 
 
 async def test_64_streams_give_what_each_gives_alone(client: httpx.AsyncClient, server: Server) -> None:
-    """In float32 a near tie may fall either way with the batch's shape: rare, and counted here."""
+    """Every one; where nothing compiles the C++ operators, all but near ties."""
     texts = SENTENCES[:64]
     alone = [await _translate(client, text) for text in texts]
     together = await asyncio.gather(*(stream(client, text) for text in texts))
     assert [text_of(events) for events in together] == [events[-1].data["translatedText"] for events in together]
     same = sum(text_of(events) == expected for events, expected in zip(together, alone, strict=True))
-    print(f"{same} of {len(texts)} identical")
-    assert same >= 0.95 * len(texts)
+    assert same >= (len(texts) if COMPILES else 0.95 * len(texts))
     rows_above_32 = server.metric("dragoman_batch_rows_count") - server.metric(
         "dragoman_batch_rows_bucket", 'le="32.0"'
     )
