@@ -1,12 +1,18 @@
 """Supervision, with real engine processes that cannot work."""
 
+import asyncio
+import signal
 import time
+from typing import Final
 
 import pytest
 
 from service.engine.process import EngineObserver, EngineProcess
 from service.engine.request import EngineOptions, GenerationRequest
 from service.errors import EngineFailed
+from service.settings import EMBEDDED_MODEL
+
+_LONGER_THAN_ALL_CHANCES: Final = 2.5  # which an engine gets to be heard, however short its timeout
 
 
 @pytest.mark.parametrize(
@@ -23,6 +29,40 @@ async def test_a_first_start_that_fails_is_told_and_not_repeated(mode: str, reas
     assert time.monotonic() - started < 60
     assert not engine.ready
     await engine.stop()
+
+
+class Restarts(EngineObserver):
+    count = 0
+
+    def restarted(self) -> None:
+        self.count += 1
+
+
+async def test_silence_with_a_reason_is_no_hang() -> None:
+    """Loading, nothing to do, or a loop of ours that was held up while the engine spoke."""
+    restarts = Restarts()
+    options = EngineOptions(
+        checkpoint=str(EMBEDDED_MODEL), mode="fp32", threads=1, slots=1, max_prefill=1, max_length=256
+    )
+    engine = EngineProcess(options, restarts, timeout_seconds=0.1)
+    waits_for_the_model = engine.submit(GenerationRequest([5, 2], 3))
+    engine.start()
+    async with asyncio.timeout(30):
+        while engine._process is None:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    engine._process.send_signal(signal.SIGSTOP)  # so that it loads long enough
+    await asyncio.sleep(_LONGER_THAN_ALL_CHANCES)
+    engine._process.send_signal(signal.SIGCONT)
+    await waits_for_the_model.next_tokens(deadline=float("inf"))
+    await asyncio.sleep(_LONGER_THAN_ALL_CHANCES)
+    generation = engine.submit(GenerationRequest([5, 2], 200))
+    time.sleep(_LONGER_THAN_ALL_CHANCES)  # noqa: ASYNC251
+    tokens = 0
+    while received := await generation.next_tokens(deadline=float("inf")):
+        tokens += len(received)
+    assert tokens > 0
+    await engine.stop()
+    assert restarts.count == 0
 
 
 async def test_stopping_ends_what_waits() -> None:
