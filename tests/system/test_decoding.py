@@ -160,7 +160,8 @@ async def test_beams_beside_streams_give_what_each_gives_alone(client: httpx.Asy
 async def test_a_client_that_leaves_frees_all_the_slots_of_its_beams(client: httpx.AsyncClient, server: Server) -> None:
     body = {"q": LONG_TEXT, "beam_size": 4, **REQUEST}
     async with client.stream("POST", "/translate", json=body) as response:
-        async for event in read_events(response):
+        events = read_events(response)  # kept: dropping it would close the stream
+        async for event in events:
             if event.name == "token":
                 break
         assert server.metric("dragoman_slots_used") >= 4

@@ -81,7 +81,7 @@ def test_translations_come_in_order(
         else:
             [[(ids, _)]] = beam_decode(model, [source], LENGTH, options.beam_size, options.length_penalty)
         assert translation == Translation(tokenizer.decode(ids), len(ids))
-    assert len({translation.text for translation in found}) > len(TEXTS) // 2
+    assert len({translation.text for translation in found}) > len(TEXTS) // 3, "or another order would not show"
 
 
 def test_a_stream_of_texts_is_read_a_chunk_at_a_time(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
