@@ -83,8 +83,8 @@ def _resident_megabytes(pid: int) -> float:
 
 
 def connect(server: Server) -> httpx.AsyncClient:
-    """As many connections as requests."""
-    limits = httpx.Limits(max_connections=None)
+    """As many connections as requests, each for one: a server may close an idle one just as it is used again."""
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
     return httpx.AsyncClient(base_url=server.url, timeout=120.0, limits=limits)
 
 

@@ -98,7 +98,10 @@ def memory(
     limit: Annotated[float, typer.Option(help="Megabytes that each process may grow by.")] = 20.0,
     options: OptionsOption = "{}",
 ) -> None:
-    """Resident memory while requests go through; the first tenth is left out of the growth."""
+    """Resident memory while requests go through; the first tenth is left out of the growth.
+
+    An engine's memory for keys and values counts when it is first used: with few slots that is soon over.
+    """
     texts = _sentences(file, sentences)
     body = _LANGUAGES | json.loads(options)
     with run_server(flags or []) as server:
