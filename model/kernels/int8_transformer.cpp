@@ -202,6 +202,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> Int8Transformer::step
   check_range(batch.slots, rows_, target_keys_.size(1), "slots");
   check_range(batch.source_slots, rows_, source_keys_.size(1), "source_slots");
   check_range(batch.source_lengths, rows_, source_keys_.size(3) + 1, "source_lengths");
+  for (const int64_t* length = batch.source_lengths.const_data_ptr<int64_t>(), *end = length + rows_; length < end; ++length)
+    TORCH_CHECK(*length > 0, "int8: a source is empty");
   const int64_t *position = batch.positions.const_data_ptr<int64_t>(), *slot = batch.slots.const_data_ptr<int64_t>();
   std::vector<int64_t> seen(position, position + rows_);
   for (int64_t& length : seen) ++length;  // its own position is the last that a row looks at

@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from loadtest.compare import command, machine
 from loadtest.compare.peers import Answer, Measured, WrongLength
-from loadtest.compare.report import Comparison, Run
+from loadtest.compare.report import Comparison, Loop, Run
 from loadtest.compare.report import Result as Figures
 from model.config import ModelConfig
 from model.manifest import load_config
@@ -29,9 +29,9 @@ class _Measure:
             raise self.error
         self.comparison, self.config = comparison, config
         measured = Measured(50, 1.0, [Answer(0.1, [0.2])])
-        levels = [("closed", float(level)) for level in comparison.concurrency]
+        levels: list[tuple[Loop, float]] = [("closed", float(level)) for level in comparison.concurrency]
         levels += [("open", load) for load in comparison.loads]
-        runs = [Run(peer, loop, level, 1, measured) for peer in comparison.peers for loop, level in levels]  # type: ignore[arg-type]
+        runs = [Run(peer, loop, level, 1, measured) for peer in comparison.peers for loop, level in levels]
         return Figures(runs, dict.fromkeys(comparison.peers))
 
 

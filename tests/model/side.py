@@ -1,0 +1,55 @@
+"""What the tests of the fused transformer share: a small model's shape, its sources, and a fused one with its cache."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from model.cache import SlotCache
+from model.config import Activation, ModelConfig, NormOrder
+from model.fused import FusedScores, FusedTransformer
+from model.transformer import Transformer
+
+SLOTS = 12
+
+
+# Sizes that fill no block, no group and no vector.
+def fused_config(norm_order: NormOrder = "pre", activation: Activation = "relu") -> ModelConfig:
+    return ModelConfig(
+        vocab_size=777,
+        d_model=42,
+        ffn_dim=131,
+        num_heads=3,
+        encoder_layers=2,
+        decoder_layers=2,
+        max_positions=40,
+        norm_order=norm_order,
+        activation=activation,
+    )
+
+
+class Side:
+    """A fused model with a cache of its own."""
+
+    def __init__(self, model: Transformer) -> None:
+        self.cache = SlotCache(model.config, slots=SLOTS, max_source_length=20, max_target_length=20)
+        self.fused = FusedTransformer(model, self.cache)
+
+    def encode(self, sources: Sequence[Tensor], slots: Sequence[int]) -> None:
+        self.fused.encode(*packed(sources), slots)
+
+    def decode(self, tokens: Tensor, positions: Tensor, slots: Tensor, lengths: Tensor) -> FusedScores:
+        everything = list(range(len(tokens)))
+        return self.fused.decode(tokens, positions, slots, slots, lengths, everything, everything)
+
+
+def random_sources(count: int, config: ModelConfig) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    lengths = torch.randint(1, 20, (count,), generator=generator).tolist()
+    return [torch.randint(3, config.vocab_size, (length,), generator=generator) for length in lengths]
+
+
+def packed(sources: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    lengths = [len(source) for source in sources]
+    positions = torch.cat([torch.arange(length) for length in lengths])
+    return torch.cat(list(sources)), positions, torch.tensor([0, *lengths]).cumsum(0)
