@@ -164,7 +164,6 @@ async def test_a_client_that_leaves_frees_all_the_slots_of_its_beams(client: htt
         async for event in events:
             if event.name == "token":
                 break
-        assert server.metric("dragoman_slots_used") >= 4
     server.wait_for_metric("dragoman_slots_used", 0)
 
 

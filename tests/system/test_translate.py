@@ -232,7 +232,6 @@ async def test_a_client_that_leaves_a_stream_frees_its_slots(client: httpx.Async
         async for event in events:
             if event.name == "token":
                 break
-        assert server.metric("dragoman_slots_used") > 0
     deadline = time.monotonic() + 10
     while server.sample(left := server.scrape(), "dragoman_requests_total", 'outcome="cancelled"') == cancelled:
         assert time.monotonic() < deadline, "it was not cancelled"
