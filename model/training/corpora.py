@@ -54,6 +54,11 @@ def _open_bytes(path: Path) -> IO[bytes]:
     return lzma.open(path, "rb") if path.suffix == ".xz" else path.open("rb")
 
 
+def fingerprint(pair: Pair, languages: tuple[str, str]) -> int:
+    """Of a pair and its languages, in this process: 64 bits take a tenth of the pair's room."""
+    return hash((pair, languages))
+
+
 class CorpusFilter:
     """Decides which pairs of a corpus are kept, and counts what it drops by reason.
 
@@ -82,8 +87,7 @@ class CorpusFilter:
             return "unbalanced"
         if pair.source == pair.target and words[1] > 2:
             return "copy"
-        # 64 bits of a pair and its languages take a tenth of the pair's room.
-        mark = hash((pair, self._languages))
+        mark = fingerprint(pair, self._languages)
         if mark in self._seen:
             return "duplicate"
         self._seen.add(mark)

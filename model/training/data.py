@@ -26,7 +26,7 @@ from model.manifest import Direction, load_tokenizer
 from model.tokenizer import Tokenizer, language_tag
 from model.training.augment import augment
 from model.training.config import Corpus, TrainConfig
-from model.training.corpora import Pair, corpus_path, load_corpus
+from model.training.corpora import Pair, corpus_path, fingerprint, load_corpus
 
 logger = logging.getLogger(__name__)
 
@@ -41,10 +41,13 @@ class Part(NamedTuple):
     repeat: float
 
 
-def load_parts(corpora: list[Corpus], config: TrainConfig, directory: Path) -> list[Part]:
-    """The pairs of each corpus, in both directions where it says so; logs what the filters dropped."""
+def load_parts(corpora: list[Corpus], config: TrainConfig, directory: Path, without: Collection[Part] = ()) -> list[Part]:
+    """The pairs of each corpus that `without` does not hold, in both directions where it says so.
+
+    Logs what the filters dropped.
+    """
     parts = []
-    seen: set[int] = set()
+    seen = {fingerprint(pair, part.direction.codes()) for part in without for pair in part.pairs}
     for corpus in track(corpora, description="reading corpora", disable=not os.isatty(2)):
         pairs, dropped = load_corpus(corpus, config, directory, seen)
         logger.info("%s: %d pairs %s", corpus.path.name, len(pairs), dict(dropped.most_common()) or "")
@@ -172,10 +175,11 @@ def prepare(config: TrainConfig, data_directory: Path, cache: Path) -> Prepared:
     done = folder / "tokenizer.model"
     if done.exists():
         return Prepared(Tokenizer.from_file(done), load_packed(folder / "train"), load_packed(folder / "validation"))
-    parts = load_parts(config.data.train, config, data_directory)
+    # First, so that a sample of a training corpus can be what is validated on: training then leaves it out.
+    validation = load_parts(config.data.validation, config, data_directory)
+    parts = load_parts(config.data.train, config, data_directory, without=validation)
     if not any(part.pairs for part in parts):
         raise ValueError("no pairs are left to train on: see the counts of the filters in the log")
-    validation = load_parts(config.data.validation, config, data_directory)
     if config.start_from is not None:
         tokenizer = _existing_tokenizer(config.start_from, config)
     else:

@@ -249,9 +249,12 @@ def uses_bfloat16(config: OptimiserConfig, device: str) -> bool:
 def _first_model(config: TrainConfig) -> Transformer:
     if config.start_from is None:
         return Transformer(config.model)
-    if load_config(config.start_from).model != config.model:
+    dropout = {"dropout": config.model.dropout, "attention_dropout": config.model.attention_dropout}
+    if load_config(config.start_from).model.model_copy(update=dropout) != config.model:
         raise TrainingError(f"start_from: {config.start_from} has another [model] than this config")
-    return load_model(config.start_from)
+    model = Transformer(config.model)
+    model.load_state_dict(load_model(config.start_from).state_dict())
+    return model
 
 
 def _random_state(device: torch.device) -> list[Tensor]:

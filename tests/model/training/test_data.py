@@ -86,6 +86,15 @@ def test_what_was_prepared_is_read_again_and_made_anew_for_other_data(
     assert len(other.train) == 2 * (len(first.train) - 5)
 
 
+def test_a_sample_of_a_training_corpus_can_be_validated_on(experiment: TrainConfig, tmp_path: Path) -> None:
+    sample = [corpus.model_copy(update={"max_pairs": 20}) for corpus in experiment.data.train]
+    watched = experiment.data.model_copy(update={"validation": sample})
+    lines = (tmp_path / "train.tsv").read_text(encoding="utf-8").splitlines()
+    _, train, validation = prepare(experiment.model_copy(update={"data": watched}), tmp_path, tmp_path / "cache")
+    assert len(validation) == 20
+    assert len(train) == len(lines) - 20
+
+
 def test_half_a_repeat_is_every_other_epoch(tmp_path: Path, tokenizer: Tokenizer) -> None:
     pairs = [Pair(f"cat {i}", "chat") for i in range(400)]
     packed = pack([Part(pairs, ENGLISH_FRENCH, 1.5)], tokenizer, max_length=64, path=tmp_path)
