@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from model.cache import KV, Cache, Memory
+from model.config import ModelConfig
 
 
 def padding_mask(lengths: Tensor, width: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -49,17 +50,55 @@ def attention_weights(query: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
     return weights.masked_fill(mask.isneginf().all(dim=-1, keepdim=True), 0.0)
 
 
+class RelativeBias(nn.Module):
+    """What a head adds to a score for the distance between query and key (Raffel et al. 2020, section 2.1).
+
+    Half of the buckets are one distance each, the others hold ever wider ranges, up to `relative_distance`.
+    """
+
+    def __init__(self, config: ModelConfig, *, looks_ahead: bool) -> None:
+        super().__init__()
+        self.looks_ahead = looks_ahead
+        self.longest = config.relative_distance
+        self.biases = nn.Embedding(config.relative_buckets, config.num_heads)
+
+    def forward(self, mask: Tensor, positions: Tensor) -> Tensor:
+        """Add the biases of queries at `positions [batch, queries]` to `mask [batch, 1, queries, keys]`.
+
+        Keys are at positions 0, 1, 2, ... Returns `[batch, heads, queries, keys]`.
+        """
+        keys = torch.arange(mask.shape[-1], device=mask.device)
+        biases: Tensor = self.biases(self.buckets(keys - positions[..., None]))
+        return mask + biases.permute(0, 3, 1, 2)
+
+    def buckets(self, distances: Tensor) -> Tensor:
+        """The bucket of each distance, which is the key's position less the query's."""
+        count = self.biases.num_embeddings
+        ahead = torch.zeros_like(distances)
+        if self.looks_ahead:
+            count //= 2
+            ahead = (distances > 0) * count
+            distances = distances.abs()
+        else:
+            distances = (-distances).clamp(min=0)
+        exact = count // 2
+        ratio = (distances.clamp(min=1) / exact).log() / math.log(self.longest / exact)
+        far = (exact + (ratio * (count - exact)).long()).clamp(max=count - 1)
+        return ahead + torch.where(distances < exact, distances, far)
+
+
 class MultiHeadAttention(nn.Module):
     """Projections around a `Memory`'s attention; subclasses say where keys and values come from."""
 
-    def __init__(self, d_model: int, num_heads: int, dropout: float) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.num_heads = num_heads
-        self.dropout = dropout
-        self.query = nn.Linear(d_model, d_model)
-        self.key = nn.Linear(d_model, d_model)
-        self.value = nn.Linear(d_model, d_model)
-        self.output = nn.Linear(d_model, d_model)
+        self.num_heads = config.num_heads
+        self.dropout = config.attention_dropout
+        width = config.num_heads * config.head_dim
+        self.query = nn.Linear(config.d_model, width, config.biases)
+        self.key = nn.Linear(config.d_model, width, config.biases)
+        self.value = nn.Linear(config.d_model, width, config.biases)
+        self.output = nn.Linear(width, config.d_model, config.biases)
 
     def project(self, states: Tensor) -> KV:
         """Keys and values of `states [batch, length, d_model]`."""

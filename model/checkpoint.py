@@ -5,19 +5,16 @@ in one error that lists every problem.
 """
 
 from pathlib import Path
-from typing import Final
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from model.config import ModelConfig
 from model.manifest import CheckpointConfig, CheckpointError, load_config
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
-
-# Stored once, under the embedding's name.
-_TIED: Final = {"projection.weight": "embedding.weight"}
 
 
 def save_checkpoint(
@@ -29,7 +26,8 @@ def save_checkpoint(
 ) -> None:
     """Write a checkpoint that `load_model` reads; `weights` are a `Transformer.state_dict()`."""
     directory.mkdir(parents=True, exist_ok=True)
-    stored = {name: tensor.to(dtype).contiguous() for name, tensor in weights.items() if name not in _TIED}
+    tied = _tied(config.model)
+    stored = {name: tensor.to(dtype).contiguous() for name, tensor in weights.items() if name not in tied}
     path = directory / "model.safetensors"
     save_file(stored, path)
     path.chmod(0o644)  # safetensors leaves it to its owner alone; a server runs as another user
@@ -46,7 +44,8 @@ def load_model(directory: Path, dtype: torch.dtype = torch.float32) -> Transform
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path}: {error}") from None
     model = Transformer(config.model)
-    expected = {name: tensor for name, tensor in model.state_dict().items() if name not in _TIED}
+    tied = _tied(config.model)
+    expected = {name: tensor for name, tensor in model.state_dict().items() if name not in tied}
     problems = [f"missing {name}" for name in expected.keys() - stored.keys()]
     problems += [f"unexpected {name}" for name in stored.keys() - expected.keys()]
     problems += [
@@ -58,5 +57,10 @@ def load_model(directory: Path, dtype: torch.dtype = torch.float32) -> Transform
     problems += [f"{name} has a number that is not finite" for name in stored if not stored[name].isfinite().all()]
     if problems:
         raise CheckpointError(f"{path}: {'; '.join(sorted(problems))}")
-    model.load_state_dict(stored | {tied: stored[name] for tied, name in _TIED.items()})
+    model.load_state_dict(stored | {alias: stored[name] for alias, name in tied.items()})
     return model.to(dtype).eval()
+
+
+def _tied(config: ModelConfig) -> dict[str, str]:
+    """Weights that are stored once, under another's name."""
+    return {"projection.weight": "embedding.weight"} if config.tied_projection else {}

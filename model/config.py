@@ -5,14 +5,17 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 NormOrder = Literal["pre", "post"]
-Activation = Literal["relu", "gelu", "swish"]
+Norm = Literal["layer", "rms"]
+Activation = Literal["relu", "gelu", "gelu_tanh", "swish"]
+Positions = Literal["sinusoidal", "table", "relative"]
 
 
 class ModelConfig(BaseModel):
     """Shape of an encoder-decoder transformer; frozen, and refused when it contradicts itself.
 
     Defaults are those of `Attention Is All You Need` (Vaswani et al. 2017), except for the
-    pre-norm residuals, which train without a delicate warm-up (Xiong et al. 2020).
+    pre-norm residuals, which train without a delicate warm-up (Xiong et al. 2020). What differs from
+    them is there for public checkpoints (`model/formats`).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -27,7 +30,27 @@ class ModelConfig(BaseModel):
     dropout: float = Field(default=0.1, ge=0.0, lt=1.0, description="of embeddings and sublayers' results")
     attention_dropout: float = Field(default=0.0, ge=0.0, lt=1.0, description="of attention weights")
     norm_order: NormOrder = "pre"
+    norm: Norm = Field(default="layer", description="rms: no mean is subtracted and nothing added (T5)")
+    norm_epsilon: float = Field(default=1e-5, gt=0.0)
     activation: Activation = "relu"
+    gated: bool = Field(default=False, description="a second inner projection multiplies the activation (Shazeer 2020)")
+    biases: bool = Field(default=True, description="in attention and feed-forward layers")
+    head_size: int | None = Field(default=None, gt=0, description="of queries, keys and values; None: d_model / heads")
+    positions: Positions = Field(
+        default="sinusoidal",
+        description="sinusoidal: computed; table: stored, one for each side; relative: biases of attention (T5)",
+    )
+    relative_buckets: int = Field(default=32, ge=4, description="distances that relative positions tell apart")
+    relative_distance: int = Field(default=128, ge=2, description="from here on, all are in the last of the buckets")
+    scale_embedding: bool = Field(default=True, description="multiply embeddings by sqrt(d_model)")
+    embedding_norm: bool = Field(default=False, description="normalise embeddings with their positions")
+    source_vocab_size: int | None = Field(
+        default=None,
+        gt=3,
+        description="where source and target have vocabularies of their own; vocab_size is the target's",
+    )
+    tied_projection: bool = Field(default=True, description="the output projection is the target embedding")
+    projection_bias: bool = False
     pad_id: int = Field(default=0, ge=0)
     bos_id: int = Field(default=1, ge=0, description="first decoder input")
     eos_id: int = Field(default=2, ge=0)
@@ -35,12 +58,12 @@ class ModelConfig(BaseModel):
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
         problems = []
-        if self.d_model % self.num_heads:
+        if self.head_size is None and self.d_model % self.num_heads:
             problems.append(f"d_model ({self.d_model}) must be a multiple of num_heads ({self.num_heads})")
         problems += [
             f"{name} ({value}) must be below vocab_size ({self.vocab_size})"
             for name, value in (("pad_id", self.pad_id), ("bos_id", self.bos_id), ("eos_id", self.eos_id))
-            if value >= self.vocab_size
+            if value >= min(self.vocab_size, self.source_vocab_size or self.vocab_size)
         ]
         if self.pad_id == self.eos_id:
             problems.append("pad_id and eos_id must differ")
@@ -50,4 +73,4 @@ class ModelConfig(BaseModel):
 
     @property
     def head_dim(self) -> int:
-        return self.d_model // self.num_heads
+        return self.head_size or self.d_model // self.num_heads

@@ -14,10 +14,13 @@ from torch import Tensor, nn
 
 from model import kernels
 from model.cache import SlotCache
-from model.config import Activation
+from model.config import Activation, ModelConfig
 from model.linear import INT8_MAX, quantise_rows
 from model.sampling import Sampled
 from model.transformer import Transformer
+
+# In model/kernels/compute.cpp, and PyTorch's default.
+NORM_EPSILON: Final = 1e-5
 
 # `Then` in model/kernels/compute.h.
 _ACTIVATIONS: Final[dict[Activation, int]] = {"relu": 1, "gelu": 2, "swish": 3}
@@ -45,10 +48,23 @@ class FusedTransformer:
         """Whether the operators are there; builds them if need be, which takes some seconds."""
         return kernels.load()
 
+    @staticmethod
+    def supports(config: ModelConfig) -> bool:
+        """Whether it computes transformers of this kind."""
+        return (
+            config.norm == "layer"
+            and config.norm_epsilon == NORM_EPSILON
+            and config.activation in _ACTIVATIONS
+            and not config.gated
+            and config.positions != "relative"
+            and config.num_heads * config.head_dim == config.d_model
+        )
+
     def __init__(self, model: Transformer, cache: SlotCache) -> None:
         if not self.is_available():
             raise RuntimeError("the C++ operators could not be built")
         config = model.config
+        assert self.supports(config)
         shape = {
             "d_model": config.d_model,
             "num_heads": config.num_heads,
@@ -57,6 +73,7 @@ class FusedTransformer:
             "decoder_layers": config.decoder_layers,
             "alignment_layer": config.decoder_layers - 1,
             "pre_norm": int(config.norm_order == "pre"),
+            "scale_embedding": int(config.scale_embedding),
             "activation": _ACTIVATIONS[config.activation],
         }
         # Any: a class that C++ registers has no annotations.
@@ -108,8 +125,12 @@ class FusedTransformer:
 def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:
     """Names as in `Transformer.state_dict`, except for linear layers that are applied to the same input: as one."""
     modules = dict(model.named_modules())
-    yield "embedding.weight", model.embedding.weight.detach().float().contiguous()
-    yield "positions", model.positions.float().contiguous()
+    target = model.embedding.weight.detach().float().contiguous()
+    source = model.source_embedding
+    yield "target_input.tokens", target
+    yield "source_input.tokens", target if source is None else source.weight.detach().float().contiguous()
+    yield "target_input.table", model.target_input.table.detach().float().contiguous()
+    yield "source_input.table", model.source_input.table.detach().float().contiguous()
     for name, module in modules.items():
         if isinstance(module, nn.LayerNorm):
             yield f"{name}.weight", module.weight.detach().float().contiguous()

@@ -1,5 +1,7 @@
 """Feed-forward network, positions, residuals, and the encoder and decoder layer built of them."""
 
+import functools
+import math
 from collections.abc import Callable
 from typing import Final
 
@@ -11,7 +13,12 @@ from model.attention import CrossAttention, SelfAttention
 from model.cache import Cache, Memory
 from model.config import Activation, ModelConfig, NormOrder
 
-ACTIVATIONS: Final[dict[Activation, Callable[[Tensor], Tensor]]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
+ACTIVATIONS: Final[dict[Activation, Callable[[Tensor], Tensor]]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": functools.partial(F.gelu, approximate="tanh"),
+    "swish": F.silu,
+}
 
 
 def sinusoidal_positions(length: int, d_model: int) -> Tensor:
@@ -26,17 +33,50 @@ def sinusoidal_positions(length: int, d_model: int) -> Tensor:
     return table[:, :d_model].float()
 
 
+def norm_of(config: ModelConfig) -> nn.Module:
+    """Normalisation over `d_model`."""
+    kind = nn.LayerNorm if config.norm == "layer" else nn.RMSNorm
+    return kind(config.d_model, eps=config.norm_epsilon)
+
+
+class Input(nn.Module):
+    """What a stack begins with: embeddings of tokens, and where they stand."""
+
+    table: Tensor
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.scale = math.sqrt(config.d_model) if config.scale_embedding else 1.0
+        if config.positions == "table":
+            self.table = nn.Parameter(torch.zeros(config.max_positions, config.d_model))
+        else:
+            length = config.max_positions if config.positions == "sinusoidal" else 0
+            self.register_buffer("table", sinusoidal_positions(length, config.d_model), persistent=False)
+        self.norm = norm_of(config) if config.embedding_norm else nn.Identity()
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, embedded: Tensor, positions: Tensor) -> Tensor:
+        """`embedded [batch, length, d_model]` at `positions [batch, length]`; same shape back."""
+        states = embedded * self.scale
+        if len(self.table):
+            states = states + self.table[positions]
+        result: Tensor = self.dropout(self.norm(states))
+        return result
+
+
 class FeedForward(nn.Module):
     """`d_model -> ffn_dim -> d_model`, position by position."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.inner = nn.Linear(config.d_model, config.ffn_dim)
-        self.outer = nn.Linear(config.ffn_dim, config.d_model)
+        self.inner = nn.Linear(config.d_model, config.ffn_dim, config.biases)
+        self.gate = nn.Linear(config.d_model, config.ffn_dim, config.biases) if config.gated else None
+        self.outer = nn.Linear(config.ffn_dim, config.d_model, config.biases)
         self.activation = ACTIVATIONS[config.activation]
 
     def forward(self, states: Tensor) -> Tensor:
-        projected: Tensor = self.outer(self.activation(self.inner(states)))
+        inner = self.activation(self.inner(states))
+        projected: Tensor = self.outer(inner if self.gate is None else inner * self.gate(states))
         return projected
 
 
@@ -45,7 +85,7 @@ class PreNorm(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(config.d_model)
+        self.norm = norm_of(config)
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, states: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
@@ -66,7 +106,7 @@ RESIDUALS: Final[dict[NormOrder, type[PreNorm]]] = {"pre": PreNorm, "post": Post
 
 def final_norm(config: ModelConfig) -> nn.Module:
     """What ends a stack: pre-norm leaves its sum unnormalised, post-norm does not."""
-    return nn.LayerNorm(config.d_model) if config.norm_order == "pre" else nn.Identity()
+    return norm_of(config) if config.norm_order == "pre" else nn.Identity()
 
 
 class EncoderLayer(nn.Module):
@@ -75,7 +115,7 @@ class EncoderLayer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         residual = RESIDUALS[config.norm_order]
-        self.self_attention = SelfAttention(config.d_model, config.num_heads, config.attention_dropout)
+        self.self_attention = SelfAttention(config)
         self.feed_forward = FeedForward(config)
         self.attention_residual = residual(config)
         self.feed_forward_residual = residual(config)
@@ -93,8 +133,8 @@ class DecoderLayer(nn.Module):
         super().__init__()
         residual = RESIDUALS[config.norm_order]
         self.layer = layer
-        self.self_attention = SelfAttention(config.d_model, config.num_heads, config.attention_dropout)
-        self.cross_attention = CrossAttention(config.d_model, config.num_heads, config.attention_dropout)
+        self.self_attention = SelfAttention(config)
+        self.cross_attention = CrossAttention(config)
         self.feed_forward = FeedForward(config)
         self.self_attention_residual = residual(config)
         self.cross_attention_residual = residual(config)

@@ -4,37 +4,41 @@ The decoder sees source K/V, never encoder states. No method reads a tensor's va
 one: what a decode step computes depends on shapes alone, but for the `Memory` that it is given.
 """
 
-import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
-from model.attention import combine_masks, look_ahead_mask, padding_mask
+from model.attention import RelativeBias, combine_masks, look_ahead_mask, padding_mask
 from model.cache import KV, Cache, Memory, NoCache, PackedSources
 from model.config import ModelConfig
-from model.layers import DecoderLayer, EncoderLayer, final_norm, sinusoidal_positions
+from model.layers import DecoderLayer, EncoderLayer, Input, final_norm
 
 
 class Transformer(nn.Module):
-    """Token embedding shared by source, target and output projection; sinusoidal positions."""
-
-    positions: Tensor
+    """One token embedding for source, target and output projection, or as many as `config` says."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
         self.embedding = nn.Embedding(config.vocab_size, config.d_model)
-        self.register_buffer("positions", sinusoidal_positions(config.max_positions, config.d_model), persistent=False)
-        self.embedding_dropout = nn.Dropout(config.dropout)
+        self.source_embedding = (
+            None if config.source_vocab_size is None else nn.Embedding(config.source_vocab_size, config.d_model)
+        )
+        self.source_input = Input(config)
+        self.target_input = Input(config)
+        relative = config.positions == "relative"
+        self.source_bias = RelativeBias(config, looks_ahead=True) if relative else None
+        self.target_bias = RelativeBias(config, looks_ahead=False) if relative else None
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.encoder_norm = final_norm(config)
         self.decoder = nn.ModuleList(DecoderLayer(config, layer) for layer in range(config.decoder_layers))
         self.decoder_norm = final_norm(config)
         # A module of its own, not a matmul with the embedding, so that quantisation reaches it.
-        self.projection = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        self.projection = nn.Linear(config.d_model, config.vocab_size, config.projection_bias)
         self._initialise()
-        self.projection.weight = self.embedding.weight
+        if config.tied_projection:
+            self.projection.weight = self.embedding.weight
 
     def _initialise(self) -> None:
         for module in self.modules():
@@ -42,13 +46,9 @@ class Transformer(nn.Module):
                 nn.init.xavier_uniform_(module.weight)
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
-        nn.init.normal_(self.embedding.weight, std=self.config.d_model**-0.5)
-
-    def embed(self, ids: Tensor, positions: Tensor) -> Tensor:
-        """`ids [batch, length]` at `positions [batch, length]` -> `[batch, length, d_model]`."""
-        states = self.embedding(ids) * math.sqrt(self.config.d_model) + self.positions[positions]
-        embedded: Tensor = self.embedding_dropout(states)
-        return embedded
+        for module in self.modules():
+            if isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
 
     def encode(self, source_ids: Tensor, source_mask: Tensor) -> list[KV]:
         """Run the encoder over `source_ids [batch, source]`; return each decoder layer's source K/V.
@@ -65,7 +65,8 @@ class Transformer(nn.Module):
         return self._encode(source_ids, positions, None, PackedSources(offsets))
 
     def _encode(self, source_ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Cache) -> list[KV]:
-        states = self.embed(source_ids, positions)
+        states = self.source_input((self.source_embedding or self.embedding)(source_ids), positions)
+        mask = _biased(mask, self.source_bias, positions)
         for layer in self.encoder:
             states = layer(states, mask, cache)
         states = self.encoder_norm(states)
@@ -86,7 +87,8 @@ class Transformer(nn.Module):
         the keys that `cache` returns; `source` and `source_mask` are as `encode` gave and took them. Masks
         are None where `cache` and `source` are rows of a `SlotCache`, which know what each query may see.
         """
-        states = self.embed(target_ids, positions)
+        states = self.target_input(self.embedding(target_ids), positions)
+        target_mask = _biased(target_mask, self.target_bias, positions)
         for layer, layer_source in zip(self._decoder_layers(), source, strict=True):
             states = layer(states, target_mask, layer_source, source_mask, cache)
         logits: Tensor = self.projection(self.decoder_norm(states))
@@ -118,6 +120,14 @@ class Transformer(nn.Module):
 
     def _decoder_layers(self) -> list[DecoderLayer]:
         return [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
+
+
+def _biased(mask: Tensor | None, bias: RelativeBias | None, positions: Tensor) -> Tensor | None:
+    if bias is None:
+        return mask
+    assert mask is not None, "relative positions need a mask: neither packed sources nor slots"
+    biased: Tensor = bias(mask, positions)
+    return biased
 
 
 def _positions_of(ids: Tensor) -> Tensor:

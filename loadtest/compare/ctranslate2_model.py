@@ -70,8 +70,8 @@ def _specification(model: Transformer, tokens: Sequence[str]) -> Any:
     spec.encoder.embeddings[0].weight = model.embedding.weight
     spec.decoder.embeddings.weight = model.embedding.weight
     spec.decoder.projection.weight = model.projection.weight
-    _set_stack(spec.encoder, model.encoder_norm, model.positions)
-    _set_stack(spec.decoder, model.decoder_norm, model.positions)
+    _set_stack(spec.encoder, model.encoder_norm, model.source_input.table)
+    _set_stack(spec.decoder, model.decoder_norm, model.target_input.table)
     for encoder_layer, encoder_module in zip(spec.encoder.layer, model.encoder, strict=True):
         assert isinstance(encoder_module, EncoderLayer)
         _set_encoder_layer(encoder_layer, encoder_module)
@@ -122,7 +122,7 @@ def _set_linear(spec: Any, *layers: nn.Linear) -> None:
     spec.bias = torch.cat([layer.bias for layer in layers])
 
 
-def _set_norm(spec: Any, norm: nn.LayerNorm) -> None:
+def _set_norm(spec: Any, norm: nn.Module) -> None:
     spec.gamma = norm.weight
     spec.beta = norm.bias
 

@@ -40,16 +40,15 @@ void Int8Transformer::reserve(int64_t rows) {
   scales_.resize(rows);
 }
 
-void Int8Transformer::embed(const at::Tensor& ids, const at::Tensor& positions) {
-  const at::Tensor table = tensor("embedding.weight"), places = tensor("positions");
-  check_range(ids, rows_, table.size(0), "ids");
-  check_range(positions, rows_, places.size(0), "positions");
-  const float scale = std::sqrt(static_cast<float>(d_model_));
+void Int8Transformer::embed(const Input& input, const at::Tensor& ids, const at::Tensor& positions) {
+  check_range(ids, rows_, input.tokens.size(0), "ids");
+  check_range(positions, rows_, input.table.size(0), "positions");
   for (int64_t r = 0; r < rows_; ++r) {
-    const float* embedding = table.const_data_ptr<float>() + ids.const_data_ptr<int64_t>()[r] * d_model_;
-    const float* place = places.const_data_ptr<float>() + positions.const_data_ptr<int64_t>()[r] * d_model_;
-    for (int64_t i = 0; i < d_model_; ++i) states_[r * d_model_ + i] = embedding[i] * scale + place[i];
+    const float* token = input.tokens.const_data_ptr<float>() + ids.const_data_ptr<int64_t>()[r] * d_model_;
+    const float* place = input.table.const_data_ptr<float>() + positions.const_data_ptr<int64_t>()[r] * d_model_;
+    for (int64_t i = 0; i < d_model_; ++i) states_[r * d_model_ + i] = token[i] * embedding_scale_ + place[i];
   }
+  if (input.norm.weight) normalise(input.norm, states_.data());
 }
 
 void Int8Transformer::quantise(const float* x, int64_t width) {
@@ -103,7 +102,7 @@ void Int8Transformer::encode(const at::Tensor& ids, const at::Tensor& positions,
                 " has ", offset[s + 1] - offset[s], " tokens");
     std::fill(source_of.begin() + offset[s], source_of.begin() + offset[s + 1], s);
   }
-  embed(ids, positions);
+  embed(source_input_, ids, positions);
   for (const EncoderWeights& layer : encoder_) {
     quantise(before(layer.attention_norm), d_model_);
     apply(layer.qkv, Then::store, wide_.data());
@@ -210,7 +209,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> Int8Transformer::step
   float *keys = target_keys_.mutable_data_ptr<float>(), *values = target_values_.mutable_data_ptr<float>();
   at::Tensor alignment;
 
-  embed(batch.tokens, batch.positions);
+  embed(target_input_, batch.tokens, batch.positions);
   for (size_t l = 0; l < decoder_.size(); ++l) {
     const DecoderWeights& layer = decoder_[l];
     quantise(before(layer.attention_norm), d_model_);

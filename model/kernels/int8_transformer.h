@@ -16,6 +16,12 @@ struct Norm {
   const float *weight, *bias;
 };
 
+// What a stack begins with; the norm is that of embeddings, if the model has one.
+struct Input {
+  at::Tensor tokens, table;
+  Norm norm;
+};
+
 struct EncoderWeights {
   Linear qkv, output, inner, outer;
   Norm attention_norm, feed_forward_norm;
@@ -56,8 +62,9 @@ class Int8Transformer : public torch::CustomClassHolder {
   at::Tensor tensor(const std::string& name) const;
   Linear linear(const std::string& name);
   Norm norm(const std::string& name) const;
+  Input input(const std::string& name) const;
 
-  void embed(const at::Tensor& ids, const at::Tensor& positions);
+  void embed(const Input& input, const at::Tensor& ids, const at::Tensor& positions);
   void reserve(int64_t rows);
   // Quantise rows of `width` floats into `q_`.
   void quantise(const float* x, int64_t width);
@@ -82,7 +89,8 @@ class Int8Transformer : public torch::CustomClassHolder {
   int64_t d_model_, heads_, head_dim_, widest_, alignment_layer_;
   bool pre_norm_;
   Then activation_;
-  float attention_scale_;
+  float attention_scale_, embedding_scale_;
+  Input source_input_, target_input_;
   std::vector<EncoderWeights> encoder_;
   std::vector<DecoderWeights> decoder_;
   std::vector<Linear> source_kv_;

@@ -22,7 +22,10 @@ Int8Transformer::Int8Transformer(Numbers shape, Tensors weights, Tensors arenas)
       alignment_layer_(shape.at("alignment_layer")),
       pre_norm_(shape.at("pre_norm") != 0),
       activation_(static_cast<Then>(shape.at("activation"))),
-      attention_scale_(1 / std::sqrt(static_cast<float>(head_dim_))) {
+      attention_scale_(1 / std::sqrt(static_cast<float>(head_dim_))),
+      embedding_scale_(shape.at("scale_embedding") ? std::sqrt(static_cast<float>(d_model_)) : 1.0f),
+      source_input_(input("source_input")),
+      target_input_(input("target_input")) {
   for (const auto& arena : {target_keys_, target_values_, source_keys_, source_values_})
     TORCH_CHECK(arena.is_contiguous() && arena.dtype() == at::kFloat, "int8: an arena is not contiguous float32");
   TORCH_CHECK(0 <= alignment_layer_ && alignment_layer_ < shape.at("decoder_layers"), "int8: alignment_layer");
@@ -56,6 +59,12 @@ at::Tensor Int8Transformer::tensor(const std::string& name) const {
 
 Norm Int8Transformer::norm(const std::string& name) const {
   return {tensor(name + ".weight").const_data_ptr<float>(), tensor(name + ".bias").const_data_ptr<float>()};
+}
+
+Input Int8Transformer::input(const std::string& name) const {
+  const Norm none{nullptr, nullptr};
+  return {tensor(name + ".tokens"), tensor(name + ".table"),
+          weights_.contains(name + ".norm.weight") ? norm(name + ".norm") : none};
 }
 
 Linear Int8Transformer::linear(const std::string& name) {

@@ -41,7 +41,9 @@ class Part(NamedTuple):
     repeat: float
 
 
-def load_parts(corpora: list[Corpus], config: TrainConfig, directory: Path, without: Collection[Part] = ()) -> list[Part]:
+def load_parts(
+    corpora: list[Corpus], config: TrainConfig, directory: Path, without: Collection[Part] = ()
+) -> list[Part]:
     """The pairs of each corpus that `without` does not hold, in both directions where it says so.
 
     Logs what the filters dropped.

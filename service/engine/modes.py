@@ -36,9 +36,12 @@ def _fp32(model: Transformer, slots: int, max_length: int) -> Runner:
 
 
 def _int8(model: Transformer, slots: int, max_length: int) -> Runner:
-    if FusedTransformer.is_available():
+    if not FusedTransformer.is_available():
+        logger.warning("int8 without C++ operators: slower, and equal in any batch only but for rounding")
+    elif FusedTransformer.supports(model.config):
         return FusedRunner(model, slots=slots, max_length=max_length)
-    logger.warning("int8 without C++ operators: slower, and equal in any batch only but for rounding")
+    else:
+        logger.warning("int8 in PyTorch, which is slower: the C++ engine does not know this kind of transformer")
     replace_linears(model, Int8Linear)
     return EagerRunner(model, slots=slots, max_length=max_length)
 

@@ -46,7 +46,8 @@ class Side:
 def random_sources(count: int, config: ModelConfig) -> list[Tensor]:
     generator = torch.Generator().manual_seed(3)
     lengths = torch.randint(1, 20, (count,), generator=generator).tolist()
-    return [torch.randint(3, config.vocab_size, (length,), generator=generator) for length in lengths]
+    words = config.source_vocab_size or config.vocab_size
+    return [torch.randint(3, words, (length,), generator=generator) for length in lengths]
 
 
 def packed(sources: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:

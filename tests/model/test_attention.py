@@ -14,11 +14,12 @@ from model.attention import (
     padding_mask,
 )
 from model.cache import KV, NoCache
+from model.config import ModelConfig
 
 
 def test_worked_query_projection() -> None:
     weight = torch.tensor([[0.2, 0.3, 0.5], [0.1, 0.6, 0.8], [0.7, 0.2, 0.4]])
-    attention = SelfAttention(d_model=3, num_heads=1, dropout=0.0)
+    attention = SelfAttention(ModelConfig(vocab_size=10, d_model=3, num_heads=1))
     with torch.no_grad():
         attention.query.weight.copy_(weight.T)  # nn.Linear keeps [out, in]: x W^T
         attention.query.bias.zero_()
@@ -89,7 +90,7 @@ def test_weights_explain_what_attend_computes() -> None:
 
 def test_agrees_with_torch_multihead_attention() -> None:
     torch.manual_seed(0)
-    ours = SelfAttention(d_model=24, num_heads=3, dropout=0.0)
+    ours = SelfAttention(ModelConfig(vocab_size=10, d_model=24, num_heads=3))
     theirs = nn.MultiheadAttention(24, 3, batch_first=True)
     with torch.no_grad():
         theirs.in_proj_weight.copy_(torch.cat([ours.query.weight, ours.key.weight, ours.value.weight]))

@@ -1,6 +1,7 @@
 """The fused int8 transformer: what the modules give with `Int8Linear`, on any processor."""
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -8,7 +9,8 @@ from torch import Tensor
 
 from model.attention import attention_weights
 from model.cache import SlotCache
-from model.config import Activation, NormOrder
+from model.config import Activation, ModelConfig, NormOrder
+from model.fused import FusedTransformer
 from model.kernels.compiler import VARIANTS
 from model.layers import DecoderLayer
 from model.linear import Int8Linear, replace_linears
@@ -22,7 +24,33 @@ pytestmark = pytest.mark.usefixtures("operators")
 @pytest.mark.parametrize("norm_order", ["pre", "post"])
 @pytest.mark.parametrize("activation", ["relu", "gelu", "swish"])
 def test_it_is_the_model_with_int8_linears(variant: str, norm_order: NormOrder, activation: Activation) -> None:
-    config = fused_config(norm_order, activation)
+    _assert_is_the_model(fused_config(norm_order, activation))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"positions": "table", "scale_embedding": False},
+        {"embedding_norm": True, "projection_bias": True},
+        {"source_vocab_size": 500, "tied_projection": False},
+    ],
+)
+def test_public_checkpoints_differ_from_ours(kind: dict[str, Any]) -> None:
+    _assert_is_the_model(fused_config().model_copy(update=kind))
+
+
+def test_what_it_does_not_know() -> None:
+    kinds: list[dict[str, Any]] = [
+        {"norm": "rms"},
+        {"gated": True},
+        {"positions": "relative"},
+        {"head_size": 5},
+        {"norm_epsilon": 1e-6},
+    ]
+    assert not any(FusedTransformer.supports(fused_config().model_copy(update=kind)) for kind in kinds)
+
+
+def _assert_is_the_model(config: ModelConfig) -> None:
     model = random_model(config)
     side, cache = Side(model), SlotCache(config, slots=SLOTS, max_source_length=20, max_target_length=20)
     plain = copy.deepcopy(model)

@@ -142,7 +142,7 @@ def test_each_dropout_acts_in_training_only(config: ModelConfig, kind: str) -> N
 def test_residuals_drop_without_the_embeddings(config: ModelConfig) -> None:
     source, target = _ids(1, 5, torch.device("cpu")), _ids(1, 4, torch.device("cpu"))
     model = random_model(config.model_copy(update={"dropout": 0.5})).train()
-    model.embedding_dropout.p = 0.0
+    model.source_input.dropout.p = model.target_input.dropout.p = 0.0
     assert (model(source, target) - model(source, target)).abs().max() > 1e-3
 
 
