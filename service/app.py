@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import Final
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 
 from model.manifest import CheckpointConfig, load_config, load_tokenizer
 from service.api import errors, operations, page, translate
@@ -56,6 +57,9 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
     app.include_router(translate.router)
     app.include_router(operations.router)
     app.include_router(page.router)
+    for route in translate.router.routes:
+        if isinstance(route, APIRoute):
+            service.metrics.expect_requests(route.path)
     errors.install(app)
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
     app.add_middleware(RequestObservation, metrics=service.metrics)

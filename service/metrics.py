@@ -2,17 +2,19 @@
 
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from service.engine.process import EngineObserver
 from service.engine.request import StepReport
+from service.errors import ServiceError
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
 # From 1 ms: a step of a small model takes about that long.
 _SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 _ROWS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+_OUTCOMES: Final = ("ok", "cancelled", ServiceError.code, *(each.code for each in ServiceError.__subclasses__()))
 
 
 class Metrics:
@@ -38,6 +40,8 @@ class Metrics:
         self._restarts = self._counter("engine_restarts", "Engine processes that ended and were replaced", "replica")
         info = self._gauge("build_info", "Always 1", "version", "model", "mode")
         info.labels(version, model, mode).set(1)
+        # Memory, descriptors and start time of the HTTP process, on Linux.
+        ProcessCollector(registry=self._registry)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"dragoman_{name}", text, labels, registry=self._registry)
@@ -51,6 +55,12 @@ class Metrics:
     def exposition(self) -> bytes:
         """The text that Prometheus scrapes."""
         return generate_latest(self._registry)
+
+    def expect_requests(self, endpoint: str) -> None:
+        """Show every outcome of an endpoint from the start: Prometheus sees a first failure only as a rise from 0."""
+        self._request_seconds.labels(endpoint)
+        for outcome in _OUTCOMES:
+            self._requests.labels(endpoint, outcome)
 
     def request_finished(self, endpoint: str, outcome: str, seconds: float) -> None:
         """Count one request; `endpoint` is a route's path, `outcome` ok, cancelled or an error's code."""

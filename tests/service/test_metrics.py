@@ -1,5 +1,9 @@
 """The metrics of the design are all there, in base units, and move."""
 
+from pathlib import Path
+
+import pytest
+
 from service.engine.request import StepReport, StepStats, TokenReport
 from service.metrics import Metrics
 
@@ -61,3 +65,17 @@ def test_a_step_and_a_request_are_counted() -> None:
     observer.restarted()
     assert 'dragoman_slots_used{replica="0"} 0.0' in _lines(metrics)
     assert 'dragoman_engine_restarts_total{replica="0"} 1.0' in _lines(metrics)
+
+
+def test_a_first_failure_is_a_rise_from_zero() -> None:
+    """A counter that appears with its first event has no rate that an alert could see."""
+    metrics = Metrics("1", "en-fr", "fp32")
+    metrics.expect_requests("/translate")
+    for outcome in ("ok", "cancelled", "internal_error", "queue_full", "engine_failed", "deadline_exceeded"):
+        assert f'dragoman_requests_total{{endpoint="/translate",outcome="{outcome}"}} 0.0' in _lines(metrics)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the collector reads /proc")
+def test_the_process_is_seen() -> None:
+    names = {line.split()[0] for line in _lines(Metrics("1", "en-fr", "fp32"))}
+    assert names >= {"process_resident_memory_bytes", "process_open_fds", "process_start_time_seconds"}

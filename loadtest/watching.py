@@ -1,0 +1,115 @@
+"""Whether a Prometheus can answer everything that the dashboards and rules ask: `python -m loadtest.watching --help`.
+
+Standard library only, so that it runs where nothing is installed. Knows the Prometheus API and Grafana's files, and
+nothing of Dragoman's metrics.
+"""
+
+import argparse
+import json
+import math
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+DASHBOARDS: Final = Path(__file__).parent.parent / "deploy" / "grafana" / "dashboards"
+_SECONDS: Final = 10.0
+
+
+class Expression(NamedTuple):
+    """What a dashboard asks, and for which panel."""
+
+    panel: str
+    text: str
+
+
+def expressions(dashboard: dict[str, Any], rate_interval: str = "1m") -> list[Expression]:
+    """Every panel's queries, with Grafana's variables filled in: everything, over `rate_interval`."""
+    found = [
+        Expression(panel["title"], target["expr"])
+        for panel in _panels(dashboard["panels"])
+        for target in panel.get("targets", ())
+    ]
+    names = [variable["name"] for variable in dashboard["templating"]["list"] if variable["type"] == "query"]
+    values = {"$__rate_interval": rate_interval} | {f"${name}": ".*" for name in names}
+    return [Expression(panel, _filled_in(text, values)) for panel, text in found]
+
+
+def _panels(panels: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for panel in panels:
+        yield panel
+        yield from _panels(panel.get("panels", ()))
+
+
+def _filled_in(text: str, values: dict[str, str]) -> str:
+    for name, value in values.items():
+        text = text.replace(name, value)
+    return text
+
+
+class Prometheus:
+    """The HTTP API of a running Prometheus."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def values(self, expression: str) -> list[float]:
+        """An instant query's values; raises `ValueError` with what Prometheus says of a wrong expression."""
+        return [float(series["value"][1]) for series in self._get("query", query=expression)["result"]]
+
+    def rules(self) -> list[dict[str, Any]]:
+        """All loaded rules, with their health."""
+        return [rule for group in self._get("rules")["groups"] for rule in group["rules"]]
+
+    def _get(self, path: str, **parameters: str) -> dict[str, Any]:
+        url = f"{self._url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
+        try:
+            with urllib.request.urlopen(url, timeout=_SECONDS) as response:
+                data: dict[str, Any] = json.load(response)["data"]
+        except urllib.error.HTTPError as error:
+            raise ValueError(json.load(error)["error"]) from None
+        return data
+
+
+def problems(prometheus: Prometheus, dashboards: Sequence[Path]) -> list[str]:
+    """What a server under load does not answer: wrong expressions, and panels and records without a number."""
+    found = []
+    rules = prometheus.rules()
+    if not rules:
+        found.append("no rules are loaded")
+    for rule in rules:
+        if rule["health"] != "ok":
+            found.append(f"{rule['name']}: {rule['health']} {rule.get('lastError', '')}")
+        elif rule["type"] == "recording":
+            found += _unanswered(prometheus, rule["name"], rule["name"])
+    for path in dashboards:
+        for panel, text in expressions(json.loads(path.read_text(encoding="utf-8"))):
+            found += _unanswered(prometheus, f"{path.name}: {panel}", text)
+    return found
+
+
+def _unanswered(prometheus: Prometheus, what: str, expression: str) -> list[str]:
+    try:
+        values = prometheus.values(expression)
+    except ValueError as error:
+        return [f"{what}: {error}"]
+    return [] if any(not math.isnan(value) for value in values) else [f"{what}: no number for {expression}"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """1 and a list where something is not answered."""
+    parser = argparse.ArgumentParser(prog="loadtest.watching", description=__doc__)
+    parser.add_argument("--prometheus", default="http://127.0.0.1:9090", help="its address")
+    parser.add_argument("dashboards", type=Path, nargs="*", help="JSON files of Grafana; else all of deploy/grafana")
+    options = parser.parse_args(arguments)
+    found = problems(Prometheus(options.prometheus), options.dashboards or sorted(DASHBOARDS.glob("*.json")))
+    for problem in found:
+        print(problem)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
