@@ -1,0 +1,145 @@
+"""Offered load against throughput and time to first token: `python -m loadtest.saturation --help`.
+
+Each rate is a run of `loadtest/scenarios/interactive.py` by locust, an open loop: sentences come at random moments
+whether or not the ones before are answered.
+"""
+
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, NamedTuple
+
+import httpx
+import typer
+
+_SCENARIO: Final = Path(__file__).parent / "scenarios" / "interactive.py"
+_REQUESTS: Final = "/translate (stream)"
+_FIRST_TOKEN: Final = "time to first token"
+
+
+class Point(NamedTuple):
+    """One rate; times in ms, None where nothing was answered."""
+
+    offered_per_second: float
+    started_per_second: float
+    """Below what was offered: the machine that makes the load cannot keep up, and the point says little."""
+    ok_per_second: float
+    tokens_per_second: float
+    refused: int
+    failed: int
+    first_token_p50: float | None
+    first_token_p99: float | None
+    whole_p50: float | None
+    whole_p99: float | None
+
+
+def main(
+    directory: Annotated[Path, typer.Argument(help="For curve.csv, curve.json, curve.svg and locust's reports.")],
+    rates: Annotated[str, typer.Option(help="Sentences a second, one run each.")] = "5,10,20,40,80,160",
+    seconds: Annotated[int, typer.Option(min=1, help="Of each run.")] = 30,
+    host: Annotated[str, typer.Option(help="The server.")] = "http://127.0.0.1:5000",
+    options: Annotated[str, typer.Option(help="More fields of each request, as JSON.")] = "{}",
+) -> None:
+    """Run each rate, and write what came of it."""
+    try:
+        wanted = [float(rate) for rate in rates.split(",")]
+    except ValueError:
+        raise typer.BadParameter("--rates: numbers with commas in between") from None
+    directory.mkdir(parents=True, exist_ok=True)
+    points = []
+    for rate in wanted:
+        points.append(measure(host, rate, seconds, options, directory / f"rate-{rate:g}"))
+        typer.echo(json.dumps(points[-1]._asdict()))
+    write(points, directory)
+
+
+def measure(host: str, rate: float, seconds: int, options: str, prefix: Path) -> Point:
+    """One run; locust's tables and its report get names that begin with `prefix`."""
+    before = _generated_tokens(host)
+    command = [sys.executable, "-m", "locust", "-f", str(_SCENARIO), "--headless", "--only-summary", "--users", "1"]
+    command += ["--rate", str(rate), "--options", options, "--run-time", f"{seconds}s", "--host", host]
+    command += ["--csv", str(prefix), "--html", f"{prefix}.html", "--exit-code-on-error", "0", "--stop-timeout", "15"]
+    subprocess.run(command, check=True, capture_output=True)
+    tokens = _generated_tokens(host) - before
+    return point(rate, seconds, tokens, _rows(prefix, "stats"), _rows(prefix, "failures"))
+
+
+def point(
+    rate: float,
+    seconds: float,
+    tokens: float,
+    stats: Sequence[Mapping[str, str]],
+    failures: Sequence[Mapping[str, str]],
+) -> Point:
+    """What locust's two tables say."""
+    by_name = {row["Name"]: row for row in stats}
+    requests, first_token = by_name.get(_REQUESTS, {}), by_name.get(_FIRST_TOKEN, {})
+    started, failed = int(requests.get("Request Count", 0)), int(requests.get("Failure Count", 0))
+    refused = sum(int(row["Occurrences"]) for row in failures if "429" in row["Error"])
+    return Point(
+        rate,
+        started / seconds,
+        (started - failed) / seconds,
+        tokens / seconds,
+        refused,
+        failed - refused,
+        _milliseconds(first_token, "50%"),
+        _milliseconds(first_token, "99%"),
+        _milliseconds(requests, "50%"),
+        _milliseconds(requests, "99%"),
+    )
+
+
+def _milliseconds(row: Mapping[str, str], percentile: str) -> float | None:
+    value = row.get(percentile, "N/A")
+    return None if value == "N/A" else float(value)
+
+
+def _rows(prefix: Path, table: str) -> list[dict[str, str]]:
+    with Path(f"{prefix}_{table}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _generated_tokens(host: str) -> float:
+    lines = httpx.get(f"{host}/metrics").raise_for_status().text.splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith("dragoman_generated_tokens_total"))
+
+
+def write(points: Sequence[Point], directory: Path) -> None:
+    """The curve as a table, as JSON and as a drawing."""
+    with (directory / "curve.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(Point._fields)
+        writer.writerows(points)
+    curve: list[dict[str, Any]] = [each._asdict() for each in points]
+    (directory / "curve.json").write_text(json.dumps(curve, indent=1) + "\n", encoding="utf-8")
+    _draw(points, directory / "curve.svg")
+
+
+def _draw(points: Sequence[Point], path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    offered = [each.offered_per_second for each in points]
+    figure = Figure(figsize=(7, 7), layout="constrained")
+    throughput, wait = figure.subplots(2, 1, sharex=True)
+    throughput.plot(offered, [each.ok_per_second for each in points], "o-", label="answered")
+    throughput.plot(offered, offered, ":", color="grey", label="offered")
+    throughput.set_ylabel("sentences a second")
+    throughput.legend()
+    for name, values in (
+        ("p50", [each.first_token_p50 for each in points]),
+        ("p99", [each.first_token_p99 for each in points]),
+    ):
+        wait.plot(offered, [float("nan") if value is None else value for value in values], "o-", label=name)
+    wait.set_yscale("log")
+    wait.set_ylabel("time to first token, ms")
+    wait.set_xlabel("offered sentences a second")
+    wait.legend()
+    figure.savefig(path)
+
+
+if __name__ == "__main__":
+    typer.run(main)
