@@ -26,8 +26,10 @@ class Spike(LoadTestShape):
         """Users, and how many may start a second."""
         assert self.runner is not None
         options = self.runner.environment.parsed_options
+        assert options is not None
         users, seconds = options.num_users or 1, options.run_time or 60
-        third = int(3 * self.get_run_time() / seconds)
+        elapsed: float = self.get_run_time()  # type: ignore[no-untyped-call]
+        third = int(3 * elapsed / seconds)
         if third >= 3:
             return None
         many = users * _TIMES if third == 1 else users

@@ -22,10 +22,12 @@ _STREAM_HEADERS: Final = {"Accept": "text/event-stream", "Accept-Encoding": "ide
 _LAST_ONES_SECONDS: Final = 10.0
 
 
-@events.init_command_line_parser.add_listener
 def _add_options(parser: LocustArgumentParser) -> None:
     parser.add_argument("--rate", type=float, default=5.0, help="Requests a second that each Poisson user starts")
     parser.add_argument("--options", default="{}", help="More fields of each request, as JSON: '{\"beam_size\": 4}'")
+
+
+events.init_command_line_parser.add_listener(_add_options)  # type: ignore[no-untyped-call]
 
 
 def sentence() -> str:
