@@ -1,0 +1,211 @@
+"""The chart, rendered with several value files: valid for Kubernetes, and of one piece."""
+
+import math
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from service.metrics import Metrics
+from service.settings import Settings
+from tests.deploy.conftest import ROOT, find_helm
+
+CHART = ROOT / "deploy/helm/dragoman"
+VALUES = [None, *sorted((CHART / "ci").glob("*.yaml"))]
+OF_AN_OPERATOR = {"ServiceMonitor", "PrometheusRule"}
+OLDEST = "1.27"
+
+every_values = pytest.mark.parametrize("values", VALUES, ids=lambda file: file.stem if file else "default")
+
+
+def _helm(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([find_helm(), *arguments], capture_output=True, text=True, check=False)
+
+
+def _render(values: Path | None, *options: str, release: str = "talk") -> dict[str, dict[str, Any]]:
+    """The manifests by kind; there is at most one of each."""
+    files = ["--values", str(values)] if values else []
+    done = _helm("template", release, str(CHART), "--namespace", "here", *files, *options)
+    assert done.returncode == 0, done.stderr
+    manifests = [each for each in yaml.safe_load_all(done.stdout) if each]
+    by_kind = {each["kind"]: each for each in manifests}
+    assert len(by_kind) == len(manifests)
+    return by_kind
+
+
+def _pod(manifests: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    pod: dict[str, Any] = manifests["Deployment"]["spec"]["template"]["spec"]
+    return pod
+
+
+def _container(manifests: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    [container] = _pod(manifests)["containers"]
+    assert isinstance(container, dict)
+    return container
+
+
+@every_values
+def test_lint(values: Path | None) -> None:
+    done = _helm("lint", "--strict", str(CHART), *(["--values", str(values)] if values else []))
+    assert done.returncode == 0, done.stdout
+
+
+@every_values
+@pytest.mark.parametrize("version", [OLDEST, kubernetes_validate.latest_version()])
+def test_kubernetes_takes_every_manifest(values: Path | None, version: str) -> None:
+    manifests = _render(values)
+    for kind in set(manifests) - OF_AN_OPERATOR:
+        kubernetes_validate.validate(manifests[kind], version, strict=True)
+
+
+def test_what_is_on_and_off() -> None:
+    always = {"Deployment", "Service"}
+    assert set(_render(CHART / "ci/bare-values.yaml")) == always
+    default = always | {"ServiceAccount", "PodDisruptionBudget", "NetworkPolicy"}
+    assert set(_render(None)) == default
+    everything = _render(CHART / "ci/everything-values.yaml")
+    assert set(everything) == default | OF_AN_OPERATOR | {"HorizontalPodAutoscaler"}
+
+
+@every_values
+def test_everything_selects_the_pods(values: Path | None) -> None:
+    manifests = _render(values)
+    labels = manifests["Deployment"]["spec"]["template"]["metadata"]["labels"].items()
+    for kind, path in {
+        "Deployment": ("selector", "matchLabels"),
+        "Service": ("selector",),
+        "PodDisruptionBudget": ("selector", "matchLabels"),
+        "NetworkPolicy": ("podSelector", "matchLabels"),
+    }.items():
+        selected = manifests.get(kind, {}).get("spec")
+        if selected is not None:
+            for step in path:
+                selected = selected[step]
+            assert selected.items() <= labels, kind
+            assert len(selected) == 2, kind
+    if monitor := manifests.get("ServiceMonitor"):
+        spec, service = monitor["spec"], manifests["Service"]
+        assert spec["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+        assert service["metadata"]["labels"][spec["jobLabel"]] == "dragoman"
+        assert spec["endpoints"][0]["port"] in [port["name"] for port in service["spec"]["ports"]]
+        assert monitor["metadata"]["labels"]["release"] == "prometheus"
+
+
+@every_values
+def test_ports_are_those_that_the_image_listens_on(values: Path | None) -> None:
+    manifests = _render(values)
+    container = _container(manifests)
+    assert container["ports"] == [{"name": "http", "containerPort": 5000, "protocol": "TCP"}]
+    assert "EXPOSE 5000" in (ROOT / "Dockerfile").read_text()
+    assert [port["targetPort"] for port in manifests["Service"]["spec"]["ports"]] == ["http"]
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert container[probe]["httpGet"]["port"] == "http"
+    if policy := manifests.get("NetworkPolicy"):
+        assert [port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]] == ["http"]
+        assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+        assert "egress" not in policy["spec"]
+
+
+@every_values
+def test_the_drain_fits_into_the_grace_period(values: Path | None) -> None:
+    manifests = _render(values)
+    container = _container(manifests)
+    name, pause = container["lifecycle"]["preStop"]["exec"]["command"]
+    assert name == "sleep"
+    variables = {each["name"]: each.get("value") for each in container["env"]}
+    drain = float(variables["DRAGOMAN_DRAIN_SECONDS"])
+    # Closing connections takes five seconds at most, and engines five.
+    assert _pod(manifests)["terminationGracePeriodSeconds"] > int(pause) + math.ceil(drain) + 10
+    started = container["startupProbe"]
+    assert started["periodSeconds"] * started["failureThreshold"] >= 300
+
+
+@every_values
+def test_every_setting_is_one_and_is_valid(values: Path | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    variables = {each["name"]: each["value"] for each in _container(_render(values))["env"]}
+    ours = {name: value for name, value in variables.items() if name.startswith("DRAGOMAN_")}
+    assert {name.removeprefix("DRAGOMAN_").lower() for name in ours} <= set(Settings.model_fields)
+    for name, value in ours.items():
+        monkeypatch.setenv(name, value)
+    Settings()
+
+
+def test_numbers_stay_as_they_are_written() -> None:
+    variables = {
+        each["name"]: each.get("value") for each in _container(_render(CHART / "ci/everything-values.yaml"))["env"]
+    }
+    assert variables["DRAGOMAN_MAX_BODY_BYTES"] == "5000000"
+    assert variables["DRAGOMAN_REQUEST_TIMEOUT_SECONDS"] == "0.25"
+
+
+@every_values
+def test_the_pod_is_confined(values: Path | None) -> None:
+    pod = _pod(_render(values))
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    user = pod["securityContext"]["runAsUser"]
+    assert f"USER {user}:{pod['securityContext']['runAsGroup']}" in (ROOT / "Dockerfile").read_text()
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod["automountServiceAccountToken"] is False
+    [container] = pod["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert all(mount["readOnly"] for mount in container.get("volumeMounts", ()))
+
+
+def test_an_own_model_is_mounted_where_the_server_looks() -> None:
+    manifests = _render(CHART / "ci/own-model-values.yaml")
+    container = _container(manifests)
+    [mount] = container["volumeMounts"]
+    assert {"name": "DRAGOMAN_MODEL", "value": mount["mountPath"]} in container["env"]
+    [volume] = _pod(manifests)["volumes"]
+    assert volume["name"] == mount["name"]
+    assert volume["persistentVolumeClaim"] == {"claimName": "en-de-large", "readOnly": True}
+
+
+def test_autoscaling_asks_for_what_the_adapter_gives() -> None:
+    manifests = _render(CHART / "ci/everything-values.yaml")
+    assert "replicas" not in manifests["Deployment"]["spec"], "it would undo what the autoscaler did"
+    spec = manifests["HorizontalPodAutoscaler"]["spec"]
+    assert spec["scaleTargetRef"]["name"] == manifests["Deployment"]["metadata"]["name"]
+    adapter = yaml.safe_load((ROOT / "deploy/helm/prometheus-adapter-values.yaml").read_text())
+    [rule] = adapter["rules"]["custom"]
+    assert spec["metrics"][0]["pods"]["metric"]["name"] == rule["name"]["as"]
+    exposed = Metrics("1", "en-fr", "int8").exposition().decode()
+    for metric in ("dragoman_requests_running", "dragoman_requests_waiting"):
+        assert metric in rule["metricsQuery"]
+        assert f"# TYPE {metric} gauge" in exposed
+
+
+def test_the_operator_gets_our_rules() -> None:
+    rules = yaml.safe_load((ROOT / "deploy/prometheus/rules.yml").read_text())
+    assert _render(CHART / "ci/everything-values.yaml")["PrometheusRule"]["spec"] == rules
+
+
+def test_two_releases_do_not_share_names() -> None:
+    one, other = (_render(None, release=name) for name in ("talk", "dragoman-two"))
+    assert one["Service"]["metadata"]["name"] == "talk-dragoman"
+    assert other["Service"]["metadata"]["name"] == "dragoman-two"
+    assert one["Deployment"]["spec"]["selector"] != other["Deployment"]["spec"]["selector"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "replicas=3",
+        "settings.port=6000",
+        "settings.Slots=3",
+        "service.type=Foo",
+        "settings.drain_seconds=-1",
+        "image.tags=x",
+    ],
+)
+def test_wrong_values_are_refused_and_named(wrong: str) -> None:
+    done = _helm("template", "talk", str(CHART), "--set", wrong)
+    assert done.returncode != 0
+    assert wrong.partition("=")[0].rpartition(".")[2] in done.stderr
