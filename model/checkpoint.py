@@ -31,7 +31,8 @@ def save_checkpoint(
     path = directory / "model.safetensors"
     save_file(stored, path)
     path.chmod(0o644)  # safetensors leaves it to its owner alone; a server runs as another user
-    (directory / "tokenizer.model").write_bytes(tokenizer.model)
+    for name, content in tokenizer.files.items():
+        (directory / name).write_bytes(content)
     (directory / "config.json").write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
 

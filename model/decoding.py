@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from model.attention import look_ahead_mask, padding_mask
 from model.cache import KV
 from model.ranking import largest
-from model.search import BeamSearch, Choice, Extension
+from model.search import BeamSearch, Choice, Extension, Path
 from model.transformer import Transformer
 
 
@@ -27,17 +27,20 @@ class Hypothesis(NamedTuple):
 
 
 @torch.inference_mode()
-def greedy_decode(model: Transformer, sources: Sequence[Sequence[int]], max_new_tokens: int) -> list[list[int]]:
-    """Translate `sources` (ids, each ended by eos) together; returns ids without bos, ended by eos or cut at the limit.
+def greedy_decode(
+    model: Transformer, sources: Sequence[Sequence[int]], max_new_tokens: int, prompt: Sequence[int] = ()
+) -> list[list[int]]:
+    """Translate `sources` (ids as the model wants them) together.
 
-    The most probable token each time; of equal ones the lowest id.
+    The most probable token each time; of equal ones the lowest id. The decoder reads bos and `prompt` first; returns
+    the ids behind them, ended by eos or cut at the limit.
     """
     outputs: list[list[int]] = [[] for _ in sources]
     if not sources:
         return outputs
     batch = _Batch(model, sources)
     running = list(outputs)
-    tokens = batch.first_tokens()
+    tokens = batch.first_tokens(prompt)
     for _ in range(max_new_tokens):
         tokens = batch.step(tokens).max(dim=-1).indices
         for output, token in zip(running, tokens.tolist(), strict=True):
@@ -53,13 +56,14 @@ def greedy_decode(model: Transformer, sources: Sequence[Sequence[int]], max_new_
 
 
 @torch.inference_mode()
-def beam_decode(
+def beam_decode(  # noqa: PLR0913  what a search depends on
     model: Transformer,
     sources: Sequence[Sequence[int]],
     max_new_tokens: int,
     beam_size: int,
     length_penalty: float = 1.0,
     alternatives: int = 1,
+    prompt: Sequence[int] = (),
 ) -> list[list[Hypothesis]]:
     """Up to `alternatives` (at most `beam_size`) distinct translations of each of `sources`, the best first.
 
@@ -77,6 +81,9 @@ def beam_decode(
     `length_penalty`; equal scores in the order of finishing. There are fewer than `alternatives` only
     where the vocabulary allows no more.
 
+    The decoder reads bos and `prompt` first. The prompt's tokens count in the number of ids, with probability 1,
+    and are left out of the results.
+
     With `beam_size` 1 the ids are `greedy_decode`'s. What a source gives does not depend on the others,
     but for the rounding of float32 sums.
     """
@@ -85,11 +92,12 @@ def beam_decode(
     if not sources:
         return []
     vocab = model.config.vocab_size
-    searches = [BeamSearch(beam_size, length_penalty, model.config.eos_id) for _ in sources]
+    start = Path([Choice(token, 0.0) for token in prompt], 0.0)
+    searches = [BeamSearch(beam_size, length_penalty, model.config.eos_id, start) for _ in sources]
     filling = Extension(0, Choice(model.config.eos_id, -math.inf), -math.inf)
     running = searches
     batch = _Batch(model, sources)
-    tokens = batch.first_tokens()
+    tokens = batch.first_tokens(prompt)
     logprobs = torch.zeros((len(sources), 1), device=tokens.device)
     for _ in range(max_new_tokens):
         live = logprobs.shape[1]
@@ -112,7 +120,10 @@ def beam_decode(
         batch.select(torch.tensor([row.parent for row in rows], device=tokens.device))
         tokens = torch.tensor([row.choice.token for row in rows], device=tokens.device)
         logprobs = torch.tensor([row.total for row in rows], device=tokens.device).view(len(running), beam_size)
-    return [[Hypothesis(path.ids, search.score(path)) for path in search.best(alternatives)] for search in searches]
+    return [
+        [Hypothesis(path.ids[len(prompt) :], search.score(path)) for path in search.best(alternatives)]
+        for search in searches
+    ]
 
 
 class _Batch:
@@ -133,9 +144,15 @@ class _Batch:
         self._cache = _RowCache(model.config.decoder_layers)
         self._rows = len(sources)
 
-    def first_tokens(self) -> Tensor:
-        """What the first step reads, `[rows]`."""
-        return torch.full((self._rows,), self._model.config.bos_id, device=self._device)
+    def first_tokens(self, prompt: Sequence[int]) -> Tensor:
+        """What the first step reads, `[rows]`: the last of bos and `prompt`, behind the others."""
+        *read, last = (self._all(token) for token in (self._model.config.bos_id, *prompt))
+        for tokens in read:
+            self.step(tokens)
+        return last
+
+    def _all(self, token: int) -> Tensor:
+        return torch.full((self._rows,), token, device=self._device)
 
     def step(self, tokens: Tensor) -> Tensor:
         """Append `tokens [rows]`; return the logits `[rows, vocab]` of the next ones, in float32."""

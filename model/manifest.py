@@ -1,25 +1,28 @@
 """What a checkpoint says of itself: `config.json` and the tokenizer. No torch, so the HTTP process can read it."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from model.config import ModelConfig
-from model.tokenizer import Tokenizer
+from model.tokenizer import Prompt, Tokenizer
 
 
 class CheckpointError(ValueError):
     """A checkpoint cannot be used; says which file and why."""
 
 
+LanguageCode = Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$")]
+
+
 class Direction(BaseModel):
-    """From one language into another, by their ISO 639 codes."""
+    """From one language into another, by their BCP 47 codes: `fr`, `zh-Hant`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    source: str = Field(pattern=r"^[a-z]{2,3}$")
-    target: str = Field(pattern=r"^[a-z]{2,3}$")
+    source: LanguageCode
+    target: LanguageCode
 
     def codes(self) -> tuple[str, str]:
         return self.source, self.target
@@ -34,8 +37,21 @@ class CheckpointConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: Literal[1] = 1
-    directions: tuple[Direction, ...] = Field(min_length=1)
+    directions: tuple[Direction, ...] = ()
+    languages: tuple[LanguageCode, ...] = Field(default=(), description="each of them into every other")
+    prompt: Prompt = Prompt()
     model: ModelConfig
+
+    @model_validator(mode="after")
+    def _check_directions(self) -> Self:
+        if not self.directions and len(self.languages) < 2:
+            raise ValueError("neither directions, nor two languages")
+        return self
+
+    def all_directions(self) -> list[Direction]:
+        """What it translates, those of its `languages` written out."""
+        among = (Direction(source=a, target=b) for a in self.languages for b in self.languages if a != b)
+        return list(dict.fromkeys([*self.directions, *among]))
 
 
 def load_config(directory: Path) -> CheckpointConfig:
@@ -52,8 +68,7 @@ def load_config(directory: Path) -> CheckpointConfig:
 
 def load_tokenizer(directory: Path) -> Tokenizer:
     """Raises `CheckpointError` when there is none or it is broken."""
-    path = directory / "tokenizer.model"
     try:
-        return Tokenizer.from_file(path)
-    except (OSError, RuntimeError) as error:
-        raise CheckpointError(f"{path}: {error}") from None
+        return Tokenizer.from_directory(directory, load_config(directory).prompt)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise CheckpointError(f"{directory}: tokenizer: {error}") from None

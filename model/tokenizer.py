@@ -1,15 +1,56 @@
-"""Text to ids and back: SentencePiece, special ids, and a detokenizer that works a token at a time.
+"""Text to what a model reads, and what it writes to text: pieces, language tags, and a detokenizer for streams.
 
 Knows nothing of tensors, so the HTTP process can use it without loading torch.
 """
 
 import codecs
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
-import sentencepiece
+from pydantic import BaseModel, ConfigDict
 
-_SPACE = "\u2581"  # SentencePiece's visible space
+from model.pieces import JsonPieces, Pieces, SentencePieces
+
+_PAD, _BOS, _EOS = "<pad>", "<s>", "</s>"
+
+TRAINED_FILE: Final = "tokenizer.model"
+TOKENIZER_FILES: Final = (
+    TRAINED_FILE,
+    "source.model",
+    "target.model",
+    "vocabulary.json",
+    "source_vocabulary.json",
+    "target_vocabulary.json",
+    "tokenizer.json",
+)
+"""SentencePiece models, of both sides or of each; how the model numbers their pieces, where it is not as they do
+themselves; or all of it in one file of Hugging Face's."""
+
+
+class Prompt(BaseModel):
+    """How a model is told the languages: special pieces around a text, some of them for its languages.
+
+    `{source}` and `{target}` stand for the pieces of the languages. What the vocabulary does not have is left out.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    languages: dict[str, str] = {}
+    """The piece of each language by its code, where it is not `language_tag(code)`."""
+    text_prefix: str = ""
+    """Words before the text, as T5 has them; with `{source}` and `{target}`, too."""
+    source_prefix: tuple[str, ...] = ("{target}",)
+    source_suffix: tuple[str, ...] = (_EOS,)
+    target_prefix: tuple[str, ...] = ()
+    """What every translation begins with."""
+
+    @property
+    def ignores_source(self) -> bool:
+        """Whether nothing in it depends on the language of the text."""
+        templates = (self.text_prefix, *self.source_prefix, *self.source_suffix, *self.target_prefix)
+        return not any("{source}" in template for template in templates)
 
 
 def language_tag(language: str) -> str:
@@ -18,88 +59,138 @@ def language_tag(language: str) -> str:
 
 
 class Tokenizer:
-    """A SentencePiece model file (`tokenizer.model`) with its pad, bos and eos ids."""
+    """The content of a checkpoint's tokenizer files, with how the model wants to be asked."""
 
-    def __init__(self, model: bytes) -> None:
-        self.model = model
-        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        self._pieces = [self._piece(i) for i in range(self._processor.get_piece_size())]
+    def __init__(self, files: Mapping[str, bytes], prompt: Prompt | None = None) -> None:
+        """Raises `ValueError` or `RuntimeError` for files that are broken, or not a set."""
+        self.files = {name: files[name] for name in TOKENIZER_FILES if name in files}
+        self.prompt = prompt or Prompt()
+        self._source, self._target = _sides(self.files)
 
     @classmethod
-    def from_file(cls, path: Path) -> Self:
-        return cls(path.read_bytes())
+    def from_sentencepiece(cls, model: bytes) -> Self:
+        """Both sides share a model that numbers its pieces itself."""
+        return cls({TRAINED_FILE: model})
+
+    @classmethod
+    def from_directory(cls, directory: Path, prompt: Prompt | None = None) -> Self:
+        """Raises as the constructor, and `OSError`."""
+        found = (directory / name for name in TOKENIZER_FILES)
+        return cls({path.name: path.read_bytes() for path in found if path.exists()}, prompt)
 
     def __len__(self) -> int:
-        return len(self._pieces)
+        return len(self._target)
 
     @property
     def pad_id(self) -> int:
-        return int(self._processor.pad_id())
+        return self._known(_PAD)
 
     @property
     def bos_id(self) -> int:
-        return int(self._processor.bos_id())
+        return self._known(_BOS)
 
     @property
     def eos_id(self) -> int:
-        return int(self._processor.eos_id())
+        return self._known(_EOS)
 
-    def encode(self, text: str, target_language: str | None = None) -> list[int]:
-        """Ids of `text`, ended by eos; begun by the tag of `target_language` if the model has tags."""
-        ids: list[int] = self._processor.encode(text)
-        return [*self._tag(target_language), *ids, self.eos_id]
+    def encode(self, text: str, target: str | None = None, source: str | None = None) -> list[int]:
+        """Ids of a source text, from a language into another, with all that goes around it."""
+        [ids] = self.encode_batch([text], target, source)
+        return ids
 
-    def encode_batch(self, texts: list[str], target_language: str | None = None) -> list[list[int]]:
-        """As `encode`, in SentencePiece's own threads."""
-        batch: list[list[int]] = self._processor.encode(texts)
-        tag = self._tag(target_language)
-        return [[*tag, *ids, self.eos_id] for ids in batch]
+    def encode_batch(self, texts: list[str], target: str | None = None, source: str | None = None) -> list[list[int]]:
+        before = self._text_prefix(target, source)
+        batch = self._source.encode([before + text for text in texts] if before else texts)
+        prefix = self._special(self._source, self.prompt.source_prefix, target, source)
+        suffix = self._special(self._source, self.prompt.source_suffix, target, source)
+        return [[*prefix, *ids, *suffix] for ids in batch]
 
-    def spans(self, text: str, target_language: str | None = None) -> list[tuple[int, int] | None]:
+    def encode_target(self, text: str) -> list[int]:
+        """Ids of the beginning of a translation."""
+        [ids] = self._target.encode([text])
+        return ids
+
+    def target_prefix(self, target: str, source: str) -> list[int]:
+        """What the decoder is given before it writes."""
+        return self._special(self._target, self.prompt.target_prefix, target, source)
+
+    def spans(self, text: str, target: str | None = None, source: str | None = None) -> list[tuple[int, int] | None]:
         """Which characters of `text`, from and up to, each of its ids (`encode`) stands for.
 
         Without white space; None for what stands for no character: tags, eos, a space of its own. The bytes of a
         character all stand for it.
         """
-        offsets = self._processor.encode(text, return_type="offset_mapping")["offsets"]
+        before = len(self._text_prefix(target, source))
+        encoded = self._source.encode_with_spans(self._text_prefix(target, source) + text)
         spans: list[tuple[int, int] | None] = []
         following = len(text)
-        for start, end in reversed(offsets):
+        for start, end in reversed([(max(start - before, 0), max(end - before, 0)) for start, end in encoded.spans]):
             following = end if end > start else following
             part = text[start:following]
             stripped = part.strip()
             begin = start + part.find(stripped)
             spans.append((begin, begin + len(stripped)) if stripped else None)
-        return [*(None for _ in self._tag(target_language)), *reversed(spans), None]
+        prefix = self._special(self._source, self.prompt.source_prefix, target, source)
+        suffix = self._special(self._source, self.prompt.source_suffix, target, source)
+        return [*(None for _ in prefix), *reversed(spans), *(None for _ in suffix)]
 
     def has_tag(self, language: str) -> bool:
-        """Whether the model was taught to be asked for `language` by a tag."""
-        return bool(self._tag(language))
+        """Whether there is a special piece for `language`."""
+        return bool(self._special(self._source, ("{target}",), language, None))
 
-    def _tag(self, language: str | None) -> list[int]:
-        """Tags are control pieces: no text can be mistaken for one."""
-        if language is None:
-            return []
-        tag = self._processor.piece_to_id(language_tag(language))
-        return [tag] if self._processor.is_control(tag) else []
-
-    def decode(self, ids: list[int]) -> str:
+    def decode(self, ids: Sequence[int]) -> str:
         detokenizer = Detokenizer(self)
         return "".join(map(detokenizer.push, ids)) + detokenizer.flush()
 
     def piece_bytes(self, token_id: int) -> bytes:
-        """The UTF-8 that a token stands for: part of a character for a byte token, b"" for a special one."""
-        return self._pieces[token_id]
+        """The UTF-8 that a token of a translation stands for: see `Pieces.bytes_of`."""
+        return self._target.bytes_of(token_id)
 
-    def _piece(self, token_id: int) -> bytes:
-        piece = self._processor.id_to_piece(token_id)
-        if self._processor.is_control(token_id) or self._processor.is_unused(token_id):
-            return b""
-        if self._processor.is_byte(token_id):
-            return bytes([int(piece[3:-1], 16)])  # "<0xE2>"
-        if self._processor.is_unknown(token_id):
-            return "\ufffd".encode()
-        return piece.replace(_SPACE, " ").encode()
+    def _known(self, piece: str) -> int:
+        found = self._target.find(piece)
+        if found is None:
+            raise ValueError(f"the tokenizer has no {piece}")
+        return found
+
+    def _text_prefix(self, target: str | None, source: str | None) -> str:
+        return self._named(self.prompt.text_prefix, target, source)
+
+    def _special(self, side: Pieces, names: Sequence[str], target: str | None, source: str | None) -> list[int]:
+        found = (side.find(self._named(name, target, source)) for name in names)
+        return [token for token in found if token is not None]
+
+    def _named(self, template: str, target: str | None, source: str | None) -> str:
+        for place, language in (("{source}", source), ("{target}", target)):
+            if place in template:
+                piece = "" if language is None else self.prompt.languages.get(language, language_tag(language))
+                template = template.replace(place, piece)
+        return template
+
+
+def _sides(files: Mapping[str, bytes]) -> tuple[Pieces, Pieces]:
+    if "tokenizer.json" in files:
+        shared = JsonPieces(files["tokenizer.json"])
+        return shared, shared
+    models = [files[name] for name in ("source.model", "target.model") if name in files]
+    if len(models) != 2:
+        if TRAINED_FILE not in files:
+            raise ValueError(f"there is no {TRAINED_FILE}")
+        models = [files[TRAINED_FILE]] * 2
+    names = ["source_vocabulary.json", "target_vocabulary.json"]
+    if "vocabulary.json" in files:
+        names = ["vocabulary.json"] * 2
+    vocabularies = [_vocabulary(files, name) for name in names]
+    sides = [SentencePieces(model, words, models) for model, words in zip(models, vocabularies, strict=True)]
+    return sides[0], sides[1]
+
+
+def _vocabulary(files: Mapping[str, bytes], name: str) -> list[str] | None:
+    if name not in files:
+        return None
+    vocabulary = json.loads(files[name])
+    if not isinstance(vocabulary, list) or not all(isinstance(piece, str) for piece in vocabulary):
+        raise ValueError(f"{name} is not a list of pieces")
+    return vocabulary
 
 
 class Detokenizer:

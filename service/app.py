@@ -69,7 +69,7 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
 def build_service(settings: Settings) -> Service:
     """Everything behind the routes, engines not yet started."""
     config = load_config(settings.model)
-    metrics = Metrics(VERSION, ",".join(map(str, config.directions)), settings.mode)
+    metrics = Metrics(VERSION, _named(config), settings.mode)
     pool = build_pool(settings, config, metrics)
     translator = Translator(config, load_tokenizer(settings.model), pool, limits_of(settings, config))
     return Service(settings, translator, pool, metrics)
@@ -92,12 +92,20 @@ def build_pool(settings: Settings, config: CheckpointConfig, metrics: Metrics) -
     return EnginePool(engines, capacity=settings.replicas * settings.slots + settings.max_waiting)
 
 
+def _named(config: CheckpointConfig) -> str:
+    """For people who look at the metrics: a label has no room for thousands of directions."""
+    if config.directions:
+        return ",".join(map(str, config.directions))
+    return f"{len(config.languages)} languages"
+
+
 def limits_of(settings: Settings, config: CheckpointConfig) -> Limits:
     return Limits(
         max_characters=settings.max_characters,
         max_texts=settings.max_texts,
         max_segments_in_flight=settings.max_segments_in_flight,
         max_length=config.model.max_positions,
+        max_new_tokens=config.model.max_positions - len(config.prompt.target_prefix),
         max_beam_size=min(settings.slots, MAX_BEAM_SIZE),
         timeout_seconds=settings.request_timeout_seconds,
     )

@@ -128,6 +128,7 @@ BeamOption = Annotated[int, typer.Option(min=1, help="Hypotheses kept; 1 is gree
 LengthPenaltyOption = Annotated[float, typer.Option(help="Scores are divided by length to this power.")]
 PrecisionOption = Annotated[Precision, typer.Option(help="Of the linear layers.")]
 DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")]
+SourceOption = Annotated[str | None, typer.Option(help="Source language, where the model has several.")]
 TargetOption = Annotated[str | None, typer.Option(help="Target language, where the model has several.")]
 
 
@@ -162,6 +163,7 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     length_penalty: LengthPenaltyOption = 1.0,
     precision: PrecisionOption = "float32",
     device: DeviceOption = "cpu",
+    source: SourceOption = None,
     target: TargetOption = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first lines.")] = None,
     lowercase: Annotated[bool, typer.Option(help="Case does not count.")] = False,
@@ -170,7 +172,7 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     hypotheses: Annotated[Path | None, typer.Option(help="Write the translations here, a line each.")] = None,
 ) -> None:
     """Score a checkpoint: sacrebleu's BLEU and chrF with their signatures."""
-    from model.training.evaluate import DecodingOptions, EvaluationOptions
+    from model.training.evaluate import DecodingOptions, EvaluationOptions, Wanted
     from model.training.evaluate import evaluate as run
 
     decoding = DecodingOptions(beam_size, length_penalty)
@@ -178,7 +180,9 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
         result = run(
             model,
             test,
-            EvaluationOptions(decoding, precision, device, target, limit, lowercase, lowercase_source, tokenize),
+            EvaluationOptions(
+                decoding, precision, device, Wanted(source, target), limit, lowercase, lowercase_source, tokenize
+            ),
         )
         if hypotheses is not None:
             lines = (" ".join(hypothesis.splitlines()) for hypothesis in result.hypotheses)
@@ -193,18 +197,16 @@ def robustness(
     model: ModelOption = EMBEDDED_MODEL,
     beam_size: BeamOption = 1,
     precision: PrecisionOption = "float32",
-    source: Annotated[str | None, typer.Option(help="Source language, where the model has several.")] = None,
+    source: SourceOption = None,
     target: TargetOption = None,
 ) -> None:
     """Which kinds of everyday input a checkpoint survives: a table of cases and pass rates."""
-    from model.manifest import load_config
-    from model.training.evaluate import DecodingOptions, load_translator, translate_all
+    from model.training.evaluate import DecodingOptions, Wanted, load_translator, translate_all
     from model.training.robustness import cases_path, load_cases, markdown, run
 
     with _reported():
-        translator = load_translator(model, precision, target)
-        sources = [each.source for each in load_config(model).directions if each.target == translator.target_language]
-        cases = load_cases(cases_path(source or sources[0], translator.target_language))
+        translator = load_translator(model, precision, Wanted(source, target))
+        cases = load_cases(cases_path(translator.direction))
         options = DecodingOptions(beam_size=beam_size)
         results = run(cases, lambda texts: [each.text for each in translate_all(translator, texts, options)])
     typer.echo(markdown(results))

@@ -39,6 +39,8 @@ class Limits:
     max_texts: int
     max_segments_in_flight: int
     max_length: int
+    """Of a source, in tokens."""
+    max_new_tokens: int
     max_beam_size: int
     timeout_seconds: float
 
@@ -56,7 +58,10 @@ class Work(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A checked request; `forced_ids` begin the translation of its only segment, if there are any."""
+    """A checked request; `forced_ids` begin the translation of its only segment, if there are any.
+
+    `prompt_ids` tell the decoder the language.
+    """
 
     work: list[Work]
     forced_ids: list[int]
@@ -64,6 +69,7 @@ class Job(NamedTuple):
     source: str
     target: str
     options: TranslationOptions
+    prompt_ids: list[int]
 
 
 MAX_BEAM_SIZE: Final = 16
@@ -77,7 +83,7 @@ _EXTRA_TARGET_TOKENS: Final = 32
 def default_target_length(source_tokens: int, forced_tokens: int, limits: Limits) -> int:
     """How long a translation may become for which no `max_new_tokens` was given."""
     generous = _TARGET_TOKENS_PER_SOURCE_TOKEN * source_tokens + _EXTRA_TARGET_TOKENS
-    return min(forced_tokens + generous, limits.max_length)
+    return min(forced_tokens + generous, limits.max_new_tokens)
 
 
 class Translation:
@@ -118,6 +124,7 @@ class Translation:
             options.beam,
             options.constraints,
             self._job.forced_ids,
+            prompt_ids=self._job.prompt_ids,
             top_candidates=options.top_candidates,
             alignment=options.alignment,
         )

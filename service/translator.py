@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 
-from model.manifest import CheckpointConfig
+from model.manifest import CheckpointConfig, Direction
 from model.tokenizer import Tokenizer
 from service.engine.pool import EnginePool
 from service.errors import InvalidRequest, TooLong
@@ -15,7 +15,7 @@ class Translator:
     """One model's languages and limits around a pool of engines."""
 
     def __init__(self, config: CheckpointConfig, tokenizer: Tokenizer, pool: EnginePool, limits: Limits) -> None:
-        self.directions = config.directions
+        self.directions = config.all_directions()
         self._tokenizer = tokenizer
         self._pool = pool
         self.limits = limits
@@ -38,18 +38,22 @@ class Translator:
 
     def _job(self, texts: Sequence[str], source: str, target: str, options: TranslationOptions) -> Job:
         work = [
-            each for index, text in enumerate(texts) for each in self._work(index, split(text, source), target, options)
+            each
+            for index, text in enumerate(texts)
+            for each in self._work(index, split(text, source), Direction(source=source, target=target), options)
         ]
-        return Job(work, self._prefix(work, options), len(texts), source, target, options)
+        prompt = self._tokenizer.target_prefix(target, source)
+        return Job(work, self._prefix(work, options), len(texts), source, target, options, prompt)
 
     def _work(
-        self, index: int, segments: Iterable[Segment], target: str, options: TranslationOptions
+        self, index: int, segments: Iterable[Segment], direction: Direction, options: TranslationOptions
     ) -> Iterator[Work]:
         offset = 0
         for segment in segments:
-            ids = self._encode(segment, target)
+            ids = self._encode(segment, direction)
             start = offset + len(segment.before)
-            spans = self._tokenizer.spans(segment.sentence, target) if ids and options.alignment else []
+            wanted = ids and options.alignment
+            spans = self._tokenizer.spans(segment.sentence, direction.target, direction.source) if wanted else []
             yield Work(index, segment, ids, [span and (start + span[0], start + span[1]) for span in spans])
             offset += sum(map(len, segment))
 
@@ -60,8 +64,8 @@ class Translator:
             raise TooLong("q", f"{len(texts)} texts, the limit is {limits.max_texts}")
         if (characters := sum(map(len, texts))) > limits.max_characters:
             raise TooLong("q", f"{characters} characters, the limit is {limits.max_characters}")
-        if options.max_new_tokens is not None and options.max_new_tokens > limits.max_length:
-            raise InvalidRequest("max_new_tokens", f"the limit is {limits.max_length}")
+        if options.max_new_tokens is not None and options.max_new_tokens > limits.max_new_tokens:
+            raise InvalidRequest("max_new_tokens", f"the limit is {limits.max_new_tokens}")
         if options.beam.alternatives >= limits.max_beam_size:
             asked, most = options.beam.alternatives, limits.max_beam_size - 1
             raise InvalidRequest("alternatives", f"{asked} are asked for, the limit is {most}")
@@ -80,7 +84,7 @@ class Translator:
 
     def _prefix(self, work: Sequence[Work], options: TranslationOptions) -> list[int]:
         """The ids that the translation has to begin with."""
-        ids = self._tokenizer.encode(options.target_prefix)[:-1]
+        ids = self._tokenizer.encode_target(options.target_prefix)
         if not ids:
             return []
         sentences = [each.source_ids for each in work if each.source_ids]
@@ -92,10 +96,10 @@ class Translator:
             raise InvalidRequest("target_prefix", f"{len(ids)} tokens leave nothing of the {limit} that are possible")
         return ids
 
-    def _encode(self, segment: Segment, target: str) -> list[int]:
+    def _encode(self, segment: Segment, direction: Direction) -> list[int]:
         if not segment.translatable:
             return []
-        ids = self._tokenizer.encode(segment.sentence, target)
+        ids = self._tokenizer.encode(segment.sentence, direction.target, direction.source)
         if len(ids) > self.limits.max_length:
             raise TooLong("q", f"a sentence of {len(ids)} tokens, the model takes {self.limits.max_length}; split it")
         return ids

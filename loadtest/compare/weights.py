@@ -33,4 +33,4 @@ def _any_tokenizer() -> Tokenizer:
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(SENTENCES), model_writer=written, model_type="char", minloglevel=2
     )
-    return Tokenizer(written.getvalue())
+    return Tokenizer.from_sentencepiece(written.getvalue())

@@ -8,7 +8,7 @@ from babel import Locale, UnknownLocaleError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from model.config import ModelConfig
-from model.manifest import Direction
+from model.manifest import Direction, LanguageCode
 
 
 def _has_locale(language: str) -> bool:
@@ -23,7 +23,6 @@ class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}$")]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
@@ -31,10 +30,10 @@ class Corpus(_Section):
     """A file of `source<TAB>target` lines, plain or .xz."""
 
     path: Path
-    source_language: Language | None = Field(
+    source_language: LanguageCode | None = Field(
         default=None, description="of the first column; the experiment's if absent"
     )
-    target_language: Language | None = Field(default=None, description="of the second; the experiment's if absent")
+    target_language: LanguageCode | None = Field(default=None, description="of the second; the experiment's if absent")
     both_directions: bool = Field(default=False, description="learn the opposite direction from it, too")
     repeat: float = Field(default=1.0, gt=0.0, description="its weight: times that each pair is seen in an epoch")
     max_pairs: int | None = Field(default=None, ge=1, description="keep a deterministic sample of this size")
@@ -106,8 +105,8 @@ class OptimiserConfig(_Section):
 class TrainConfig(_Section):
     """The whole experiment."""
 
-    source_language: Language
-    target_language: Language
+    source_language: LanguageCode
+    target_language: LanguageCode
     seed: int = Field(default=1, ge=0)
     data: DataConfig
     tokenizer: TokenizerConfig = TokenizerConfig()

@@ -23,7 +23,7 @@ from rich.progress import track
 from torch import Tensor
 
 from model.manifest import Direction, load_tokenizer
-from model.tokenizer import Tokenizer, language_tag
+from model.tokenizer import TRAINED_FILE, Tokenizer, language_tag
 from model.training.augment import augment
 from model.training.config import Corpus, TrainConfig
 from model.training.corpora import Pair, corpus_path, fingerprint, load_corpus
@@ -99,7 +99,7 @@ def train_tokenizer(
     except RuntimeError as error:
         # The one of its errors that data can cause: too little text for so many pieces.
         raise ValueError(f"tokenizer.vocab_size: {error}") from None
-    return Tokenizer(written.getvalue())
+    return Tokenizer.from_sentencepiece(written.getvalue())
 
 
 @dataclass(frozen=True)
@@ -174,9 +174,11 @@ def prepare(config: TrainConfig, data_directory: Path, cache: Path) -> Prepared:
     """Tokenizer, training pairs and validation pairs; made once per data config, then read from `cache`."""
     _check_validation(config)
     folder = cache / _key(config, data_directory)
-    done = folder / "tokenizer.model"
+    done = folder / TRAINED_FILE
     if done.exists():
-        return Prepared(Tokenizer.from_file(done), load_packed(folder / "train"), load_packed(folder / "validation"))
+        return Prepared(
+            Tokenizer.from_directory(folder), load_packed(folder / "train"), load_packed(folder / "validation")
+        )
     # First, so that a sample of a training corpus can be what is validated on: training then leaves it out.
     validation = load_parts(config.data.validation, config, data_directory)
     parts = load_parts(config.data.train, config, data_directory, without=validation)
@@ -192,7 +194,7 @@ def prepare(config: TrainConfig, data_directory: Path, cache: Path) -> Prepared:
     packed = pack(chain(parts, changed_copies(parts, config)), tokenizer, longest, folder / "train")
     packed_validation = pack(validation, tokenizer, longest, folder / "validation")
     # Written last: its presence says that the folder is complete.
-    done.write_bytes(tokenizer.model)
+    done.write_bytes(tokenizer.files[done.name])
     return Prepared(tokenizer, packed, packed_validation)
 
 
@@ -205,7 +207,7 @@ def _key(config: TrainConfig, directory: Path) -> str:
         parts.append(f"{status.st_size} {status.st_mtime_ns}")
     content = "\n".join(parts).encode()
     if config.start_from is not None:
-        content += load_tokenizer(config.start_from).model
+        content += load_tokenizer(config.start_from).files[TRAINED_FILE]
     return hashlib.sha256(content).hexdigest()[:16]
 
 
@@ -219,6 +221,8 @@ def _check_validation(config: TrainConfig) -> None:
 
 def _existing_tokenizer(checkpoint: Path, config: TrainConfig) -> Tokenizer:
     tokenizer = load_tokenizer(checkpoint)
+    if set(tokenizer.files) != {TRAINED_FILE}:
+        raise ValueError(f"start_from: {checkpoint} was not trained here but imported")
     targets = sorted({direction.target for direction in config.directions()})
     untagged = [target for target in targets if not tokenizer.has_tag(target)]
     if len(targets) > 1 and untagged:

@@ -21,6 +21,7 @@ from model.training.evaluate import (
     OfflineTranslator,
     Precision,
     Translation,
+    Wanted,
     load_translator,
     translate_all,
 )
@@ -60,7 +61,7 @@ def distill(
     _claim(output, config, teacher, options)
     written = []
     for number, part in enumerate(load_parts(config.data.train, config, data)):
-        translator = load_translator(teacher, options.precision, part.direction.target, options.device)
+        translator = load_translator(teacher, options.precision, Wanted(*part.direction.codes()), options.device)
         path = output / f"{number:02}-{part.direction}.tsv"
         if not path.exists():
             _distill(part, translator, options.decoding, path)

@@ -17,7 +17,7 @@ from torch import nn
 from model.checkpoint import load_model
 from model.decoding import beam_decode, greedy_decode
 from model.linear import Int8Linear, PrepackedLinear, replace_linears
-from model.manifest import load_config, load_tokenizer
+from model.manifest import CheckpointConfig, Direction, load_config, load_tokenizer
 from model.tokenizer import Tokenizer
 from model.training.corpora import read_pairs
 from model.training.parallel import find_device
@@ -40,6 +40,17 @@ class DecodingOptions:
     batch_size: int = 64
 
 
+class Wanted(NamedTuple):
+    """Between which languages, as far as it is said."""
+
+    source: str | None = None
+    target: str | None = None
+
+
+ANY: Final = Wanted()
+_MOST_NAMED: Final = 20  # directions in an error's message
+
+
 @dataclass(frozen=True)
 class EvaluationOptions:
     """What is measured, and by which convention.
@@ -47,14 +58,14 @@ class EvaluationOptions:
     `limit`: only the first lines. `lowercase`: case does not count in the scores; `lowercase_source`: the
     model reads lower-cased sources, as one that was trained on such text must. `tokenize` is for BLEU:
     sacrebleu's "13a" or "intl", or "moses": hypotheses and references tokenised by Moses' rules for the
-    target language, as in the papers that use Multi30k. `target_language` must be given where the model
-    has several.
+    target language, as in the papers that use Multi30k. `wanted` must say of the languages what the model
+    leaves open.
     """
 
     decoding: DecodingOptions = DecodingOptions()
     precision: Precision = "float32"
     device: str = "cpu"
-    target_language: str | None = None
+    wanted: Wanted = ANY
     limit: int | None = None
     lowercase: bool = False
     lowercase_source: bool = False
@@ -101,39 +112,46 @@ _LINEARS: Final[dict[Precision, Callable[[nn.Linear], nn.Module]]] = {
 
 @dataclass(frozen=True)
 class OfflineTranslator:
-    """A model with its tokenizer, for one target language."""
+    """A model with its tokenizer, for one direction."""
 
     model: Transformer
     tokenizer: Tokenizer
-    target_language: str
+    direction: Direction
 
     def source_ids(self, texts: list[str]) -> list[list[int]]:
         """What the encoder reads."""
-        return self.tokenizer.encode_batch(texts, self.target_language)
+        return self.tokenizer.encode_batch(texts, self.direction.target, self.direction.source)
+
+    def prompt(self) -> list[int]:
+        """What the decoder reads behind bos."""
+        return self.tokenizer.target_prefix(self.direction.target, self.direction.source)
 
 
 def load_translator(
-    checkpoint: Path, precision: Precision = "float32", target_language: str | None = None, device: str = "cpu"
+    checkpoint: Path, precision: Precision = "float32", wanted: Wanted = ANY, device: str = "cpu"
 ) -> OfflineTranslator:
     """The checkpoint, on a CPU all linear layers of its model replaced (the output projection too, the embedding not).
 
-    Raises `CheckpointError`, and `ValueError` for a device that is not there, and a target language that the
-    model lacks, or that has to be given.
+    Raises `CheckpointError`, and `ValueError` for a device that is not there, and languages that the model lacks,
+    or that have to be given.
     """
-    target_language = _target_language(checkpoint, target_language)
+    direction = _direction(load_config(checkpoint), wanted)
     model = load_model(checkpoint).to(find_device(device))
     if precision == "int8" or device == "cpu":
         replace_linears(model, _LINEARS[precision])
-    return OfflineTranslator(model, load_tokenizer(checkpoint), target_language)
+    return OfflineTranslator(model, load_tokenizer(checkpoint), direction)
 
 
-def _target_language(checkpoint: Path, wanted: str | None) -> str:
-    languages = sorted({direction.target for direction in load_config(checkpoint).directions})
-    if wanted is None and len(languages) == 1:
-        return languages[0]
-    if wanted not in languages:
-        raise ValueError(f"target language {wanted or 'not given'}: the model translates into {', '.join(languages)}")
-    return wanted
+def _direction(config: CheckpointConfig, wanted: Wanted) -> Direction:
+    every = config.all_directions()
+    possible = [each for each in every if wanted.source in (None, each.source) and wanted.target in (None, each.target)]
+    # A model that is not told the source's language does not need to know it.
+    told = {each.target if config.prompt.ignores_source else each for each in possible}
+    if len(told) != 1:
+        asked = "-".join(code or "?" for code in wanted)
+        names = ", ".join(map(str, every[:_MOST_NAMED])) + (", ..." if len(every) > _MOST_NAMED else "")
+        raise ValueError(f"languages {asked}: the model translates {names}")
+    return possible[0]
 
 
 def translate_all(
@@ -157,7 +175,7 @@ def translate_all(
         order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
         for start in range(0, len(order), options.batch_size):
             batch = order[start : start + options.batch_size]
-            for i, ids in zip(batch, _decode(translator.model, [sources[i] for i in batch], options), strict=True):
+            for i, ids in zip(batch, _decode(translator, [sources[i] for i in batch], options), strict=True):
                 translations[i] = Translation(translator.tokenizer.decode(ids), len(ids))
             progress(len(batch))
         yield from translations
@@ -170,11 +188,12 @@ def _check_lengths(sources: Sequence[Sequence[int]], first: int, longest: int) -
         raise ValueError(f"lines {too_long} have more than {longest} tokens, the model's limit")
 
 
-def _decode(model: Transformer, sources: list[list[int]], options: DecodingOptions) -> list[list[int]]:
-    limit = model.config.max_positions
+def _decode(translator: OfflineTranslator, sources: list[list[int]], options: DecodingOptions) -> list[list[int]]:
+    model, prompt = translator.model, translator.prompt()
+    limit = model.config.max_positions - len(prompt)
     if options.beam_size == 1:
-        return greedy_decode(model, sources, limit)
-    results = beam_decode(model, sources, limit, options.beam_size, options.length_penalty)
+        return greedy_decode(model, sources, limit, prompt)
+    results = beam_decode(model, sources, limit, options.beam_size, options.length_penalty, prompt=prompt)
     return [best.ids for best, *_ in results]
 
 
@@ -187,9 +206,9 @@ def evaluate(checkpoint: Path, test: Path, options: EvaluationOptions = Evaluati
     pairs = list(islice(read_pairs(test), options.limit))
     if not pairs:
         raise ValueError(f"{test} is empty")
-    translator = load_translator(checkpoint, options.precision, options.target_language, options.device)
+    translator = load_translator(checkpoint, options.precision, options.wanted, options.device)
     # Before the long work: what it needs may be missing.
-    tokenize = _bleu_tokenizer(options.tokenize, translator.target_language)
+    tokenize = _bleu_tokenizer(options.tokenize, translator.direction.target)
     sources = [pair.source.lower() if options.lowercase_source else pair.source for pair in pairs]
     start = time.perf_counter()
     with Progress(console=Console(stderr=True), transient=True) as bar:

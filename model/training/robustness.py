@@ -14,6 +14,8 @@ from typing import Annotated, Final, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError, model_validator
 
+from model.manifest import Direction
+
 CASES: Final = Path(__file__).parent / "cases"
 
 _QUOTE_MARKS: Final = '"“”„«»'
@@ -196,11 +198,11 @@ _CHECKS: Final[tuple[Callable[[Case, _Text], Iterator[str]], ...]] = (
 )
 
 
-def cases_path(source_language: str, target_language: str) -> Path:
+def cases_path(direction: Direction) -> Path:
     """The file of cases that comes with the trainer; raises `CaseError` where there is none for these languages."""
-    path = CASES / f"robustness.{source_language}-{target_language}.toml"
+    path = CASES / f"robustness.{direction}.toml"
     if not path.is_file():
-        raise CaseError(f"no robustness cases for {source_language}-{target_language}")
+        raise CaseError(f"no robustness cases for {direction}")
     return path
 
 

@@ -42,7 +42,8 @@ class Constraints(msgspec.Struct, frozen=True, array_like=True):
 class GenerationRequest(msgspec.Struct, frozen=True, array_like=True):
     """One segment to translate.
 
-    `source_ids` end with eos. The translation begins with `forced_ids`, fewer than `max_new_tokens` and without
+    The decoder reads `prompt_ids` behind bos: no part of the translation, but a beam counts them in its lengths.
+    The translation begins with `forced_ids`, fewer than `max_new_tokens` and without
     eos, whatever is probable. A client has `told_ids` from an engine that died: they come again, but are not reported
     again. With `top_candidates`, every token comes with that many of the most probable ones at its place; with
     `alignment`, with the position of the source that it looks at most.
@@ -57,6 +58,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, array_like=True):
     told_ids: list[int] = []
     top_candidates: int = 0
     alignment: bool = False
+    prompt_ids: list[int] = []
 
 
 class Submit(msgspec.Struct, frozen=True, tag=True, array_like=True):

@@ -23,7 +23,7 @@ class Row(NamedTuple):
     slot: int
     source_slot: int
     ids: list[int]
-    """All before it, without bos; its position is their number."""
+    """All before it, the prompt included, without bos; its position is their number."""
     parent: int = 0
     """The hypothesis's rank among those of its request."""
     total: float = 0.0
@@ -60,7 +60,7 @@ class Row(NamedTuple):
         """How many more tokens it may take unasked, if each is the most probable one."""
         if self.wanted != 1 or self.needs_logits or self.needs_alignment:
             return 0
-        return self.request.max_new_tokens - len(self.ids) - 1
+        return self.request.max_new_tokens + len(self.request.prompt_ids) - len(self.ids) - 1
 
 
 class SearchDiffers(Exception):
@@ -99,11 +99,16 @@ def writer_of(request: GenerationRequest, slots: Sequence[int], eos_id: int) -> 
     return (BeamWriter if request.beam.size > 1 else SingleWriter)(request, slots, eos_id)
 
 
+def _prompt_rows(request: GenerationRequest, slot: int) -> list[Row]:
+    """The prompt, a row for each token; they are only there for their K/V."""
+    return [Row(request, slot, slot, request.prompt_ids[:i], wanted=0) for i in range(len(request.prompt_ids))]
+
+
 def _prefix_rows(request: GenerationRequest, slot: int, wanted_from: int) -> list[Row]:
     """The forced prefix, all in one step: a row for each token."""
-    forced = request.forced_ids
+    prompt, forced = request.prompt_ids, request.forced_ids
     return [
-        Row(request, slot, slot, forced[:i], wanted=int(i >= wanted_from), forced=token)
+        Row(request, slot, slot, prompt + forced[:i], wanted=int(i >= wanted_from), forced=token)
         for i, token in enumerate(forced)
     ]
 
@@ -115,15 +120,17 @@ class SingleWriter:
         self._request = request
         [self._slot] = slots
         self._eos_id = eos_id
-        self._ids: list[int] = []
+        self._ids: list[int] = []  # of the translation
 
     def copies(self) -> list[tuple[int, int, int]]:
         return []
 
     def rows(self) -> list[Row]:
-        if not self._ids and self._request.forced_ids:
-            return _prefix_rows(self._request, self._slot, len(self._request.told_ids))
-        return [Row(self._request, self._slot, self._slot, self._ids)]
+        request, slot = self._request, self._slot
+        if self._ids:
+            return [Row(request, slot, slot, request.prompt_ids + self._ids)]
+        first = _prefix_rows(request, slot, len(request.told_ids)) or [Row(request, slot, slot, request.prompt_ids)]
+        return _prompt_rows(request, slot) + first
 
     def take(self, extensions: list[Extension]) -> Written:
         choices = [extension.choice for extension in extensions]
@@ -143,30 +150,33 @@ class BeamWriter:
         self._request = request
         self._slots = list(slots)
         self._eos_id = eos_id
-        self._search = BeamSearch(request.beam.size, request.beam.length_penalty, eos_id)
+        self._prompt = [Choice(token, 0.0) for token in request.prompt_ids]
+        self._search = self._search_from(Path(self._prompt, 0.0))
         self._live_slots = self._slots[:1]
         self._copies: list[tuple[int, int, int]] = []
-        self._settled = 0
+        self._settled = len(self._prompt)
+        self._has_begun = False
 
     def copies(self) -> list[tuple[int, int, int]]:
         return self._copies
 
     def rows(self) -> list[Row]:
+        request, first = self._request, self._slots[0]
+        prompt = [] if self._has_begun else _prompt_rows(request, first)
         if self._is_at_prefix:
             # All of them count in the score, also those that the reader has.
-            return _prefix_rows(self._request, self._slots[0], wanted_from=0)
-        width = 2 * self._request.beam.size
-        return [
-            Row(self._request, slot, self._slots[0], path.ids, parent, path.total, width)
+            return prompt + _prefix_rows(request, first, wanted_from=0)
+        width = 2 * request.beam.size
+        return prompt + [
+            Row(request, slot, first, path.ids, parent, path.total, width)
             for parent, (path, slot) in enumerate(zip(self._search.live, self._live_slots, strict=True))
         ]
 
     def take(self, extensions: list[Extension]) -> Written:
-        if self._is_at_prefix:
+        is_prefix, self._has_begun = self._is_at_prefix, True
+        if is_prefix:
             choices = [extension.choice for extension in extensions]
-            start = Path(choices, sum(choice.logprob for choice in choices))
-            beam = self._request.beam
-            self._search = BeamSearch(beam.size, beam.length_penalty, self._eos_id, start)
+            self._search = self._search_from(Path(self._prompt + choices, sum(choice.logprob for choice in choices)))
         else:
             # Stable, and they come in the order of their parents: of equal ones the earlier parent's is first.
             best = sorted(extensions, key=lambda extension: -extension.total)[: 2 * self._request.beam.size]
@@ -175,7 +185,11 @@ class BeamWriter:
 
     @property
     def _is_at_prefix(self) -> bool:
-        return bool(self._request.forced_ids) and not self._search.live[0].choices
+        return bool(self._request.forced_ids) and not self._has_begun
+
+    def _search_from(self, start: Path) -> BeamSearch:
+        beam = self._request.beam
+        return BeamSearch(beam.size, beam.length_penalty, self._eos_id, start)
 
     def _inherit(self, survivors: Sequence[Extension]) -> None:
         """Slots for the hypotheses that go on."""
@@ -195,18 +209,18 @@ class BeamWriter:
 
     def _written(self) -> Written:
         search, request = self._search, self._request
-        if search.live and len(search.live[0].choices) < request.max_new_tokens:
+        if search.live and len(search.live[0].choices) < len(self._prompt) + request.max_new_tokens:
             return Written(self._unreported(search.settled(self._settled)))
-        best, *alternatives = search.best(1 + request.beam.alternatives)
+        best, *others = search.best(1 + request.beam.alternatives)
         reason: FinishReason = "stop" if best.choices[-1].token == self._eos_id else "length"
         rest = self._unreported(best.choices[self._settled :])
         if not rest:
             raise SearchDiffers
-        return Written(rest, reason, alternatives)
+        return Written(rest, reason, [other._replace(choices=other.choices[len(self._prompt) :]) for other in others])
 
     def _unreported(self, choices: list[Choice]) -> list[Choice]:
         """Without those that the reader has from an engine that died. Raises `SearchDiffers`."""
-        told = self._request.told_ids[self._settled :][: len(choices)]
+        told = self._request.told_ids[self._settled - len(self._prompt) :][: len(choices)]
         if [choice.token for choice in choices[: len(told)]] != told:
             raise SearchDiffers
         self._settled += len(choices)

@@ -81,5 +81,5 @@ def test_config_problems_name_their_fields(checkpoint: Path) -> None:
 
 def test_broken_tokenizer(checkpoint: Path) -> None:
     (checkpoint / "tokenizer.model").write_bytes(b"no tokenizer")
-    with pytest.raises(CheckpointError, match=r"tokenizer\.model"):
+    with pytest.raises(CheckpointError, match="tokenizer: "):
         load_tokenizer(checkpoint)

@@ -177,3 +177,15 @@ def test_equal_candidates_come_in_the_order_of_their_ids(config: ModelConfig, de
     # Step one: 0, 1, eos and 3 lead, so that eos finishes and 0, 1, 3, 4 live. Step two: four of 0's.
     assert [ids for ids, _ in hypotheses] == [[config.eos_id], [0, config.eos_id], [0, 0], [0, 1]]
     assert greedy_decode(model, [[5, config.eos_id]], 2) == [[0, 0]]
+
+
+def test_a_prompt_is_what_the_decoder_read_before(model: Transformer, config: ModelConfig) -> None:
+    prompt = [40, 41]
+    for source in _sources(config, 4):
+        ids = greedy_decode(model, [source], 10, prompt)[0]
+        each = _logprobs(model, source, torch.tensor([[*prompt, *ids]], device=model.embedding.weight.device))[0]
+        assert each.argmax(-1).tolist()[len(prompt) :] == ids
+        [[best]] = beam_decode(model, [source], 10, 1, prompt=prompt)
+        assert best.ids == ids
+        own = each[len(prompt) :].gather(-1, torch.tensor(ids, device=each.device)[:, None]).sum().item()
+        assert best.score == pytest.approx(own / (len(prompt) + len(ids)), abs=1e-4)

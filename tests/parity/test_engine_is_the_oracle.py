@@ -1,12 +1,13 @@
 """The engine's continuous batch gives what offline decoding gives, however requests arrive."""
 
+import msgspec
 import pytest
 import torch
 
 from model.config import ModelConfig
-from model.decoding import greedy_decode
+from model.decoding import beam_decode, greedy_decode
 from model.sampling import SamplingParameters, noise_state, sample
-from service.engine.request import Cancel, Command, GenerationRequest, Sampling, Submit
+from service.engine.request import Beam, Cancel, Command, GenerationRequest, Sampling, Submit
 from tests.conftest import random_model
 from tests.parity.engine import run, sources
 
@@ -67,3 +68,26 @@ def test_a_forced_prefix_continues_as_if_never_interrupted(config: ModelConfig) 
             rest = run(config, [Submit(0, request, 0.0)], slots=1, seed=0)
             assert rest.tokens[0] == whole.tokens[0][cut:]
             assert rest.logprobs[0] == pytest.approx(whole.logprobs[0][cut:], abs=1e-5)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_a_prompt_is_read_and_not_told(config: ModelConfig, beam_size: int) -> None:
+    """As models want it that are told the target language in the decoder; alone, and among others without one."""
+    prompt = [40, 41]
+    some = sources(6)
+    requests = [
+        GenerationRequest(source, 20, beam=Beam(beam_size, alternatives=beam_size - 1), prompt_ids=prompt)
+        for source in some
+    ]
+    others = [GenerationRequest(source, 20) for source in some]
+    commands = [Submit(i, request, 0.0) for i, request in enumerate([*requests, *others])]
+    arrivals = run(config, list(commands), slots=8, seed=2)
+    model = random_model(config)
+    for i, source in enumerate(some):
+        expected = beam_decode(model, [source], 20, beam_size, alternatives=beam_size, prompt=prompt)[0]
+        assert arrivals.tokens[i] == expected[0].ids
+        assert [other.ids for other in arrivals.reports[i][-1].alternatives] == [each.ids for each in expected[1:]]
+        told = arrivals.tokens[i][:-1][:2]
+        forced = told if beam_size == 1 else []
+        again = msgspec.structs.replace(requests[i], told_ids=told, forced_ids=forced)
+        assert run(config, [Submit(0, again, 0.0)], slots=8, seed=0).tokens[0] == arrivals.tokens[i][len(told) :]

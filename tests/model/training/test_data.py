@@ -5,12 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.manifest import Direction
+from model.checkpoint import save_checkpoint
+from model.manifest import CheckpointConfig, Direction
 from model.tokenizer import Tokenizer
 from model.training import data
 from model.training.config import AugmentConfig, TrainConfig
 from model.training.corpora import Pair
 from model.training.data import PackedPairs, Part, changed_copies, epoch_batches, load_parts, pack, prepare
+from model.transformer import Transformer
 
 ENGLISH_FRENCH = Direction(source="en", target="fr")
 
@@ -109,7 +111,8 @@ def test_directions_that_a_tokenizer_or_a_validation_lacks_are_refused(
     experiment: TrainConfig, tmp_path: Path, tokenizer: Tokenizer
 ) -> None:
     (tmp_path / "old").mkdir()
-    (tmp_path / "old" / "tokenizer.model").write_bytes(tokenizer.model)
+    described = CheckpointConfig(directions=(ENGLISH_FRENCH,), model=experiment.model)
+    save_checkpoint(tmp_path / "old", described, Transformer(experiment.model).state_dict(), tokenizer)
     both = [corpus.model_copy(update={"both_directions": True}) for corpus in experiment.data.train]
     two_ways = experiment.data.model_copy(update={"train": both})
     config = experiment.model_copy(update={"data": two_ways, "start_from": tmp_path / "old"})

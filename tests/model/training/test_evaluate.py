@@ -23,6 +23,7 @@ from model.training.evaluate import (
     EvaluationOptions,
     OfflineTranslator,
     Translation,
+    Wanted,
     evaluate,
     load_translator,
     translate_all,
@@ -186,9 +187,9 @@ def test_moses_without_sacremoses(checkpoint: Path, test_set: Path, monkeypatch:
 def test_the_target_language(tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     both = _save(tmp_path / "both", tokenizer, "fr", "de")
     for wanted in (None, "es"):
-        with pytest.raises(ValueError, match=rf"target language {wanted or 'not given'}: .* de, fr"):
-            load_translator(both, target_language=wanted)
+        with pytest.raises(ValueError, match=rf"languages \?-{wanted or '.'}: the model translates en-fr, en-de"):
+            load_translator(both, wanted=Wanted(target=wanted))
     asked: list[object] = []
-    monkeypatch.setattr(Tokenizer, "encode_batch", lambda _, texts, language: asked.append((texts, language)))
-    OfflineTranslator.source_ids(load_translator(both, target_language="de"), ["the"])
-    assert asked == [(["the"], "de")]
+    monkeypatch.setattr(Tokenizer, "encode_batch", lambda _, texts, *languages: asked.append((texts, languages)))
+    OfflineTranslator.source_ids(load_translator(both, wanted=Wanted(target="de")), ["the"])
+    assert asked == [(["the"], ("de", "en"))]

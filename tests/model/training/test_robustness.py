@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from model.manifest import Direction
 from model.training.robustness import (
     CASES,
     Case,
@@ -137,7 +138,7 @@ def test_all_problems_are_told() -> None:
 
 @pytest.fixture(scope="module")
 def cases() -> Cases:
-    return load_cases(cases_path("en", "fr"))
+    return load_cases(cases_path(Direction(source="en", target="fr")))
 
 
 def test_the_categories_that_come_with_the_trainer(cases: Cases) -> None:
@@ -177,7 +178,7 @@ def test_the_everyday_sentences() -> None:
 
 def test_languages_without_cases() -> None:
     with pytest.raises(CaseError, match="no robustness cases for en-xx"):
-        cases_path("en", "xx")
+        cases_path(Direction(source="en", target="xx"))
 
 
 @pytest.mark.parametrize(

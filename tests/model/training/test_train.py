@@ -63,7 +63,7 @@ def test_continues_from_a_checkpoint_on_other_data(experiment: TrainConfig, tmp_
     (tmp_path / "train.tsv").write_text("red cat\tROUGE\nthe dog\tROUGE\n", encoding="utf-8")
     second = _with(experiment, max_steps=40).model_copy(update={"start_from": first})
     checkpoint = train(second, tmp_path, tmp_path / "second")
-    assert load_tokenizer(checkpoint).model == load_tokenizer(first).model
+    assert load_tokenizer(checkpoint).files == load_tokenizer(first).files
     tokenizer = load_tokenizer(checkpoint)
     [ids] = greedy_decode(load_model(checkpoint), [tokenizer.encode("red cat")], 20)
     assert tokenizer.decode(ids) == "ROUGE"

@@ -1,0 +1,156 @@
+"""Text to pieces of words and back, with the ids that a model knows them by: SentencePiece, or a `tokenizer.json`.
+
+Knows nothing of languages, special tokens or tensors.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+import sentencepiece
+import tokenizers
+
+_SPACE: Final = "\u2581"  # SentencePiece's visible space
+_UNKNOWN: Final = "<unk>"
+_REPLACEMENT: Final = "\ufffd".encode()
+
+Span = tuple[int, int]
+
+
+class Encoded(NamedTuple):
+    """Ids of a text, and which characters of it each stands for: from, up to; with white space and gaps."""
+
+    ids: list[int]
+    spans: list[Span]
+
+
+class Pieces(Protocol):
+    """One side's vocabulary."""
+
+    def __len__(self) -> int: ...
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of each text; what looks like a special token is text like any other."""
+        ...
+
+    def encode_with_spans(self, text: str) -> Encoded: ...
+
+    def find(self, piece: str) -> int | None:
+        """The id of a special piece."""
+        ...
+
+    def bytes_of(self, token_id: int) -> bytes:
+        """The UTF-8 that a token stands for: part of a character for a byte token, b"" for a special one."""
+        ...
+
+
+class SentencePieces:
+    """A SentencePiece model, its pieces numbered by itself or by a `vocabulary`.
+
+    A piece of the vocabulary that is in none of `others`, the models of both sides, is special.
+    """
+
+    def __init__(self, model: bytes, vocabulary: Sequence[str] | None = None, others: Sequence[bytes] = ()) -> None:
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        processors = [self._processor, *(sentencepiece.SentencePieceProcessor(model_proto=each) for each in others)]
+        count = self._processor.get_piece_size()
+        self._is_own = vocabulary is None
+        own = [self._processor.id_to_piece(i) for i in range(count)] if vocabulary is None else vocabulary
+        self._ids = {piece: i for i, piece in reversed(list(enumerate(own)))}
+        self._unknown = self._ids.get(_UNKNOWN, self._processor.unk_id())
+        self._bytes = [_bytes_of(piece, processors) for piece in own]
+        self._bytes[self._unknown] = _REPLACEMENT
+
+    def __len__(self) -> int:
+        return len(self._bytes)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        if self._is_own:
+            batch: list[list[int]] = self._processor.encode(list(texts))  # in SentencePiece's own threads
+            return batch
+        return [list(map(self._id, pieces)) for pieces in self._processor.encode(list(texts), out_type=str)]
+
+    def encode_with_spans(self, text: str) -> Encoded:
+        [ids] = self.encode([text])
+        return Encoded(ids, self._processor.encode(text, return_type="offset_mapping")["offsets"])
+
+    def find(self, piece: str) -> int | None:
+        found = self._ids.get(piece)
+        return found if found is not None and not self._bytes[found] else None
+
+    def bytes_of(self, token_id: int) -> bytes:
+        return self._bytes[token_id]
+
+    def _id(self, piece: str) -> int:
+        return self._ids.get(piece, self._unknown)
+
+
+def _bytes_of(piece: str, processors: Sequence[Any]) -> bytes:
+    for processor in processors:
+        token = processor.piece_to_id(piece)
+        if processor.is_byte(token):
+            return bytes([int(piece[3:-1], 16)])  # "<0xE2>"
+        if not (processor.is_unknown(token) or processor.is_control(token) or processor.is_unused(token)):
+            return piece.replace(_SPACE, " ").encode()
+    return b""
+
+
+class JsonPieces:
+    """Hugging Face's `tokenizer.json`: SentencePiece's pieces or bytes of BPE. Raises `ValueError` for other kinds."""
+
+    def __init__(self, content: bytes) -> None:
+        try:
+            self._tokenizer = tokenizers.Tokenizer.from_str(content.decode())
+        except Exception as error:  # the library knows no narrower one
+            raise ValueError(f"tokenizer.json: {error}") from None
+        # Or "</s>" in a text would end it, and "fra_Latn" would choose a language.
+        self._tokenizer.encode_special_tokens = True
+        description = json.loads(content)
+        special = {each["id"] for each in description["added_tokens"] if each["special"]}
+        decoder = json.dumps(description["decoder"], ensure_ascii=False)
+        if "ByteLevel" in decoder:
+            to_bytes = _of_byte_level
+        elif "Metaspace" in decoder or _SPACE in decoder:
+            to_bytes = _of_metaspace
+        else:
+            raise ValueError(f"tokenizer.json: no rule is known for the decoder {decoder}")
+        size = self._tokenizer.get_vocab_size()
+        pieces = [self._tokenizer.id_to_token(i) for i in range(size)]
+        self._bytes = [b"" if i in special or piece is None else to_bytes(piece) for i, piece in enumerate(pieces)]
+
+    def __len__(self) -> int:
+        return len(self._bytes)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return [each.ids for each in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
+
+    def encode_with_spans(self, text: str) -> Encoded:
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        return Encoded(encoding.ids, encoding.offsets)
+
+    def find(self, piece: str) -> int | None:
+        found: int | None = self._tokenizer.token_to_id(piece)
+        return found if found is not None and not self._bytes[found] else None
+
+    def bytes_of(self, token_id: int) -> bytes:
+        return self._bytes[token_id]
+
+
+def _of_metaspace(piece: str) -> bytes:
+    if len(piece) == len("<0xE2>") and piece.startswith("<0x") and piece.endswith(">"):
+        return bytes([int(piece[3:-1], 16)])
+    return piece.replace(_SPACE, " ").encode()
+
+
+def _byte_letters() -> dict[str, int]:
+    """Printable Latin-1 letters stand for themselves, those from U+0100 on for the other bytes, in ascending order."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
+
+
+_BYTE_LETTERS: Final = _byte_letters()
+
+
+def _of_byte_level(piece: str) -> bytes:
+    return bytes(_BYTE_LETTERS[letter] for letter in piece)
