@@ -14,6 +14,8 @@ class Choice(NamedTuple):
     """The most probable (token, log-probability) at that place, the best first, where they were asked for."""
     alignment: tuple[int, float] | None = None
     """The position of the source that it comes from most, and how much of it, where that was asked for."""
+    attention: Sequence[float] = ()
+    """The weight of each token of the source, where that was asked for."""
 
 
 class Extension(NamedTuple):

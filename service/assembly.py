@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import UNSET
 
@@ -10,6 +10,9 @@ from model.tokenizer import Detokenizer, Tokenizer
 from service.engine.request import FinishReason, TokenReport
 from service.events import Alignment, Alternative, Candidate, SegmentFinished, TextTranslated, TokenGenerated
 from service.segmentation import Segment
+
+_ATTENTION_DIGITS: Final = 4
+"""More than a picture shows; a sentence has as many weights as the product of its lengths."""
 
 
 class Version(NamedTuple):
@@ -52,7 +55,10 @@ class SegmentAssembly:
             text += self._detokenizer.flush() + self._segment.after
         candidates = [Candidate(self._piece(each), logprob) for each, logprob in token.candidates]
         aligned = UNSET if token.alignment is None else self._aligned(*token.alignment)
-        generated = TokenGenerated(self._index, self.tokens, text, token.logprob, candidates or UNSET, aligned)
+        attention = [round(weight, _ATTENTION_DIGITS) for weight in token.attention]
+        generated = TokenGenerated(
+            self._index, self.tokens, text, token.logprob, candidates or UNSET, aligned, attention or UNSET
+        )
         self._best = Version(self._best.text + text, self._best.logprob + token.logprob, self.tokens + 1)
         self._last = token
         return generated

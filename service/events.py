@@ -1,5 +1,6 @@
 """What happens to a translation, in the order of its text; `streaming` sends these."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +17,9 @@ class Started:
     segments: int
     source: str
     target: str
+    source_tokens: Sequence[Sequence[tuple[int, int] | None]] | UnsetType = UNSET
+    """Of each segment, the characters of its text that each of its tokens stands for, from and up to; unset unless
+    attention was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ class TokenGenerated:
     """The most probable tokens at its place, the best first; unset unless they were asked for."""
     alignment: Alignment | UnsetType | None = UNSET
     """None where it comes from no character of the text; unset unless it was asked for."""
+    attention: list[float] | UnsetType = UNSET
+    """The weight of each of its segment's source tokens, 1 in sum but for rounding; unset unless it was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

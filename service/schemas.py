@@ -72,14 +72,17 @@ class TranslateRequest(BaseModel):
     alignment: bool = Field(
         default=False, description="with each streamed token, the characters of its text that it comes from most"
     )
+    attention: bool = Field(
+        default=False, description="as alignment, and all weights over the tokens of the sentence, to draw them"
+    )
     scores: bool = Field(default=False, description="also answer the mean log-probability of each text's tokens")
     max_new_tokens: int | None = Field(default=None, ge=1, description="per sentence, a target prefix included")
     timeout_seconds: float | None = Field(default=None, gt=0.0, le=3600.0)
 
     def check_without_stream(self) -> None:
         """Raises `InvalidRequest` for what a whole answer has no place for."""
-        for field, value in (("top_candidates", self.top_candidates), ("alignment", self.alignment)):
-            if value:
+        for field in ("top_candidates", "alignment", "attention"):
+            if getattr(self, field):
                 raise InvalidRequest(field, "comes in the events of a stream: ask for stream")
 
     def options(self, max_beam_size: int) -> TranslationOptions:
@@ -90,7 +93,8 @@ class TranslateRequest(BaseModel):
             constraints=Constraints(self.repetition_penalty, self.no_repeat_ngram_size),
             target_prefix=self.target_prefix,
             top_candidates=self.top_candidates,
-            alignment=self.alignment,
+            alignment=self.alignment or self.attention,
+            attention=self.attention,
             max_new_tokens=self.max_new_tokens,
             timeout_seconds=self.timeout_seconds,
         )

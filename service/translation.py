@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from msgspec import UNSET
+
 from model.tokenizer import Tokenizer
 from service.assembly import SegmentAssembly, TextAssembly, Version, copied, segment_finished
 from service.engine.generation import Generation
@@ -27,6 +29,8 @@ class TranslationOptions:
     target_prefix: str = ""
     top_candidates: int = 0
     alignment: bool = False
+    attention: bool = False
+    """Only with `alignment`."""
     max_new_tokens: int | None = None
     timeout_seconds: float | None = None
 
@@ -127,6 +131,7 @@ class Translation:
             prompt_ids=self._job.prompt_ids,
             top_candidates=options.top_candidates,
             alignment=options.alignment,
+            attention=options.attention,
         )
         self._generations[index] = self._pool.submit(request)
 
@@ -149,7 +154,8 @@ class Translation:
         Raises `DeadlineExceeded`, `EngineFailed`, and what the translation was failed with.
         """
         job = self._job
-        yield [Started(self.id, len(job.work), job.source, job.target)]
+        source_tokens = [each.spans for each in job.work] if job.options.attention else UNSET
+        yield [Started(self.id, len(job.work), job.source, job.target, source_tokens)]
         wanted = job.options.beam.alternatives
         texts = [TextAssembly(wanted) for _ in range(job.texts)]
         first_token_at: float | None = None

@@ -14,6 +14,7 @@ from model.kernels import best_extensions
 from model.sampling import SamplingParameters, greedy, noise_state, sample
 from model.search import Choice, Extension
 from service.engine.batching import StepBatch, StepScores
+from service.engine.request import GenerationRequest
 from service.engine.writers import Row
 
 
@@ -37,7 +38,12 @@ def choose(rows: Sequence[Row], batch: StepBatch, scores: StepScores) -> list[li
             chosen[number] = extensions
     if scores.alignment is not None:
         for number, weights in zip(batch.alignment_rows, scores.alignment.tolist(), strict=True):
-            chosen[number] = _annotated(chosen[number], alignment=_strongest(rows[number], weights))
+            request = rows[number].request
+            chosen[number] = _annotated(
+                chosen[number],
+                alignment=_strongest(request, weights),
+                attention=weights[: len(request.source_ids)] if request.attention else (),
+            )
     return chosen
 
 
@@ -46,9 +52,9 @@ def _annotated(extensions: Sequence[Extension], **notes: Any) -> list[Extension]
     return [extension._replace(choice=extension.choice._replace(**notes)) for extension in extensions]
 
 
-def _strongest(row: Row, weights: Sequence[float]) -> tuple[int, float]:
+def _strongest(request: GenerationRequest, weights: Sequence[float]) -> tuple[int, float]:
     """Where most of the attention is, but for eos, which attention without a better place rests on."""
-    position = max(range(max(len(row.request.source_ids) - 1, 1)), key=lambda each: weights[each])
+    position = max(range(max(len(request.source_ids) - 1, 1)), key=lambda each: weights[each])
     return position, weights[position]
 
 

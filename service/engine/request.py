@@ -46,7 +46,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, array_like=True):
     The translation begins with `forced_ids`, fewer than `max_new_tokens` and without
     eos, whatever is probable. A client has `told_ids` from an engine that died: they come again, but are not reported
     again. With `top_candidates`, every token comes with that many of the most probable ones at its place; with
-    `alignment`, with the position of the source that it looks at most.
+    `alignment`, with the position of the source that it looks at most; with `attention` too, with all weights.
     """
 
     source_ids: list[int]
@@ -58,6 +58,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, array_like=True):
     told_ids: list[int] = []
     top_candidates: int = 0
     alignment: bool = False
+    attention: bool = False
     prompt_ids: list[int] = []
 
 
@@ -89,7 +90,7 @@ class TokenReport(msgspec.Struct, frozen=True, array_like=True):
     """One token of one request; the last one carries the reason, and the alternatives if there are any.
 
     `candidates` are (id, log-probability), the best first; `alignment` is a position of the source, eos excluded, and
-    the cross-attention's weight there.
+    the cross-attention's weight there; `attention` are its weights at all positions, eos included.
     """
 
     request_id: int
@@ -99,6 +100,7 @@ class TokenReport(msgspec.Struct, frozen=True, array_like=True):
     candidates: Sequence[tuple[int, float]] = ()
     alternatives: Sequence[Alternative] = ()
     alignment: tuple[int, float] | None = None
+    attention: Sequence[float] = ()
 
 
 class StepStats(msgspec.Struct, frozen=True, array_like=True):

@@ -116,7 +116,12 @@ class Scheduler:
                 continue
             tokens = [
                 TokenReport(
-                    running.request_id, each.token, each.logprob, candidates=each.candidates, alignment=each.alignment
+                    running.request_id,
+                    each.token,
+                    each.logprob,
+                    candidates=each.candidates,
+                    alignment=each.alignment,
+                    attention=each.attention,
                 )
                 for each in written.choices
             ]

@@ -76,3 +76,11 @@ def test_the_strongest_place_of_the_source_is_never_its_end() -> None:
     assert weight == pytest.approx(0.2)
     assert {extension.choice.alignment[0] for extension in second if extension.choice.alignment} == {0}
     assert not third
+
+
+def test_attention_is_told_of_the_row_s_own_source_to_whom_asks() -> None:
+    short = GenerationRequest([5, 2], 9, alignment=True, attention=True)
+    rows = [Row(short, 0, 0, []), Row(GenerationRequest([5, 6, 2], 9, alignment=True), 1, 1, [])]
+    [[first], [second]] = _choose(rows, torch.zeros(2, 4))
+    assert first.choice.attention == pytest.approx([0.1, 0.2])
+    assert not second.choice.attention

@@ -108,6 +108,29 @@ async def test_a_stream_tells_where_each_token_comes_from(client: httpx.AsyncCli
     assert all("alignment" not in event.data for event in plain)
 
 
+@pytest.mark.parametrize("beam_size", [1, 4])
+async def test_a_stream_tells_all_attention(client: httpx.AsyncClient, beam_size: int) -> None:
+    """The strongest place is the alignment's, and the start tells which characters the weights belong to."""
+    text = "42\n  The old dog likes Canada. I am a cat."
+    start, *events = await stream(client, text, attention=True, beam_size=beam_size)
+    spans = start.data["source_tokens"]
+    assert len(spans) == start.data["segments"] == 3
+    assert spans[0] == []
+    words = "".join(text[each[0] : each[1]] for each in spans[1] if each)
+    assert words == "TheolddoglikesCanada."
+    tokens = [event.data for event in events if event.name == "token" and event.data["logprob"] is not None]
+    assert {data["segment"] for data in tokens} == {1, 2}
+    for data in tokens:
+        weights, own = data["attention"], spans[data["segment"]]
+        assert len(weights) == len(own)
+        assert sum(weights) == pytest.approx(1, abs=0.01)
+        strongest = max(range(len(own) - 1), key=weights.__getitem__)
+        if data["alignment"]:
+            assert own[strongest] == [data["alignment"]["start"], data["alignment"]["end"]]
+            assert weights[strongest] == pytest.approx(data["alignment"]["weight"], abs=1e-4)
+    assert "source_tokens" not in (await stream(client, text, alignment=True))[0].data
+
+
 @pytest.mark.parametrize("options", [{}, {"beam_size": 4}, {"temperature": 0.7, "seed": 3}])
 async def test_a_target_prefix_begins_the_translation(client: httpx.AsyncClient, options: dict[str, object]) -> None:
     prefix = "Le vieil homme qui"
@@ -179,7 +202,7 @@ def test_a_beam_is_no_wider_than_the_slots(start_server: StartServer) -> None:
         assert (refused.status_code, refused.json()["error"]) == (400, "alternatives: 2 are asked for, the limit is 1")
 
 
-@pytest.mark.parametrize(("field", "value"), [("top_candidates", 3), ("alignment", True)])
+@pytest.mark.parametrize(("field", "value"), [("top_candidates", 3), ("alignment", True), ("attention", True)])
 async def test_what_only_a_stream_tells_is_refused_without_one(
     client: httpx.AsyncClient, field: str, value: int
 ) -> None:
