@@ -51,6 +51,7 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
         version=VERSION,
         summary="Self-hosted machine translation that streams",
         lifespan=lifespan,
+        docs_url=None,  # FastAPI's own loads its viewer from elsewhere; ours is with the page
         redoc_url=None,
     )
     app.state.service = service

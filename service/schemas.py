@@ -149,6 +149,29 @@ class Language(BaseModel):
     targets: list[str]
 
 
+class NamedLanguage(BaseModel):
+    code: str
+    name: str
+
+
+class LanguageChoice(BaseModel):
+    source: NamedLanguage
+    target: NamedLanguage
+
+
+class FrontendSettings(BaseModel):
+    """What LibreTranslate tells its page; ours reads the limit and the languages to begin with."""
+
+    charLimit: int
+    frontendTimeout: int = Field(description="milliseconds of a pause in typing before a page translates")
+    apiKeys: bool = False
+    keyRequired: bool = False
+    suggestions: bool = False
+    filesTranslation: bool = False
+    supportedFilesFormat: list[str] = []
+    language: LanguageChoice
+
+
 class Status(BaseModel):
     """The answer of a probe."""
 

@@ -1,22 +1,50 @@
-"""The page at `/`: static files, nothing loaded from elsewhere."""
+"""The page at `/` and the viewer of the API at `/docs`: static files, nothing loaded from elsewhere."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from fastapi import APIRouter
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, Response
 from fastapi.staticfiles import StaticFiles
 
 _FILES: Final = Path(__file__).parent.parent / "web"
-_HEADERS: Final = {
-    "Content-Security-Policy": "default-src 'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'",
-    "X-Content-Type-Options": "nosniff",
-}
+_POLICY: Final = (
+    "default-src 'none'; connect-src 'self'; img-src 'self'; script-src 'self'; style-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
+# Swagger UI has its pictures in its style sheet, and styles in its HTML.
+_DOCS_POLICY: Final = (
+    "default-src 'none'; connect-src 'self'; img-src 'self' data:; script-src 'self'; "
+    "style-src 'self' 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+# Asked for again each time, which costs an empty answer: a page and its scripts have to be of one version.
+_HEADERS: Final = {"Cache-Control": "no-cache", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff"}
+
+
+class _Files(StaticFiles):
+    """Static files with our headers."""
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        response = super().file_response(*args, **kwargs)
+        response.headers.update(_HEADERS)
+        return response
+
 
 router = APIRouter()
-router.mount("/web", StaticFiles(directory=_FILES))
+router.mount("/web", _Files(directory=_FILES))
+router.mount("/docs/viewer", _Files(packages=[("fastapi_offline", "static")]))
 
 
 @router.get("/", include_in_schema=False)
 async def page() -> FileResponse:
-    return FileResponse(_FILES / "index.html", headers=_HEADERS)
+    return _html("index.html", {"Content-Security-Policy": _POLICY})
+
+
+@router.get("/docs", include_in_schema=False)
+async def docs() -> FileResponse:
+    return _html("docs.html", {"Content-Security-Policy": _DOCS_POLICY})
+
+
+def _html(name: str, headers: Mapping[str, str]) -> FileResponse:
+    return FileResponse(_FILES / name, headers={**_HEADERS, **headers})

@@ -16,7 +16,16 @@ from starlette.requests import ClientDisconnect
 from service.api.errors import invalid_request
 from service.errors import InvalidRequest
 from service.events import Finished
-from service.schemas import ErrorResponse, Language, StreamQuery, TranslateRequest, TranslateResponse
+from service.schemas import (
+    ErrorResponse,
+    FrontendSettings,
+    Language,
+    LanguageChoice,
+    NamedLanguage,
+    StreamQuery,
+    TranslateRequest,
+    TranslateResponse,
+)
 from service.state import Service, service_of
 from service.streaming import AnswerShape, TranslationStream, answer
 from service.translation import Translation
@@ -29,6 +38,7 @@ T = TypeVar("T")
 _FORM: Final = "application/x-www-form-urlencoded"
 _EVENT_ID: Final = re.compile(r"[0-9]{1,15}")
 _MAX_FIELDS: Final = 10_000
+_TYPING_PAUSE_MILLISECONDS: Final = 300
 _EVENT_STREAM: Final = "text/event-stream"
 _SCHEMA: Final = TranslateRequest.model_json_schema()
 _REQUEST_BODY: Final[dict[str, Any]] = {
@@ -129,6 +139,19 @@ async def languages(service: ServiceDependency) -> list[Language]:
     for direction in service.translator.directions:
         targets.setdefault(direction.source, []).append(direction.target)
     return [_language(source, sorted(targets[source])) for source in sorted(targets)]
+
+
+@router.get("/frontend/settings", summary="What a page has to know, as LibreTranslate tells it")
+async def frontend_settings(service: ServiceDependency) -> FrontendSettings:
+    first = service.translator.directions[0]
+    return FrontendSettings(
+        charLimit=service.translator.limits.max_characters,
+        frontendTimeout=_TYPING_PAUSE_MILLISECONDS,
+        language=LanguageChoice(
+            source=NamedLanguage(code=first.source, name=_name(first.source)),
+            target=NamedLanguage(code=first.target, name=_name(first.target)),
+        ),
+    )
 
 
 def _name(code: str) -> str:

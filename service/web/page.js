@@ -1,91 +1,306 @@
-"use strict";
+// Wires the page: what is typed goes to the server, what it streams goes on the page.
 
-// Streams a translation into the page. Ctrl+Enter translates, Escape stops.
+import { decimal, element } from "./elements.js";
+import { InsideView } from "./inside.js";
+import { serverSentEvents } from "./sse.js";
+import { Translation, TranslationError } from "./translation.js";
 
-const source = document.querySelector("#source");
-const target = document.querySelector("#target");
-const status = document.querySelector("#status");
-const stopButton = document.querySelector("#stop");
-const languages = { source: "en", target: "fr" };
+const CANDIDATES = 5;
+const FRAME_MILLISECONDS = 16;
+const RESTS = 4; // times as long as it was drawing, a page leaves to its reader
+const AUTOMATIC = "auto";
+const ERROR_PLACES = {
+  q: "text",
+  source: "language",
+  target: "language",
+  alternatives: "option",
+  beam_size: "option",
+};
+
+const $ = (id) => document.getElementById(id);
+const [form, text, output, from, to] = ["form", "text", "output", "from", "to"].map($);
+const inside = new InsideView($("inside"), highlight);
+const names = new Intl.DisplayNames(["en"], { type: "language" });
+
+let languages = [];
+let limit = null;
+let pause = 0; // in typing, before it is translated
 let running = null;
+let typing = null;
+let drawing = null;
+let effort = 0; // milliseconds that the last drawing took
+const undrawn = document.createDocumentFragment();
+let reading = true; // at the end of the translation, and to be kept there
 
-async function loadLanguages() {
-  const [first] = await (await fetch("/languages")).json();
-  const names = new Intl.DisplayNames(["en"], { type: "language" });
-  languages.source = first.code;
-  languages.target = first.targets[0];
-  document.querySelector("#source-language").textContent = first.name;
-  document.querySelector("#target-language").textContent = names.of(languages.target);
-  source.lang = languages.source;
-  target.lang = languages.target;
+// --- languages
+
+async function load() {
+  const [settings, known] = await Promise.all(["frontend/settings", "languages"].map(getJson));
+  languages = known;
+  limit = settings.charLimit > 0 ? settings.charLimit : null;
+  pause = settings.frontendTimeout;
+  const detects = settings.language.source.code === AUTOMATIC;
+  from.replaceChildren(...languages.map(({ code, name }) => new Option(name, code)));
+  if (detects) from.prepend(new Option("Detect language", AUTOMATIC, true, true));
+  listTargets(settings.language.target.code);
+  count();
 }
 
-/** Yields {event, data} from a fetch response of server-sent events. */
-async function* serverSentEvents(response) {
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let buffer = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    buffer += value;
-    const blocks = buffer.split("\r\n\r\n");
-    buffer = blocks.pop();
-    for (const block of blocks) {
-      const fields = Object.fromEntries(block.split("\r\n").map((line) => line.split(/: (.*)/s, 2)));
-      if (fields.data) yield { event: fields.event, data: JSON.parse(fields.data) };
-    }
-  }
+async function getJson(path) {
+  const response = await fetch(path);
+  if (!response.ok) throw new TranslationError(await response.json());
+  return response.json();
+}
+
+function listTargets(wanted) {
+  const chosen = languages.find(({ code }) => code === from.value);
+  const codes = chosen ? chosen.targets : [...new Set(languages.flatMap(({ targets }) => targets))].sort();
+  to.replaceChildren(...codes.map((code) => new Option(nameOf(code), code)));
+  if (codes.includes(wanted)) to.value = wanted;
+  text.lang = from.value === AUTOMATIC ? "" : from.value;
+  output.lang = to.value;
+  $("detected").textContent = "";
+  const back = canSwap();
+  $("swap").disabled = !back;
+  $("swap").title = back ? "Swap languages" : "This server does not translate the other way round";
+}
+
+function nameOf(code) {
+  return languages.find((each) => each.code === code)?.name ?? names.of(code);
+}
+
+function canSwap() {
+  const reverse = languages.find(({ code }) => code === to.value);
+  return from.value !== AUTOMATIC && reverse?.targets.includes(from.value);
+}
+
+function swap() {
+  const [old, translated] = [from.value, output.textContent];
+  from.value = to.value;
+  listTargets(old);
+  if (translated) text.value = translated;
+  typed();
+}
+
+// --- errors, where they belong
+
+function showError(error) {
+  const place = ERROR_PLACES[error.field] ?? "output";
+  $(`${place}-error`).textContent = place === "output" ? error.message : error.problem;
+  if (place === "text") text.setAttribute("aria-invalid", "true");
+}
+
+function clearErrors() {
+  for (const node of document.querySelectorAll(".error[role=alert]")) node.textContent = "";
+  text.removeAttribute("aria-invalid");
+}
+
+// --- translating
+
+function request() {
+  const body = { q: text.value, source: from.value, target: to.value, stream: true, scores: true };
+  if ($("alternatives").value !== "0") body.alternatives = Number($("alternatives").value);
+  if ($("beam").value) body.beam_size = Number($("beam").value);
+  if ($("inside").open) Object.assign(body, { attention: true, top_candidates: CANDIDATES });
+  return body;
+}
+
+function reset() {
+  stop();
+  clearErrors();
+  clearTimeout(drawing);
+  drawing = null;
+  undrawn.replaceChildren();
+  output.replaceChildren();
+  $("others").hidden = true;
+  $("timing").textContent = "";
+  $("copy").disabled = true;
+  inside.show(null);
 }
 
 async function translate() {
-  stop();
+  clearTimeout(typing);
+  reset();
+  if (text.value.trim() === "") return;
   const mine = (running = new AbortController());
-  target.textContent = "";
-  status.textContent = "";
-  target.setAttribute("aria-busy", "true");
-  stopButton.disabled = false;
+  const translation = new Translation(text.value);
+  inside.show(translation);
+  reading = true;
+  busy(true);
   try {
-    const response = await fetch("/translate", {
+    const response = await fetch("translate", {
       method: "POST",
       headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ q: source.value, ...languages, stream: true }),
+      body: JSON.stringify(request()),
       signal: mine.signal,
     });
-    if (!response.ok) throw new Error((await response.json()).error);
-    for await (const { event, data } of serverSentEvents(response)) {
-      if (event === "token") target.append(data.text);
-      if (event === "error") throw new Error(data.error);
-      if (event === "done") status.textContent = summary(data);
+    if (!response.ok) throw new TranslationError(await response.json());
+    for await (const event of serverSentEvents(response)) {
+      translation.apply(event);
+      if (event.event === "start") showDetected(translation);
+      if (event.event === "token") append(translation, event.data.segment);
+      drawSoon(translation);
     }
+    if (!translation.done) throw new TranslationError({ error: "The connection broke off." });
+    finish(translation);
   } catch (error) {
-    if (running === mine) status.textContent = error.name === "AbortError" ? "Stopped." : error.message;
+    if (running === mine) end(translation, error);
   } finally {
-    if (running === mine) {
-      target.setAttribute("aria-busy", "false");
-      stopButton.disabled = true;
-    }
+    if (running === mine) busy(false);
   }
 }
 
-function summary({ usage, timings }) {
+function busy(is) {
+  output.setAttribute("aria-busy", String(is));
+  $("stop").disabled = !is;
+}
+
+function append(translation, segment) {
+  const token = translation.sentences[segment].tokens.at(-1);
+  const word = token.text.trimStart();
+  const span = element("span", { class: "token" }, [word]);
+  if (token.from) {
+    span.addEventListener("pointerenter", () => highlight(null, token));
+    span.addEventListener("pointerleave", () => highlight(null, null));
+  }
+  undrawn.append(token.text.slice(0, token.text.length - word.length), span);
+}
+
+/** A little later: tokens can come faster than anybody sees, and a long text takes a while to lay out. */
+function drawSoon(translation) {
+  drawing ??= setTimeout(() => {
+    const began = performance.now();
+    $("timing").textContent = `${translation.tokens} tokens`;
+    draw();
+    effort = performance.now() - began;
+  }, FRAME_MILLISECONDS + RESTS * effort);
+}
+
+function draw() {
+  clearTimeout(drawing);
+  drawing = null;
+  output.append(undrawn);
+  $("copy").disabled = output.childElementCount === 0;
+  inside.grow();
+  if (reading) output.scrollTop = output.scrollHeight;
+}
+
+function finish(translation) {
+  draw();
+  const { usage, timings, alternatives = [], alternativeScores = [] } = translation.done;
   const milliseconds = (1000 * timings.time_to_first_token_seconds).toFixed(0);
-  const rate = (usage.generated_tokens / timings.total_seconds).toFixed(0);
-  return `First token after ${milliseconds} ms, ${usage.generated_tokens} tokens, ${rate} tokens/s`;
+  const rate = Math.round(usage.generated_tokens / timings.total_seconds);
+  $("timing").textContent = usage.generated_tokens
+    ? `First token ${milliseconds} ms · ${usage.generated_tokens} tokens · ${rate} tokens/s`
+    : "Nothing to translate: copied as it is";
+  $("others").hidden = alternatives.length === 0;
+  $("others").querySelector("ol").replaceChildren(
+    ...alternatives.map((each, rank) =>
+      element("li", { lang: to.value }, [
+        element("span", { class: "text" }, [each]),
+        element("span", { class: "quiet", title: "mean log-probability" }, [decimal(alternativeScores[rank])]),
+      ]),
+    ),
+  );
+  $("announcement").textContent = output.textContent;
+  inside.finish();
+}
+
+function end(translation, error) {
+  draw();
+  inside.finish();
+  if (error.name !== "AbortError") return showError(error);
+  $("timing").textContent = `Stopped after ${translation.tokens} tokens`;
+  $("announcement").textContent = "Stopped.";
 }
 
 function stop() {
   running?.abort();
 }
 
-document.querySelector("form").addEventListener("submit", (event) => {
+function showDetected({ source }) {
+  if (from.value === AUTOMATIC) $("detected").textContent = `detected: ${nameOf(source)}`;
+}
+
+// --- the text and its highlights
+
+function typed() {
+  count();
+  highlight(null, null);
+  clearTimeout(typing);
+  if (text.value.trim() === "") reset();
+  else if ($("live").checked) typing = setTimeout(translate, pause);
+}
+
+function count() {
+  const characters = Array.from(text.value).length;
+  $("count").textContent = `${characters.toLocaleString("en")}${limit ? ` of ${limit.toLocaleString("en")}` : ""} characters`;
+}
+
+/** Mark what a token comes from, behind the text area, and the token itself. */
+function highlight(sentence, token) {
+  const backdrop = $("backdrop");
+  backdrop.replaceChildren();
+  if (token?.from && inside.translation?.text === text.value) {
+    const [start, end] = token.from;
+    backdrop.append(text.value.slice(0, start), element("mark", {}, [text.value.slice(start, end)]), text.value.slice(end));
+    scroll();
+  }
+  output.querySelector(".token.current")?.classList.remove("current");
+  if (sentence && token) tokenSpan(sentence, token)?.classList.add("current");
+}
+
+function tokenSpan(sentence, token) {
+  const earlier = inside.translation.sentences.slice(0, sentence.number).reduce((sum, { tokens }) => sum + tokens.length, 0);
+  return output.children[earlier + token.index];
+}
+
+function scroll() {
+  $("backdrop").scrollTop = text.scrollTop;
+}
+
+async function copy() {
+  try {
+    await navigator.clipboard.writeText(output.textContent);
+  } catch {
+    // Browsers keep the clipboard from pages that came over plain HTTP from another machine.
+    getSelection().selectAllChildren(output);
+    document.execCommand("copy");
+  }
+  $("copy").textContent = "Copied";
+  setTimeout(() => ($("copy").textContent = "Copy"), 2000);
+}
+
+// --- events
+
+form.addEventListener("submit", (event) => {
   event.preventDefault();
   translate();
 });
-stopButton.addEventListener("click", stop);
+text.addEventListener("input", typed);
+text.addEventListener("scroll", scroll);
+output.addEventListener("wheel", () => (reading = false), { passive: true });
+output.addEventListener("touchmove", () => (reading = false), { passive: true });
+from.addEventListener("change", () => {
+  listTargets(to.value);
+  typed();
+});
+to.addEventListener("change", () => {
+  listTargets(to.value);
+  typed();
+});
+for (const id of ["alternatives", "beam"]) $(id).addEventListener("change", translate);
+$("inside").addEventListener("toggle", () => $("inside").open && translate());
+$("swap").addEventListener("click", swap);
+$("stop").addEventListener("click", stop);
+$("copy").addEventListener("click", copy);
+$("clear").addEventListener("click", () => {
+  text.value = "";
+  typed();
+  text.focus();
+});
 document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) translate();
   if (event.key === "Escape") stop();
 });
-loadLanguages().catch((error) => {
-  status.textContent = error.message;
-});
+load().catch(showError);

@@ -1,0 +1,255 @@
+// The view "inside the model": one sentence, one token of it, and what the decoder did there.
+
+import { decimal, element, percent, tokenLabel } from "./elements.js";
+import { drawMask } from "./mask.js";
+
+const START = "⟨start⟩";
+
+export class InsideView {
+  /** `onSelect(sentence, token)` hears of each selection: a token, or null. */
+  constructor(root, onSelect) {
+    this.root = root;
+    this.onSelect = onSelect;
+    this.translation = null;
+    this.sentence = null;
+    this.chosen = -1;
+    this.following = true;
+    this.replaying = null;
+    this.find("#tokens").addEventListener("keydown", (event) => this.moveByKey(event));
+    this.find("#sentence").addEventListener("change", (event) => this.chooseSentence(Number(event.target.value)));
+    this.find("#replay").addEventListener("click", () => this.replay());
+  }
+
+  find(selector) {
+    return this.root.querySelector(selector);
+  }
+
+  /** Begin with a new translation, or with none. */
+  show(translation) {
+    this.stopReplay();
+    this.translation = translation;
+    this.sentence = null;
+    this.following = true;
+    this.find("#inside-view").hidden = true;
+    this.find("#inside-empty").hidden = false;
+    this.find("#sentence").replaceChildren();
+    this.onSelect(null, null);
+  }
+
+  /** Catch up with what has come since; follows the newest token until somebody chooses one. */
+  grow() {
+    const written = (this.translation?.sentences ?? []).filter((each) => each.tokens.some((token) => token.attention));
+    if (written.length === 0) return;
+    this.find("#inside-view").hidden = false;
+    this.find("#inside-empty").hidden = true;
+    this.listSentences(written);
+    if (this.following || this.sentence === null) this.openSentence(written.at(-1));
+    this.appendTokens();
+    if (this.following) this.choose(this.sentence.tokens.length - 1);
+    this.showHypotheses();
+  }
+
+  /** Everything has come: from here on the reader leads. */
+  finish() {
+    if (!this.following || this.sentence === null) return;
+    this.chooseSentence(Number(this.find("#sentence").options[0].value));
+  }
+
+  listSentences(written) {
+    const select = this.find("#sentence");
+    for (const { number } of written.slice(select.options.length)) {
+      select.append(new Option(`${select.options.length + 1}`, number));
+    }
+    this.find("#sentence-label").hidden = select.options.length < 2;
+  }
+
+  chooseSentence(number) {
+    this.following = false;
+    this.openSentence(this.translation.sentences[number]);
+    this.appendTokens();
+    this.choose(0);
+    this.showHypotheses();
+  }
+
+  openSentence(sentence) {
+    if (sentence === this.sentence) return;
+    this.stopReplay();
+    this.sentence = sentence;
+    this.chosen = -1;
+    this.find("#sentence").value = sentence.number;
+    this.find("#tokens").replaceChildren();
+    const columns = sentence.spans.map((span, at) => element("th", { scope: "col" }, [this.sourceLabel(span, at)]));
+    this.find("#heatmap").replaceChildren(
+      element("table", {}, [
+        element("caption", { class: "unseen" }, ["Cross-attention of each token over the source, in percent"]),
+        element("thead", {}, [element("tr", {}, [element("td"), ...columns])]),
+        element("tbody"),
+      ]),
+    );
+  }
+
+  sourceLabel(span, at) {
+    if (span) return element("span", {}, [this.translation.text.slice(...span)]);
+    const last = at === this.sentence.spans.length - 1;
+    return element("span", { class: "special" }, [last ? "end" : "tag"]);
+  }
+
+  appendTokens() {
+    const strip = this.find("#tokens");
+    const body = this.find("#heatmap tbody");
+    for (const token of this.sentence.tokens.slice(strip.children.length)) {
+      const index = strip.children.length;
+      const select = () => this.chooseByHand(index);
+      const option = element("button", { type: "button", role: "option", tabindex: "-1" }, tokenLabel(token.piece));
+      option.addEventListener("click", select);
+      option.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && select());
+      strip.append(option);
+      const row = element("tr", {}, [element("th", { scope: "row" }, tokenLabel(token.piece))]);
+      for (const weight of token.attention ?? []) row.append(heatCell(weight));
+      row.addEventListener("click", select);
+      body.append(row);
+    }
+  }
+
+  chooseByHand(index) {
+    this.following = false;
+    this.stopReplay();
+    this.choose(index);
+  }
+
+  /** Show what is known of one token. */
+  choose(index) {
+    if (index === this.chosen) return;
+    this.mark(index);
+    const token = this.sentence.tokens[index];
+    this.find(".chosen").replaceChildren(...tokenLabel(token.piece));
+    this.showAttention(token);
+    this.showCandidates(token);
+    this.showMask(index);
+    this.onSelect(this.sentence, token);
+  }
+
+  mark(index) {
+    for (const [kind, nodes] of [
+      ["option", this.find("#tokens").children],
+      ["row", this.find("#heatmap tbody").children],
+    ]) {
+      nodes[this.chosen]?.classList.remove("selected");
+      nodes[index].classList.add("selected");
+      if (kind === "row") continue;
+      nodes[this.chosen]?.setAttribute("aria-selected", "false");
+      nodes[this.chosen]?.setAttribute("tabindex", "-1");
+      nodes[index].setAttribute("aria-selected", "true");
+      nodes[index].setAttribute("tabindex", "0");
+    }
+    this.chosen = index;
+  }
+
+  showAttention({ attention = [] }) {
+    const parts = [];
+    let end = this.sentence.spans.find(Boolean)?.[0] ?? 0;
+    for (const { span, weight, label } of this.sourceParts(attention)) {
+      parts.push(span ? this.translation.text.slice(end, span[0]) : " ");
+      parts.push(weighted("span", weight, percent(weight), [label]));
+      end = span?.[1] ?? end;
+    }
+    this.find("#looked").replaceChildren(...parts);
+  }
+
+  /** The source's tokens with their weights; those of one character, its bytes, are one part. */
+  sourceParts(attention) {
+    const parts = [];
+    this.sentence.spans.forEach((span, at) => {
+      const weight = attention[at] ?? 0;
+      const before = parts.at(-1);
+      if (span && before?.span?.[0] === span[0]) before.weight += weight;
+      else parts.push({ span, weight, label: this.sourceLabel(span, at) });
+    });
+    return parts;
+  }
+
+  showCandidates({ piece, logprob, candidates, rank }) {
+    const rows = candidates.map((each, at) => ({ ...each, chosen: at === rank }));
+    if (rank < 0) rows.push({ text: piece, logprob, chosen: true });
+    this.find("#candidates").replaceChildren(
+      ...rows.map((each) => bar(tokenLabel(each.text), Math.exp(each.logprob), { chosen: each.chosen })),
+    );
+  }
+
+  showMask(index) {
+    const before = this.sentence.tokens.slice(0, index);
+    const written = element("span", { class: "special" }, [START]);
+    this.find("#seen").replaceChildren(written, " ", before.map((token) => token.text).join(""));
+    drawMask(this.find("#mask"), this.sentence.tokens.length, index);
+  }
+
+  showHypotheses() {
+    const { text, score, alternatives } = this.sentence;
+    const list = this.find("#hypotheses");
+    const kept = alternatives ? [{ text, score }, ...alternatives] : [];
+    list.replaceChildren(
+      ...kept.map((each, rank) =>
+        bar([each.text.trim()], Math.exp(each.score), { chosen: rank === 0, value: decimal(each.score), block: true }),
+      ),
+    );
+    if (kept.length === 0) list.append(element("li", { class: "quiet" }, ["Ask for alternatives to see them."]));
+  }
+
+  moveByKey(event) {
+    const last = this.sentence.tokens.length - 1;
+    const to = {
+      ArrowLeft: Math.max(this.chosen - 1, 0),
+      ArrowRight: Math.min(this.chosen + 1, last),
+      Home: 0,
+      End: last,
+    }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    this.chooseByHand(to);
+    this.find("#tokens").children[to].focus();
+  }
+
+  /** Write the sentence again, slowly. */
+  replay() {
+    const again = this.replaying === null;
+    this.stopReplay();
+    if (!again) return;
+    this.following = false;
+    this.find("#replay").textContent = "Pause";
+    let next = this.chosen === this.sentence.tokens.length - 1 ? 0 : this.chosen;
+    const step = () => {
+      if (next >= this.sentence.tokens.length) return this.stopReplay();
+      this.choose(next++);
+    };
+    this.replaying = setInterval(step, 700);
+    step();
+  }
+
+  stopReplay() {
+    clearInterval(this.replaying);
+    this.replaying = null;
+    this.find("#replay").textContent = "Replay";
+  }
+}
+
+function heatCell(weight) {
+  return weighted("td", weight, "", [weight < 0.05 ? "" : `${Math.round(100 * weight)}`]);
+}
+
+/** The stronger, the darker; its text stays readable. */
+function weighted(name, weight, title, children) {
+  const shade = weight > 0.75 ? " strong" : weight > 0.5 ? " middle" : "";
+  const node = element(name, { class: `weighted${shade}`, title }, children);
+  node.style.setProperty("--weight", weight);
+  return node;
+}
+
+function bar(label, share, { chosen, value = percent(share), block = false }) {
+  const item = element("li", { class: `bar${chosen ? " chosen-one" : ""}${block ? " block" : ""}` }, [
+    element("span", { class: "label" }, label),
+    element("span", { class: "track" }, [element("span", { class: "fill" })]),
+    element("span", { class: "value" }, [value]),
+  ]);
+  item.querySelector(".fill").style.setProperty("--share", share);
+  return item;
+}

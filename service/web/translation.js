@@ -1,0 +1,65 @@
+// One translation as its events tell it. Knows nothing of the page.
+
+const SAME = 1e-3; // of log-probabilities that were computed twice
+
+export class Translation {
+  /** `text` is what was sent. */
+  constructor(text) {
+    this.text = text;
+    this.source = null;
+    this.sentences = [];
+    this.tokens = 0;
+    this.done = null;
+    this.offsets = utf16Offsets(text);
+  }
+
+  /** Takes {event, data}; throws what an `error` event says, with its code. */
+  apply({ event, data }) {
+    if (event === "start") this.start(data);
+    if (event === "token") this.add(data);
+    if (event === "segment") Object.assign(this.sentences[data.segment], data);
+    if (event === "done") this.done = data;
+    if (event === "error") throw new TranslationError(data);
+  }
+
+  start({ source, segments, source_tokens: spans }) {
+    this.source = source;
+    this.sentences = Array.from({ length: segments }, (_, number) => ({
+      number,
+      spans: (spans?.[number] ?? []).map((span) => span && this.range(...span)),
+      tokens: [],
+    }));
+  }
+
+  add(token) {
+    const { alignment, candidates = [], logprob } = token;
+    const from = alignment ? this.range(alignment.start, alignment.end) : null;
+    const rank = candidates.findIndex((each) => Math.abs(each.logprob - logprob) < SAME);
+    // The text of an event is what its token completed: a space too many, or nothing yet of a character.
+    const piece = rank < 0 ? token.text : candidates[rank].text;
+    this.sentences[token.segment].tokens.push({ ...token, candidates, rank, piece, from });
+    this.tokens += 1;
+  }
+
+  /** The server counts code points, strings count UTF-16 units. */
+  range(start, end) {
+    return [this.offsets(start), this.offsets(end)];
+  }
+}
+
+/** What the server refused or broke off; `field` and `problem` are the parts of a message about a field. */
+export class TranslationError extends Error {
+  constructor({ error, code }) {
+    super(error ?? "The server gave no reason.");
+    this.code = code;
+    [, this.field, this.problem] = /^([a-z_]+)(?:\.\w+)*: (.*)$/s.exec(this.message) ?? [];
+  }
+}
+
+function utf16Offsets(text) {
+  const characters = Array.from(text);
+  if (characters.length === text.length) return (offset) => offset;
+  const ends = [0];
+  for (const character of characters) ends.push(ends.at(-1) + character.length);
+  return (offset) => ends[offset];
+}
