@@ -101,12 +101,14 @@ def _named(config: CheckpointConfig) -> str:
 
 
 def limits_of(settings: Settings, config: CheckpointConfig) -> Limits:
+    positions = config.model.max_positions
     return Limits(
         max_characters=settings.max_characters,
         max_texts=settings.max_texts,
         max_segments_in_flight=settings.max_segments_in_flight,
-        max_length=config.model.max_positions,
-        max_new_tokens=config.model.max_positions - len(config.prompt.target_prefix),
+        max_sentence_tokens=min(settings.max_sentence_tokens or positions, positions // 2),
+        max_new_tokens=positions - len(config.prompt.target_prefix),
+        restore_capitals=settings.restore_capitals,
         max_beam_size=min(settings.slots, MAX_BEAM_SIZE),
         timeout_seconds=settings.request_timeout_seconds,
     )
@@ -120,7 +122,7 @@ async def _become_ready(service: Service, on_failure: Callable[[], None]) -> Non
         direction = translator.directions[0]
         # A deadline of its own: the first step of a fresh engine may take longer than users' are given.
         options = TranslationOptions(timeout_seconds=_PROBE_SECONDS)
-        translation = await translator.start([_PROBE_TEXT], direction.source, direction.target, options)
+        translation = translator.start([_PROBE_TEXT], direction.source, direction.target, options)
         try:
             async for _ in translation.events():
                 pass

@@ -60,6 +60,15 @@ class Settings(BaseSettings):
         default=16, ge=1, description="segments of one request decoded side by side; beams by width"
     )
     max_characters: int = Field(default=50_000, ge=1, description="characters in one request, all texts together")
+    max_sentence_tokens: int | None = Field(
+        default=None,
+        ge=8,
+        description="longer sentences are cut at clause marks; the default is half of the model's positions, so that "
+        "a translation has room. Less helps models that were trained on short sentences",
+    )
+    restore_capitals: bool = Field(
+        default=True, description="sentences all in capitals are translated in lower case, and answered in capitals"
+    )
     max_texts: int = Field(default=1024, ge=1, description="texts in one request's array")
     max_body_bytes: int = Field(default=2_000_000, ge=1, description="size of a request's body")
     request_timeout_seconds: float = Field(default=120.0, gt=0, description="deadline of a request that sets none")
