@@ -110,7 +110,7 @@ async def test_a_stream_tells_where_each_token_comes_from(client: httpx.AsyncCli
 
 @pytest.mark.parametrize("beam_size", [1, 4])
 async def test_a_stream_tells_all_attention(client: httpx.AsyncClient, beam_size: int) -> None:
-    """The strongest place is the alignment's, and a sentence's first token tells which characters the weights belong to."""
+    """The strongest place is the alignment's; a sentence's first token tells which characters the weights belong to."""
     text = "42\n  The old dog likes Canada. I am a cat."
     events = await stream(client, text, attention=True, beam_size=beam_size)
     spans = {event.data["segment"]: event.data["source_tokens"] for event in events if "source_tokens" in event.data}
