@@ -9,6 +9,7 @@ from typing import Final
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from msgspec.structs import replace
 
 from model.manifest import CheckpointConfig, load_config, load_tokenizer
 from service.api import errors, operations, page, translate
@@ -85,9 +86,10 @@ def build_pool(settings: Settings, config: CheckpointConfig, metrics: Metrics) -
         max_prefill=settings.max_prefill,
         max_length=config.model.max_positions,
         log_level=settings.log_level,
+        device=settings.device,
     )
     engines = [
-        EngineProcess(options, metrics.observer(replica), settings.engine_timeout_seconds)
+        EngineProcess(replace(options, replica=replica), metrics.observer(replica), settings.engine_timeout_seconds)
         for replica in range(settings.replicas)
     ]
     return EnginePool(engines, capacity=settings.replicas * settings.slots + settings.max_waiting)
