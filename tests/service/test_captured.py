@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from model.config import ModelConfig
+from model.decoding import greedy_decode
 from service.engine.batching import SourceBatch, StepBatch, StepScores
 from service.engine.captured import CapturedRunner
 from tests.conftest import random_model
@@ -159,3 +160,10 @@ def test_logits_are_of_the_rows_that_want_them(config: ModelConfig, device: torc
     kept = scores.logits.clone()
     runner.decode(_batch([5, 5, 5], 1)._replace(logit_rows=[0]))
     assert torch.equal(scores.logits, kept)
+
+
+def test_relative_positions(config: ModelConfig, device: torch.device) -> None:
+    """Biases of attention are added to the masks that this runner has."""
+    config = config.model_copy(update={"positions": "relative", "norm": "rms", "biases": False})
+    scores = _one_by_one(_runner(config, device), 3, 8)
+    assert scores.tokens.T.tolist() == greedy_decode(random_model(config), SOURCES, 8)
