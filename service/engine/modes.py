@@ -9,14 +9,13 @@ import torch
 
 from model import kernels
 from model.fused import FusedTransformer
-from model.linear import Int8Linear, PrepackedLinear, replace_linears
+from model.linear import Int8Linear, PrepackedLinear, WideLinear, replace_linears
 from model.transformer import Transformer
 from service.engine.captured import CapturedRunner
 from service.engine.fused import FusedRunner
 from service.engine.runner import EagerRunner, Runner
 
 logger = logging.getLogger(__name__)
-
 
 BuildRunner = Callable[[Transformer, int, int], Runner]
 """Of (model, slots, longest sequence)."""
@@ -79,13 +78,18 @@ def _captured(model: Transformer, slots: int, max_length: int) -> Runner:
     return CapturedRunner(model, slots=slots, max_length=max_length)
 
 
+def _bf16(model: Transformer, slots: int, max_length: int) -> Runner:
+    model.register_module("projection", WideLinear(model.projection))
+    return _captured(model, slots, max_length)
+
+
 def _bf16_without_graphs(model: Transformer, slots: int, max_length: int) -> Runner:
     logger.warning("bf16 on a CPU is for tests: int8 is faster")
-    return _captured(model, slots, max_length)
+    return _bf16(model, slots, max_length)
 
 
 MODES: Final[dict[str, Mode]] = {
     "int8": Mode(torch.float32, {"cpu": _int8}),
     "fp32": Mode(torch.float32, {"cpu": _fp32, "cuda": _captured}),
-    "bf16": Mode(torch.bfloat16, {"cpu": _bf16_without_graphs, "cuda": _captured}),
+    "bf16": Mode(torch.bfloat16, {"cpu": _bf16_without_graphs, "cuda": _bf16}),
 }

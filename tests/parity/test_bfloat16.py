@@ -8,9 +8,10 @@ from msgspec.structs import replace
 
 from model.config import ModelConfig
 from model.transformer import Transformer
+from service.engine.modes import MODES
 from service.engine.request import Beam, Command, GenerationRequest, Sampling, Submit
 from tests.conftest import random_model
-from tests.parity.engine import Arrivals, alignment_of, captured, logprobs_of, run_with, sources
+from tests.parity.engine import MAX_LENGTH, Arrivals, alignment_of, logprobs_of, run_with, sources
 
 LIMIT = 25
 ROUNDING = 0.2
@@ -34,7 +35,8 @@ def _run(
 ) -> Arrivals:
     model = random_model(config).to(device, torch.bfloat16)
     commands: list[Command] = [Submit(number, request, 0.0) for number, request in requests.items()]
-    return run_with(captured(model, slots), config, commands, slots=slots, seed=0)
+    runner = MODES["bf16"].build_runner(model, slots, MAX_LENGTH)
+    return run_with(runner, config, commands, slots=slots, seed=0)
 
 
 def _differences(model: Transformer, requests: list[GenerationRequest], arrivals: Arrivals) -> list[float]:
