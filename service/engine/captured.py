@@ -6,11 +6,12 @@ ask for alignments have buckets of their own. Logits are always computed, and co
 them.
 
 The most used buckets are recorded at the start, so that a ready engine has them. The others are recorded when they are
-first needed, which takes little more than a few eager steps and is logged. A step with more rows than
-there are slots, which only long forced prefixes make, is not worth a graph and is done eagerly, by the same code.
+first needed, which takes little more than a few eager steps and is logged. Prompts and forced prefixes are rows too: a
+step may have more of them than there are slots. One with more than twice as many is not worth a graph and is done
+eagerly, by the same code.
 
-Where the same request's numbers are rounded depends on the bucket: log-probabilities of the same request in other
-company differ in their last bits, and a near tie may fall either way.
+How numbers are rounded depends on the bucket: the log-probabilities of a request differ in their last bits with what
+else is in the batch, and a near tie may fall either way.
 """
 
 import logging
@@ -69,7 +70,7 @@ class CapturedRunner:
             dtype=weight.dtype,
             device=weight.device,
         )
-        self._row_sizes = _sizes(1, slots)
+        self._row_sizes = [*_sizes(1, slots), 2 * slots]
         self._widths = _sizes(_NARROWEST, max_length)
         # A row that fills up a bucket: bos at the first position of the last slot, with a source of one token there.
         self._filling = torch.tensor([[model.config.bos_id], [0], [slots], [slots], [1]])
@@ -82,7 +83,7 @@ class CapturedRunner:
     def _capture_common(self) -> None:
         started = time.monotonic()
         # The largest first: the others fit into its memory.
-        for rows in reversed(self._row_sizes):
+        for rows in reversed(self._row_sizes[:-1]):
             for width in reversed([each for each in self._widths if each <= _COMMON_WIDTH]):
                 self._capture(Bucket(rows, width, with_alignment=False))
         seconds = round(time.monotonic() - started, 3)
