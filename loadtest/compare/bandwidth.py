@@ -10,7 +10,8 @@ from loadtest.compare.workload import Request
 from model.config import ModelConfig
 from model.transformer import Transformer
 
-_COPIED_BYTES: Final = 1 << 30
+_COPIED_BYTES: Final = 1 << 28
+"""Several times what caches hold."""
 _COPIES: Final = 20
 
 

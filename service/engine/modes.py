@@ -75,6 +75,7 @@ def _int8(model: Transformer, slots: int, max_length: int) -> Runner:
 
 
 def _captured(model: Transformer, slots: int, max_length: int) -> Runner:
+    kernels.load()  # tokens are chosen from logits on the CPU; as above
     return CapturedRunner(model, slots=slots, max_length=max_length)
 
 
