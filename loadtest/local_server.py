@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -34,6 +34,16 @@ class Server:
         self._process = process
         self.url = url
 
+    @property
+    def pid(self) -> int:
+        """Of the HTTP process."""
+        return self._process.pid
+
+    def stop(self) -> int:
+        """SIGTERM; the exit status. Leaving the context then has nothing more to do."""
+        self._process.terminate()
+        return self._process.wait()
+
     def engines(self) -> list[int]:
         """Process ids."""
         tasks = Path(f"/proc/{self._process.pid}/task").glob("*/children")
@@ -45,15 +55,19 @@ class Server:
 
 
 @contextmanager
-def run_server(flags: Sequence[str]) -> Iterator[Server]:
-    """Start with `flags`, ready; stopped when the context is left. Raises `ServerFailed`."""
+def run_server(flags: Sequence[str], log: Path | None = None) -> Iterator[Server]:
+    """Start with `flags`, ready; stopped when the context is left. Raises `ServerFailed`.
+
+    Errors are logged to standard error; with `log`, requests are too, and all goes there.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     # Whoever waits is served: refusals are not what is looked at here.
-    ours = ["--port", str(port), "--log-level", "error", "--max-waiting", "10000"]
+    ours = ["--port", str(port), "--log-level", "info" if log else "error", "--max-waiting", "10000"]
     command = [sys.executable, "-m", "service", "serve", *ours, *flags]
-    process = subprocess.Popen(command)
+    with log.open("ab") if log else nullcontext() as output:
+        process = subprocess.Popen(command, stderr=output)
     running = Server(process, f"http://127.0.0.1:{port}")
     try:
         _wait_until_ready(process, running.url)
@@ -94,6 +108,8 @@ async def stream(client: httpx.AsyncClient, text: str, body: dict[str, Any]) -> 
     logprobs: list[float] = []
     async with aconnect_sse(client, "POST", "/translate", json={"q": text, "stream": True, **body}) as source:
         async for event in source.aiter_sse():
+            if not event.data:
+                continue  # httpx-sse makes an event of the keep-alive comment
             data = event.json()
             if event.event == "token":
                 pieces.append(data["text"])

@@ -61,6 +61,8 @@ def load_config(directory: Path) -> CheckpointConfig:
         return CheckpointConfig.model_validate_json(path.read_bytes())
     except FileNotFoundError:
         raise CheckpointError(f"{directory} is not a checkpoint: it has no config.json") from None
+    except OSError as error:
+        raise CheckpointError(f"{path}: {error}") from None
     except ValidationError as error:
         fields = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in error.errors())
         raise CheckpointError(f"{path}: {fields}") from None

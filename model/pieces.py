@@ -54,6 +54,8 @@ class SentencePieces:
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         processors = [self._processor, *(sentencepiece.SentencePieceProcessor(model_proto=each) for each in others)]
         count = self._processor.get_piece_size()
+        if not count:
+            raise ValueError("a SentencePiece model without pieces")  # an empty file is one
         self._is_own = vocabulary is None
         own = [self._processor.id_to_piece(i) for i in range(count)] if vocabulary is None else vocabulary
         self._ids = {piece: i for i, piece in reversed(list(enumerate(own)))}

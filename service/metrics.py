@@ -40,6 +40,7 @@ class Metrics:
         self._restarts = self._counter("engine_restarts", "Engine processes that ended and were replaced", "replica")
         info = self._gauge("build_info", "Always 1", "version", "model", "mode")
         info.labels(version, model, mode).set(1)
+        self._tasks = self._gauge("tasks", "asyncio tasks of the HTTP process, this scrape's included")
         # Memory, descriptors and start time of the HTTP process, on Linux.
         ProcessCollector(registry=self._registry)
 
@@ -52,8 +53,9 @@ class Metrics:
     def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
         return Histogram(f"dragoman_{name}", text, labels, registry=self._registry, buckets=buckets)
 
-    def exposition(self) -> bytes:
-        """The text that Prometheus scrapes."""
+    def exposition(self, tasks: int = 0) -> bytes:
+        """The text that Prometheus scrapes; `tasks` is how many the event loop has."""
+        self._tasks.set(tasks)
         return generate_latest(self._registry)
 
     def expect_requests(self, endpoint: str) -> None:

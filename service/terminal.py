@@ -21,7 +21,7 @@ async def translate_locally(settings: Settings, texts: Sequence[str], source: st
     try:
         await service.pool.wait_until_started()
         for text in texts:
-            translation = service.translator.start([text], source, target, TranslationOptions())
+            translation = await service.translator.start([text], source, target, TranslationOptions())
             try:
                 async for events in translation.events():
                     for event in events:
@@ -44,6 +44,8 @@ async def translate_remotely(url: str, texts: Sequence[str], source: str, target
                     if stream.response.is_error:
                         raise ServiceError(_refusal(await stream.response.aread(), stream.response.status_code))
                     async for event in stream.aiter_sse():
+                        if not event.data:
+                            continue  # httpx-sse makes an event of the keep-alive comment
                         data = event.json()
                         if event.event == "token":
                             yield data["text"]

@@ -35,8 +35,6 @@ class Comparison:
     batches: int
     loads: list[float]
     arrival_seconds: float
-    device: str = "cpu"
-    slots: int = 64
 
 
 @dataclass(frozen=True, slots=True)

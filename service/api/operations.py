@@ -1,5 +1,6 @@
 """Probes and metrics."""
 
+import asyncio
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Response
@@ -29,4 +30,4 @@ async def readyz(service: ServiceDependency) -> Status:
 
 @router.get("/metrics", summary="Prometheus metrics", response_class=Response)
 async def metrics(service: ServiceDependency) -> Response:
-    return Response(service.metrics.exposition(), media_type=CONTENT_TYPE)
+    return Response(service.metrics.exposition(len(asyncio.all_tasks())), media_type=CONTENT_TYPE)

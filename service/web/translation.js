@@ -22,14 +22,13 @@ export class Translation {
     if (event === "error") throw new TranslationError(data);
   }
 
-  start({ source }) {
+  start({ source, segments, source_tokens: spans }) {
     this.source = source;
-  }
-
-  /** The sentence of a token; its first token brings what its source tokens stand for. */
-  sentence({ segment: number, source_tokens: spans = [] }) {
-    this.sentences[number] ??= { number, spans: spans.map((span) => span && this.range(...span)), tokens: [] };
-    return this.sentences[number];
+    this.sentences = Array.from({ length: segments }, (_, number) => ({
+      number,
+      spans: (spans?.[number] ?? []).map((span) => span && this.range(...span)),
+      tokens: [],
+    }));
   }
 
   add(token) {
@@ -38,7 +37,7 @@ export class Translation {
     const rank = candidates.findIndex((each) => Math.abs(each.logprob - logprob) < SAME);
     // The text of an event is what its token completed: a space too many, or nothing yet of a character.
     const piece = rank < 0 ? token.text : candidates[rank].text;
-    this.sentence(token).tokens.push({ ...token, candidates, rank, piece, from });
+    this.sentences[token.segment].tokens.push({ ...token, candidates, rank, piece, from });
     this.tokens += 1;
   }
 

@@ -22,6 +22,7 @@ NAMES = {
     "dragoman_encode_seconds",
     "dragoman_step_seconds",
     "dragoman_engine_restarts_total",
+    "dragoman_tasks",
     "dragoman_build_info",
 }
 

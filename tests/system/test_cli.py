@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from tests.system.conftest import Server, free_port
-from tests.system.sentences import LONG_TEXT
+from tests.system.conftest import Server, StartServer, free_port
+from tests.system.sentences import LONG_TEXT, SENTENCES
 
 
 def _translate(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -24,6 +24,15 @@ def test_offline() -> None:
 def test_against_a_server_from_standard_input(server: Server) -> None:
     done = _translate("--url", server.url, stdin="I am a cat.\n\nYes.\n")
     assert done.stdout == "Je suis un chat.\n\nOui.\n"
+
+
+def test_against_a_server_that_keeps_the_stream_alive(start_server: StartServer) -> None:
+    """Its comments are no events."""
+    text = " ".join(SENTENCES[:40])
+    with start_server("--keep-alive-seconds", "0.001") as server:
+        done = _translate("--url", server.url, text)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == _translate(text).stdout
 
 
 def test_a_server_s_refusal_is_shown(server: Server) -> None:

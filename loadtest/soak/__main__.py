@@ -1,0 +1,144 @@
+"""Random faults for as long as wanted, while canaries check every token.
+
+A server of its own is started (flags behind `--` are the server's), and each canary translated alone. Then rounds:
+some seconds of faults, several at a time, while canaries ask without a pause; then quiet, in which nothing may be left
+of what was. Ends with what was seen as JSON, and with status 1 if a promise was broken.
+"""
+
+import asyncio
+import json
+import random
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Final, NamedTuple
+
+import httpx
+import typer
+
+from loadtest.local_server import Server, connect, run_server
+from loadtest.soak.canaries import Broken, Tally, canaries
+from loadtest.soak.faults import FAULTS, Site
+from loadtest.soak.report import Reading, check_log, read, stop, summary
+
+_CANARIES: Final = 24
+_LANES: Final = 4
+_AT_ONCE: Final = 3
+_PAUSE_SECONDS: Final = 0.5
+_QUIET_SECONDS: Final = 30.0
+_ENGINES: Final = 2
+_SLOTS: Final = 8
+_WAITING: Final = 16
+_SEND_TIMEOUT_SECONDS: Final = 3.0
+_ENGINE_TIMEOUT_SECONDS: Final = 4.0
+_FLAGS: Final = {
+    "--replicas": _ENGINES,
+    "--slots": _SLOTS,
+    "--max-waiting": _WAITING,
+    "--max-characters": 500_000,
+    "--send-timeout-seconds": _SEND_TIMEOUT_SECONDS,
+    "--engine-timeout-seconds": _ENGINE_TIMEOUT_SECONDS,
+}
+
+
+class Plan(NamedTuple):
+    """What happens: so many rounds of faults, drawn from a shuffled deck of their names."""
+
+    rounds: int
+    round_seconds: float
+    faults: Sequence[str]
+    rng: random.Random
+
+
+def main(
+    seconds: Annotated[float, typer.Option(min=1, help="Of faults, all rounds together.")] = 60,
+    round_seconds: Annotated[float, typer.Option(min=1, help="Of faults in one round; there are two at least.")] = 20,
+    seed: Annotated[int, typer.Option(help="Which faults, when, and with what.")] = 1,
+    only: Annotated[str, typer.Option(help="Names of faults with commas in between, instead of all.")] = "",
+    growth_limit: Annotated[float, typer.Option(help="Per cent that memory may grow by after the first round.")] = 3.0,
+    output: Annotated[Path | None, typer.Option(help="Write the JSON there, too.")] = None,
+) -> None:
+    """Run, judge, and tell."""
+    names = only.split(",") if only else list(FAULTS)
+    if unknown := set(names) - set(FAULTS):
+        raise typer.BadParameter(
+            f"--only: no fault is called {', '.join(sorted(unknown))}; there are {', '.join(FAULTS)}"
+        )
+    rounds = max(2, round(seconds / round_seconds))
+    plan = Plan(rounds, seconds / rounds, names, random.Random(seed))
+    flags = [str(part) for pair in _FLAGS.items() for part in pair]
+    with tempfile.TemporaryDirectory() as directory:
+        log = Path(directory) / "server.log"
+        with run_server(flags, log) as server:
+            site, readings = asyncio.run(soak(server, log, plan))
+            ended = stop(server, site)
+        check_log(log, site)
+    text = json.dumps(summary(site, readings, ended, growth_limit), indent=1)
+    typer.echo(text)
+    if output is not None:
+        output.write_text(text + "\n", encoding="utf-8")
+    if site.problems:
+        raise typer.Exit(1)
+
+
+async def soak(server: Server, log: Path, plan: Plan) -> tuple[Site, list[Reading]]:
+    """All rounds; a reading before the first and after each."""
+    async with connect(server) as client:
+        tally = Tally()
+        alone = [(bird, await tally.say(client, bird)) for bird in canaries(_CANARIES)]
+        capacity = _ENGINES * _SLOTS + _WAITING
+        site = Site(server, client, plan.rng, log, _ENGINES, capacity, alone, tally)
+        readings = [await _quiet(site, None)]
+        deck: list[str] = []
+        for _ in range(plan.rounds):
+            await _round(site, plan, deck)
+            readings.append(await _quiet(site, readings[0]))
+        return site, readings
+
+
+async def _round(site: Site, plan: Plan, deck: list[str]) -> None:
+    over = asyncio.Event()
+    at_once = asyncio.Semaphore(_AT_ONCE)
+
+    async def lane() -> None:
+        while not over.is_set():
+            await site.tally.ask(site.client, *site.rng.choice(site.alone))
+
+    async def fault(name: str) -> None:
+        try:
+            await FAULTS[name](site)
+        except (Broken, OSError, httpx.HTTPError) as error:
+            site.problems.append(f"{name}: {type(error).__name__} {error}")
+        finally:
+            at_once.release()
+
+    lanes = [asyncio.create_task(lane()) for _ in range(_LANES)]
+    faults = []
+    deadline = time.monotonic() + plan.round_seconds
+    while time.monotonic() < deadline:
+        if not deck:
+            deck += plan.rng.sample(plan.faults, len(plan.faults))
+        await at_once.acquire()
+        faults.append(asyncio.create_task(fault(deck.pop())))
+        await asyncio.sleep(plan.rng.expovariate(1 / _PAUSE_SECONDS))
+    await asyncio.gather(*faults)
+    # Only now: an engine that hangs is noticed because there is work for it.
+    over.set()
+    await asyncio.gather(*lanes)
+
+
+async def _quiet(site: Site, before: Reading | None) -> Reading:
+    """Wait until nothing is left of what was; what is left after half a minute is a leak."""
+    deadline = time.monotonic() + _QUIET_SECONDS
+    while True:
+        reading = await read(site)
+        left = reading.left(before or reading, site.engines)
+        if not left or time.monotonic() > deadline:
+            site.problems += [f"after {site.tally.asked} canaries: {each}" for each in left]
+            return reading
+        await asyncio.sleep(0.2)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,124 @@
+"""Translations that are known, asked for again and again: each must come back token for token."""
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import httpx
+from httpx_sse import SSEError, aconnect_sse
+
+from loadtest.local_server import Said
+from loadtest.sentences import SENTENCES
+from loadtest.soak.wire import new_id
+
+_LANGUAGES: Final = {"source": "en", "target": "fr", "stream": True}
+_OPTIONS: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {"beam_size": 4},
+    {"temperature": 0.9, "top_p": 0.9, "seed": 7},
+    {"no_repeat_ngram_size": 3, "repetition_penalty": 1.1},
+)
+_TIMES_LONGER: Final = 5
+_PATIENCE_SECONDS: Final = 60.0
+"""From the first refusal on; then something is wrong."""
+
+
+class Canary(NamedTuple):
+    text: str
+    options: dict[str, Any]
+
+
+def canaries(count: int) -> list[Canary]:
+    """Single sentences and short texts, with each kind of decoding."""
+    return [
+        Canary(
+            " ".join(SENTENCES[(3 * number + k) % len(SENTENCES)] for k in range(1 + (number % 2) * _TIMES_LONGER)),
+            _OPTIONS[number % len(_OPTIONS)],
+        )
+        for number in range(count)
+    ]
+
+
+class Broken(Exception):
+    """A canary did not get what it was promised."""
+
+
+@dataclass
+class Tally:
+    """What became of all canaries."""
+
+    asked: int = 0
+    identical: int = 0
+    refused: int = 0
+    longest_pause_seconds: float = 0.0
+    ids: list[str] = field(default_factory=list)
+    """Of the requests that were answered to their end: the server's log must have each once, as `ok`."""
+    problems: list[str] = field(default_factory=list)
+
+    async def ask(self, client: httpx.AsyncClient, canary: Canary, expected: Said) -> None:
+        """Ask until it is let in; compare."""
+        self.asked += 1
+        try:
+            said = await self.say(client, canary)
+        except (Broken, SSEError, httpx.HTTPError) as error:
+            self.problems.append(f"canary {canary.text[:40]!r} {canary.options}: {type(error).__name__} {error}")
+            return
+        if said == expected:
+            self.identical += 1
+        else:
+            self.problems.append(f"canary {canary.text[:40]!r} {canary.options}: another text or log-probability")
+
+    async def say(self, client: httpx.AsyncClient, canary: Canary) -> Said:
+        """Raises `Broken`, and what the connection raises."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while (said := await self._try(client, canary)) is None:
+            self.refused += 1
+            if time.monotonic() > deadline:
+                raise Broken(f"refused for {_PATIENCE_SECONDS:.0f} s")
+            await asyncio.sleep(0.2)
+        return said
+
+    async def _try(self, client: httpx.AsyncClient, canary: Canary) -> Said | None:
+        """None where it is refused, as it may be."""
+        pieces: list[str] = []
+        logprobs: list[float] = []
+        request_id = new_id()
+        body = {"q": canary.text, **_LANGUAGES, **canary.options}
+        async with aconnect_sse(
+            client, "POST", "/translate", json=body, headers={"X-Request-ID": request_id}
+        ) as source:
+            if _is_refused(source.response):
+                return None
+            heard = time.monotonic()
+            number = -1
+            async for event in source.aiter_sse():
+                if not event.data:
+                    continue  # httpx-sse makes an event of the keep-alive comment
+                now, number, data = time.monotonic(), number + 1, event.json()
+                self.longest_pause_seconds = max(self.longest_pause_seconds, now - heard)
+                heard = now
+                if event.id != str(number):
+                    raise Broken(f"event {event.id} where {number} was due")
+                if event.event == "token":
+                    pieces.append(data["text"])
+                    logprobs.append(data["logprob"])
+                elif event.event == "error":
+                    raise Broken(f"error {data['code']}")
+                elif event.event == "done":
+                    if "".join(pieces) != data["translatedText"]:
+                        raise Broken("the tokens give another text than the end")
+                    self.ids.append(request_id)
+                    return Said("".join(pieces), tuple(logprobs))
+        raise Broken("a stream without an end")
+
+
+def _is_refused(response: httpx.Response) -> bool:
+    """Raises `Broken` for what is neither an answer nor a refusal as promised."""
+    if response.status_code in (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE):
+        if "retry-after" not in response.headers:
+            raise Broken("refused without Retry-After")
+        return True
+    if response.status_code != httpx.codes.OK:
+        raise Broken(f"status {response.status_code}")
+    return False

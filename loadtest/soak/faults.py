@@ -1,0 +1,240 @@
+"""What goes wrong. Each fault waits until it is over, and says what the server owed its requests and did not give."""
+
+import asyncio
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+
+from loadtest.local_server import Said, Server, engine_deaths
+from loadtest.sentences import SENTENCES
+from loadtest.soak import fuzz
+from loadtest.soak.canaries import Broken, Canary, Tally
+from loadtest.soak.wire import Answer, connect, new_id, parse, post
+
+_ANSWER_SECONDS: Final = 60.0
+_DEATH_SECONDS: Final = 60.0
+_FLOOD: Final = 10
+_NUMBERS: Final = "1. 2. 3. 4. 5. 6. 7. 8. 9.\n" * 8000
+_REFUSALS: Final = frozenset({"queue_full", "not_ready"})
+
+
+@dataclass
+class Site:
+    """The server that everything happens to, and what is written down of it."""
+
+    server: Server
+    client: httpx.AsyncClient
+    rng: random.Random
+    log: Path
+    engines: int
+    capacity: int
+    """Sentences that running and waiting requests may have at once."""
+    alone: Sequence[tuple[Canary, Said]]
+    """What each canary is told when nothing else happens."""
+    tally: Tally
+    started: float = field(default_factory=time.monotonic)
+    problems: list[str] = field(default_factory=list)
+    outcomes: dict[str, Counter[str]] = field(default_factory=dict)
+    answered: dict[str, str] = field(default_factory=dict)
+    """Outcome of every request that was answered to its end, by its id."""
+    recovery_seconds: dict[str, list[float]] = field(default_factory=dict)
+    refusal_seconds: list[float] = field(default_factory=list)
+    deaths: int = 0
+    surgery: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """One engine at a time: a request that has lost three is given up, as it should be."""
+
+    @property
+    def port(self) -> int:
+        return int(self.server.url.rsplit(":", 1)[1])
+
+    def count(self, fault: str, outcome: str) -> None:
+        self.outcomes.setdefault(fault, Counter())[outcome] += 1
+
+    def note(self, fault: str, request_id: str, answer: Answer, allowed: frozenset[str]) -> None:
+        """Write down an answer; one that is not allowed is a problem."""
+        self.count(fault, answer.outcome)
+        if answer.outcome not in allowed:
+            self.problems.append(f"{fault}: {answer.outcome} (status {answer.status}) for {request_id}")
+        elif answer.outcome != "cut":
+            self.answered[request_id] = answer.outcome
+        if answer.status in (429, 503) and "retry-after" not in answer.headers:
+            self.problems.append(f"{fault}: status {answer.status} without Retry-After")
+
+
+Fault = Callable[[Site], Awaitable[None]]
+
+
+async def engine_killed(site: Site) -> None:
+    await _lose_an_engine(site, "engine_killed", signal.SIGKILL)
+
+
+async def engine_stopped(site: Site) -> None:
+    """It hangs, and is replaced when its silence has lasted for the engine's timeout."""
+    await _lose_an_engine(site, "engine_stopped", signal.SIGSTOP)
+
+
+async def _lose_an_engine(site: Site, fault: str, how: signal.Signals) -> None:
+    async with site.surgery:
+        engine = site.rng.choice(site.server.engines())
+        os.kill(engine, how)
+        site.deaths += 1
+        started = time.monotonic()
+        await site.tally.ask(site.client, *site.alone[0])
+        site.recovery_seconds.setdefault(fault, []).append(time.monotonic() - started)
+        # An engine that hangs is noticed when it is given work: the canaries see to that.
+        while await engine_deaths(site.client) < site.deaths or _loaded(site) < site.engines + site.deaths:
+            if time.monotonic() > started + _DEATH_SECONDS:
+                raise Broken(f"{fault}: no replacement after {_DEATH_SECONDS:.0f} s")
+            await asyncio.sleep(0.1)
+        site.count(fault, "replaced")
+
+
+def _loaded(site: Site) -> int:
+    return site.log.read_bytes().count(b'"engine ready"')
+
+
+async def slow_readers(site: Site) -> None:
+    """They take ten or twenty kilobytes a second, and get everything."""
+
+    async def one() -> None:
+        request_id = new_id()
+        async with connect(site.port, slow=True) as connection:
+            await connection.send(post(_document(site, 20), request_id))
+            began = bytearray()
+            for _ in range(site.rng.randrange(50, 200)):
+                began += await connection.reader.read(512)
+                await asyncio.sleep(0.02)
+            rest = bytearray(began)
+            while piece := await asyncio.wait_for(connection.reader.read(1 << 14), _ANSWER_SECONDS):
+                rest += piece
+        site.note("slow_readers", request_id, parse(bytes(rest)), _REFUSALS | {"ok"})
+
+    await asyncio.gather(*(one() for _ in range(5)))
+
+
+async def stuck_readers(site: Site) -> None:
+    """They take nothing until the server has cut them, and what it worked for them is over."""
+
+    async def one() -> None:
+        request_id = new_id()
+        body = _document(site, 10)
+        # More than the connection's buffers hold; numbers are copied, which costs the engines nothing.
+        body["q"] = _NUMBERS + body["q"]
+        async with connect(site.port, slow=True) as connection:
+            await connection.send(post(body, request_id))
+            deadline = time.monotonic() + _ANSWER_SECONDS
+            # The log is a file of another process.
+            while request_id.encode() not in site.log.read_bytes() and time.monotonic() < deadline:  # noqa: ASYNC110
+                await asyncio.sleep(0.5)
+            answer = await connection.answer(_ANSWER_SECONDS)
+        site.note("stuck_readers", request_id, answer, _REFUSALS | {"cut"})
+
+    await asyncio.gather(*(one() for _ in range(2)))
+
+
+async def half_open(site: Site) -> None:
+    """They say nothing, or half of a request, and stay for a while."""
+
+    async def one(kind: int) -> None:
+        whole = post(_document(site, 3), new_id())
+        head = whole.index(b"\r\n\r\n") + 4
+        async with connect(site.port) as connection:
+            await connection.send(whole[: (0, head // 2, head, head + 20)[kind]])
+            await asyncio.sleep(site.rng.uniform(1, 4))
+            site.count("half_open", "left")
+            if site.rng.random() < 0.5:
+                connection.abort()
+
+    await asyncio.gather(*(one(number % 4) for number in range(20)))
+
+
+async def disconnect_storm(site: Site) -> None:
+    """Dozens hang up at any moment, some with a reset."""
+
+    async def one(number: int) -> None:
+        async with connect(site.port) as connection:
+            body = _document(site, site.rng.randrange(1, 10)) | {"stream": number % 2 == 0}
+            await connection.send(post(body, new_id()))
+            await asyncio.sleep(site.rng.uniform(0, 0.5))
+            site.count("disconnect_storm", "left")
+            if number % 3:
+                connection.abort()
+
+    await asyncio.gather(*(one(number) for number in range(60)))
+
+
+async def flood(site: Site) -> None:
+    """Ten times as many sentences as fit, at once: each is translated or refused, and none is lost."""
+
+    async def one() -> None:
+        request_id = new_id()
+        body = {"q": site.rng.choice(SENTENCES), "source": "en", "target": "fr"}
+        async with connect(site.port) as connection:
+            await connection.send(post(body, request_id))
+            started = time.monotonic()
+            answer = await connection.answer(_ANSWER_SECONDS)
+        if answer.outcome in _REFUSALS:
+            site.refusal_seconds.append(time.monotonic() - started)
+        site.note("flood", request_id, answer, _REFUSALS | {"ok"})
+
+    await asyncio.gather(*(one() for _ in range(_FLOOD * site.capacity)))
+
+
+async def fuzzed(site: Site) -> None:
+    """Broken bodies and headers: refused, or the connection is closed, and nothing fails inside."""
+    at_once = asyncio.Semaphore(8)
+
+    async def one() -> None:
+        request = fuzz.request(site.rng)
+        async with at_once, connect(site.port) as connection:
+            try:
+                await connection.send(request)
+                # Some are not whole: the server waits for the rest, and would for ever.
+                answer = await connection.answer(3)
+            except OSError:
+                answer = Answer(0, {}, b"")  # closed while we were talking
+        site.count("fuzzed", f"{answer.status // 100}xx" if answer.status else "closed")
+        if answer.status >= 500 and answer.outcome not in ("not_ready", "deadline_exceeded"):
+            site.problems.append(f"fuzzed: status {answer.status} {answer.body[:200]!r} for {request[:2000]!r}")
+
+    await asyncio.gather(*(one() for _ in range(60)))
+
+
+async def crowd(site: Site) -> None:
+    """Many connections that do nothing at all."""
+
+    async def one() -> None:
+        async with connect(site.port):
+            await asyncio.sleep(2)
+        site.count("crowd", "left")
+
+    await asyncio.gather(*(one() for _ in range(200)))
+
+
+FAULTS: Final[dict[str, Fault]] = {
+    each.__name__: each
+    for each in (
+        engine_killed,
+        engine_stopped,
+        slow_readers,
+        stuck_readers,
+        half_open,
+        disconnect_storm,
+        flood,
+        fuzzed,
+        crowd,
+    )
+}
+
+
+def _document(site: Site, sentences: int) -> dict[str, Any]:
+    text = " ".join(site.rng.choices(SENTENCES, k=sentences))
+    return {"q": text, "source": "en", "target": "fr", "stream": True}

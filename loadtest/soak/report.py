@@ -1,0 +1,133 @@
+"""What the server says of itself before, in between and at the end, and what of it breaks a promise."""
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from loadtest.local_server import Server
+from loadtest.soak.faults import Site
+
+_ENDPOINT = "/translate"
+
+
+class Reading(NamedTuple):
+    """Of a server that has nothing to do."""
+
+    at_seconds: float
+    occupied: int
+    """Slots in use, and sentences that run or wait."""
+    descriptors: int
+    tasks: int
+    http_megabytes: float
+    engine_megabytes: list[float]
+    deaths: int
+
+    def left(self, before: "Reading", engines: int) -> list[str]:
+        """What should not be there any more, in words."""
+        found = []
+        if self.occupied:
+            found.append(f"{self.occupied} slots or sentences are left")
+        if self.descriptors > before.descriptors:
+            found.append(f"{self.descriptors} descriptors are open, {before.descriptors} were")
+        if self.tasks > before.tasks:
+            found.append(f"{self.tasks} tasks, {before.tasks} were")
+        if len(self.engine_megabytes) != engines:
+            found.append(f"{len(self.engine_megabytes)} engine processes instead of {engines}")
+        return found
+
+
+async def read(site: Site) -> Reading:
+    """Now."""
+    samples = list(_samples((await site.client.get("/metrics")).text))
+
+    def total(name: str) -> float:
+        return sum(value for key, value in samples if key.partition("{")[0] == name)
+
+    _, *engines = site.server.resident_megabytes()
+    return Reading(
+        round(time.monotonic() - site.started, 1),
+        int(sum(total(f"dragoman_{name}") for name in ("slots_used", "requests_running", "requests_waiting"))),
+        int(total("process_open_fds")),
+        int(total("dragoman_tasks")),
+        round(total("process_resident_memory_bytes") / 1e6, 1),
+        [round(each, 1) for each in engines],
+        int(total("dragoman_engine_restarts_total")),
+    )
+
+
+def _samples(exposition: str) -> Iterator[tuple[str, float]]:
+    for line in exposition.splitlines():
+        if not line.startswith("#"):
+            key, _, value = line.rpartition(" ")
+            yield key, float(value)
+
+
+def stop(server: Server, site: Site) -> dict[str, Any]:
+    """SIGTERM to the idle server: it ends at once, and takes its engines along."""
+    pids = server.engines()
+    started = time.monotonic()
+    status = server.stop()
+    seconds = time.monotonic() - started
+    left = [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    if status:
+        site.problems.append(f"the server ended with status {status}")
+    if left:
+        site.problems.append(f"{len(left)} engine processes outlive the server")
+    return {"status": status, "seconds": round(seconds, 2), "processes_left": len(left)}
+
+
+def check_log(log: Path, site: Site) -> None:
+    """Every request that was answered has one line and its outcome there; no request has two; nothing failed inside."""
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines() if line.startswith("{")]
+    requests = [line for line in lines if line["message"] == "request" and line["route"] == _ENDPOINT]
+    times = Counter(line["request_id"] for line in requests)
+    outcome = {line["request_id"]: line["outcome"] for line in requests}
+    if twice := [each for each, count in times.items() if count > 1]:
+        site.problems.append(f"{len(twice)} requests have two outcomes: {twice[:3]}")
+    for request_id, expected in {**dict.fromkeys(site.tally.ids, "ok"), **site.answered}.items():
+        if outcome.get(request_id) != expected:
+            site.problems.append(
+                f"request {request_id} was answered {expected}, its log says {outcome.get(request_id)}"
+            )
+    for line in lines:
+        if line["message"].startswith("unexpected error") or line["level"] == "CRITICAL":
+            site.problems.append(f"log: {json.dumps(line)[:2000]}")
+        elif line["message"] == "draining" and line["requests"]:
+            site.problems.append(f"{line['requests']} requests were left at the end")
+
+
+def summary(site: Site, readings: Sequence[Reading], ended: dict[str, Any], growth_limit: float) -> dict[str, Any]:
+    """Everything as JSON; the last problems are found here."""
+    first, last = readings[1], readings[-1]
+    growth = 100 * (last.http_megabytes / first.http_megabytes - 1)
+    if growth > growth_limit:
+        site.problems.append(f"memory grew by {growth:.1f}% after the first round, the limit is {growth_limit}%")
+    if last.deaths != site.deaths:
+        site.problems.append(f"{last.deaths} engines died, {site.deaths} were killed or stopped")
+    site.problems += site.tally.problems
+    return {
+        "canaries": {
+            "asked": site.tally.asked,
+            "identical": site.tally.identical,
+            "refused_and_asked_again": site.tally.refused,
+            "longest_pause_seconds": round(site.tally.longest_pause_seconds, 2),
+        },
+        "faults": {name: dict(outcomes) for name, outcomes in sorted(site.outcomes.items())},
+        "answered_requests": len(site.tally.ids) + len(site.answered),
+        "recovery_seconds": {name: _spread(values) for name, values in site.recovery_seconds.items()},
+        "refusal_seconds": _spread(site.refusal_seconds),
+        "memory_growth_percent": round(growth, 2),
+        "readings": [each._asdict() for each in readings],
+        "end": ended,
+        "load_average": os.getloadavg()[0],
+        "problems": site.problems,
+    }
+
+
+def _spread(values: Sequence[float]) -> dict[str, float] | None:
+    return {"median": round(median(values), 3), "longest": round(max(values), 3)} if values else None

@@ -1,0 +1,111 @@
+"""HTTP by hand, for clients that no library would be: rude, slow, stuck, gone."""
+
+import asyncio
+import json
+import secrets
+import socket
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final, NamedTuple
+
+_HOST: Final = "127.0.0.1"
+_SMALL: Final = 2048
+"""Bytes of a slow reader's buffers, so that its slowness is felt at the other end."""
+
+
+class Answer(NamedTuple):
+    """What came until the connection was closed; status 0 if that was nothing, or no HTTP."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def outcome(self) -> str:
+        """`ok`, an error's code, or `cut` for what has no end."""
+        if not self.status:
+            return "cut"
+        if "event-stream" in self.headers.get("content-type", ""):
+            if b"event: done\r\n" in self.body:
+                return "ok"
+            return _code(self.body.partition(b"event: error\r\ndata: ")[2].partition(b"\r\n")[0])
+        return "ok" if self.status == 200 else _code(self.body)
+
+
+def _code(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["code"])
+    except (ValueError, KeyError, TypeError):
+        return "cut"
+
+
+def new_id() -> str:
+    """For `X-Request-ID`: the server's log then has the same."""
+    return secrets.token_hex(8)
+
+
+def post(body: dict[str, Any], request_id: str) -> bytes:
+    """A whole request; the server closes the connection after its answer."""
+    content = json.dumps(body).encode()
+    head = (
+        f"POST /translate HTTP/1.1\r\nHost: {_HOST}\r\nContent-Type: application/json\r\nConnection: close\r\n"
+        f"X-Request-ID: {request_id}\r\nContent-Length: {len(content)}\r\n\r\n"
+    )
+    return head.encode() + content
+
+
+class Connection(NamedTuple):
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def answer(self, seconds: float) -> Answer:
+        """All that comes until the end; what had come if that takes longer than `seconds`, or breaks off."""
+        data = bytearray()
+        try:
+            async with asyncio.timeout(seconds):
+                while piece := await self.reader.read(1 << 16):
+                    data += piece
+        except (TimeoutError, OSError):
+            pass
+        return parse(bytes(data))
+
+    def abort(self) -> None:
+        """Gone without a goodbye: a reset, not an orderly end."""
+        connection = self.writer.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.writer.transport.abort()
+
+
+def parse(data: bytes) -> Answer:
+    """An answer that is complete, or as far as it goes; chunk sizes stay in the body."""
+    head, _, body = data.partition(b"\r\n\r\n")
+    first, *rest = head.decode("latin-1").split("\r\n")
+    version, _, status = first.partition(" ")
+    if not version.startswith("HTTP/1.") or not status[:3].isdigit():
+        return Answer(0, {}, data)
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in rest)}
+    return Answer(int(status[:3]), headers, body)
+
+
+@asynccontextmanager
+async def connect(port: int, *, slow: bool = False) -> AsyncIterator[Connection]:
+    """Closed at the end; a slow one has room for next to nothing."""
+    plain = socket.socket()
+    plain.setblocking(False)
+    if slow:
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SMALL)
+    try:
+        await asyncio.get_running_loop().sock_connect(plain, (_HOST, port))
+        reader, writer = await asyncio.open_connection(sock=plain, limit=_SMALL if slow else 1 << 16)
+    except OSError:
+        plain.close()
+        raise
+    try:
+        yield Connection(reader, writer)
+    finally:
+        writer.transport.abort()

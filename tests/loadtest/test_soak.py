@@ -1,0 +1,161 @@
+"""The soak at a small size; and that it notices what is wrong."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from loadtest.local_server import Said
+from loadtest.soak import __main__ as soak
+from loadtest.soak import canaries, fuzz, wire
+from loadtest.soak.canaries import Tally
+from loadtest.soak.faults import FAULTS, Site
+from loadtest.soak.report import Reading, check_log, summary
+
+QUICK = "engine_killed,disconnect_storm,flood,fuzzed,half_open"
+
+
+def _run(*options: str) -> tuple[int, dict[str, Any]]:
+    app = typer.Typer()
+    app.command()(soak.main)
+    # Memory settles in minutes, not in seconds.
+    result = CliRunner().invoke(app, ["--growth-limit", "1000", *options])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.output
+    return result.exit_code, json.loads(result.stdout)
+
+
+@pytest.mark.timeout(600)
+def test_a_short_soak() -> None:
+    status, seen = _run("--seconds", "6", "--round-seconds", "3", "--only", QUICK)
+    assert seen["problems"] == []
+    assert status == 0
+    assert seen["canaries"]["asked"] == seen["canaries"]["identical"] > 20
+    assert set(seen["faults"]) == set(QUICK.split(","))
+    assert seen["end"]["status"] == 0
+
+
+@pytest.mark.timeout(300)
+def test_a_canary_that_differs_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Tally.say
+    count = 0
+
+    async def say(self: Tally, *arguments: Any) -> Said:
+        nonlocal count
+        count += 1
+        said = await real(self, *arguments)
+        return said._replace(logprobs=(*said.logprobs[:-1], 0.5)) if count == 30 else said
+
+    monkeypatch.setattr(Tally, "say", say)
+    status, seen = _run("--seconds", "2", "--round-seconds", "1", "--only", "half_open")
+    assert status == 1
+    assert ["another text or log-probability" in problem for problem in seen["problems"]] == [True]
+    assert seen["canaries"]["identical"] == seen["canaries"]["asked"] - 1
+
+
+def test_a_fault_that_does_not_exist() -> None:
+    app = typer.Typer()
+    app.command()(soak.main)
+    result = CliRunner().invoke(app, ["--only", "earthquake"])
+    assert result.exit_code == 2
+    assert "earthquake" in result.output
+
+
+BEFORE = Reading(0, 0, descriptors=20, tasks=6, http_megabytes=70, engine_megabytes=[280, 280], deaths=0)
+
+
+@pytest.mark.parametrize(
+    ("after", "word"),
+    [
+        (BEFORE._replace(occupied=1), "slots"),
+        (BEFORE._replace(descriptors=21), "descriptors"),
+        (BEFORE._replace(tasks=7), "tasks"),
+        (BEFORE._replace(engine_megabytes=[280, 280, 280]), "processes"),
+    ],
+)
+def test_what_is_left_is_named(after: Reading, word: str) -> None:
+    [problem] = after.left(BEFORE, 2)
+    assert word in problem
+
+
+def test_nothing_left_is_no_problem() -> None:
+    assert BEFORE._replace(descriptors=18, tasks=5, http_megabytes=90, deaths=4).left(BEFORE, 2) == []
+
+
+def _site(log: Path) -> Site:
+    nothing: Any = None
+    return Site(nothing, nothing, random.Random(), log, 2, 32, [], Tally())
+
+
+def _line(request_id: str, outcome: str, **fields: object) -> str:
+    line = {"level": "INFO", "message": "request", "route": "/translate", "request_id": request_id, "outcome": outcome}
+    return json.dumps(line | fields) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        (_line("a", "ok") + _line("b", "queue_full"), None),
+        (_line("a", "ok") + _line("b", "queue_full") + _line("c", "cancelled"), None),
+        (_line("a", "ok") + _line("b", "ok"), "b was answered queue_full, its log says ok"),
+        (_line("b", "queue_full"), "a was answered ok, its log says None"),
+        (_line("a", "ok") * 2 + _line("b", "queue_full"), "two outcomes"),
+        (
+            _line("a", "ok") + _line("b", "queue_full") + _line("", "", message="unexpected error in a stream"),
+            "unexpected error",
+        ),
+        (_line("a", "ok") + _line("b", "queue_full") + _line("", "", message="draining", requests=1), "were left"),
+    ],
+)
+def test_the_log_is_compared_with_what_clients_saw(tmp_path: Path, lines: str, problem: str | None) -> None:
+    log = tmp_path / "log"
+    log.write_text("not JSON: a warning of Python's\n" + lines)
+    site = _site(log)
+    site.tally.ids.append("a")
+    site.answered["b"] = "queue_full"
+    check_log(log, site)
+    assert len(site.problems) == (problem is not None)
+    assert problem is None or problem in site.problems[0]
+
+
+def test_growth_and_unexpected_deaths_are_problems(tmp_path: Path) -> None:
+    site = _site(tmp_path)
+    readings = [BEFORE, BEFORE._replace(http_megabytes=100), BEFORE._replace(http_megabytes=104, deaths=1)]
+    seen = summary(site, readings, {}, growth_limit=3)
+    assert seen["memory_growth_percent"] == 4
+    assert ["memory" in each or "engines died" in each for each in seen["problems"]] == [True, True]
+
+
+def test_answers_are_read_as_they_come() -> None:
+    stream = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nid: 0\r\nevent: start\r\ndata: {}\r\n\r\n"
+    assert wire.parse(stream).outcome == "cut"
+    assert wire.parse(stream + b"id: 1\r\nevent: done\r\ndata: {}\r\n\r\n").outcome == "ok"
+    error = b'id: 1\r\nevent: error\r\ndata: {"error":"x","code":"engine_failed"}\r\n\r\n'
+    assert wire.parse(stream + error).outcome == "engine_failed"
+    refused = wire.parse(b'HTTP/1.1 429 Too Many\r\nRetry-After: 1\r\n\r\n{"error":"x","code":"queue_full"}')
+    assert (refused.status, refused.outcome, refused.headers["retry-after"]) == (429, "queue_full", "1")
+    assert wire.parse(b"").outcome == wire.parse(b"\x00\xff").outcome == "cut"
+
+
+def test_fuzz_is_the_same_for_the_same_seed_and_of_many_kinds() -> None:
+    def requests() -> list[bytes]:
+        rng = random.Random(5)
+        return [fuzz.request(rng) for _ in range(300)]
+
+    def without_ids(data: bytes) -> bytes:
+        head, _, rest = data.partition(b"X-Request-ID: ")
+        return head + rest[16:]
+
+    one, two = requests(), requests()
+    assert list(map(without_ids, one)) == list(map(without_ids, two))
+    assert len({data[:12] for data in one}) > 20
+
+
+def test_canaries_are_of_every_kind() -> None:
+    birds = canaries.canaries(24)
+    assert {json.dumps(bird.options) for bird in birds} == {json.dumps(each) for each in canaries._OPTIONS}
+    assert len({len(bird.text) for bird in birds}) > 10
+    assert "engine_stopped" in FAULTS

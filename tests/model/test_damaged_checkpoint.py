@@ -1,0 +1,83 @@
+"""Whatever a disk did to a checkpoint: it loads, or is refused with the file's name; nothing else is raised."""
+
+import contextlib
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from model.checkpoint import load_model
+from model.manifest import CheckpointError, load_config, load_tokenizer
+from service.settings import EMBEDDED_MODEL
+
+FILES = {"config.json": r"config\.json", "tokenizer.model": "tokenizer", "model.safetensors": r"model\.safetensors"}
+"""What an error calls each."""
+Damage = Callable[[bytes], bytes]
+
+
+def _flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :]
+
+
+def _at_random(data: bytes, size: int) -> bytes:
+    at = random.Random(1).randrange(len(data) - size)
+    return data[:at] + random.Random(2).randbytes(size) + data[at + size :]
+
+
+SURE: dict[str, Damage] = {
+    "empty": lambda data: b"",
+    "one byte": lambda data: data[:1],
+    "half": lambda data: data[: len(data) // 2],
+    "all but the last two bytes": lambda data: data[:-2],
+    "zeros": lambda data: bytes(len(data)),
+    "another file": lambda data: b"\x7fELF" + random.Random(3).randbytes(1000),
+    "first byte": lambda data: _flipped(data, 0),
+    "first block": lambda data: random.Random(4).randbytes(4096) + data[4096:],
+}
+"""Damage that shows, in any file."""
+
+
+def _load(directory: Path) -> None:
+    load_config(directory)
+    load_tokenizer(directory)
+    load_model(directory)
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    return shutil.copytree(EMBEDDED_MODEL, tmp_path / "model")
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("damage", SURE)
+def test_damage_that_shows_is_refused_by_the_file_s_name(checkpoint: Path, name: str, damage: str) -> None:
+    path = checkpoint / name
+    path.write_bytes(SURE[damage](path.read_bytes()))
+    with pytest.raises(CheckpointError, match=FILES[name]):
+        _load(checkpoint)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_is_not_there_or_is_no_file(checkpoint: Path, name: str) -> None:
+    (checkpoint / name).unlink()
+    with pytest.raises(CheckpointError, match=FILES[name]):
+        _load(checkpoint)
+    (checkpoint / name).mkdir()
+    with pytest.raises(CheckpointError, match=FILES[name]):
+        _load(checkpoint)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_any_other_damage_is_refused_or_harmless(checkpoint: Path, name: str) -> None:
+    """Single bytes of the first kilobytes, where formats keep their lengths, and anywhere; cuts anywhere."""
+    path = checkpoint / name
+    whole = path.read_bytes()
+    rng = random.Random(name)
+    places = [rng.randrange(min(len(whole), reach)) for reach in (8, 100, 2000, len(whole)) for _ in range(4)]
+    cuts = [rng.randrange(len(whole)) for _ in range(6)]
+    for damaged in [*(_flipped(whole, at) for at in places), *(whole[:at] for at in cuts), _at_random(whole, 100)]:
+        path.write_bytes(damaged)
+        with contextlib.suppress(CheckpointError):
+            _load(checkpoint)

@@ -1,0 +1,159 @@
+"""What a machine does to a server: no descriptors, no disk, no memory for an engine, a crowd at the door."""
+
+import asyncio
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.system.conftest import Server, StartServer, free_port
+from tests.system.sentences import LONG_TEXT, SENTENCES
+from tests.system.sse import REQUEST, Event, read_events, stream, text_of
+
+CAT = {"q": "I am a cat.", "source": "en", "target": "fr"}
+
+pytestmark = pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of a running process are Linux's")
+
+
+def _client(server: Server) -> httpx.AsyncClient:
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+    return httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits)
+
+
+def _open_descriptors(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def _address_space(pid: int) -> int:
+    """In bytes."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+async def test_without_descriptors_streams_go_on_and_the_crowd_waits(start_server: StartServer) -> None:
+    """Connections over the limit are not accepted; a stream that runs, and an engine that dies, do not mind."""
+    with start_server() as server:
+        text = " ".join(SENTENCES[:60])
+        port = int(server.url.rsplit(":", 1)[1])
+        async with _client(server) as client:
+            expected = text_of(await stream(client, text))
+            async with client.stream("POST", "/translate", json={"q": text, **REQUEST}) as response:
+                events = read_events(response)
+                seen = [await anext(events)]
+                descriptors = _open_descriptors(server.process.pid)
+                limits = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+                resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (descriptors + 8, limits[1]))
+                with ExitStack() as crowd:
+                    for _ in range(40):
+                        crowd.enter_context(socket.create_connection(("127.0.0.1", port)))
+                    seen += [event async for event in events]
+            assert text_of(seen) == expected
+            assert seen[-1].name == "done"
+            resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, limits)
+            assert (await client.post("/translate", json=CAT)).json() == {"translatedText": "Je suis un chat."}
+
+
+def test_an_engine_that_cannot_be_started_for_want_of_descriptors_is_tried_again(
+    start_server: StartServer,
+) -> None:
+    with start_server() as server, httpx.Client(base_url=server.url, timeout=60) as client:
+        limits = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+        engine = server.wait_for_engine()
+        # Of those that are open, none is lost; no new one can be had.
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (5, limits[1]))
+        os.kill(engine, signal.SIGKILL)
+        deadline = time.monotonic() + 30
+        while "could not be run" not in server.log.read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, limits)
+        server.wait_until_ready()
+        assert client.post("/translate", json=CAT).json() == {"translatedText": "Je suis un chat."}
+
+
+async def test_a_step_without_memory_fails_its_own_requests(start_server: StartServer) -> None:
+    """Address space that cannot grow: every request has an outcome, and the next ones are served."""
+    with start_server() as server:
+        [engine] = server.engine_pids()
+        used = _address_space(engine)
+        limits = resource.prlimit(engine, resource.RLIMIT_AS)
+        resource.prlimit(engine, resource.RLIMIT_AS, (used, limits[1]))
+        async with _client(server) as client:
+            answers = await asyncio.gather(
+                *(client.post("/translate", json={**CAT, "q": LONG_TEXT, "beam_size": 8}) for _ in range(4))
+            )
+            assert {answer.status_code for answer in answers} <= {200, 500, 503}
+            for answer in answers:
+                if answer.status_code == 500:
+                    assert answer.json()["code"] == "engine_failed"
+            if engine in server.engine_pids():
+                resource.prlimit(engine, resource.RLIMIT_AS, limits)
+            await asyncio.to_thread(server.wait_until_ready)
+            assert (await client.post("/translate", json=CAT)).json() == {"translatedText": "Je suis un chat."}
+        server.wait_for_metric("dragoman_slots_used", 0)
+
+
+def test_a_full_disk_under_the_log_stops_nothing() -> None:
+    """Every write of a log line fails, and every request is answered."""
+    port = free_port()
+    command = [sys.executable, "-m", "service", "serve", "--port", str(port), "--replicas", "1"]
+    with Path("/dev/full").open("wb") as full:
+        process = subprocess.Popen(command, stderr=full, stdout=full, start_new_session=True)
+    server = Server(process, port, Path("/dev/null"))
+    try:
+        server.wait_until_ready()
+        with httpx.Client(base_url=server.url, timeout=60) as client:
+            for _ in range(3):
+                assert client.post("/translate", json=CAT).json() == {"translatedText": "Je suis un chat."}
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) in (0, 120), "120 is Python's word for output that could not be flushed"
+        assert not server.has_processes()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def test_a_full_disk_under_the_compiled_operators_leaves_a_server_without_them(
+    start_server: StartServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere = tmp_path / "file"
+    nowhere.write_text("")  # nothing can be made below a file, by root neither
+    monkeypatch.setenv("XDG_CACHE_HOME", str(nowhere))
+    monkeypatch.setenv("HOME", str(nowhere))
+    with start_server() as server, httpx.Client(base_url=server.url, timeout=60) as client:
+        assert client.post("/translate", json=CAT).json() == {"translatedText": "Je suis un chat."}
+        messages = [json.loads(line)["message"] for line in server.log.read_text().splitlines()]
+        assert [message for message in messages if message.startswith("no C++ operators")]
+
+
+async def test_a_drain_of_many_streams_loses_none(start_server: StartServer) -> None:
+    """SIGTERM while they run: each gets its whole translation; who comes after is refused."""
+    with start_server("--slots", "16", "--max-waiting", "1000") as server:
+        texts = [" ".join(SENTENCES[number : number + 8]) for number in range(40)]
+        everybody = asyncio.Barrier(len(texts) + 1)
+        async with _client(server) as client:
+            expected = [text_of(await stream(client, text)) for text in texts]
+
+            async def one(text: str) -> list[Event]:
+                async with client.stream("POST", "/translate", json={"q": text, **REQUEST}) as response:
+                    events = read_events(response)
+                    first = await anext(events)
+                    await everybody.wait()
+                    return [first, *[event async for event in events]]
+
+            running = [asyncio.create_task(one(text)) for text in texts]
+            await everybody.wait()
+            server.process.send_signal(signal.SIGTERM)
+            results = await asyncio.gather(*running)
+        assert [text_of(events) for events in results] == expected
+        assert all(events[-1].name == "done" for events in results)
+        assert await asyncio.to_thread(server.process.wait, 30) == 0
