@@ -29,8 +29,8 @@ from loadtest.local_server import (
     translate,
 )
 from model.training.evaluate import DecodingOptions, load_translator, translate_all
-from service.segmentation import split
 from service.settings import EMBEDDED_MODEL
+from service.text.plain import Splitter
 
 _LANES: Final = 64
 _POLL_SECONDS: Final = 0.01
@@ -127,7 +127,7 @@ def oracle(
 ) -> None:
     """The embedded model in the server against offline decoding in PyTorch: the same texts."""
     # What the server would take apart, it translates otherwise.
-    sentences = [each for each in _sentences(file, 2 * count) if len(split(each, "en")) == 1][:count]
+    sentences = [each for each in _sentences(file, 2 * count) if _is_one_sentence(each)][:count]
     if len(sentences) < count:
         raise typer.BadParameter(
             f"of the first {2 * count} lines of {file} {len(sentences)} are single sentences, {count} are needed"
@@ -140,6 +140,11 @@ def oracle(
     typer.echo(f"{equal} of {count} texts are the oracle's")
     if equal / count < at_least:
         raise typer.Exit(1)
+
+
+def _is_one_sentence(line: str) -> bool:
+    segments = list(Splitter(lambda segment: True).split(line, "en"))
+    return len(segments) == 1 and segments[0].source == line
 
 
 def _sentences(file: Path, count: int) -> list[str]:

@@ -75,6 +75,25 @@ class SlotKV(NamedTuple):
         return mixed.view_as(queries).transpose(1, 2)
 
 
+class PaddedKV(NamedTuple):
+    """One layer's arena, `[slots, heads, positions, head_dim]`, of which row r sees `width` positions of `slots[r]`.
+
+    As far as a mask lets it. No shape depends on a tensor's value, which is what a CUDA graph needs.
+    """
+
+    keys: Tensor
+    values: Tensor
+    slots: Tensor
+    width: int
+
+    def gathered(self) -> KV:
+        """`[rows, heads, width, head_dim]` each."""
+        return KV(self.keys[self.slots, :, : self.width], self.values[self.slots, :, : self.width])
+
+    def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+        return self.gathered().attend(query, mask, dropout)
+
+
 class Cache(Protocol):
     """What self-attention asks of the positions already decoded."""
 
@@ -143,11 +162,25 @@ class SlotCache:
                 for slot, each in zip(slots, torch.split(packed[0], list(lengths), dim=1), strict=True):
                     arena[layer, slot, :, : each.shape[1]] = each
 
+    def write_padded_source(self, slots: Tensor, source: Sequence[KV]) -> None:
+        """Store what `Transformer.encode` gave, `[sources, heads, length, head_dim]`, padding included.
+
+        `slots [sources]`.
+        """
+        for layer, new in enumerate(source):
+            for arena, padded in zip(self._source, new, strict=True):
+                arena[layer][slots, :, : padded.shape[2]] = padded
+
     def copy_target(self, copies: Sequence[tuple[int, int, int]]) -> None:
         """Give slots the target K/V of others: (from slot, to slot, how many positions), one after the other."""
         if copies:
             for arena in self._target:
                 copy_slots(arena, copies)
+
+    def copy_target_at_once(self, origins: Tensor, destinations: Tensor, positions: int) -> None:
+        """As `copy_target`, the same number of positions for all; no slot is both read and written."""
+        for arena in self._target:
+            arena[:, destinations, :, :positions] = arena[:, origins, :, :positions]
 
     def source(self, slots: Tensor, lengths: Tensor) -> list[SlotKV]:
         """The source of each query, one `SlotKV` a layer; `slots` and `lengths` are `[rows, queries]`."""
@@ -156,6 +189,14 @@ class SlotCache:
     def rows(self, slots: Tensor, positions: Tensor) -> "SlotRows":
         """The cache of one decode call: queries at `positions`, in `slots`, both `[rows, queries]`."""
         return SlotRows(self._target, slots, positions)
+
+    def padded_source(self, slots: Tensor, width: int) -> list[PaddedKV]:
+        """The source of each row, one `PaddedKV` a layer; `slots [rows]`, no source longer than `width`."""
+        return [PaddedKV(keys, values, slots, width) for keys, values in zip(*self._source, strict=True)]
+
+    def padded_rows(self, slots: Tensor, positions: Tensor, width: int) -> "PaddedRows":
+        """The cache of one decode call: one query a row, all at `positions` below `width`; both `[rows, 1]`."""
+        return PaddedRows(self.rows(slots, positions), width)
 
 
 def _untouched(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
@@ -180,10 +221,23 @@ class SlotRows:
         self._target = target
         self._slots = slots
         self._positions = positions
+        self._lengths = positions + 1
 
     def update(self, layer: int, new: KV) -> SlotKV:
         keys, values = self._target.keys[layer], self._target.values[layer]
         # Index tensors around a slice put [rows, queries] first, hence the transpose of the new K/V.
         keys[self._slots, :, self._positions] = new.keys.transpose(1, 2)
         values[self._slots, :, self._positions] = new.values.transpose(1, 2)
-        return SlotKV(keys, values, self._slots, self._positions + 1)
+        return SlotKV(keys, values, self._slots, self._lengths)
+
+
+class PaddedRows:
+    """As `SlotRows`, for queries that are told by a mask what they see."""
+
+    def __init__(self, rows: SlotRows, width: int) -> None:
+        self._rows = rows
+        self._width = width
+
+    def update(self, layer: int, new: KV) -> PaddedKV:
+        keys, values, slots, _ = self._rows.update(layer, new)
+        return PaddedKV(keys, values, slots[:, 0], self._width)

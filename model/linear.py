@@ -33,6 +33,31 @@ class PrepackedLinear(nn.Module):
         return projected
 
 
+class WideLinear(nn.Module):
+    """Weights in bfloat16, results in float32: for logits, since bfloat16's eight bits would make near ties equal."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.weight = linear.weight.detach()
+        self.bias = None if linear.bias is None else linear.bias.detach().float()
+        self._product = _wide_product_on_gpu if self.weight.is_cuda else _wide_product
+
+    def forward(self, states: Tensor) -> Tensor:
+        projected = self._product(states.flatten(0, -2), self.weight)
+        if self.bias is not None:
+            projected.add_(self.bias)
+        return projected.view(*states.shape[:-1], projected.shape[-1])
+
+
+def _wide_product_on_gpu(states: Tensor, weight: Tensor) -> Tensor:
+    """Only there PyTorch does not round the sums that it has in float32 anyway."""
+    return torch.mm(states, weight.T, out_dtype=torch.float32)
+
+
+def _wide_product(states: Tensor, weight: Tensor) -> Tensor:
+    return states.float() @ weight.T.float()
+
+
 INT8_MAX: Final = 127
 _INT7_MAX: Final = 63
 _SMALLEST: Final = 1e-30  # a row of zeros has to be divided by something

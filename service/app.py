@@ -9,6 +9,7 @@ from typing import Final
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from msgspec.structs import replace
 
 from model.manifest import CheckpointConfig, load_config, load_tokenizer
 from service.api import errors, operations, page, translate
@@ -85,9 +86,10 @@ def build_pool(settings: Settings, config: CheckpointConfig, metrics: Metrics) -
         max_prefill=settings.max_prefill,
         max_length=config.model.max_positions,
         log_level=settings.log_level,
+        device=settings.device,
     )
     engines = [
-        EngineProcess(options, metrics.observer(replica), settings.engine_timeout_seconds)
+        EngineProcess(replace(options, replica=replica), metrics.observer(replica), settings.engine_timeout_seconds)
         for replica in range(settings.replicas)
     ]
     return EnginePool(engines, capacity=settings.replicas * settings.slots + settings.max_waiting)
@@ -101,12 +103,14 @@ def _named(config: CheckpointConfig) -> str:
 
 
 def limits_of(settings: Settings, config: CheckpointConfig) -> Limits:
+    positions = config.model.max_positions
     return Limits(
         max_characters=settings.max_characters,
         max_texts=settings.max_texts,
         max_segments_in_flight=settings.max_segments_in_flight,
-        max_length=config.model.max_positions,
-        max_new_tokens=config.model.max_positions - len(config.prompt.target_prefix),
+        max_sentence_tokens=min(settings.max_sentence_tokens or positions, positions // 2),
+        max_new_tokens=positions - len(config.prompt.target_prefix),
+        restore_capitals=settings.restore_capitals,
         max_beam_size=min(settings.slots, MAX_BEAM_SIZE),
         timeout_seconds=settings.request_timeout_seconds,
     )
@@ -120,7 +124,7 @@ async def _become_ready(service: Service, on_failure: Callable[[], None]) -> Non
         direction = translator.directions[0]
         # A deadline of its own: the first step of a fresh engine may take longer than users' are given.
         options = TranslationOptions(timeout_seconds=_PROBE_SECONDS)
-        translation = await translator.start([_PROBE_TEXT], direction.source, direction.target, options)
+        translation = translator.start([_PROBE_TEXT], direction.source, direction.target, options)
         try:
             async for _ in translation.events():
                 pass

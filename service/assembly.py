@@ -9,7 +9,7 @@ from msgspec import UNSET
 from model.tokenizer import Detokenizer, Tokenizer
 from service.engine.request import FinishReason, TokenReport
 from service.events import Alignment, Alternative, Candidate, SegmentFinished, TextTranslated, TokenGenerated
-from service.segmentation import Segment
+from service.text.segment import Segment
 
 _ATTENTION_DIGITS: Final = 4
 """More than a picture shows; a sentence has as many weights as the product of its lengths."""
@@ -48,16 +48,24 @@ class SegmentAssembly:
         return self._best.tokens
 
     def push(self, token: TokenReport) -> TokenGenerated:
-        text = self._detokenizer.push(token.token_id)
+        text = self._segment.written(self._detokenizer.push(token.token_id))
         if self.tokens == 0:
             text = self._segment.before + text
         if token.finish_reason is not None:
-            text += self._detokenizer.flush() + self._segment.after
+            text += self._segment.written(self._detokenizer.flush()) + self._segment.after
         candidates = [Candidate(self._piece(each), logprob) for each, logprob in token.candidates]
         aligned = UNSET if token.alignment is None else self._aligned(*token.alignment)
         attention = [round(weight, _ATTENTION_DIGITS) for weight in token.attention]
+        source_tokens = self._spans if attention and self.tokens == 0 else UNSET
         generated = TokenGenerated(
-            self._index, self.tokens, text, token.logprob, candidates or UNSET, aligned, attention or UNSET
+            self._index,
+            self.tokens,
+            text,
+            token.logprob,
+            candidates or UNSET,
+            aligned,
+            attention or UNSET,
+            source_tokens,
         )
         self._best = Version(self._best.text + text, self._best.logprob + token.logprob, self.tokens + 1)
         self._last = token
@@ -66,14 +74,14 @@ class SegmentAssembly:
     def versions(self) -> list[Version]:
         """The translation and its alternatives, the best first."""
         assert self._last is not None
-        before, after = self._segment.before, self._segment.after
         return [
             self._best,
-            *(
-                Version(before + self._tokenizer.decode(each.ids) + after, each.logprob, len(each.ids))
-                for each in self._last.alternatives
-            ),
+            *(Version(self._text_of(each.ids), each.logprob, len(each.ids)) for each in self._last.alternatives),
         ]
+
+    def _text_of(self, ids: list[int]) -> str:
+        segment = self._segment
+        return segment.before + segment.written(self._tokenizer.decode(ids)) + segment.after
 
     @property
     def finish_reason(self) -> FinishReason:
@@ -86,7 +94,7 @@ class SegmentAssembly:
         return None if span is None else Alignment(*span, weight)
 
     def _piece(self, token_id: int) -> str:
-        return self._tokenizer.piece_bytes(token_id).decode(errors="replace")
+        return self._segment.written(self._tokenizer.piece_bytes(token_id).decode(errors="replace"))
 
 
 def segment_finished(
@@ -100,7 +108,7 @@ def segment_finished(
 
 def copied(index: int, text_index: int, segment: Segment) -> tuple[TokenGenerated, SegmentFinished]:
     """The events of a segment that is not translated."""
-    text = "".join(segment)
+    text = segment.text
     return TokenGenerated(index, 0, text, None), SegmentFinished(index, text_index, text, None, "copied")
 
 
@@ -112,23 +120,23 @@ class TextAssembly:
     """
 
     count: int
-    _versions: list[Version] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._versions = [Version("", 0.0, 0)] * (1 + self.count)
+    _segments: list[Sequence[Version]] = field(init=False, default_factory=list)
 
     def add(self, versions: Sequence[Version]) -> None:
         """The next segment."""
-        best, *_ = versions
-        padded = [*versions, *[best] * len(self._versions)]
-        self._versions = [
-            Version(mine.text + its.text, mine.logprob + its.logprob, mine.tokens + its.tokens)
-            for mine, its in zip(self._versions, padded, strict=False)
-        ]
+        self._segments.append(versions)
 
     def finished(self) -> TextTranslated:
-        best, *others = self._versions
+        best, *others = (self._version(rank) for rank in range(1 + self.count))
         return TextTranslated(best.text, best.score, _alternatives(best.text, others))
+
+    def _version(self, rank: int) -> Version:
+        chosen = [versions[rank] if rank < len(versions) else versions[0] for versions in self._segments]
+        return Version(
+            "".join(each.text for each in chosen),
+            sum(each.logprob for each in chosen),
+            sum(each.tokens for each in chosen),
+        )
 
 
 def _alternatives(best: str, others: Sequence[Version]) -> list[Alternative]:

@@ -59,7 +59,9 @@ def _settings(arguments: list[str]) -> Settings:
     try:
         return CliApp.run(Settings, cli_args=arguments)
     except ValidationError as error:
-        problems = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+        # Defaults that depend on a wrong value are no mistakes of their own.
+        mistakes = [each for each in error.errors() if each["type"] != "default_factory_not_called"]
+        problems = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in mistakes]
         _fail("; ".join(problems))
     except SettingsError as error:
         _fail(str(error))

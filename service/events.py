@@ -14,12 +14,8 @@ class Started:
     """The request was accepted."""
 
     id: str
-    segments: int
     source: str
     target: str
-    source_tokens: Sequence[Sequence[tuple[int, int] | None]] | UnsetType = UNSET
-    """Of each segment, the characters of its text that each of its tokens stands for, from and up to; unset unless
-    attention was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +49,9 @@ class TokenGenerated:
     """None where it comes from no character of the text; unset unless it was asked for."""
     attention: list[float] | UnsetType = UNSET
     """The weight of each of its segment's source tokens, 1 in sum but for rounding; unset unless it was asked for."""
+    source_tokens: Sequence[tuple[int, int] | None] | UnsetType = UNSET
+    """The characters of its text that each of those stands for, from and up to; with the first token of a segment, if
+    attention was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +86,7 @@ class TextTranslated:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
+    segments: int
     source_tokens: int
     generated_tokens: int
 

@@ -1,20 +1,65 @@
 """Deployment settings: flags, then `DRAGOMAN_...`, then defaults. The only reader of the environment."""
 
+import functools
 import os
+import subprocess
+import sys
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 _CPU_LIMIT: Final = Path("/sys/fs/cgroup/cpu.max")  # of a container: "QUOTA PERIOD" in microseconds, or "max PERIOD"
 
+# Of NVIDIA's driver on Linux, and of Windows' in WSL.
+_GPU_DRIVERS: Final = (Path("/proc/driver/nvidia"), Path("/dev/nvidiactl"), Path("/dev/dxg"))
+_COUNT_GPUS: Final = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
+
+Mode = Literal["int8", "fp32", "bf16"]
+
 EMBEDDED_MODEL = Path(__file__).parent.parent / "model" / "pretrained" / "en-fr"
 
 
-def up_to_four_on_the_cores(settings: dict[str, int]) -> int:
-    """As many replicas as have cores for their threads; who wants more than four models in memory says so."""
-    return max(1, min(_usable_cores() // settings.get("threads", 1), 4))
+@functools.cache
+def usable_gpus() -> int:
+    """How many GPUs the engines' PyTorch can use.
+
+    Another process asks it, for some seconds and only where there is a driver: PyTorch is not for the HTTP process.
+    """
+    if not any(driver.exists() for driver in _GPU_DRIVERS):
+        return 0
+    asked = subprocess.run([sys.executable, "-P", "-c", _COUNT_GPUS], stdout=subprocess.PIPE, text=True, check=False)
+    return int(asked.stdout) if asked.returncode == 0 else 0
+
+
+def usable_device(name: str) -> str:
+    """`auto` is the GPU if there is one; any other name is its own."""
+    if name != "auto":
+        return name
+    return "cuda" if usable_gpus() else "cpu"
+
+
+def bf16_on_a_gpu_else_int8(settings: dict[str, Any]) -> Mode:
+    """The fastest mode on each device."""
+    return "bf16" if _is_gpu(settings) else "int8"
+
+
+def one_a_gpu_or_up_to_four_on_the_cores(settings: dict[str, Any]) -> int:
+    """As many as have cores for their threads; who wants more than four models in memory says so."""
+    if _is_gpu(settings):
+        return max(1, usable_gpus()) if settings["device"] == "cuda" else 1
+    threads: int = settings.get("threads", 1)
+    return max(1, min(_usable_cores() // threads, 4))
+
+
+def thirty_two_on_a_gpu_else_eight(settings: dict[str, Any]) -> int:
+    """A GPU encodes many sources in nearly the time of one."""
+    return 32 if _is_gpu(settings) else 8
+
+
+def _is_gpu(settings: dict[str, Any]) -> bool:
+    return str(settings.get("device")).startswith("cuda")
 
 
 def _usable_cores() -> int:
@@ -43,16 +88,27 @@ class Settings(BaseSettings):
     host: str = Field(default="127.0.0.1", description="address to listen on; 0.0.0.0 for all")
     port: int = Field(default=5000, ge=0, le=65535, description="TCP port to listen on; 0 lets the system choose")
     model: Path = Field(default=EMBEDDED_MODEL, description="checkpoint directory")
-    mode: Literal["int8", "fp32"] = Field(default="int8", description="how weights are stored and steps executed")
+    device: Annotated[str, AfterValidator(usable_device)] = Field(
+        default="auto",
+        validate_default=True,
+        pattern=r"^(auto|cpu|cuda(:\d\d?)?)$",
+        description="where engines compute: cpu, cuda (each replica takes the next GPU in turn), cuda:1, ...",
+    )
+    mode: Mode = Field(
+        default_factory=bf16_on_a_gpu_else_int8,
+        description="how weights are stored and steps executed: int8 (cpu only), fp32, bf16",
+    )
     threads: int = Field(default=1, ge=1, le=256, description="threads of each engine process")
     replicas: int = Field(
-        default_factory=up_to_four_on_the_cores,
+        default_factory=one_a_gpu_or_up_to_four_on_the_cores,
         ge=1,
         le=256,
         description="engine processes",
     )
     slots: int = Field(default=64, ge=1, le=4096, description="segments that each engine decodes at once")
-    max_prefill: int = Field(default=8, ge=1, le=256, description="sources encoded per step, at most")
+    max_prefill: int = Field(
+        default_factory=thirty_two_on_a_gpu_else_eight, ge=1, le=256, description="sources encoded per step, at most"
+    )
     max_waiting: int = Field(
         default=256, ge=0, description="segments that may wait for slots before 429; beams count by width"
     )
@@ -60,6 +116,15 @@ class Settings(BaseSettings):
         default=16, ge=1, description="segments of one request decoded side by side; beams by width"
     )
     max_characters: int = Field(default=50_000, ge=1, description="characters in one request, all texts together")
+    max_sentence_tokens: int | None = Field(
+        default=None,
+        ge=8,
+        description="longer sentences are cut at clause marks; the default is half of the model's positions, so that "
+        "a translation has room. Less helps models that were trained on short sentences",
+    )
+    restore_capitals: bool = Field(
+        default=True, description="sentences all in capitals are translated in lower case, and answered in capitals"
+    )
     max_texts: int = Field(default=1024, ge=1, description="texts in one request's array")
     max_body_bytes: int = Field(default=2_000_000, ge=1, description="size of a request's body")
     request_timeout_seconds: float = Field(default=120.0, gt=0, description="deadline of a request that sets none")

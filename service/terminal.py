@@ -21,7 +21,7 @@ async def translate_locally(settings: Settings, texts: Sequence[str], source: st
     try:
         await service.pool.wait_until_started()
         for text in texts:
-            translation = await service.translator.start([text], source, target, TranslationOptions())
+            translation = service.translator.start([text], source, target, TranslationOptions())
             try:
                 async for events in translation.events():
                     for event in events:

@@ -3,11 +3,11 @@
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, NamedTuple
-
-from msgspec import UNSET
 
 from model.tokenizer import Tokenizer
 from service.assembly import SegmentAssembly, TextAssembly, Version, copied, segment_finished
@@ -16,7 +16,7 @@ from service.engine.pool import EnginePool
 from service.engine.request import Beam, Constraints, GenerationRequest, Sampling, TokenReport
 from service.errors import ServiceError
 from service.events import Event, Finished, Started, Timings, Usage
-from service.segmentation import Segment
+from service.text.segment import Segment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,15 +37,16 @@ class TranslationOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one request may ask for."""
+    """What one request may ask for, and how its texts are taken apart."""
 
     max_characters: int
     max_texts: int
     max_segments_in_flight: int
-    max_length: int
-    """Of a source, in tokens."""
+    max_sentence_tokens: int
+    """Longer ones are cut. With room for a translation that is longer than its source."""
     max_new_tokens: int
     max_beam_size: int
+    restore_capitals: bool
     timeout_seconds: float
 
 
@@ -64,10 +65,11 @@ class Work(NamedTuple):
 class Job(NamedTuple):
     """A checked request; `forced_ids` begin the translation of its only segment, if there are any.
 
-    `prompt_ids` tell the decoder the language.
+    `work` comes as it is asked for: a book is not taken apart before its first sentence is translated. `prompt_ids`
+    tell the decoder the language.
     """
 
-    work: list[Work]
+    work: Iterator[Work]
     forced_ids: list[int]
     texts: int
     source: str
@@ -90,6 +92,14 @@ def default_target_length(source_tokens: int, forced_tokens: int, limits: Limits
     return min(forced_tokens + generous, limits.max_new_tokens)
 
 
+class _Ahead(NamedTuple):
+    """Work that has been looked at: in an engine, or to be copied."""
+
+    number: int
+    work: Work
+    generation: Generation | None
+
+
 class Translation:
     """A request in progress: some of its segments in the engines, its events in the order of the text."""
 
@@ -110,18 +120,25 @@ class Translation:
         self._failure: ServiceError | None = None
         self._started_at = time.monotonic()
         self._deadline = asyncio.get_running_loop().time() + (job.options.timeout_seconds or limits.timeout_seconds)
-        self._to_submit = iter([index for index, each in enumerate(job.work) if each.source_ids])
-        self._generations: dict[int, Generation] = {}
         # A beam counts for what it holds: long texts leave as much to others as without one.
-        for _ in range(max(limits.max_segments_in_flight // job.options.beam.size, 1)):
-            self._submit_next()
+        self._window = max(limits.max_segments_in_flight // job.options.beam.size, 1)
+        self._ahead: deque[_Ahead] = deque()
+        self._segments = 0
+        self._source_tokens = 0
+        self._look_ahead()
 
-    def _submit_next(self) -> None:
-        index = next(self._to_submit, None)
-        if index is None:
-            return
-        ids, options = self._job.work[index].source_ids, self._job.options
-        request = GenerationRequest(
+    def _look_ahead(self) -> None:
+        """Submit what comes next in the text, as far as the window reaches."""
+        # All is prepared before any is submitted, so that an engine gets it in one batch.
+        for work in list(islice(self._job.work, self._window - len(self._ahead))):
+            generation = self._pool.submit(self._request(work.source_ids)) if work.source_ids else None
+            self._ahead.append(_Ahead(self._segments, work, generation))
+            self._segments += 1
+            self._source_tokens += len(work.source_ids)
+
+    def _request(self, ids: list[int]) -> GenerationRequest:
+        options = self._job.options
+        return GenerationRequest(
             ids,
             options.max_new_tokens or default_target_length(len(ids), len(self._job.forced_ids), self._limits),
             options.sampling,
@@ -133,20 +150,21 @@ class Translation:
             alignment=options.alignment,
             attention=options.attention,
         )
-        self._generations[index] = self._pool.submit(request)
 
     def close(self) -> None:
         """Cancel whatever is not finished; may be called twice."""
-        self._to_submit = iter(())
-        while self._generations:
-            self._generations.popitem()[1].close()
+        while self._ahead:
+            generation = self._ahead.popleft().generation
+            if generation is not None:
+                generation.close()
         self._on_close(self)
 
     def fail(self, error: ServiceError) -> None:
         """End the translation: its reader gets `error` next."""
         self._failure = error
-        for generation in self._generations.values():
-            generation.fail(error)
+        for each in self._ahead:
+            if each.generation is not None:
+                each.generation.fail(error)
 
     async def events(self) -> AsyncGenerator[Sequence[Event]]:
         """Events in the order of the text, as many at a time as are there; ends with `Finished`.
@@ -154,38 +172,39 @@ class Translation:
         Raises `DeadlineExceeded`, `EngineFailed`, and what the translation was failed with.
         """
         job = self._job
-        source_tokens = [each.spans for each in job.work] if job.options.attention else UNSET
-        yield [Started(self.id, len(job.work), job.source, job.target, source_tokens)]
+        yield [Started(self.id, job.source, job.target)]
         wanted = job.options.beam.alternatives
         texts = [TextAssembly(wanted) for _ in range(job.texts)]
         first_token_at: float | None = None
         generated = 0
-        for index, work in enumerate(job.work):
-            if not work.source_ids:
-                yield copied(index, work.text_index, work.segment)
-                texts[work.text_index].add([Version("".join(work.segment), 0.0, 0)])
+        while self._ahead:
+            if self._failure is not None:
+                raise self._failure
+            number, work, generation = self._ahead[0]
+            if generation is None:
+                yield copied(number, work.text_index, work.segment)
+                texts[work.text_index].add([Version(work.segment.text, 0.0, 0)])
                 # A book of numbers would otherwise keep the event loop to itself.
                 await asyncio.sleep(0)
-                continue
-            assembly = SegmentAssembly(index, work.segment, self._tokenizer, work.spans)
-            async for tokens in self._tokens_of(index):
-                first_token_at = first_token_at or time.monotonic()
-                yield [assembly.push(token) for token in tokens]
-            generated += assembly.tokens
-            versions = assembly.versions()
-            texts[work.text_index].add(versions)
-            reason = assembly.finish_reason
-            yield [segment_finished(index, work.text_index, versions, reason, with_alternatives=wanted > 0)]
+            else:
+                assembly = SegmentAssembly(number, work.segment, self._tokenizer, work.spans)
+                async for tokens in self._tokens_of(generation):
+                    first_token_at = first_token_at or time.monotonic()
+                    yield [assembly.push(token) for token in tokens]
+                generated += assembly.tokens
+                versions = assembly.versions()
+                texts[work.text_index].add(versions)
+                reason = assembly.finish_reason
+                yield [segment_finished(number, work.text_index, versions, reason, with_alternatives=wanted > 0)]
+            if self._ahead:  # it was not closed meanwhile
+                self._ahead.popleft()
+                self._look_ahead()
         now = time.monotonic()
-        usage = Usage(sum(len(each.source_ids) for each in job.work), generated)
+        usage = Usage(self._segments, self._source_tokens, generated)
         timings = Timings((first_token_at or now) - self._started_at, now - self._started_at)
         yield [Finished([text.finished() for text in texts], usage, timings)]
 
-    async def _tokens_of(self, index: int) -> AsyncGenerator[list[TokenReport]]:
-        if self._failure is not None:
-            raise self._failure
-        generation = self._generations[index]
+    async def _tokens_of(self, generation: Generation) -> AsyncGenerator[list[TokenReport]]:
         while tokens := await generation.next_tokens(self._deadline):
             yield tokens
-        self._generations.pop(index).close()
-        self._submit_next()
+        generation.close()

@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Final, Literal, NamedTuple, TypeVar
 
 import typer
 from rich.console import Console
@@ -17,15 +17,18 @@ from loadtest.compare.process import PeerDied
 from loadtest.compare.report import Comparison, Result, Run, as_json
 from loadtest.compare.roster import ENTRIES, OURS, MissingPackage, check_installed
 from loadtest.compare.tables import tables
-from loadtest.compare.workload import SHAPES
+from loadtest.compare.workload import SHAPES, make_requests
 from model.config import ModelConfig
 from model.manifest import load_config
 from service.errors import ServiceError
-from service.settings import EMBEDDED_MODEL, Settings
+from service.settings import EMBEDDED_MODEL, Settings, bf16_on_a_gpu_else_int8, usable_device
 
 Shape = Literal["base", "default"]
 
-_DEFAULT_MODE: Final = str(Settings.model_fields["mode"].default)
+_DEFAULT_SLOTS: Final = int(Settings.model_fields["slots"].default)
+_BYTES: Final = {"bf16": 2, "fp32": 4}
+"""Of a number, in the modes of a GPU."""
+_LIMIT_REQUESTS: Final = 1000
 _Number = TypeVar("_Number", int, float)
 
 
@@ -42,29 +45,38 @@ def bench(  # noqa: PLR0913  each is an option of the command
     rounds: Annotated[int, typer.Option(min=1, help="Runs of each engine at each concurrency and load.")] = 5,
     batches: Annotated[int, typer.Option(min=1, help="Requests of a run, in multiples of those in flight.")] = 8,
     cores: Annotated[int, typer.Option(min=1, help="For each engine.")] = machine.cores(),
-    replicas: Annotated[int | None, typer.Option(min=1, help="Of Dragoman's engine; one a core if not given.")] = None,
-    mode: Annotated[str, typer.Option(help="Of Dragoman's engine.")] = _DEFAULT_MODE,
+    replicas: Annotated[
+        int | None, typer.Option(min=1, help="Of Dragoman's engine; one a core if not given, and on a GPU one.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, ...: of Dragoman and transformers.")] = "auto",
+    mode: Annotated[str | None, typer.Option(help="Of Dragoman's engine; by its device if not given.")] = None,
+    slots: Annotated[int, typer.Option(min=1, help="Of Dragoman's engines, each.")] = _DEFAULT_SLOTS,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write ratios and raw figures to this file.")] = None,
 ) -> None:
     """Measure Dragoman's engine beside others: the same weights and requests, taking turns.
 
-    Without --against: CTranslate2 in int8 (in float32, if Dragoman is) and transformers. See loadtest/README.md.
+    Without --against: CTranslate2 in int8 (in float32, if Dragoman is) and transformers, and on a GPU transformers
+    alone. See loadtest/README.md.
     """
-    peers = _peers(against if against is not None else _default_peers(mode))
+    device = usable_device(device)
+    mode = mode or bf16_on_a_gpu_else_int8({"device": device})
+    peers = _peers(against if against is not None else _default_peers(mode, device))
     if json_file is not None and not os.access(json_file.parent, os.W_OK):
         # Not after half an hour.
         raise typer.BadParameter(f"{json_file.parent} cannot be written to", param_hint="--json")
     comparison = Comparison(
         shape=shape,
-        mode=_known_mode(mode),
+        mode=_known_mode(mode, device),
         peers=[OURS, *peers],
         cores=_at_most("--cores", cores, machine.cores()),
-        replicas=_at_most("--replicas", replicas or cores, cores),
+        replicas=_at_most("--replicas", replicas or (cores if device == "cpu" else 1), cores),
         rounds=rounds,
         concurrency=_numbers("--concurrency", concurrency, int, "1,4,16"),
         batches=batches,
         loads=_numbers("--loads", loads, float, "0.5,0.85") if loads else [],
         arrival_seconds=arrival_seconds,
+        device=device,
+        slots=slots,
     )
     try:
         check_installed(peers)
@@ -80,15 +92,40 @@ def _run(comparison: Comparison, config: ModelConfig, json_file: Path | None) ->
     warning = machine.warning(load_at_start)
     if warning is not None:
         console.print(warning, style="bold red")
+    limit = None if comparison.device == "cpu" else _memory_limit(comparison, config)
     result = _measure(comparison, config, console)
     for table in tables(comparison, result):
         console.print(table, "")
+    if limit is not None:
+        speeds = ", ".join(f"{speed:.0f} with {level} rows" for level, speed in limit.tokens_per_second.items())
+        console.print(
+            f"Tokens/s at most, by reading weights, keys and values at {limit.bandwidth / 1e9:.0f} GB/s:", speeds
+        )
     if json_file is not None:
         loads = {"load_average_at_start": load_at_start, "load_average_at_end": machine.load_average()}
         report = as_json(comparison, result, machine.describe() | loads | {"warning": warning})
+        if limit is not None:
+            report["memory_limit"] = limit._asdict()
         json_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     if warning is not None:
         console.print(warning, style="bold red")
+
+
+class _MemoryLimit(NamedTuple):
+    """Bytes per second, and tokens per second by concurrency."""
+
+    bandwidth: float
+    tokens_per_second: dict[int, float]
+
+
+def _memory_limit(comparison: Comparison, config: ModelConfig) -> _MemoryLimit:
+    # Loads torch, which --help can do without.
+    from loadtest.compare.bandwidth import bandwidth, bytes_per_token
+
+    speed, requests = bandwidth(comparison.device), make_requests(_LIMIT_REQUESTS, config, seed=0)
+    number_bytes = _BYTES[comparison.mode]
+    limits = {rows: speed / bytes_per_token(config, requests, rows, number_bytes) for rows in comparison.concurrency}
+    return _MemoryLimit(speed, limits)
 
 
 def _measure(comparison: Comparison, config: ModelConfig, console: Console) -> Result:
@@ -105,7 +142,9 @@ def _measure(comparison: Comparison, config: ModelConfig, console: Console) -> R
         return measure(comparison, config, show)
 
 
-def _default_peers(mode: str) -> str:
+def _default_peers(mode: str, device: str) -> str:
+    if device != "cpu":
+        return "transformers"
     return "ctranslate2-fp32,transformers" if mode == "fp32" else "ctranslate2,transformers"
 
 
@@ -116,12 +155,15 @@ def _peers(against: str) -> list[str]:
     return names
 
 
-def _known_mode(mode: str) -> str:
+def _known_mode(mode: str, device: str) -> str:
     # Loads torch, which --help can do without.
     from service.engine.modes import MODES
 
-    if mode not in MODES:
-        raise typer.BadParameter(f"must be one of {', '.join(MODES)}", param_hint="--mode")
+    modes = [name for name, each in MODES.items() if device.partition(":")[0] in each.runners]
+    if not modes:
+        raise typer.BadParameter("must be auto, cpu, cuda, cuda:1 or the like", param_hint="--device")
+    if mode not in modes:
+        raise typer.BadParameter(f"must be one of {', '.join(modes)}", param_hint="--mode")
     return mode
 
 

@@ -29,9 +29,11 @@ def open_dragoman(job: Job) -> Iterator[Peer]:
     # Constructed, since settings would otherwise read this shell's environment.
     settings = Settings.model_construct(
         model=checkpoint,
+        device=job.device,
         mode=job.mode,
         replicas=job.replicas,
         threads=max(1, job.cores // job.replicas),
+        slots=job.slots,
         log_level="warning",
     )
     pool = build_pool(settings, load_config(checkpoint), Metrics("bench", "en-fr", job.mode))

@@ -8,7 +8,7 @@ until its longest is done; only what was asked for is counted.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from transformers import MarianConfig, MarianMTModel
@@ -20,10 +20,13 @@ from model.config import ModelConfig
 
 
 @contextmanager
-def open_marian(config: ModelConfig, threads: int) -> Iterator[Peer]:
-    """The model in this process, in float32, one batch at a time with `threads` threads for all of torch."""
+def open_marian(
+    config: ModelConfig, threads: int, device: str = "cpu", dtype: Literal["float32", "bfloat16"] = "float32"
+) -> Iterator[Peer]:
+    """The model in this process, one batch at a time; on a CPU with `threads` threads for all of torch."""
     torch.set_num_threads(threads)
-    yield StaticBatching(_Generate(_random_model(config), config.pad_id), workers=1)
+    model = _random_model(config).to(device, getattr(torch, dtype))
+    yield StaticBatching(_Generate(model, config.pad_id), workers=1)
 
 
 def marian_config(config: ModelConfig, **more: Any) -> MarianConfig:
@@ -63,7 +66,8 @@ class _Generate:
 
     def __call__(self, batch: Sequence[Request]) -> None:
         sources = [torch.tensor(request.source_ids) for request in batch]
-        source_ids = torch.nn.utils.rnn.pad_sequence(sources, batch_first=True, padding_value=self._pad_id)
+        padded = torch.nn.utils.rnn.pad_sequence(sources, batch_first=True, padding_value=self._pad_id)
+        source_ids = padded.to(self._model.device)
         longest = max(request.new_tokens for request in batch)
         generated = self._model.generate(
             input_ids=source_ids,
@@ -72,7 +76,7 @@ class _Generate:
             do_sample=False,
             num_beams=1,
             use_cache=True,
-        )
+        ).cpu()  # the answer is there when a client has it
         # The first column is the decoder's start token.
         if generated.shape[1] - 1 != longest:
             raise WrongLength(f"transformers: {generated.shape[1] - 1} tokens for a batch of {longest}")

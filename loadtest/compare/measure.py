@@ -35,7 +35,14 @@ def measure(comparison: Comparison, config: ModelConfig, progress: Progress) -> 
     """All runs that count, in the order in which they were made; `progress` is told of every run."""
     with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
         prepare(comparison.peers, config, Path(directory))
-        job = Job(Path(directory), comparison.cores, comparison.mode, comparison.replicas)
+        job = Job(
+            Path(directory),
+            comparison.cores,
+            comparison.mode,
+            comparison.replicas,
+            comparison.device,
+            comparison.slots,
+        )
         peers = {name: stack.enter_context(peer_process(name, job)) for name in comparison.peers}
         runs = _closed_loops(comparison, config, peers, progress)
         runs += _open_loops(comparison, config, peers, _capacities(comparison, runs), progress)

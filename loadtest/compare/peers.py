@@ -64,6 +64,10 @@ class Job:
     """Of Dragoman's engine."""
     replicas: int
     """Of Dragoman's engine, which share the cores out among them."""
+    device: str = "cpu"
+    """Where Dragoman's engine and transformers compute; CTranslate2 has the cores."""
+    slots: int = 64
+    """Of each of Dragoman's engines."""
 
 
 class WrongLength(Exception):

@@ -35,6 +35,8 @@ class Comparison:
     batches: int
     loads: list[float]
     arrival_seconds: float
+    device: str = "cpu"
+    slots: int = 64
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,8 @@ def _ctranslate2(compute_type: str) -> Callable[[Job], AbstractContextManager[Pe
 def _transformers(job: Job) -> AbstractContextManager[Peer]:
     from loadtest.compare.marian import open_marian
 
-    return open_marian(load_config(job.models / "checkpoint").model, job.cores)
+    dtype: Literal["float32", "bfloat16"] = "bfloat16" if job.mode == "bf16" else "float32"
+    return open_marian(load_config(job.models / "checkpoint").model, job.cores, job.device, dtype)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,8 @@ def tables(comparison: Comparison, result: Result) -> Iterator[Table]:
 def _speed(comparison: Comparison, runs: list[Run]) -> Table:
     """Medians, with the lowest and the highest round."""
     table = Table("in flight", "engine", "tokens/s", "ratio", show_edge=False)
-    table.title = f"Shape {comparison.shape}, Dragoman in {comparison.mode}, cores each: {comparison.cores}"
+    where = "" if comparison.device == "cpu" else f" on {comparison.device}"
+    table.title = f"Shape {comparison.shape}, Dragoman in {comparison.mode}{where}, cores each: {comparison.cores}"
     table.caption = "ratio: Dragoman's tokens/s over the engine's"
     for level in comparison.concurrency:
         for peer in comparison.peers:

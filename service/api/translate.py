@@ -110,7 +110,7 @@ async def translate(request: Request, service: ServiceDependency) -> Response:
     if body.stream or _EVENT_STREAM in request.headers.get("accept", ""):
         return await _stream(service, body, request.headers.get("last-event-id"))
     body.check_without_stream()
-    translation = await _start(service, body)
+    translation = _start(service, body)
     try:
         finished = await _unless_disconnected(request, _finished(translation))
     finally:
@@ -165,10 +165,10 @@ def _language(code: str, targets: list[str]) -> Language:
     return Language(code=code, name=_name(code), targets=targets)
 
 
-async def _start(service: Service, body: TranslateRequest) -> Translation:
+def _start(service: Service, body: TranslateRequest) -> Translation:
     service.check_ready()
     options = body.options(service.translator.limits.max_beam_size)
-    return await service.translator.start(body.texts(), body.source, body.target, options)
+    return service.translator.start(body.texts(), body.source, body.target, options)
 
 
 async def _stream(service: Service, body: TranslateRequest, last_event_id: str | None) -> TranslationStream:
@@ -176,7 +176,7 @@ async def _stream(service: Service, body: TranslateRequest, last_event_id: str |
     if last_event_id is not None and not _EVENT_ID.fullmatch(last_event_id):
         raise InvalidRequest("Last-Event-ID", "must be an event's id")
     return TranslationStream(
-        await _start(service, body),
+        _start(service, body),
         shape=_shape(body),
         last_event_id=-1 if last_event_id is None else int(last_event_id),
         keep_alive_seconds=service.settings.keep_alive_seconds,

@@ -1,4 +1,4 @@
-"""Modes are a table: in which type the weights are loaded, and which runner executes the steps."""
+"""Modes are a table: in which type the weights are loaded, and which runner executes the steps on which device."""
 
 import logging
 from collections.abc import Callable
@@ -9,23 +9,51 @@ import torch
 
 from model import kernels
 from model.fused import FusedTransformer
-from model.linear import Int8Linear, PrepackedLinear, replace_linears
+from model.linear import Int8Linear, PrepackedLinear, WideLinear, replace_linears
 from model.transformer import Transformer
+from service.engine.captured import CapturedRunner
 from service.engine.fused import FusedRunner
 from service.engine.runner import EagerRunner, Runner
 
 logger = logging.getLogger(__name__)
 
+BuildRunner = Callable[[Transformer, int, int], Runner]
+"""Of (model, slots, longest sequence)."""
+
 
 @dataclass(frozen=True)
 class Mode:
-    """`dtype` of the weights as loaded, and what builds the runner of (model, slots, longest sequence).
-
-    The model is the runner's from then on: to keep, to change or to drop.
-    """
+    """`dtype` of the weights as loaded, and what builds the runner, by the type of the model's device."""
 
     dtype: torch.dtype
-    build_runner: Callable[[Transformer, int, int], Runner]
+    runners: dict[str, BuildRunner]
+
+    def build_runner(self, model: Transformer, slots: int, max_length: int) -> Runner:
+        """The model is the runner's from then on: to keep, to change or to drop."""
+        return self.runners[model.embedding.weight.device.type](model, slots, max_length)
+
+
+def mode_on(name: str, device: torch.device) -> Mode:
+    """The mode of that name; raises RuntimeError if the device cannot run it."""
+    mode = MODES[name]
+    if device.type not in mode.runners:
+        able = " and ".join(other for other, each in MODES.items() if device.type in each.runners)
+        raise RuntimeError(f"mode: {name} does not run on {device.type}; {able} do")
+    return mode
+
+
+def device_of(name: str, replica: int) -> torch.device:
+    """`cuda` without a number: each replica takes the next GPU in turn.
+
+    Raises RuntimeError for a GPU that is not there.
+    """
+    device = torch.device(name)
+    if device.type != "cuda":
+        return device
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if count <= (device.index or 0):
+        raise RuntimeError(f"device: there is no {name}; PyTorch {torch.__version__} finds {count or 'no'} GPUs here")
+    return torch.device("cuda", replica % count if device.index is None else device.index)
 
 
 def _fp32(model: Transformer, slots: int, max_length: int) -> Runner:
@@ -46,7 +74,23 @@ def _int8(model: Transformer, slots: int, max_length: int) -> Runner:
     return EagerRunner(model, slots=slots, max_length=max_length)
 
 
+def _captured(model: Transformer, slots: int, max_length: int) -> Runner:
+    kernels.load()  # tokens are chosen from logits on the CPU; as above
+    return CapturedRunner(model, slots=slots, max_length=max_length)
+
+
+def _bf16(model: Transformer, slots: int, max_length: int) -> Runner:
+    model.register_module("projection", WideLinear(model.projection))
+    return _captured(model, slots, max_length)
+
+
+def _bf16_without_graphs(model: Transformer, slots: int, max_length: int) -> Runner:
+    logger.warning("bf16 on a CPU is for tests: int8 is faster")
+    return _bf16(model, slots, max_length)
+
+
 MODES: Final[dict[str, Mode]] = {
-    "int8": Mode(dtype=torch.float32, build_runner=_int8),
-    "fp32": Mode(dtype=torch.float32, build_runner=_fp32),
+    "int8": Mode(torch.float32, {"cpu": _int8}),
+    "fp32": Mode(torch.float32, {"cpu": _fp32, "cuda": _captured}),
+    "bf16": Mode(torch.bfloat16, {"cpu": _bf16_without_graphs, "cuda": _bf16}),
 }

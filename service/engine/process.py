@@ -215,8 +215,9 @@ class EngineProcess:
                 for request_id in failed:
                     if request_id in self._generations:
                         self._fail(self._generations[request_id], "the step that held this request failed")
-            case Ready(parameters):
-                logger.info("engine ready", extra={"parameters": parameters, "mode": self._options.mode})
+            case Ready(parameters, device):
+                facts = {"parameters": parameters, "mode": self._options.mode, "device": device}
+                logger.info("engine ready", extra=facts)
                 self._start_failure = None
                 self._loaded.set()
                 self._started.set()

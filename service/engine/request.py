@@ -128,9 +128,10 @@ class StepReport(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """The engine has loaded its model."""
+    """The engine has loaded its model, onto `device`."""
 
     parameters: int
+    device: str
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -143,7 +144,10 @@ Report = StepReport | Ready | Failed
 
 
 class EngineOptions(msgspec.Struct, frozen=True):
-    """Everything an engine process is told when it starts."""
+    """Everything an engine process is told when it starts.
+
+    `device` is `cpu`, `cuda:1` or the like, or `cuda`, of which each `replica` takes the next in turn.
+    """
 
     checkpoint: str
     mode: str
@@ -152,3 +156,5 @@ class EngineOptions(msgspec.Struct, frozen=True):
     max_prefill: int
     max_length: int
     log_level: str = "info"
+    device: str = "cpu"
+    replica: int = 0

@@ -29,7 +29,7 @@ def main() -> None:
     from model.checkpoint import load_model
     from model.manifest import CheckpointError
     from service.engine.loop import EngineLoop
-    from service.engine.modes import MODES
+    from service.engine.modes import device_of, mode_on
 
     options = msgspec.json.decode(sys.argv[1], type=EngineOptions)
     logs.configure(options.log_level)
@@ -39,8 +39,9 @@ def main() -> None:
     channel = PipeChannel(0, reports)
     torch.set_num_threads(options.threads)
     try:
-        mode = MODES[options.mode]
-        model = load_model(Path(options.checkpoint), mode.dtype)
+        mode = mode_on(options.mode, torch.device(options.device))
+        device = device_of(options.device, options.replica)
+        model = load_model(Path(options.checkpoint), mode.dtype).to(device)
         parameters = sum(p.numel() for p in model.parameters())
         config = model.config
         runner = mode.build_runner(model, options.slots, options.max_length)
@@ -50,7 +51,7 @@ def main() -> None:
         channel.send(Failed(str(error)))
         sys.exit(1)
     scheduler = Scheduler(slots=options.slots, max_prefill=options.max_prefill, eos_id=config.eos_id)
-    channel.send(Ready(parameters=parameters))
+    channel.send(Ready(parameters=parameters, device=str(device)))
     try:
         EngineLoop(scheduler, runner, channel, config.bos_id).run()
     except BrokenPipeError:

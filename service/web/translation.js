@@ -22,13 +22,14 @@ export class Translation {
     if (event === "error") throw new TranslationError(data);
   }
 
-  start({ source, segments, source_tokens: spans }) {
+  start({ source }) {
     this.source = source;
-    this.sentences = Array.from({ length: segments }, (_, number) => ({
-      number,
-      spans: (spans?.[number] ?? []).map((span) => span && this.range(...span)),
-      tokens: [],
-    }));
+  }
+
+  /** The sentence of a token; its first token brings what its source tokens stand for. */
+  sentence({ segment: number, source_tokens: spans = [] }) {
+    this.sentences[number] ??= { number, spans: spans.map((span) => span && this.range(...span)), tokens: [] };
+    return this.sentences[number];
   }
 
   add(token) {
@@ -37,7 +38,7 @@ export class Translation {
     const rank = candidates.findIndex((each) => Math.abs(each.logprob - logprob) < SAME);
     // The text of an event is what its token completed: a space too many, or nothing yet of a character.
     const piece = rank < 0 ? token.text : candidates[rank].text;
-    this.sentences[token.segment].tokens.push({ ...token, candidates, rank, piece, from });
+    this.sentence(token).tokens.push({ ...token, candidates, rank, piece, from });
     this.tokens += 1;
   }
 

@@ -80,6 +80,22 @@ def test_peers_of_the_same_precision(measured: _Measure) -> None:
     assert measured.comparison.peers == ["dragoman", "ctranslate2-fp32", "transformers"]
 
 
+def test_on_a_gpu(measured: _Measure, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Beside what its memory allows: here as if it had a thousand bytes a second."""
+    monkeypatch.setattr("service.settings.usable_gpus", lambda: 1)
+    monkeypatch.setattr("loadtest.compare.bandwidth.bandwidth", lambda device: 1000.0)
+    file = tmp_path / "figures.json"
+    done = _run("--shape", "base", "--concurrency", "1,1024", "--slots", "1024", "--json", str(file))
+    asked, report = measured.comparison, json.loads(file.read_text())
+
+    assert done.exit_code == 0, done.output
+    assert (asked.device, asked.mode, asked.replicas, asked.slots) == ("cuda", "bf16", 1, 1024)
+    assert asked.peers == ["dragoman", "transformers"]
+    limits = report["memory_limit"]["tokens_per_second"]
+    assert limits["1024"] > 10 * limits["1"]
+    assert "Tokens/s at most" in done.output
+
+
 def test_without_arrivals(measured: _Measure) -> None:
     assert _run("--shape", "base", "--loads", "").exit_code == 0
     assert measured.comparison.loads == []
@@ -102,6 +118,8 @@ def test_a_busy_machine_is_said_to_be(measured: _Measure, monkeypatch: pytest.Mo
         (["--concurrency", "0"], "must be positive numbers"),
         (["--loads", "0.5,-1"], "must be positive numbers"),
         (["--mode", "int1"], "--mode: must be one of"),
+        (["--mode", "int8", "--device", "cuda"], "--mode: must be one of fp32, bf16"),
+        (["--device", "tpu"], "--device: must be auto, cpu"),
         (["--cores", "5000"], "there are only"),
         (["--json", "/nowhere/figures.json"], "/nowhere cannot be written to"),
     ],

@@ -15,7 +15,7 @@ from service.engine.modes import MODES
 from tests.loadtest.toy import TOY
 
 OTHERS = ["ctranslate2", "ctranslate2-fp32", "transformers"]
-CPU_MODES = [mode for mode in MODES if mode in ("fp32", "int8")]
+CPU_MODES = list(MODES)
 REQUESTS = make_requests(12, TOY, seed=0)
 ASKED = sum(request.new_tokens for request in REQUESTS)
 
@@ -26,7 +26,7 @@ def _open(name: str, models: Path, mode: str = "fp32") -> Iterator[Peer]:
     if entry.package is not None:
         pytest.importorskip(entry.package)
     prepare([name], TOY, models)
-    with entry.open(Job(models, cores=2, mode=mode, replicas=2)) as peer:
+    with entry.open(Job(models, cores=2, mode=mode, replicas=2, slots=3)) as peer:
         yield peer
 
 

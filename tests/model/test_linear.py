@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from model.config import ModelConfig
-from model.linear import Int8Linear, OperatorProduct, PlainProduct, PrepackedLinear, replace_linears
+from model.linear import Int8Linear, OperatorProduct, PlainProduct, PrepackedLinear, WideLinear, replace_linears
 from tests.conftest import random_model
 
 needs_operator = pytest.mark.skipif(not Int8Linear.is_available(), reason="this PyTorch has no exact int8 operator")
@@ -19,6 +19,16 @@ def test_prepacked_equals_linear(rows: int, bias: bool) -> None:
     states = torch.randn(rows, 3, 48)
     with torch.inference_mode():
         torch.testing.assert_close(PrepackedLinear(linear)(states), linear(states))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_wide_tells_apart_what_its_inputs_do(bias: bool, device: torch.device) -> None:
+    linear = _linear(bias=bias).to(device, torch.bfloat16)
+    states = torch.randn(2, 3, 512).to(device, torch.bfloat16)
+    wide = _apply(WideLinear(linear), states)
+    assert wide.dtype == torch.float32
+    exact = _apply(linear.double(), states.double())
+    torch.testing.assert_close(wide.double(), exact, rtol=1e-5, atol=1e-5)
 
 
 def test_every_linear_is_reached(config: ModelConfig) -> None:

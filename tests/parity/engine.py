@@ -1,6 +1,8 @@
 """An engine without a process: the real loop, scheduler and runner over a small random model."""
 
+import math
 import random
+from typing import Protocol
 
 import torch
 
@@ -8,13 +10,14 @@ from model.attention import attention_weights, look_ahead_mask, padding_mask
 from model.cache import KV, NoCache
 from model.config import ModelConfig
 from model.transformer import Transformer
+from service.engine.captured import CapturedRunner
 from service.engine.loop import EngineLoop
 from service.engine.request import Command, Report, StepReport, TokenReport
-from service.engine.runner import EagerRunner
+from service.engine.runner import EagerRunner, Runner
 from service.engine.scheduler import Scheduler
-from tests.conftest import random_model
 
 EOS = 25  # a token that this random model likes to write, so that rows end at different times
+MAX_LENGTH = 64
 
 
 class Arrivals:
@@ -54,11 +57,25 @@ def sources(count: int) -> list[list[int]]:
     return [[*torch.randint(30, 97, (length,), generator=generator).tolist(), EOS] for length in lengths]
 
 
-def run(config: ModelConfig, commands: list[Command], *, slots: int, seed: int) -> Arrivals:
+class Run(Protocol):
+    """Runs the commands with one of the runners, over `random_model(config)`."""
+
+    def __call__(self, config: ModelConfig, commands: list[Command], *, slots: int, seed: int) -> Arrivals: ...
+
+
+def run_with(runner: Runner, config: ModelConfig, commands: list[Command], *, slots: int, seed: int) -> Arrivals:
     arrivals = Arrivals(commands, seed)
-    runner = EagerRunner(random_model(config), slots=slots, max_length=64)
     EngineLoop(Scheduler(slots=slots, max_prefill=3, eos_id=EOS), runner, arrivals, config.bos_id).run()
     return arrivals
+
+
+def captured(model: Transformer, slots: int) -> CapturedRunner:
+    """How far it runs ahead depends on no clock."""
+    return CapturedRunner(model, slots=slots, max_length=MAX_LENGTH, ahead_seconds=math.inf)
+
+
+def eager(model: Transformer, slots: int) -> EagerRunner:
+    return EagerRunner(model, slots=slots, max_length=MAX_LENGTH)
 
 
 def logprobs_of(model: Transformer, source: list[int], ids: list[int]) -> torch.Tensor:

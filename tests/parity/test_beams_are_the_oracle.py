@@ -10,7 +10,7 @@ from model.config import ModelConfig
 from model.decoding import Hypothesis, beam_decode, greedy_decode
 from service.engine.request import Beam, Cancel, Command, Constraints, GenerationRequest, Sampling, Submit
 from tests.conftest import random_model
-from tests.parity.engine import EOS, Arrivals, alignment_of, logprobs_of, run, sources
+from tests.parity.engine import EOS, Arrivals, Run, alignment_of, logprobs_of, sources
 
 LIMIT = 25
 
@@ -34,7 +34,7 @@ def _assert_found(arrivals: Arrivals, number: int, expected: list[Hypothesis], l
 @pytest.mark.parametrize(
     ("beam", "slots", "length_penalty"), [(2, 2, 1.0), (4, 9, 0.0), (4, 64, 1.0), (4, 9, 1.8), (7, 16, 0.6)]
 )
-def test_beams(config: ModelConfig, beam: int, slots: int, length_penalty: float) -> None:
+def test_beams(run: Run, config: ModelConfig, beam: int, slots: int, length_penalty: float) -> None:
     texts = sources(40)
     expected = beam_decode(random_model(config), texts, LIMIT, beam, length_penalty, alternatives=beam)
     options = Beam(beam, length_penalty, alternatives=beam - 1)
@@ -47,7 +47,7 @@ def test_beams(config: ModelConfig, beam: int, slots: int, length_penalty: float
     assert "stop" in endings
 
 
-def test_beams_of_every_width_beside_greedy_and_sampled_requests(config: ModelConfig) -> None:
+def test_beams_of_every_width_beside_greedy_and_sampled_requests(run: Run, config: ModelConfig) -> None:
     """Five kinds in one batch, with cancelled beams between them."""
     texts, model = sources(60), random_model(config)
     kinds = [
@@ -82,7 +82,7 @@ def test_beams_of_every_width_beside_greedy_and_sampled_requests(config: ModelCo
             assert arrivals.tokens[number] == alone.tokens[0]
 
 
-def test_what_is_told_early_stays(config: ModelConfig) -> None:
+def test_what_is_told_early_stays(run: Run, config: ModelConfig) -> None:
     """Tokens come before the search ends, and it ends as the oracle's."""
     texts = sources(30)
     arrivals = run(config, _submits([GenerationRequest(s, LIMIT, beam=Beam(4)) for s in texts]), slots=64, seed=1)
@@ -93,7 +93,7 @@ def test_what_is_told_early_stays(config: ModelConfig) -> None:
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_a_forced_prefix_is_part_of_the_translation(config: ModelConfig, beam: int) -> None:
+def test_a_forced_prefix_is_part_of_the_translation(run: Run, config: ModelConfig, beam: int) -> None:
     """As if every other token had been impossible in its places."""
     model, prefix = random_model(config), [40, 41, 40]
     for source in sources(8):
@@ -108,7 +108,7 @@ def test_a_forced_prefix_is_part_of_the_translation(config: ModelConfig, beam: i
             assert logprobs[3:].argmax(-1).tolist() == ids[3:]
 
 
-def test_a_beam_that_lost_its_engine_goes_on_where_its_reader_is(config: ModelConfig) -> None:
+def test_a_beam_that_lost_its_engine_goes_on_where_its_reader_is(run: Run, config: ModelConfig) -> None:
     for source in sources(6):
         for forced in ([], [40, 41]):
             request = GenerationRequest(source, 15, beam=Beam(4, alternatives=2), forced_ids=forced)
@@ -120,7 +120,7 @@ def test_a_beam_that_lost_its_engine_goes_on_where_its_reader_is(config: ModelCo
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_constraints_hold(config: ModelConfig, beam: int) -> None:
+def test_constraints_hold(run: Run, config: ModelConfig, beam: int) -> None:
     texts = sources(20)
     plain = [GenerationRequest(source, LIMIT, beam=Beam(beam)) for source in texts]
     strict = [
@@ -139,7 +139,7 @@ def test_constraints_hold(config: ModelConfig, beam: int) -> None:
     assert repeats(penalised) < repeats(plain)
 
 
-def test_candidates_are_the_most_probable_of_each_place(config: ModelConfig) -> None:
+def test_candidates_are_the_most_probable_of_each_place(run: Run, config: ModelConfig) -> None:
     model, source = random_model(config), sources(1)[0]
     for request in (
         GenerationRequest(source, 8, top_candidates=5),
@@ -156,7 +156,7 @@ def test_candidates_are_the_most_probable_of_each_place(config: ModelConfig) -> 
             assert report.logprob == pytest.approx(place[report.token_id].item(), abs=1e-4)
 
 
-def test_alignments_are_what_the_last_layer_looks_at(config: ModelConfig) -> None:
+def test_alignments_are_what_the_last_layer_looks_at(run: Run, config: ModelConfig) -> None:
     model, texts = random_model(config), sources(12)
     kinds = (Beam(), Beam(3))
     requests = [GenerationRequest(s, 8, beam=kinds[i % 2], alignment=i % 3 > 0) for i, s in enumerate(texts)]

@@ -9,11 +9,11 @@ from model.decoding import beam_decode, greedy_decode
 from model.sampling import SamplingParameters, noise_state, sample
 from service.engine.request import Beam, Cancel, Command, GenerationRequest, Sampling, Submit
 from tests.conftest import random_model
-from tests.parity.engine import run, sources
+from tests.parity.engine import Run, sources
 
 
 @pytest.mark.parametrize("slots", [1, 5, 64])
-def test_greedy(config: ModelConfig, slots: int) -> None:
+def test_greedy(run: Run, config: ModelConfig, slots: int) -> None:
     texts = sources(40)
     expected = greedy_decode(random_model(config), texts, 30)
     assert len({len(ids) for ids in expected}) > 3, "rows that all end together test nothing"
@@ -22,7 +22,7 @@ def test_greedy(config: ModelConfig, slots: int) -> None:
     assert [arrivals.tokens[i] for i in range(40)] == expected
 
 
-def test_cancelled_neighbours_change_nothing(config: ModelConfig) -> None:
+def test_cancelled_neighbours_change_nothing(run: Run, config: ModelConfig) -> None:
     texts = sources(40)
     expected = greedy_decode(random_model(config), texts, 30)
     commands: list[Command] = []
@@ -35,7 +35,7 @@ def test_cancelled_neighbours_change_nothing(config: ModelConfig) -> None:
     assert [arrivals.tokens[i] for i in survivors] == [expected[i] for i in survivors]
 
 
-def test_a_seeded_sample_does_not_depend_on_its_neighbours(config: ModelConfig) -> None:
+def test_a_seeded_sample_does_not_depend_on_its_neighbours(run: Run, config: ModelConfig) -> None:
     sampling = [Sampling(temperature=1.5, top_k=20, top_p=0.95, seed=i % 5) for i in range(30)]
     requests = [GenerationRequest(s, 20, o) for s, o in zip(sources(30), sampling, strict=True)]
     together = run(config, [Submit(i, r, 0.0) for i, r in enumerate(requests)], slots=8, seed=2)
@@ -45,7 +45,7 @@ def test_a_seeded_sample_does_not_depend_on_its_neighbours(config: ModelConfig) 
     assert len({tuple(ids) for ids in together.tokens.values()}) > 20
 
 
-def test_each_position_draws_its_own_number(config: ModelConfig) -> None:
+def test_each_position_draws_its_own_number(run: Run, config: ModelConfig) -> None:
     """The engine's sample is `sample` over the full forward pass with `noise_state(seed, position)`."""
     model, source = random_model(config), sources(1)[0]
     request = GenerationRequest(source, 12, Sampling(temperature=2.0, seed=11))
@@ -57,7 +57,7 @@ def test_each_position_draws_its_own_number(config: ModelConfig) -> None:
     assert sample(logits, options).tokens.tolist() == ids
 
 
-def test_a_forced_prefix_continues_as_if_never_interrupted(config: ModelConfig) -> None:
+def test_a_forced_prefix_continues_as_if_never_interrupted(run: Run, config: ModelConfig) -> None:
     """What makes a stream survive the death of its engine."""
     source = sources(1)[0]
     for sampling in (Sampling(), Sampling(temperature=1.0, seed=3)):
@@ -71,7 +71,7 @@ def test_a_forced_prefix_continues_as_if_never_interrupted(config: ModelConfig) 
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
-def test_a_prompt_is_read_and_not_told(config: ModelConfig, beam_size: int) -> None:
+def test_a_prompt_is_read_and_not_told(run: Run, config: ModelConfig, beam_size: int) -> None:
     """As models want it that are told the target language in the decoder; alone, and among others without one."""
     prompt = [40, 41]
     some = sources(6)

@@ -7,7 +7,7 @@ from model.tokenizer import Tokenizer
 from service.assembly import SegmentAssembly, TextAssembly, Version, segment_finished
 from service.engine.request import Alternative, TokenReport
 from service.events import Alignment, Candidate
-from service.segmentation import Segment
+from service.text.segment import Segment
 
 
 def _reports(tokenizer: Tokenizer, text: str, **last: object) -> list[TokenReport]:
@@ -52,6 +52,15 @@ def test_a_token_is_aligned_to_characters_of_its_text(tokenizer: Tokenizer) -> N
     events = [assembly.push(TokenReport(1, first, -0.5, alignment=(position, 0.4))) for position in (0, 1)]
     assert [event.alignment for event in events] == [Alignment(7, 10, 0.4), None]
     assert assembly.push(TokenReport(1, first, -0.5)).alignment is UNSET
+
+
+def test_what_was_in_capitals_is_written_in_capitals(tokenizer: Tokenizer) -> None:
+    other = Alternative(tokenizer.encode("the dog"), -7.0)
+    assembly = SegmentAssembly(0, Segment("a ", "X", " b", capitals=True), tokenizer)
+    reports = _reports(tokenizer, "le chat mangé", alternatives=[other])
+    events = [assembly.push(report) for report in reports]
+    assert "".join(event.text for event in events) == "a LE CHAT MANGÉ b"
+    assert [version.text for version in assembly.versions()] == ["a LE CHAT MANGÉ b", "a THE DOG b"]
 
 
 def _version(text: str, score: float = -1.0) -> Version:

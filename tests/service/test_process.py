@@ -16,11 +16,19 @@ _LONGER_THAN_ALL_CHANCES: Final = 2.5  # which an engine gets to be heard, howev
 
 
 @pytest.mark.parametrize(
-    ("mode", "reason"), [("fp32", r"nowhere is not a checkpoint"), ("nonsense", "ended before it was ready")]
+    ("mode", "device", "reason"),
+    [
+        ("fp32", "cpu", r"nowhere is not a checkpoint"),
+        ("nonsense", "cpu", "ended before it was ready"),
+        ("int8", "cuda", r"mode: int8 does not run on cuda; fp32 and bf16 do"),
+        ("bf16", "cuda:99", r"device: there is no cuda:99"),
+    ],
 )
-async def test_a_first_start_that_fails_is_told_and_not_repeated(mode: str, reason: str) -> None:
+async def test_a_first_start_that_fails_is_told_and_not_repeated(mode: str, device: str, reason: str) -> None:
     """Whether the engine could say why, or just died."""
-    options = EngineOptions(checkpoint="nowhere", mode=mode, threads=1, slots=1, max_prefill=1, max_length=8)
+    options = EngineOptions(
+        checkpoint="nowhere", mode=mode, threads=1, slots=1, max_prefill=1, max_length=8, device=device
+    )
     engine = EngineProcess(options, EngineObserver())
     engine.start()
     started = time.monotonic()
@@ -63,6 +71,24 @@ async def test_silence_with_a_reason_is_no_hang() -> None:
     assert tokens > 0
     await engine.stop()
     assert restarts.count == 0
+
+
+async def test_a_mode_for_gpus_works_without_one(caplog: pytest.LogCaptureFixture) -> None:
+    """bf16, and what it does on a device without graphs, through the whole of an engine process."""
+    options = EngineOptions(
+        checkpoint=str(EMBEDDED_MODEL), mode="bf16", threads=1, slots=2, max_prefill=1, max_length=64
+    )
+    engine = EngineProcess(options, EngineObserver())
+    engine.start()
+    with caplog.at_level("INFO"):
+        await engine.wait_until_started()
+    assert [record.__dict__["device"] for record in caplog.records if record.message == "engine ready"] == ["cpu"]
+    generation = engine.submit(GenerationRequest([50, 60, 70, 2], 5))
+    tokens = []
+    while received := await generation.next_tokens(deadline=float("inf")):
+        tokens += received
+    assert tokens[-1].finish_reason is not None
+    await engine.stop()
 
 
 async def test_stopping_ends_what_waits() -> None:

@@ -1,10 +1,13 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 from pydantic_settings import CliApp
+from typer.testing import CliRunner
 
-from service.settings import Settings
+from service.cli import app
+from service.settings import Settings, usable_gpus
 
 
 def test_flags_over_environment_over_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,6 +38,46 @@ def test_replicas_are_as_many_as_cores_up_to_four(monkeypatch: pytest.MonkeyPatc
     assert Settings(threads=20).replicas == 3
     assert Settings(threads=100).replicas == 1
     assert Settings(replicas=9).replicas == 9
+
+
+@pytest.fixture
+def gpus(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """So many are there."""
+    return lambda count: monkeypatch.setattr("service.settings.usable_gpus", lambda: count)
+
+
+def test_a_gpu_is_used_if_there_is_one(gpus: Callable[[int], None]) -> None:
+    gpus(2)
+    found = Settings()
+    assert (found.device, found.mode, found.replicas) == ("cuda", "bf16", 2)
+    assert found.max_prefill > Settings(device="cpu").max_prefill
+    one = Settings(device="cuda:1")
+    assert (one.device, one.mode, one.replicas) == ("cuda:1", "bf16", 1)
+    assert Settings(device="cpu").mode == "int8"
+    assert Settings(mode="fp32", replicas=5).replicas == 5
+
+    gpus(0)
+    without = Settings()
+    assert (without.device, without.mode) == ("cpu", "int8")
+
+
+@pytest.mark.parametrize(("answer", "count"), [("print(3)", 3), ("raise ImportError", 0)])
+def test_pytorch_is_asked_for_gpus_where_there_is_a_driver(
+    answer: str, count: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("service.settings._COUNT_GPUS", answer)
+    monkeypatch.setattr("service.settings._GPU_DRIVERS", [tmp_path / "none"])
+    assert usable_gpus.__wrapped__() == 0
+    monkeypatch.setattr("service.settings._GPU_DRIVERS", [tmp_path / "none", tmp_path])
+    assert usable_gpus.__wrapped__() == count
+
+
+def test_a_device_that_does_not_exist() -> None:
+    """What depends on it is no mistake of its own."""
+    result = CliRunner().invoke(app, ["serve", "--device", "tpu"])
+    assert result.exit_code == 2
+    assert "device: " in result.output
+    assert "mode" not in result.output
 
 
 def test_frozen() -> None:

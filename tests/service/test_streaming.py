@@ -25,9 +25,9 @@ from service.streaming import AnswerShape, TranslationStream, answer, encode
 from service.translation import Translation
 
 EVENTS: list[Event] = [
-    Started("x", 1, "en", "fr"),
+    Started("x", "en", "fr"),
     TokenGenerated(0, 0, "Oui\u2028\n", -0.5),
-    Finished([TextTranslated("Oui\u2028\n", -0.5, [])], Usage(2, 1), Timings(0.1, 0.2)),
+    Finished([TextTranslated("Oui\u2028\n", -0.5, [])], Usage(1, 2, 1), Timings(0.1, 0.2)),
 ]
 
 
@@ -86,7 +86,7 @@ def test_an_event_is_one_data_line_whatever_its_text() -> None:
 def test_an_answer_has_the_shape_of_the_text_and_what_was_asked_for() -> None:
     first = TextTranslated("Oui", -0.5, [Alternative("Ouais", -0.75), Alternative("Si", -1.5)])
     nothing = TextTranslated("42", None, [])
-    finished = Finished([first, nothing], Usage(2, 1), Timings(0.1, 0.2))
+    finished = Finished([first, nothing], Usage(1, 2, 1), Timings(0.1, 0.2))
     assert answer(finished, AnswerShape()) == {"translatedText": "Oui"}
     assert answer(finished, AnswerShape(alternatives=True, scores=True)) == {
         "translatedText": "Oui",

@@ -1,0 +1,92 @@
+"""The decode step with fixed shapes: what a CUDA graph can record once and replay for other requests.
+
+Nothing here reads a tensor's value. Rows and the width of attention are given when a step is made; what rows look at is
+said by masks, which are computed from positions and lengths that are tensors. Inputs and outputs stay at the same
+addresses. Rows that nobody needs extend a slot that nobody reads.
+"""
+
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from model.attention import attention_weights, look_ahead_mask, padding_mask
+from model.cache import KV, Memory, PaddedKV, SlotCache
+from model.sampling import greedy
+from model.transformer import Transformer
+
+INPUTS: Final = 5
+"""Rows of a step's inputs: tokens, positions, slots, source slots and source lengths."""
+
+
+class StepBuffers:
+    """What steps of so many rows read and write, always in the same place."""
+
+    def __init__(self, rows: int, vocab_size: int, max_width: int, device: torch.device) -> None:
+        self.inputs = torch.zeros(INPUTS, rows, dtype=torch.int64, device=device)
+        """`[INPUTS, rows]`; a step leaves what the next one reads, if each row goes on with its best token."""
+        self.tokens = torch.zeros(rows, dtype=torch.int64, device=device)
+        """The most probable id of each row, `[rows]`."""
+        self.logprobs = torch.zeros(rows, device=device)
+        """Its log-probability, float32 `[rows]`."""
+        self.logits = torch.zeros(rows, vocab_size, device=device)
+        """float32 `[rows, vocab]`."""
+        self.alignment = torch.zeros(rows, max_width, device=device)
+        """Where in its source each row looks, float32 `[rows, width]` and behind it whatever was there before."""
+
+    @property
+    def rows(self) -> int:
+        return self.inputs.shape[1]
+
+
+class FixedStep:
+    """One decode step of `buffers.rows` rows that look at no more than `width` positions.
+
+    `cache` has one slot more than there are for requests, the last: rows that only fill up the batch write there.
+    """
+
+    def __init__(
+        self, model: Transformer, cache: SlotCache, buffers: StepBuffers, width: int, *, with_alignment: bool
+    ) -> None:
+        self.buffers = buffers
+        self._model = model
+        self._cache = cache
+        self._width = width
+        self._with_alignment = with_alignment
+
+    def __call__(self) -> None:
+        """Read `buffers.inputs`, write all else there, and the rows' K/V; `alignment` only if it is asked for."""
+        buffers, width, dtype = self.buffers, self._width, self._model.embedding.weight.dtype
+        tokens, positions, slots, source_slots, source_lengths = buffers.inputs
+        positions, slots = positions[:, None], slots[:, None]
+        *sources, last = self._cache.padded_source(source_slots, width)
+        memories: list[Memory] = [*sources, _LookedAt(last, buffers.alignment) if self._with_alignment else last]
+        logits = self._model.decode(
+            tokens[:, None],
+            positions,
+            look_ahead_mask(positions, width, dtype),
+            memories,
+            padding_mask(source_lengths, width, dtype),
+            self._cache.padded_rows(slots, positions, width),
+        )
+        buffers.logits.copy_(logits[:, -1])
+        best = greedy(buffers.logits)
+        buffers.tokens.copy_(best.tokens)
+        buffers.logprobs.copy_(best.logprobs)
+        buffers.inputs[0].copy_(best.tokens)
+        buffers.inputs[1].add_(1)
+
+
+class _LookedAt:
+    """Source K/V that write down what queries look at, the mean of the heads."""
+
+    def __init__(self, memory: PaddedKV, weights: Tensor) -> None:
+        self._memory = memory
+        self._weights = weights
+
+    def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+        assert mask is not None
+        memory: KV = self._memory.gathered()
+        weights = attention_weights(query.float(), memory.keys.float(), mask.float())
+        self._weights[:, : mask.shape[-1]].copy_(weights.mean(dim=1)[:, 0])
+        return memory.attend(query, mask, dropout)

@@ -1,0 +1,86 @@
+"""Plain texts to segments, without losing a character: joined, the segments' texts give the text back."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from service.text.segment import Fits, Segment, has_words, is_in_capitals
+from service.text.sentences import cut, sentence_ends
+
+# What begins an item of a list, a quoted line or a heading, in Markdown and elsewhere.
+_BULLET: Final = re.compile(r"(?:\s*(?:[-*+•‣◦▪●·–—>]|#{1,6}|\[[ xX]\]|\(?[0-9]{1,3}[.)]|\(?[a-zA-Z]\))(?=\s))*\s*")
+_CELL: Final = re.compile(r"[^\t]*\t*")
+
+
+@dataclass(frozen=True)
+class Splitter:
+    """How texts are split: into sentences that a model `fits`, or that are copied as there is no place to cut them.
+
+    With `restore_capitals`, sentences all in capitals are translated in lower case (`Segment.capitals`).
+    """
+
+    fits: Fits
+    restore_capitals: bool = True
+
+    def split(self, text: str, language: str) -> Iterator[Segment]:
+        """Sentences of `text`, line by line, and in a line cell by cell where there are tabs.
+
+        Takes `text` apart only as far as it is asked.
+        """
+        last: Segment | None = None
+        between: list[str] = []
+        for found in self._segments(text, language):
+            if not found.sentence:
+                between.append(found.text)
+                continue
+            # What is no sentence belongs to the one before it, at the beginning to the first.
+            copied = "".join(between)
+            between = []
+            if last is None:
+                found = found._replace(before=copied + found.before)
+            else:
+                yield last._replace(after=last.after + copied)
+            last = found
+        copied = "".join(between)
+        if last is not None:
+            yield last._replace(after=last.after + copied)
+        elif copied:
+            yield Segment(copied, "", "", translatable=False)
+
+    def _segments(self, text: str, language: str) -> Iterator[Segment]:
+        for line in text.splitlines(keepends=True):
+            bullet = _BULLET.match(line)
+            assert bullet is not None
+            if bullet.end() == len(line):
+                yield Segment(line, "", "")
+            before = bullet[0]
+            for cell in _CELL.finditer(line, bullet.end()):
+                start = 0
+                for end in sentence_ends(cell[0], language):
+                    for segment in self._fitting(cell[0], start, end):
+                        yield segment._replace(before=before + segment.before)
+                        before = ""
+                    start = end
+
+    def _fitting(self, text: str, start: int, end: int) -> Iterator[Segment]:
+        """The sentence from `start` to `end`, in parts if it is too long for the model."""
+        segment = self._segment(text[start:end])
+        if not segment.translatable or self.fits(segment):
+            yield segment
+        elif (place := cut(text, start, end)) is None:
+            yield segment._replace(translatable=False)
+        else:
+            yield from self._fitting(text, start, place)
+            yield from self._fitting(text, place, end)
+
+    def _segment(self, part: str) -> Segment:
+        sentence = part.strip()
+        before = part[: part.index(sentence)]
+        return Segment(
+            before,
+            sentence,
+            part[len(before) + len(sentence) :],
+            translatable=has_words(sentence),
+            capitals=self.restore_capitals and is_in_capitals(sentence),
+        )

@@ -1,0 +1,76 @@
+"""Where a text may be cut: behind its sentences, and where one is too long for a model, within it."""
+
+import unicodedata
+from collections.abc import Iterator
+from typing import Final
+
+import regex
+from sentencex import segment as split_sentences
+
+_LONGEST_PIECE: Final = 2000
+_SENTENCE_END: Final = regex.compile(r"[.!?…]\s+|[。！？｡।॥]\s*")
+# Where a long sentence is cut, the best first: behind a clause, behind a part of it, before a conjunction of the
+# languages that most models know.
+_CLAUSES: Final = (
+    regex.compile(r"[;:—–؛]\s+|[；：]\s*"),
+    regex.compile(r"[,،]\s+|[，、]\s*"),
+    regex.compile(r"\s+(?=(?:and|but|or|because|et|mais|ou|car|und|aber|oder|weil|y|pero|porque|e|ma|perché|mas)\s)"),
+)
+_SPACE: Final = regex.compile(r"\s+")
+_WITHOUT_SPACES: Final = regex.compile(
+    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
+)
+
+
+def sentence_ends(text: str, language: str) -> Iterator[int]:
+    """Where its sentences end, white space behind them included; the last one at the end of `text`.
+
+    sentencex is given a long text in pieces, so that it is not taken apart long before it is translated.
+    """
+    start = 0
+    while start < len(text):
+        end = _piece_end(text, start)
+        for part in split_sentences(language, text[start:end]):
+            start += len(part)
+            yield start
+
+
+def _piece_end(text: str, start: int) -> int:
+    """Where a piece that begins at `start` is cut: behind a sentence if possible, or else where `cut` would.
+
+    What has no place to be cut stays whole, however long.
+    """
+    limit = start + _LONGEST_PIECE
+    if len(text) <= limit:
+        return len(text)
+    ends: list[int] = [each.end() for each in _SENTENCE_END.finditer(text, start, limit)]
+    if ends:
+        return ends[-1]
+    space = _SPACE.search(text, limit)
+    return cut(text, start, limit) or (space.end() if space else len(text))
+
+
+def cut(text: str, start: int, end: int) -> int | None:
+    """Where to cut a sentence that is too long, `text` from `start` to `end`; both parts hold more than white space.
+
+    Near its middle: at a clause mark or conjunction if one is not far, or else at a space. None where there is no
+    good place: in a URL, say. Scripts that use no spaces are cut between any two characters.
+    """
+    middle, quarter = (start + end) // 2, (end - start) // 4
+    for marks in _CLAUSES:
+        places = [each.end() for each in marks.finditer(text, middle - quarter, middle + quarter)]
+        if places:
+            return _nearest(places, middle)
+    places = [each.end() for each in _SPACE.finditer(text, start, end) if start < each.start() and each.end() < end]
+    if places:
+        return _nearest(places, middle)
+    places = [
+        each.start()
+        for each in _WITHOUT_SPACES.finditer(text, start + 1, end)
+        if not unicodedata.combining(text[each.start()])
+    ]
+    return _nearest(places, middle) if places else None
+
+
+def _nearest(places: list[int], middle: int) -> int:
+    return min(places, key=lambda place: abs(place - middle))

@@ -1,0 +1,169 @@
+"""The runner with buckets, step by step; tests/parity holds it to the oracle."""
+
+import logging
+import math
+
+import pytest
+import torch
+
+from model.config import ModelConfig
+from model.decoding import greedy_decode
+from service.engine.batching import SourceBatch, StepBatch, StepScores
+from service.engine.captured import CapturedRunner
+from tests.conftest import random_model
+
+SOURCES = [[30, 40, 50, 2], [60, 61, 2], [70, 71, 72, 73, 74, 2]]
+NEVER = 96
+"""An end of sentence that the random model does not write here."""
+
+
+@pytest.fixture
+def config() -> ModelConfig:
+    return ModelConfig(
+        vocab_size=97, d_model=32, ffn_dim=64, num_heads=4, encoder_layers=2, decoder_layers=2, eos_id=NEVER
+    )
+
+
+def _runner(config: ModelConfig, device: torch.device, ahead_seconds: float = math.inf) -> CapturedRunner:
+    """With the sources in the first slots."""
+    runner = CapturedRunner(random_model(config).to(device), slots=8, max_length=128, ahead_seconds=ahead_seconds)
+    lengths = [len(source) for source in SOURCES]
+    runner.prefill(
+        SourceBatch(
+            ids=torch.tensor([[token for source in SOURCES for token in source]]),
+            positions=torch.tensor([[position for length in lengths for position in range(length)]]),
+            offsets=torch.tensor([0, *lengths]).cumsum(0),
+            lengths=lengths,
+            slots=[0, 1, 2],
+        )
+    )
+    return runner
+
+
+def _batch(tokens: list[int], position: int, ahead: int = 0, alignment_rows: list[int] | None = None) -> StepBatch:
+    """Of the first slots."""
+    rows = len(tokens)
+    return StepBatch(
+        torch.tensor(tokens),
+        torch.full((rows,), position),
+        torch.arange(rows),
+        torch.arange(rows),
+        torch.tensor([len(source) for source in SOURCES[:rows]]),
+        copies=[],
+        logit_rows=[],
+        alignment_rows=alignment_rows or [],
+        ahead=ahead,
+    )
+
+
+def _one_by_one(runner: CapturedRunner, rows: int, steps: int) -> StepScores:
+    tokens, given = [1] * rows, []
+    for position in range(steps):
+        given.append(runner.decode(_batch(tokens, position)))
+        tokens = given[-1].tokens[0].tolist()
+    return StepScores(
+        torch.cat([each.tokens for each in given]), torch.cat([each.logprobs for each in given]), given[-1].logits
+    )
+
+
+@pytest.mark.parametrize(("rows", "before"), [(1, 0), (3, 0), (1, 30)])
+def test_steps_ahead_are_the_steps_one_by_one(
+    config: ModelConfig, device: torch.device, rows: int, before: int
+) -> None:
+    """Also where they reach behind what the first of them needs of a bucket."""
+    expected = _one_by_one(_runner(config, device), rows, before + 5)
+    runner = _runner(config, device)
+    tokens = _one_by_one(runner, rows, before).tokens[-1].tolist() if before else [1] * rows
+    ahead = runner.decode(_batch(tokens, before, ahead=4))
+    assert ahead.tokens.tolist() == expected.tokens[before:].tolist()
+    torch.testing.assert_close(ahead.logprobs, expected.logprobs[before:])
+
+
+def test_nothing_comes_behind_an_end_and_what_was_too_much_is_forgotten(
+    config: ModelConfig, device: torch.device
+) -> None:
+    tokens = _one_by_one(_runner(config, device), 2, 8).tokens
+    end = tokens[3, 1].item()
+    first = next(number for number, step in enumerate(tokens.tolist()) if end in step)
+    ending = _runner(config.model_copy(update={"eos_id": end}), device)
+    scores = ending.decode(_batch([1, 1], 0, ahead=7))
+    assert scores.tokens.tolist() == tokens[: first + 1].tolist()
+    # The other row goes on as if no step had run too far.
+    going_on = ending.decode(_batch(tokens[first].tolist(), first + 1))
+    assert going_on.tokens[0, 0].item() == tokens[first + 1, 0].item()
+
+
+def test_no_step_ahead_without_time_or_with_many_rows(config: ModelConfig, device: torch.device) -> None:
+    in_a_hurry = _runner(config, device, ahead_seconds=0.0)
+    assert len(in_a_hurry.decode(_batch([1], 0, ahead=4)).tokens) == 1
+    assert len(_runner(config, device).decode(_batch([1, 1, 1], 0, ahead=60)).tokens) < 10
+
+
+def test_a_ready_runner_has_what_most_requests_need(
+    config: ModelConfig, device: torch.device, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        runner = _runner(config, device)
+        ready = len(caplog.records)
+        for rows in (1, 2, 3):
+            for position in (0, 5, 62):
+                runner.decode(_batch([1] * rows, position))
+        assert len(caplog.records) == ready == 1
+        runner.decode(_batch([1, 1, 1], 70))
+        runner.decode(_batch([1, 1, 1], 3, alignment_rows=[2]))
+        runner.decode(_batch([1, 1, 1], 71))
+    [wide, aligned] = caplog.records[ready:]
+    assert (wide.__dict__["rows"], wide.__dict__["width"], wide.__dict__["with_alignment"]) == (4, 128, False)
+    assert (aligned.__dict__["width"], aligned.__dict__["with_alignment"]) == (32, True)
+
+
+def test_what_is_captured_late_disturbs_nobody(config: ModelConfig, device: torch.device) -> None:
+    expected = _one_by_one(_runner(config, device), 3, 6)
+    runner = _runner(config, device)
+    tokens = [1, 1, 1]
+    for position in range(6):
+        scores = runner.decode(_batch(tokens, position, alignment_rows=[1] if position == 3 else None))
+        tokens = scores.tokens[0].tolist()
+        assert tokens == expected.tokens[position].tolist()
+        torch.testing.assert_close(scores.logprobs[0], expected.logprobs[position])
+
+
+@pytest.mark.parametrize("width", [32, 128])
+def test_how_wide_attention_reads_changes_nothing(config: ModelConfig, device: torch.device, width: int) -> None:
+    """What is behind a row's own positions, left by other requests, has no weight."""
+    expected = _one_by_one(_runner(config, device), 3, 6)
+    runner = _runner(config, device)
+    for position in range(100):
+        runner.decode(_batch([40, 50, 60], position))
+    tokens = [1, 1, 1]
+    for position in range(6):
+        batch = _batch(tokens, position)
+        if width == 128:
+            # A fourth row far behind the others makes the step wide.
+            slots, far = torch.arange(4), torch.tensor([position] * 3 + [100])
+            four = [torch.cat([each, each[:1]]) for each in (batch.tokens, batch.source_lengths)]
+            batch = batch._replace(
+                tokens=four[0], positions=far, slots=slots, source_slots=slots % 3, source_lengths=four[1]
+            )
+        scores = runner.decode(batch)
+        tokens = scores.tokens[0, :3].tolist()
+        assert tokens == expected.tokens[position].tolist()
+        torch.testing.assert_close(scores.logprobs[0, :3], expected.logprobs[position])
+
+
+def test_logits_are_of_the_rows_that_want_them(config: ModelConfig, device: torch.device) -> None:
+    runner = _runner(config, device)
+    scores = runner.decode(_batch([1, 1, 1], 0)._replace(logit_rows=[0, 2]))
+    assert scores.logits.shape == (2, config.vocab_size)
+    assert scores.logits.device.type == "cpu"
+    assert scores.logits.argmax(-1).tolist() == scores.tokens[0, [0, 2]].tolist()
+    kept = scores.logits.clone()
+    runner.decode(_batch([5, 5, 5], 1)._replace(logit_rows=[0]))
+    assert torch.equal(scores.logits, kept)
+
+
+def test_relative_positions(config: ModelConfig, device: torch.device) -> None:
+    """Biases of attention are added to the masks that this runner has."""
+    config = config.model_copy(update={"positions": "relative", "norm": "rms", "biases": False})
+    scores = _one_by_one(_runner(config, device), 3, 8)
+    assert scores.tokens.T.tolist() == greedy_decode(random_model(config), SOURCES, 8)

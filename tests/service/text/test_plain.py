@@ -1,0 +1,151 @@
+"""Plain texts: nothing is lost, and what is no sentence stays as it is."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.text.plain import Splitter
+from service.text.segment import Segment
+
+_BLANKS = st.sampled_from([" ", "  ", "\t", "\n", "\r\n", "\n\n", "\u00a0", "\u2028", "   \n"])
+_MARKS = st.sampled_from("- |* |• |1. |2) |> |# |— |- [x] |. |! |? |, |; |: |12.5 |😀 |(|)|。".split("|"))
+_WORDS = st.text(st.sampled_from("abcdeéABß猫"), min_size=1, max_size=9)
+STRUCTURED = st.lists(_BLANKS | _MARKS | _WORDS | st.characters(), max_size=40).map("".join)
+
+
+def _takes(characters: int) -> Splitter:
+    return Splitter(lambda segment: len(segment.source) <= characters)
+
+
+def _split(text: str, characters: int = 100) -> list[Segment]:
+    return list(_takes(characters).split(text, "en"))
+
+
+def _translated(text: str, characters: int) -> Iterator[str]:
+    """By a translator that gives each sentence in brackets."""
+    for segment in _split(text, characters):
+        word = f"⟦{segment.sentence}⟧" if segment.translatable else segment.sentence
+        yield segment.before + word + segment.after
+
+
+@given(text=STRUCTURED, characters=st.integers(1, 60))
+def test_all_but_the_words_is_preserved(text: str, characters: int) -> None:
+    translated = "".join(_translated(text, characters))
+    assert re.sub("[⟦⟧]", "", translated) == re.sub("[⟦⟧]", "", text)
+    for segment in _split(text, characters):
+        assert segment.sentence == segment.sentence.strip()
+        assert not any(map(str.isalnum, re.sub(r"[0-9]{1,3}[.)]|[a-zA-Z]\)|\[[xX]\]", "", segment.before)))
+        assert not segment.after or segment.sentence
+        assert not segment.after.strip() or not segment.after.strip().isalpha()
+        if segment.translatable:
+            assert len(segment.source) <= characters
+            assert not re.search(r"[\t\n\r\u2028]", segment.sentence)
+
+
+def test_sentences_lines_bullets_and_space() -> None:
+    segments = _split("  Hello Mr. Smith.  How are you?\n\n- Fine.\n\t1. One\ttwo \n> * - So\n-\n")
+    assert [segment[:3] for segment in segments] == [
+        ("  ", "Hello Mr. Smith.", "  "),
+        ("", "How are you?", "\n\n"),
+        ("- ", "Fine.", "\n"),
+        ("\t1. ", "One", "\t"),
+        ("", "two", " \n"),
+        ("> * - ", "So", "\n-\n"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["-5 degrees", "3.5 is more", "*bold* words", "#tag here", "A. Smith came", "1984. It was"]
+)
+def test_what_only_looks_like_a_bullet_is_translated(text: str) -> None:
+    assert _split(text)[0].before == ""
+
+
+def test_a_long_sentence_is_cut_at_its_clauses() -> None:
+    text = "We came late, as it had rained; and then, because of the dog and the cat, we had to leave early"
+    assert [segment.sentence for segment in _split(text, 70)] == [
+        "We came late, as it had rained;",
+        "and then, because of the dog and the cat, we had to leave early",
+    ]
+    assert [segment.sentence for segment in _split(text, 45)] == [
+        "We came late, as it had rained;",
+        "and then, because of the dog and the cat,",
+        "we had to leave early",
+    ]
+
+
+def test_what_has_no_place_to_be_cut_is_copied() -> None:
+    url = "https://example.org/" + "x" * 3000
+    segments = _split(f"See {url} for more.")
+    assert [(segment.sentence, segment.translatable) for segment in segments] == [
+        ("See", True),
+        (url, False),
+        ("for more.", True),
+    ]
+
+
+def test_scripts_without_spaces_are_cut_between_characters() -> None:
+    segments = _split("我喜欢猫" * 1000)
+    assert all(segment.translatable and 25 <= len(segment.sentence) <= 100 for segment in segments)
+
+
+@pytest.mark.parametrize(
+    "part", ["A cat sat here. ", "word ", "x", "猫。", "猫", "-", "\n", "- a\n", "a\t", "A B ", ", "]
+)
+def test_a_million_characters_take_no_more_for_each_than_a_few(part: str) -> None:
+    """Counted in the characters of what a model is asked to fit: a quadratic way would ask for far more."""
+    asked = 0
+
+    def fits(segment: Segment) -> bool:
+        nonlocal asked
+        asked += len(segment.source)
+        return len(segment.source) <= 400
+
+    text = part * (1_000_000 // len(part))
+    pieces = [segment.text for segment in Splitter(fits).split(text, "en")]
+    assert "".join(pieces) == text
+    assert asked < 10 * len(text)
+
+
+def test_a_text_is_taken_apart_as_it_is_asked_for() -> None:
+    asked = []
+
+    def fits(segment: Segment) -> bool:
+        asked.append(segment)
+        return True
+
+    segments = Splitter(fits).split("A cat sat here. " * 10_000, "en")
+    assert [next(segments).sentence for _ in range(10)] == ["A cat sat here."] * 10
+    assert len(asked) < 20
+
+
+@pytest.mark.parametrize(
+    ("text", "translatable"), [("a1", True), ("12.5 %", False), ("😀 !", False), ("日", True), ("", False)]
+)
+def test_only_words_are_translated(text: str, translatable: bool) -> None:
+    assert [segment.translatable for segment in _split(text)] == [translatable] * bool(text)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "source"),
+    [
+        ("DO NOT SMOKE!", "Do not smoke!"),
+        ("«ÉCOLE FERMÉE»", "«École fermée»"),
+        ("PLAN B", "Plan b"),
+        ("NASA", "NASA"),
+        ("The NASA", "The NASA"),
+        ("A B", "A B"),
+        ("12 CATS", "12 CATS"),
+        ("愛 猫", "愛 猫"),
+        ("THE İ", "The İ"),
+    ],
+)
+def test_a_sentence_in_capitals_is_read_in_lower_case(sentence: str, source: str) -> None:
+    [segment] = _split(sentence)
+    assert segment.source == source
+    assert segment.written("Straße") == ("STRASSE" if source != sentence else "Straße")
+    [left] = Splitter(lambda segment: True, restore_capitals=False).split(sentence, "en")
+    assert left.source == sentence
