@@ -22,12 +22,17 @@ def save_checkpoint(
     config: CheckpointConfig,
     weights: dict[str, Tensor],
     tokenizer: Tokenizer,
-    dtype: torch.dtype = torch.float16,
+    dtype: torch.dtype | None = torch.float16,
 ) -> None:
-    """Write a checkpoint that `load_model` reads; `weights` are a `Transformer.state_dict()`."""
+    """Write a checkpoint that `load_model` reads; `weights` are a `Transformer.state_dict()`.
+
+    They are stored as `dtype`, or as they are if it is None.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     tied = _tied(config.model)
-    stored = {name: tensor.to(dtype).contiguous() for name, tensor in weights.items() if name not in tied}
+    stored = {
+        name: tensor.to(dtype or tensor.dtype).contiguous() for name, tensor in weights.items() if name not in tied
+    }
     path = directory / "model.safetensors"
     save_file(stored, path)
     path.chmod(0o644)  # safetensors leaves it to its owner alone; a server runs as another user

@@ -63,8 +63,10 @@ class ModelConfig(BaseModel):
         problems += [
             f"{name} ({value}) must be below vocab_size ({self.vocab_size})"
             for name, value in (("pad_id", self.pad_id), ("bos_id", self.bos_id), ("eos_id", self.eos_id))
-            if value >= min(self.vocab_size, self.source_vocab_size or self.vocab_size)
+            if value >= self.vocab_size
         ]
+        if self.source_vocab_size is not None and self.pad_id >= self.source_vocab_size:
+            problems.append(f"pad_id ({self.pad_id}) must be below source_vocab_size ({self.source_vocab_size})")
         if self.pad_id == self.eos_id:
             problems.append("pad_id and eos_id must differ")
         if problems:

@@ -1,7 +1,7 @@
 """What a checkpoint says of itself: `config.json` and the tokenizer. No torch, so the HTTP process can read it."""
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -29,6 +29,16 @@ class Direction(BaseModel):
 
     def __str__(self) -> str:
         return "-".join(self.codes())
+
+
+class Wanted(NamedTuple):
+    """Between which languages, as far as it is said."""
+
+    source: str | None = None
+    target: str | None = None
+
+
+ANY: Final = Wanted()
 
 
 class CheckpointConfig(BaseModel):

@@ -4,6 +4,7 @@ Knows nothing of languages, special tokens or tensors.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -12,6 +13,9 @@ import tokenizers
 
 _SPACE: Final = "\u2581"  # SentencePiece's visible space
 _UNKNOWN: Final = "<unk>"
+_BYTE: Final = re.compile(r"<0x([0-9A-F]{2})>")
+_SPECIAL: Final = re.compile(r"<(?!0x)[^<>]+>|>>[^<>]+<<|__[a-z_]+__")
+"""How pieces look that stand for no text: ends of sentences, padding, languages."""
 _REPLACEMENT: Final = "\ufffd".encode()
 
 Span = tuple[int, int]
@@ -45,22 +49,18 @@ class Pieces(Protocol):
 
 
 class SentencePieces:
-    """A SentencePiece model, its pieces numbered by itself or by a `vocabulary`.
+    """A SentencePiece model, its pieces numbered by itself or by a `vocabulary`, which may have others, too."""
 
-    A piece of the vocabulary that is in none of `others`, the models of both sides, is special.
-    """
-
-    def __init__(self, model: bytes, vocabulary: Sequence[str] | None = None, others: Sequence[bytes] = ()) -> None:
+    def __init__(self, model: bytes, vocabulary: Sequence[str] | None = None) -> None:
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        processors = [self._processor, *(sentencepiece.SentencePieceProcessor(model_proto=each) for each in others)]
-        count = self._processor.get_piece_size()
-        if not count:
+        if not self._processor.get_piece_size():
             raise ValueError("a SentencePiece model without pieces")  # an empty file is one
         self._is_own = vocabulary is None
-        own = [self._processor.id_to_piece(i) for i in range(count)] if vocabulary is None else vocabulary
-        self._ids = {piece: i for i, piece in reversed(list(enumerate(own)))}
+        own = map(self._processor.id_to_piece, range(self._processor.get_piece_size()))
+        pieces = list(own if vocabulary is None else vocabulary)
+        self._ids = {piece: i for i, piece in reversed(list(enumerate(pieces)))}
         self._unknown = self._ids.get(_UNKNOWN, self._processor.unk_id())
-        self._bytes = [_bytes_of(piece, processors) for piece in own]
+        self._bytes = [self._bytes_of(piece) for piece in pieces]
         self._bytes[self._unknown] = _REPLACEMENT
 
     def __len__(self) -> int:
@@ -77,8 +77,7 @@ class SentencePieces:
         return Encoded(ids, self._processor.encode(text, return_type="offset_mapping")["offsets"])
 
     def find(self, piece: str) -> int | None:
-        found = self._ids.get(piece)
-        return found if found is not None and not self._bytes[found] else None
+        return self._ids.get(piece)
 
     def bytes_of(self, token_id: int) -> bytes:
         return self._bytes[token_id]
@@ -86,15 +85,14 @@ class SentencePieces:
     def _id(self, piece: str) -> int:
         return self._ids.get(piece, self._unknown)
 
-
-def _bytes_of(piece: str, processors: Sequence[Any]) -> bytes:
-    for processor in processors:
-        token = processor.piece_to_id(piece)
-        if processor.is_byte(token):
-            return bytes([int(piece[3:-1], 16)])  # "<0xE2>"
-        if not (processor.is_unknown(token) or processor.is_control(token) or processor.is_unused(token)):
-            return piece.replace(_SPACE, " ").encode()
-    return b""
+    def _bytes_of(self, piece: str) -> bytes:
+        token = self._processor.piece_to_id(piece)
+        if self._processor.is_unknown(token):
+            # Not the model's own: of the other side, or special.
+            return b"" if _SPECIAL.fullmatch(piece) else _of_metaspace(piece)
+        if self._processor.is_control(token) or self._processor.is_unused(token):
+            return b""
+        return _of_metaspace(piece)
 
 
 class JsonPieces:
@@ -105,7 +103,6 @@ class JsonPieces:
             self._tokenizer = tokenizers.Tokenizer.from_str(content.decode())
         except Exception as error:  # the library knows no narrower one
             raise ValueError(f"tokenizer.json: {error}") from None
-        # Or "</s>" in a text would end it, and "fra_Latn" would choose a language.
         self._tokenizer.encode_special_tokens = True
         description = json.loads(content)
         special = {each["id"] for each in description["added_tokens"] if each["special"]}
@@ -118,29 +115,46 @@ class JsonPieces:
             raise ValueError(f"tokenizer.json: no rule is known for the decoder {decoder}")
         size = self._tokenizer.get_vocab_size()
         pieces = [self._tokenizer.id_to_token(i) for i in range(size)]
+        self._unknown = self._unknown_id(description["model"])
+        self._names = [piece or "" for piece in pieces]
         self._bytes = [b"" if i in special or piece is None else to_bytes(piece) for i, piece in enumerate(pieces)]
 
     def __len__(self) -> int:
         return len(self._bytes)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return [each.ids for each in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
+        return [self._plain(each.ids) for each in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
 
     def encode_with_spans(self, text: str) -> Encoded:
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
-        return Encoded(encoding.ids, encoding.offsets)
+        return Encoded(self._plain(encoding.ids), encoding.offsets)
+
+    def _plain(self, ids: list[int]) -> list[int]:
+        """Without special tokens: "</s>" in a text would end it, "fra_Latn" would choose a language."""
+        return [token if self._bytes[token] else self._unknown for token in ids]
+
+    def _unknown_id(self, model: dict[str, Any]) -> int:
+        """Of Unigram by id, of BPE by name; byte-level BPE has none, and needs none."""
+        found = model.get("unk_id")
+        if found is None:
+            found = self._tokenizer.token_to_id(model.get("unk_token") or _UNKNOWN)
+        return 0 if found is None else int(found)
+
+    def name(self, token_id: int) -> str:
+        """The piece as it is written in the file."""
+        return self._names[token_id]
 
     def find(self, piece: str) -> int | None:
         found: int | None = self._tokenizer.token_to_id(piece)
-        return found if found is not None and not self._bytes[found] else None
+        return found
 
     def bytes_of(self, token_id: int) -> bytes:
         return self._bytes[token_id]
 
 
 def _of_metaspace(piece: str) -> bytes:
-    if len(piece) == len("<0xE2>") and piece.startswith("<0x") and piece.endswith(">"):
-        return bytes([int(piece[3:-1], 16)])
+    if byte := _BYTE.fullmatch(piece):
+        return bytes([int(byte[1], 16)])
     return piece.replace(_SPACE, " ").encode()
 
 

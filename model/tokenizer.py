@@ -180,7 +180,7 @@ def _sides(files: Mapping[str, bytes]) -> tuple[Pieces, Pieces]:
     if "vocabulary.json" in files:
         names = ["vocabulary.json"] * 2
     vocabularies = [_vocabulary(files, name) for name in names]
-    sides = [SentencePieces(model, words, models) for model, words in zip(models, vocabularies, strict=True)]
+    sides = [SentencePieces(model, words) for model, words in zip(models, vocabularies, strict=True)]
     return sides[0], sides[1]
 
 

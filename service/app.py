@@ -18,6 +18,7 @@ from service.engine.pool import EnginePool
 from service.engine.process import EngineProcess
 from service.engine.request import EngineOptions
 from service.errors import ServiceError
+from service.importing import imported
 from service.metrics import Metrics
 from service.settings import Settings
 from service.state import Service
@@ -70,6 +71,7 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
 
 def build_service(settings: Settings) -> Service:
     """Everything behind the routes, engines not yet started."""
+    settings = settings.model_copy(update={"model": imported(settings.model)})
     config = load_config(settings.model)
     metrics = Metrics(VERSION, _named(config), settings.mode)
     pool = build_pool(settings, config, metrics)

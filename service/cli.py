@@ -1,4 +1,4 @@
-"""`dragoman serve | translate | train | distill | evaluate | robustness | bench`."""
+"""`dragoman serve | translate | import | train | distill | evaluate | robustness | bench`."""
 
 import asyncio
 import logging
@@ -107,6 +107,25 @@ def _standard_input() -> str:
         _fail("standard input is not UTF-8")
 
 
+@app.command(name="import")
+def import_(
+    path: Annotated[Path, typer.Argument(help="Argos package, CTranslate2 or Hugging Face directory.")],
+    output: Annotated[Path, typer.Option(help="Where to write the checkpoint: a directory for `serve --model`.")],
+    source: Annotated[str | None, typer.Option(help="Source language, where the files do not say it.")] = None,
+    target: Annotated[str | None, typer.Option(help="Target language, where the files do not say it.")] = None,
+) -> None:
+    """Write a checkpoint of another format as one of ours."""
+    from model.formats import import_checkpoint
+    from model.manifest import Wanted
+
+    try:
+        config = import_checkpoint(path, output, Wanted(source, target))
+    except (CheckpointError, OSError) as error:
+        _fail(str(error))
+    languages = ", ".join(map(str, config.directions)) or f"{len(config.languages)} languages, each into each"
+    typer.echo(f"{output}: {languages}")
+
+
 @app.command()
 def train(
     config: Annotated[Path, typer.Argument(help="The experiment (TOML).")],
@@ -174,7 +193,8 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     hypotheses: Annotated[Path | None, typer.Option(help="Write the translations here, a line each.")] = None,
 ) -> None:
     """Score a checkpoint: sacrebleu's BLEU and chrF with their signatures."""
-    from model.training.evaluate import DecodingOptions, EvaluationOptions, Wanted
+    from model.manifest import Wanted
+    from model.training.evaluate import DecodingOptions, EvaluationOptions
     from model.training.evaluate import evaluate as run
 
     decoding = DecodingOptions(beam_size, length_penalty)
@@ -203,7 +223,8 @@ def robustness(
     target: TargetOption = None,
 ) -> None:
     """Which kinds of everyday input a checkpoint survives: a table of cases and pass rates."""
-    from model.training.evaluate import DecodingOptions, Wanted, load_translator, translate_all
+    from model.manifest import Wanted
+    from model.training.evaluate import DecodingOptions, load_translator, translate_all
     from model.training.robustness import cases_path, load_cases, markdown, run
 
     with _reported():

@@ -87,7 +87,9 @@ class Settings(BaseSettings):
 
     host: str = Field(default="127.0.0.1", description="address to listen on; 0.0.0.0 for all")
     port: int = Field(default=5000, ge=0, le=65535, description="TCP port to listen on; 0 lets the system choose")
-    model: Path = Field(default=EMBEDDED_MODEL, description="checkpoint directory")
+    model: Path = Field(
+        default=EMBEDDED_MODEL, description="checkpoint: ours, or of Argos, CTranslate2 or Hugging Face's transformers"
+    )
     device: Annotated[str, AfterValidator(usable_device)] = Field(
         default="auto",
         validate_default=True,

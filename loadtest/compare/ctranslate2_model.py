@@ -34,7 +34,7 @@ _ACTIVATIONS: Final[dict[Activation, TheirActivation]] = {
 
 def convert(checkpoint: Path, directory: Path, quantization: Quantization) -> None:
     """Write the CTranslate2 model of `checkpoint` into `directory`; raises `CheckpointError`."""
-    spec = _specification(load_model(checkpoint), pieces(checkpoint))
+    spec = specification(load_model(checkpoint), pieces(checkpoint))
     spec.validate()
     spec.optimize(quantization=quantization)
     directory.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def pieces(checkpoint: Path) -> list[str]:
 
 
 # Any, here and below: CTranslate2 has no type annotations.
-def _specification(model: Transformer, tokens: Sequence[str]) -> Any:
+def specification(model: Transformer, tokens: Sequence[str]) -> Any:
     config = model.config
     model.requires_grad_(False)
     spec = TransformerSpec.from_config(

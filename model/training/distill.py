@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress
 
-from model.manifest import load_config
+from model.manifest import Wanted, load_config
 from model.training.config import TrainConfig
 from model.training.data import Part, load_parts
 from model.training.evaluate import (
@@ -21,7 +21,6 @@ from model.training.evaluate import (
     OfflineTranslator,
     Precision,
     Translation,
-    Wanted,
     load_translator,
     translate_all,
 )

@@ -17,7 +17,7 @@ from torch import nn
 from model.checkpoint import load_model
 from model.decoding import beam_decode, greedy_decode
 from model.linear import Int8Linear, PrepackedLinear, replace_linears
-from model.manifest import CheckpointConfig, Direction, load_config, load_tokenizer
+from model.manifest import ANY, CheckpointConfig, Direction, Wanted, load_config, load_tokenizer
 from model.tokenizer import Tokenizer
 from model.training.corpora import read_pairs
 from model.training.parallel import find_device
@@ -40,14 +40,6 @@ class DecodingOptions:
     batch_size: int = 64
 
 
-class Wanted(NamedTuple):
-    """Between which languages, as far as it is said."""
-
-    source: str | None = None
-    target: str | None = None
-
-
-ANY: Final = Wanted()
 _MOST_NAMED: Final = 20  # directions in an error's message
 
 

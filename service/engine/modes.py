@@ -60,7 +60,13 @@ def _fp32(model: Transformer, slots: int, max_length: int) -> Runner:
     kernels.load()  # may compile: before the engine says that it is ready
     if PrepackedLinear.is_available():
         replace_linears(model, PrepackedLinear)
-    return EagerRunner(model, slots=slots, max_length=max_length)
+    return _in_pytorch(model, slots, max_length)
+
+
+def _in_pytorch(model: Transformer, slots: int, max_length: int) -> Runner:
+    # Relative positions are part of a mask: there is one where shapes are fixed.
+    kind = CapturedRunner if model.config.positions == "relative" else EagerRunner
+    return kind(model, slots=slots, max_length=max_length)
 
 
 def _int8(model: Transformer, slots: int, max_length: int) -> Runner:
@@ -71,7 +77,7 @@ def _int8(model: Transformer, slots: int, max_length: int) -> Runner:
     else:
         logger.warning("int8 in PyTorch, which is slower: the C++ engine does not know this kind of transformer")
     replace_linears(model, Int8Linear)
-    return EagerRunner(model, slots=slots, max_length=max_length)
+    return _in_pytorch(model, slots, max_length)
 
 
 def _captured(model: Transformer, slots: int, max_length: int) -> Runner:

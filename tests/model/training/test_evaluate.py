@@ -15,7 +15,7 @@ from model.checkpoint import load_model, save_checkpoint
 from model.config import ModelConfig
 from model.decoding import beam_decode, greedy_decode
 from model.linear import Int8Linear, PrepackedLinear
-from model.manifest import CheckpointConfig, Direction
+from model.manifest import CheckpointConfig, Direction, Wanted
 from model.tokenizer import Tokenizer
 from model.training import evaluate as module
 from model.training.evaluate import (
@@ -23,7 +23,6 @@ from model.training.evaluate import (
     EvaluationOptions,
     OfflineTranslator,
     Translation,
-    Wanted,
     evaluate,
     load_translator,
     translate_all,

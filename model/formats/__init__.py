@@ -1,0 +1,73 @@
+"""Checkpoints of others: recognised, checked, and written as ours. Nothing in them is ever run."""
+
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from model.checkpoint import save_checkpoint
+from model.formats import ctranslate2, huggingface, t5
+from model.formats.reading import Imported, read_json
+from model.manifest import ANY, CheckpointConfig, CheckpointError, Wanted
+from model.transformer import Transformer
+
+
+def import_checkpoint(path: Path, directory: Path, wanted: Wanted = ANY) -> CheckpointConfig:
+    """Write the checkpoint in `path` (a directory, or an Argos package) as one of ours into `directory`.
+
+    Returns what it is. Raises `CheckpointError` for a format that is not known, and for all that is not supported,
+    missing, left over or broken.
+    """
+    with _unpacked(path) as unpacked:
+        imported = _read(unpacked, wanted)
+        _check_shapes(path, imported)
+        save_checkpoint(directory, imported.config, imported.weights, imported.tokenizer, dtype=None)
+    return imported.config
+
+
+@contextmanager
+def _unpacked(path: Path) -> Iterator[Path]:
+    """An Argos package is a zip file."""
+    if not path.is_file():
+        yield path
+        return
+    try:
+        with TemporaryDirectory() as directory, zipfile.ZipFile(path) as package:
+            package.extractall(directory)  # never leaves the directory, whatever its names say
+            yield Path(directory)
+    except zipfile.BadZipFile as error:
+        raise CheckpointError(f"{path}: {error}") from None
+
+
+def _read(path: Path, wanted: Wanted) -> Imported:
+    if (model := ctranslate2.find(path)) is not None:
+        return ctranslate2.read(model, wanted)
+    if not (path / "config.json").exists():
+        raise CheckpointError(f"{path}: neither an Argos package, nor a CTranslate2 or Hugging Face directory")
+    kind = read_json(path / "config.json").get("model_type")
+    if kind in huggingface.MODEL_TYPES:
+        return huggingface.read(path, wanted)
+    if kind in t5.MODEL_TYPES:
+        return t5.read(path, wanted)
+    known = ", ".join(sorted(huggingface.MODEL_TYPES | t5.MODEL_TYPES))
+    raise CheckpointError(f"{path / 'config.json'}: model_type is {kind}, known are {known}")
+
+
+def _check_shapes(path: Path, imported: Imported) -> None:
+    with torch.device("meta"):
+        expected = Transformer(imported.config.model).state_dict()
+    problems = [
+        f"{name} is {list(tensor.shape)}, expected {list(expected[name].shape)}"
+        for name, tensor in imported.weights.items()
+        if tensor.shape != expected[name].shape
+    ]
+    problems += [
+        f"{name} has a number that is not finite"
+        for name, each in imported.weights.items()
+        if not each.isfinite().all()
+    ]
+    if problems:
+        raise CheckpointError(f"{path}: {'; '.join(sorted(problems))}")

@@ -1,0 +1,331 @@
+"""Hugging Face directories of models that descend from fairseq: Marian, M2M100 and NLLB, BART and mBART.
+
+They share names and differ in where they normalise, how positions are counted, and how languages are told. T5 is in
+`t5.py`.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from model.config import ModelConfig
+from model.formats.languages import codes_of
+from model.formats.reading import (
+    ACTIVATIONS,
+    Imported,
+    Options,
+    Weights,
+    impossible,
+    languages_unknown,
+    model_config,
+    read_json,
+    read_weights,
+    table,
+)
+from model.manifest import CheckpointConfig, CheckpointError, Direction, Wanted
+from model.tokenizer import Prompt, Tokenizer
+
+_PROJECTIONS: Final = [("query", "q_proj"), ("key", "k_proj"), ("value", "v_proj"), ("output", "out_proj")]
+
+
+def _attention(ours: str, theirs: str) -> list[tuple[str, str]]:
+    return [(f"{ours}.{one}", f"{theirs}.{other}") for one, other in _PROJECTIONS]
+
+
+_ENCODER: Final = [
+    *_attention("encoder.{i}.self_attention", "encoder.layers.{i}.self_attn"),
+    ("encoder.{i}.attention_residual.norm", "encoder.layers.{i}.self_attn_layer_norm"),
+    ("encoder.{i}.feed_forward.inner", "encoder.layers.{i}.fc1"),
+    ("encoder.{i}.feed_forward.outer", "encoder.layers.{i}.fc2"),
+    ("encoder.{i}.feed_forward_residual.norm", "encoder.layers.{i}.final_layer_norm"),
+]
+_DECODER: Final = [
+    *_attention("decoder.{i}.self_attention", "decoder.layers.{i}.self_attn"),
+    ("decoder.{i}.self_attention_residual.norm", "decoder.layers.{i}.self_attn_layer_norm"),
+    *_attention("decoder.{i}.cross_attention", "decoder.layers.{i}.encoder_attn"),
+    ("decoder.{i}.cross_attention_residual.norm", "decoder.layers.{i}.encoder_attn_layer_norm"),
+    ("decoder.{i}.feed_forward.inner", "decoder.layers.{i}.fc1"),
+    ("decoder.{i}.feed_forward.outer", "decoder.layers.{i}.fc2"),
+    ("decoder.{i}.feed_forward_residual.norm", "decoder.layers.{i}.final_layer_norm"),
+]
+_FIRST_POSITION: Final = 2  # fairseq counts from behind its padding's id
+_MARIAN_TAG: Final = re.compile(r">>(.+)<<")
+
+
+def read(directory: Path, wanted: Wanted) -> Imported:
+    """Raises `CheckpointError` for what is not supported, missing, left over or broken."""
+    path = directory / "config.json"
+    values = read_json(path)
+    options = Options(values, path)
+    kind = options.only("model_type", *_READERS)
+    options.check()
+    return _READERS[kind](directory, options, wanted)
+
+
+def _marian(directory: Path, options: Options, wanted: Wanted) -> Imported:
+    options.only("static_position_embeddings", True)
+    options.only("normalize_embedding", False)
+    options.only("normalize_before", False)
+    options.only("add_final_layer_norm", False)
+    shared = options.get("share_encoder_decoder_embeddings", True)
+    target_size = options.number("decoder_vocab_size", options.number("vocab_size"))
+    config = _config(
+        options,
+        vocab_size=target_size,
+        source_vocab_size=None if shared else options.number("vocab_size"),
+        norm_order="post",
+        projection_bias=True,
+    )
+    weights = _weights(directory, config)
+    positions = _marian_positions(config)
+    weights |= {f"{side}_input.table": positions.clone() for side in ("source", "target")}
+    # The padding begins a translation and is no part of it.
+    weights["projection.bias"] = weights["projection.bias"].float() + impossible(config.vocab_size, config.pad_id)
+    vocabulary = _ordered(read_json(directory / "vocab.json"), config.source_vocab_size or config.vocab_size)
+    files = _files(directory, {"source.spm": "source.model", "target.spm": "target.model"})
+    target_vocabulary = vocabulary
+    if (directory / "target_vocab.json").exists():
+        target_vocabulary = _ordered(read_json(directory / "target_vocab.json"), config.vocab_size)
+        files["source_vocabulary.json"] = _json(vocabulary)
+        files["target_vocabulary.json"] = _json(target_vocabulary)
+    else:
+        files["vocabulary.json"] = _json(vocabulary)
+    source, target = _marian_languages(directory, wanted)
+    tags = codes_of(tag[1] for piece in vocabulary if (tag := _MARIAN_TAG.fullmatch(piece)))
+    targets = list(tags) if tags else [target]
+    if source is None or None in targets:
+        raise languages_unknown(directory)
+    directions = tuple(Direction(source=source, target=each) for each in targets if each and each != source)
+    prompt = Prompt(languages={code: f">>{name}<<" for code, name in tags.items()})
+    return Imported(
+        CheckpointConfig(directions=directions, prompt=prompt, model=config), weights, Tokenizer(files, prompt)
+    )
+
+
+def _marian_languages(directory: Path, wanted: Wanted) -> tuple[str | None, str | None]:
+    described = directory / "tokenizer_config.json"
+    said = read_json(described) if described.exists() else {}
+    named = re.search(r"opus-mt-(?:tc-big-)?([A-Za-z_]+)-([A-Za-z_]+)$", directory.resolve().name)
+    languages = []
+    for place, given in enumerate(wanted):
+        name = given or said.get(("source_lang", "target_lang")[place]) or (named and named[place + 1])
+        languages.append(next(iter(codes_of([name]))) if name else None)
+    return languages[0], languages[1]
+
+
+def _m2m100(directory: Path, options: Options, wanted: Wanted) -> Imported:
+    config = _config(options, vocab_size=options.number("vocab_size"), norm_order="pre")
+    weights = _weights(directory, config)
+    positions = _m2m100_positions(config)
+    weights |= {f"{side}_input.table": positions.clone() for side in ("source", "target")}
+    return _multilingual(directory, config, weights)
+
+
+def _mbart(directory: Path, options: Options, wanted: Wanted) -> Imported:
+    config = _config(
+        options,
+        vocab_size=options.number("vocab_size"),
+        norm_order="pre",
+        embedding_norm=True,
+        projection_bias=True,
+    )
+    return _multilingual(directory, config, _weights(directory, config))
+
+
+def _bart(directory: Path, options: Options, wanted: Wanted) -> Imported:
+    config = _config(
+        options,
+        vocab_size=options.number("vocab_size"),
+        norm_order="post",
+        embedding_norm=True,
+        projection_bias=True,
+    )
+    weights = _weights(directory, config)
+    if wanted.source is None or wanted.target is None:
+        raise languages_unknown(directory)
+    prompt = Prompt(source_prefix=("<s>",), source_suffix=("</s>",))
+    directions = (Direction(source=wanted.source, target=wanted.target),)
+    tokenizer = Tokenizer(_files(directory, {"tokenizer.json": "tokenizer.json"}), prompt)
+    return Imported(CheckpointConfig(directions=directions, prompt=prompt, model=config), weights, tokenizer)
+
+
+_READERS: Final[dict[str, Callable[[Path, Options, Wanted], Imported]]] = {
+    "marian": _marian,
+    "m2m_100": _m2m100,
+    "mbart": _mbart,
+    "bart": _bart,
+}
+MODEL_TYPES: Final = frozenset(_READERS)
+
+
+def _config(options: Options, **fields: Any) -> ModelConfig:
+    """What all of them name alike."""
+    if not options.get("tie_word_embeddings", True):
+        fields["tied_projection"] = False
+    return model_config(
+        options,
+        d_model=options.number("d_model"),
+        ffn_dim=options.same("encoder_ffn_dim", "decoder_ffn_dim"),
+        num_heads=options.same("encoder_attention_heads", "decoder_attention_heads"),
+        encoder_layers=options.number("encoder_layers"),
+        decoder_layers=options.number("decoder_layers"),
+        max_positions=options.number("max_position_embeddings"),
+        activation=ACTIVATIONS[options.only("activation_function", *ACTIVATIONS)],
+        positions="table",
+        scale_embedding=bool(options.get("scale_embedding", False)),
+        pad_id=options.number("pad_token_id"),
+        bos_id=options.number("decoder_start_token_id"),
+        eos_id=options.number("eos_token_id"),
+        dropout=0.0,
+        **fields,
+    )
+
+
+def _weights(directory: Path, config: ModelConfig) -> dict[str, Tensor]:
+    stored = read_weights(directory)
+    named = [
+        *table(config.encoder_layers, _ENCODER),
+        *table(config.decoder_layers, _DECODER),
+        *_norms(config),
+    ]
+    weights = dict(stored.renamed((ours, f"model.{theirs}") for ours, theirs in named))
+    weights |= _embeddings(stored, config)
+    if config.projection_bias:
+        weights["projection.bias"] = stored.take("final_logits_bias").flatten()
+    for side, stack in (("source", "encoder"), ("target", "decoder")):
+        learned = stored.take_if(f"model.{stack}.embed_positions.weight")
+        # Of sinusoidal positions some files have the table; it is computed.
+        if config.embedding_norm:
+            if learned is None:
+                stored.take(f"model.{stack}.embed_positions.weight")
+            else:
+                weights[f"{side}_input.table"] = learned[_FIRST_POSITION:][: config.max_positions]
+    stored.drop("model.encoder.embed_positions.weights", "model.decoder.embed_positions.weights")
+    stored.check()
+    return weights
+
+
+def _norms(config: ModelConfig) -> list[tuple[str, str]]:
+    names = []
+    if config.norm_order == "pre":
+        names += [("encoder_norm", "encoder.layer_norm"), ("decoder_norm", "decoder.layer_norm")]
+    if config.embedding_norm:
+        names += [
+            ("source_input.norm", "encoder.layernorm_embedding"),
+            ("target_input.norm", "decoder.layernorm_embedding"),
+        ]
+    return table(1, names)
+
+
+def _embeddings(stored: Weights, config: ModelConfig) -> dict[str, Tensor]:
+    """Each is stored once, under any of its names, or several times."""
+    encoder, decoder = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
+    weights = {}
+    if config.source_vocab_size is not None:
+        weights["source_embedding.weight"] = stored.take(encoder)
+        target_names = [decoder]
+    else:
+        target_names = ["model.shared.weight", decoder, encoder]
+    if config.tied_projection:
+        target_names.append("lm_head.weight")
+    else:
+        weights["projection.weight"] = stored.take("lm_head.weight")
+    found = [tensor for name in target_names if (tensor := stored.take_if(name)) is not None]
+    weights["embedding.weight"] = found[0] if found else stored.take(target_names[0])
+    return weights
+
+
+def _marian_positions(config: ModelConfig) -> Tensor:
+    """Sines, then cosines (Marian's order)."""
+    half = torch.arange(0, config.d_model, 2, dtype=torch.float64) / config.d_model
+    angles = torch.arange(config.max_positions, dtype=torch.float64)[:, None] / 10000**half
+    return torch.cat([angles.sin(), angles.cos()[:, : config.d_model // 2]], dim=1).float()
+
+
+def _m2m100_positions(config: ModelConfig) -> Tensor:
+    """Sines, then cosines, with the longest wave in the last place, counted from behind the padding's id."""
+    half = config.d_model // 2
+    rates = torch.exp(torch.arange(half, dtype=torch.float64) * -(math.log(10000) / (half - 1)))
+    first = config.pad_id + 1
+    angles = torch.arange(first, first + config.max_positions, dtype=torch.float64)[:, None] * rates
+    encodings = torch.cat([angles.sin(), angles.cos()], dim=1).float()
+    return torch.nn.functional.pad(encodings, (0, config.d_model - 2 * half))
+
+
+_LANGUAGE_PIECE: Final = re.compile(
+    r"__(?P<iso>[a-z]{2,3})__|(?P<flores>[a-z]{3}_[A-Z][a-z]{3})|(?P<mbart>[a-z]{2}_[A-Z]{2})"
+)
+
+
+def _multilingual(directory: Path, config: ModelConfig, weights: dict[str, Tensor]) -> Imported:
+    """Models that are told both languages: the source's around the text, the target's before its translation."""
+    pieces = _special_pieces(directory, config.vocab_size)
+    names = {found[found.lastgroup or ""]: piece for piece in pieces if (found := _LANGUAGE_PIECE.fullmatch(piece))}
+    languages = {code: names[name] for code, name in codes_of(names).items()}
+    if len(languages) < 2:
+        raise CheckpointError(f"{directory}: no language tokens are found in the tokenizer's files")
+    prompt = Prompt(
+        languages=languages,
+        source_prefix=("{source}",),
+        target_prefix=("{target}",),
+    )
+    if "MBartTokenizer" in _tokenizer_class(directory) and "50" not in _tokenizer_class(directory):
+        raise CheckpointError(f"{directory}: not supported: mBART's first kind, which puts the language at the end")
+    described = CheckpointConfig(languages=tuple(sorted(languages)), prompt=prompt, model=config)
+    return Imported(described, weights, Tokenizer(_multilingual_files(directory, config.vocab_size, pieces), prompt))
+
+
+def _tokenizer_class(directory: Path) -> str:
+    path = directory / "tokenizer_config.json"
+    return str(read_json(path).get("tokenizer_class", "")) if path.exists() else ""
+
+
+def _multilingual_files(directory: Path, vocab_size: int, special: list[str]) -> dict[str, bytes]:
+    if (directory / "tokenizer.json").exists():
+        return _files(directory, {"tokenizer.json": "tokenizer.json"})
+    vocabulary = dict(read_json(directory / "vocab.json"))
+    for piece in special:
+        vocabulary.setdefault(piece, len(vocabulary))
+    files = _files(directory, {"sentencepiece.bpe.model": "tokenizer.model"})
+    return files | {"vocabulary.json": _json(_ordered(vocabulary, vocab_size))}
+
+
+def _special_pieces(directory: Path, vocab_size: int) -> list[str]:
+    """Pieces beside the words, in the order of their ids."""
+    found: dict[str, int] = {}
+    if (path := directory / "tokenizer.json").exists():
+        found = {each["content"]: each["id"] for each in read_json(path)["added_tokens"]}
+    elif (path := directory / "added_tokens.json").exists():
+        found = read_json(path)
+    elif (path := directory / "special_tokens_map.json").exists():
+        listed = read_json(path).get("additional_special_tokens", [])
+        found = {each if isinstance(each, str) else each["content"]: number for number, each in enumerate(listed)}
+    return sorted(found, key=found.__getitem__)
+
+
+def _ordered(vocabulary: dict[str, int], size: int) -> list[str]:
+    """Pieces by id; ids without one get a name that no text has."""
+    pieces = [f"<unused {i}>" for i in range(size)]
+    for piece, token in vocabulary.items():
+        if not 0 <= token < size:
+            raise CheckpointError(f"the vocabulary has the id {token}, the model {size} of them")
+        pieces[token] = piece
+    return pieces
+
+
+def _json(pieces: list[str]) -> bytes:
+    return json.dumps(pieces, ensure_ascii=False).encode()
+
+
+def _files(directory: Path, names: dict[str, str]) -> dict[str, bytes]:
+    """The files of these names, by ours."""
+    try:
+        return {ours: (directory / theirs).read_bytes() for theirs, ours in names.items()}
+    except OSError as error:
+        raise CheckpointError(f"{directory}: {error}") from None

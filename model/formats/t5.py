@@ -1,0 +1,148 @@
+"""Directories of Hugging Face's transformers with T5 models: T5, T5 1.1 and MADLAD-400."""
+
+import math
+import re
+from pathlib import Path
+from typing import Final
+
+from torch import Tensor
+
+from model.config import ModelConfig
+from model.formats.languages import codes_of
+from model.formats.reading import (
+    ACTIVATIONS,
+    Imported,
+    Options,
+    model_config,
+    read_json,
+    read_weights,
+    table,
+)
+from model.manifest import CheckpointConfig, CheckpointError, Direction, Wanted
+from model.pieces import JsonPieces
+from model.tokenizer import Prompt, Tokenizer
+
+_PROJECTIONS: Final = [("query", "q"), ("key", "k"), ("value", "v"), ("output", "o")]
+
+
+def _attention(ours: str, theirs: str) -> list[tuple[str, str]]:
+    return [(f"{ours}.{one}", f"{theirs}.{other}") for one, other in _PROJECTIONS]
+
+
+_ENCODER: Final = [
+    *_attention("encoder.{i}.self_attention", "encoder.block.{i}.layer.0.SelfAttention"),
+    ("encoder.{i}.attention_residual.norm", "encoder.block.{i}.layer.0.layer_norm"),
+    ("encoder.{i}.feed_forward_residual.norm", "encoder.block.{i}.layer.1.layer_norm"),
+    ("encoder.{i}.feed_forward.outer", "encoder.block.{i}.layer.1.DenseReluDense.wo"),
+]
+_DECODER: Final = [
+    *_attention("decoder.{i}.self_attention", "decoder.block.{i}.layer.0.SelfAttention"),
+    ("decoder.{i}.self_attention_residual.norm", "decoder.block.{i}.layer.0.layer_norm"),
+    *_attention("decoder.{i}.cross_attention", "decoder.block.{i}.layer.1.EncDecAttention"),
+    ("decoder.{i}.cross_attention_residual.norm", "decoder.block.{i}.layer.1.layer_norm"),
+    ("decoder.{i}.feed_forward_residual.norm", "decoder.block.{i}.layer.2.layer_norm"),
+    ("decoder.{i}.feed_forward.outer", "decoder.block.{i}.layer.2.DenseReluDense.wo"),
+]
+MODEL_TYPES: Final = frozenset({"t5", "mt5"})
+_TAG: Final = re.compile(r"<2([a-z]{2,3}(?:_[A-Z][a-z]{3})?)>")  # <2translate> and others are no languages
+_LONGEST: Final = 512  # relative positions have no end; these models were trained on so many tokens
+_T5_LANGUAGES: Final = {"en": "English", "de": "German", "fr": "French", "ro": "Romanian"}
+
+
+def read(directory: Path, wanted: Wanted) -> Imported:
+    """Raises `CheckpointError` for what is not supported, missing, left over or broken."""
+    path = directory / "config.json"
+    options = Options(read_json(path), path)
+    config = _config(options)
+    # T5 divides what goes into the output projection by sqrt(d_model), T5 1.1 does not. Newer files say so, in older
+    # ones it shows in whether the projection is tied.
+    scales_outputs = options.get("scale_decoder_outputs", options.get("tie_word_embeddings", True))
+    weights = _weights(directory, config, scales_outputs=scales_outputs)
+    try:
+        content = (directory / "tokenizer.json").read_bytes()
+        pieces = JsonPieces(content)
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{directory}: {error}") from None
+    names = [found[1] for i in range(len(pieces)) if (found := _TAG.fullmatch(pieces.name(i)))]
+    if names:
+        tags = {code: f"<2{name}>" for code, name in codes_of(names).items()}
+        prompt = Prompt(languages=tags)
+        described = CheckpointConfig(languages=tuple(sorted(tags)), prompt=prompt, model=config)
+    else:
+        prompt = Prompt(languages=_T5_LANGUAGES, text_prefix="translate {source} to {target}: ", source_prefix=())
+        directions = tuple(Direction(source="en", target=code) for code in _T5_LANGUAGES if code != "en")
+        described = CheckpointConfig(directions=directions, prompt=prompt, model=config)
+    return Imported(described, weights, Tokenizer({"tokenizer.json": content}, prompt))
+
+
+def _config(options: Options) -> ModelConfig:
+    gate, _, activation = options.only(
+        "feed_forward_proj", "relu", "gated-gelu", *ACTIVATIONS, *(f"gated-{name}" for name in ACTIVATIONS)
+    ).rpartition("-")
+    # T5 says gated-gelu and computes its approximation by tanh.
+    activation = "gelu_new" if (gate, activation) == ("gated", "gelu") else activation
+    return model_config(
+        options,
+        vocab_size=options.number("vocab_size"),
+        d_model=options.number("d_model"),
+        ffn_dim=options.number("d_ff"),
+        num_heads=options.number("num_heads"),
+        head_size=options.number("d_kv"),
+        encoder_layers=options.number("num_layers"),
+        decoder_layers=options.number("num_decoder_layers", options.number("num_layers")),
+        max_positions=_LONGEST,
+        norm_order="pre",
+        norm="rms",
+        norm_epsilon=options.get("layer_norm_epsilon", 1e-6),
+        activation=ACTIVATIONS[activation],
+        gated=gate == "gated",
+        biases=False,
+        positions="relative",
+        relative_buckets=options.number("relative_attention_num_buckets", 32),
+        relative_distance=options.number("relative_attention_max_distance", 128),
+        scale_embedding=False,
+        tied_projection=False,
+        pad_id=options.number("pad_token_id"),
+        bos_id=options.number("decoder_start_token_id", options.number("pad_token_id")),
+        eos_id=options.number("eos_token_id"),
+        dropout=0.0,
+    )
+
+
+def _weights(directory: Path, config: ModelConfig, *, scales_outputs: bool) -> dict[str, Tensor]:
+    stored = read_weights(directory)
+    inner = [("inner", "wi_0"), ("gate", "wi_1")] if config.gated else [("inner", "wi")]
+    weights = dict(
+        stored.renamed(
+            [
+                *table(config.encoder_layers, [*_ENCODER, *_inner("encoder", 1, inner)], ["weight"]),
+                *table(config.decoder_layers, [*_DECODER, *_inner("decoder", 2, inner)], ["weight"]),
+                ("encoder_norm.weight", "encoder.final_layer_norm.weight"),
+                ("decoder_norm.weight", "decoder.final_layer_norm.weight"),
+                ("source_bias.biases.weight", _bias_name("encoder")),
+                ("target_bias.biases.weight", _bias_name("decoder")),
+                ("embedding.weight", "shared.weight"),
+            ]
+        )
+    )
+    projection = stored.take_if("lm_head.weight")
+    projection = weights["embedding.weight"].clone() if projection is None else projection
+    weights["projection.weight"] = projection.float() * config.d_model**-0.5 if scales_outputs else projection
+    stored.drop("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+    stored.check()
+    # T5 does not divide scores by sqrt(head_dim): its queries are that much louder here.
+    for name in list(weights):
+        if name.endswith("query.weight"):
+            weights[name] = weights[name].float() * math.sqrt(config.head_dim)
+    return weights
+
+
+def _inner(stack: str, layer: int, names: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [
+        (f"{stack}.{{i}}.feed_forward.{ours}", f"{stack}.block.{{i}}.layer.{layer}.DenseReluDense.{theirs}")
+        for ours, theirs in names
+    ]
+
+
+def _bias_name(stack: str) -> str:
+    return f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"

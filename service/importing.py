@@ -1,0 +1,56 @@
+"""Models of other formats, where one of ours is wanted: imported once, into the user's cache."""
+
+import hashlib
+import json
+import logging
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import platformdirs
+
+from model.manifest import CheckpointError
+
+logger = logging.getLogger(__name__)
+
+
+def imported(path: Path) -> Path:
+    """`path` if it is a checkpoint of ours, otherwise where it has been imported, now or before.
+
+    In a process of its own, which may load torch and take the memory of a whole model. Raises `CheckpointError`.
+    """
+    if not _is_foreign(path):
+        return path
+    place = platformdirs.user_cache_path("dragoman") / "models" / _key(path)
+    if place.exists():
+        return place
+    logger.info("importing %s, once", path)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    # Beside its place: what is there is whole.
+    with tempfile.TemporaryDirectory(dir=place.parent) as directory:
+        made = Path(directory) / "model"
+        command = [sys.executable, "-m", "service", "import", str(path), "--output", str(made)]
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        if done.returncode:
+            raise CheckpointError(done.stderr.strip().removeprefix("dragoman: "))
+        made.rename(place)
+    return place
+
+
+def _is_foreign(path: Path) -> bool:
+    """Argos packages are files or hold a `model`, CTranslate2 has a model.bin; Hugging Face says its type."""
+    if path.is_file() or any(path.glob("model.bin")) or any(path.glob("**/model/model.bin")):
+        return True
+    try:
+        described = json.loads((path / "config.json").read_bytes())
+    except (OSError, ValueError):
+        return False  # what is wrong is said where it is loaded
+    return isinstance(described, dict) and "model_type" in described
+
+
+def _key(path: Path) -> str:
+    """Of the files' names, sizes and times: other content is another model."""
+    files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file())
+    states = [(str(each.resolve()), each.stat().st_size, each.stat().st_mtime_ns) for each in files]
+    return hashlib.sha256(repr(states).encode()).hexdigest()[:16]

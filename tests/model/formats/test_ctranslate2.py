@@ -1,0 +1,162 @@
+"""Imported, a CTranslate2 model translates as CTranslate2 does; what is not supported is said all at once."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from model.checkpoint import load_model
+from model.config import ModelConfig
+from model.decoding import beam_decode
+from model.formats import import_checkpoint
+from model.manifest import CheckpointError, Direction, Wanted, load_config
+from model.tokenizer import Tokenizer
+from model.transformer import Transformer
+from tests.conftest import random_model
+from tests.model.formats.conftest import pieces_of
+
+ctranslate2: Any = pytest.importorskip("ctranslate2", reason="pip install 'dragoman[load]'")
+from ctranslate2.specs.model_spec import OPTIONAL  # noqa: E402
+
+from loadtest.compare.ctranslate2_model import specification  # noqa: E402
+
+ENGLISH_FRENCH = Wanted("en", "fr")
+SOURCES = [[5, 9, 40, 41, 7], [300], [17, 230, 231, 18, 19, 100, 101, 102, 103, 104, 105]]
+
+
+def _spec(tokenizer: Tokenizer, **changes: Any) -> tuple[Any, Transformer]:
+    """One of our random models, and as CTranslate2's specification, to be changed and saved."""
+    shape = {"vocab_size": 320, "d_model": 32, "ffn_dim": 48, "num_heads": 4, "max_positions": 40}
+    model = random_model(ModelConfig(**(shape | {"encoder_layers": 2, "decoder_layers": 3} | changes)))
+    # A copy: saving it in int8 changes the weights in place.
+    return specification(copy.deepcopy(model), pieces_of(tokenizer)), model
+
+
+def _save(spec: Any, directory: Path, tokenizer: Tokenizer, quantization: str = "float32") -> Path:
+    spec.validate()
+    spec.optimize(quantization=quantization)
+    directory.mkdir()
+    spec.save(str(directory))
+    (directory / "sentencepiece.model").write_bytes(tokenizer.files["tokenizer.model"])
+    return directory
+
+
+def _import(directory: Path) -> Transformer:
+    import_checkpoint(directory, directory / "ours", ENGLISH_FRENCH)
+    return load_model(directory / "ours")
+
+
+def _assert_same_translations(directory: Path, ours: Transformer, tokenizer: Tokenizer) -> None:
+    pieces = pieces_of(tokenizer)
+    translator = ctranslate2.Translator(str(directory), compute_type="float32", intra_threads=1)
+    for beam_size in (1, 4):
+        found = translator.translate_batch(
+            [[pieces[token] for token in source] for source in SOURCES],
+            beam_size=beam_size,
+            length_penalty=1.0,
+            max_decoding_length=30,
+            return_end_token=True,
+        )
+        theirs = [[pieces.index(piece) for piece in each.hypotheses[0]] for each in found]
+        assert [best.ids for [best] in beam_decode(ours, SOURCES, 30, beam_size)] == theirs
+
+
+@pytest.mark.parametrize("norm_order", ["pre", "post"])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "swish"])
+def test_weights_come_back(norm_order: str, activation: str, tmp_path: Path, tokenizer: Tokenizer) -> None:
+    spec, original = _spec(tokenizer, norm_order=norm_order, activation=activation)
+    ours = _import(_save(spec, tmp_path / "theirs", tokenizer))
+    source, target = torch.tensor([SOURCES[0]]), torch.tensor([SOURCES[2]])
+    with torch.inference_mode():
+        torch.testing.assert_close(ours(source, target), original(source, target), rtol=0, atol=1e-5)
+    _assert_same_translations(tmp_path / "theirs", ours, tokenizer)
+    assert load_config(tmp_path / "theirs" / "ours").directions == (Direction(source="en", target="fr"),)
+
+
+def test_positions_that_ctranslate2_computes(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    spec, _ = _spec(tokenizer)
+    spec.encoder.position_encodings.encodings = spec.decoder.position_encodings.encodings = OPTIONAL
+    directory = _save(spec, tmp_path / "theirs", tokenizer)
+    _assert_same_translations(directory, _import(directory), tokenizer)
+
+
+def test_embeddings_of_their_own_and_layers_without_bias(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    spec, _ = _spec(tokenizer)
+    generator = torch.Generator().manual_seed(1)
+    spec.decoder.embeddings.weight = torch.randn(320, 32, generator=generator)
+    spec.decoder.projection.weight = torch.randn(320, 32, generator=generator)
+    spec.decoder.projection.bias = torch.randn(320, generator=generator)
+    spec.decoder.layer[1].ffn.linear_0.bias = OPTIONAL
+    spec.encoder.scale_embeddings = spec.decoder.scale_embeddings = False
+    directory = _save(spec, tmp_path / "theirs", tokenizer)
+    _assert_same_translations(directory, _import(directory), tokenizer)
+
+
+@pytest.mark.parametrize("quantization", ["float16", "bfloat16", "int8", "int8_float16", "int8_bfloat16"])
+def test_weights_of_other_types(quantization: str, tmp_path: Path, tokenizer: Tokenizer) -> None:
+    spec, original = _spec(tokenizer)
+    ours = _import(_save(spec, tmp_path / "theirs", tokenizer, quantization))
+    for name, tensor in original.state_dict().items():
+        torch.testing.assert_close(ours.state_dict()[name], tensor, rtol=0.01, atol=0.02)
+    inner = ours.state_dict()["encoder.0.feed_forward.inner.weight"]
+    scale = inner.abs().amax(dim=1, keepdim=True) / 127
+    is_whole = torch.allclose(inner / scale, (inner / scale).round(), rtol=0, atol=1e-3)
+    assert is_whole == ("int8" in quantization)
+
+
+def test_all_that_is_not_supported_is_named_at_once(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    spec, _ = _spec(tokenizer)
+    spec.decoder.alibi = True
+    spec.decoder.pre_norm = False
+    spec.decoder.final_logit_softcapping = np.float32(30)
+    directory = _save(spec, tmp_path / "theirs", tokenizer)
+    message = (
+        "not supported: decoder/alibi is 1; decoder/final_logit_softcapping is 30.0; "
+        "encoder/pre_norm is 1 but decoder/pre_norm is 0"
+    )
+    with pytest.raises(CheckpointError, match=message):
+        import_checkpoint(directory, tmp_path / "ours", ENGLISH_FRENCH)
+
+
+def test_weights_that_are_left_over_or_missing_are_named(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    spec, _ = _spec(tokenizer)
+    directory = _save(spec, tmp_path / "theirs", tokenizer)
+    path = directory / "model.bin"
+    path.write_bytes(
+        path.read_bytes().replace(b"encoder/layer_1/ffn/layer_norm/beta", b"encoder/layer_1/ffn/layer_norm/bete")
+    )
+    with pytest.raises(CheckpointError, match=r"missing .*layer_norm/beta; unexpected .*layer_norm/bete"):
+        import_checkpoint(directory, tmp_path / "ours", ENGLISH_FRENCH)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda content: content[:5000], "ends too early"),
+        (lambda content: content + b"x", "1 bytes are left over"),
+        (lambda content: b"\x63" + content[1:], "version that is known: 99"),
+        (lambda content: content.replace(b"TransformerSpec\0", b"TransformerDeco\0", 1), "is a TransformerDeco"),
+        (lambda content: b"", "model.bin: "),
+        (lambda content: b"GIF89a" * 20, "model.bin: "),
+    ],
+)
+def test_broken_files(damage: Any, message: str, tmp_path: Path, tokenizer: Tokenizer) -> None:
+    spec, _ = _spec(tokenizer)
+    directory = _save(spec, tmp_path / "theirs", tokenizer)
+    path = directory / "model.bin"
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(CheckpointError, match=message):
+        import_checkpoint(directory, tmp_path / "ours", ENGLISH_FRENCH)
+
+
+def test_languages_and_tokenizer_have_to_be_known(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    spec, _ = _spec(tokenizer)
+    directory = _save(spec, tmp_path / "theirs", tokenizer)
+    with pytest.raises(CheckpointError, match="do not say its languages"):
+        import_checkpoint(directory, tmp_path / "ours")
+    (directory / "sentencepiece.model").unlink()
+    with pytest.raises(CheckpointError, match=r"neither sentencepiece\.model nor"):
+        import_checkpoint(directory, tmp_path / "ours", ENGLISH_FRENCH)

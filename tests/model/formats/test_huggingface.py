@@ -1,0 +1,276 @@
+"""Imported, a model of transformers computes what transformers computes: logits, greedy and beam search."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from model.checkpoint import load_model
+from model.decoding import beam_decode, greedy_decode
+from model.formats import import_checkpoint
+from model.manifest import CheckpointError, Wanted, load_config, load_tokenizer
+from model.tokenizer import Tokenizer
+from model.transformer import Transformer
+from tests.model.formats.conftest import SHAPE, pieces_of, randomised, write_json, write_tokenizer_json
+
+transformers: Any = pytest.importorskip("transformers", reason="pip install 'dragoman[load]'")
+
+LENGTH = 14
+ENGLISH_FRENCH = Wanted("en", "fr")
+
+Build = Callable[..., Any]
+
+
+def marian(directory: Path, tokenizer: Tokenizer, **changes: Any) -> Any:
+    pieces = ["</s>", "<unk>", *pieces_of(tokenizer)[4:], "<pad>"]
+    common = {"activation_function": "swish", "scale_embedding": True, "eos_token_id": 0}
+    last = len(pieces) - 1
+    config = transformers.MarianConfig(
+        **(SHAPE | common | changes), vocab_size=len(pieces), pad_token_id=last, decoder_start_token_id=last
+    )
+    model = randomised(transformers.MarianMTModel(config))
+    model.save_pretrained(directory)
+    for name in ("source.spm", "target.spm"):
+        (directory / name).write_bytes(tokenizer.files["tokenizer.model"])
+    write_json(directory / "vocab.json", {piece: i for i, piece in enumerate(pieces)})
+    if not changes.get("share_encoder_decoder_embeddings", True):
+        write_json(directory / "target_vocab.json", {piece: i for i, piece in enumerate(pieces)})
+    return model
+
+
+def m2m100(directory: Path, tokenizer: Tokenizer, **changes: Any) -> Any:
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", *pieces_of(tokenizer)[4:]]
+    languages = ["__de__", "__en__", "__fr__"]
+    config = transformers.M2M100Config(**SHAPE, vocab_size=len(pieces) + len(languages) + 2, **changes)
+    model = randomised(transformers.M2M100ForConditionalGeneration(config))
+    model.save_pretrained(directory)
+    (directory / "sentencepiece.bpe.model").write_bytes(tokenizer.files["tokenizer.model"])
+    write_json(directory / "vocab.json", {piece: i for i, piece in enumerate(pieces)})
+    write_json(directory / "special_tokens_map.json", {"additional_special_tokens": languages})
+    return model
+
+
+def nllb(directory: Path, tokenizer: Tokenizer, **changes: Any) -> Any:
+    size = write_tokenizer_json(
+        directory / "tokenizer.json", tokenizer, ["eng_Latn", "fra_Latn", "zho_Hans", "zho_Hant"]
+    )
+    config = transformers.M2M100Config(**SHAPE, vocab_size=size, pad_token_id=0, bos_token_id=1, **changes)
+    model = randomised(transformers.M2M100ForConditionalGeneration(config))
+    model.save_pretrained(directory)
+    return model
+
+
+def mbart(directory: Path, tokenizer: Tokenizer, **changes: Any) -> Any:
+    size = write_tokenizer_json(directory / "tokenizer.json", tokenizer, ["en_XX", "fr_XX", "pt_BR"])
+    config = transformers.MBartConfig(
+        **SHAPE, vocab_size=size, pad_token_id=0, bos_token_id=1, decoder_start_token_id=2, **changes
+    )
+    model = randomised(transformers.MBartForConditionalGeneration(config))
+    model.save_pretrained(directory)
+    write_json(directory / "tokenizer_config.json", {"tokenizer_class": "MBart50Tokenizer"})
+    return model
+
+
+def bart(directory: Path, tokenizer: Tokenizer, **changes: Any) -> Any:
+    size = write_tokenizer_json(directory / "tokenizer.json", tokenizer)
+    config = transformers.BartConfig(
+        **SHAPE, vocab_size=size, pad_token_id=0, bos_token_id=1, decoder_start_token_id=2, **changes
+    )
+    model = randomised(transformers.BartForConditionalGeneration(config))
+    model.save_pretrained(directory)
+    return model
+
+
+def t5(directory: Path, tokenizer: Tokenizer, **changes: Any) -> Any:
+    size = write_tokenizer_json(directory / "tokenizer.json", tokenizer, ["<2en>", "<2fr>", "<2translate>"])
+    config = transformers.T5Config(
+        d_model=24,
+        d_kv=7,
+        d_ff=40,
+        num_layers=2,
+        num_decoder_layers=3,
+        num_heads=4,
+        relative_attention_num_buckets=8,
+        relative_attention_max_distance=12,
+        vocab_size=size,
+        pad_token_id=0,
+        eos_token_id=2,
+        decoder_start_token_id=0,
+        **changes,
+    )
+    model = randomised(transformers.T5ForConditionalGeneration(config))
+    model.save_pretrained(directory)
+    return model
+
+
+FAMILIES = [
+    (marian, {}),
+    (marian, {"share_encoder_decoder_embeddings": False, "tie_word_embeddings": False}),
+    (marian, {"scale_embedding": False, "activation_function": "gelu"}),
+    (m2m100, {}),
+    (m2m100, {"activation_function": "gelu", "scale_embedding": False}),
+    (nllb, {}),
+    (mbart, {}),
+    (mbart, {"scale_embedding": True, "activation_function": "relu"}),
+    (bart, {}),
+    (t5, {}),
+    (t5, {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
+]
+
+
+@pytest.mark.parametrize(("build", "changes"), FAMILIES, ids=lambda each: getattr(each, "__name__", None))
+def test_logits_greedy_and_beams(build: Build, changes: dict[str, Any], tmp_path: Path, tokenizer: Tokenizer) -> None:
+    theirs = build(tmp_path, tokenizer, **changes)
+    config = import_checkpoint(tmp_path, tmp_path / "ours", ENGLISH_FRENCH)
+    ours, read = load_model(tmp_path / "ours"), load_tokenizer(tmp_path / "ours")
+    sources = read.encode_batch(["the cat sat", "la", "a big red house ran under the mat and ate"], "fr", "en")
+    prompt = read.target_prefix("fr", "en")
+    _assert_same_logits(ours, theirs, sources, [ours.config.bos_id, *prompt, 7, 9, 4])
+    theirs.generation_config = transformers.GenerationConfig()  # without an end that is forced at the limit
+    options = transformers.GenerationConfig(
+        max_new_tokens=LENGTH + len(prompt),
+        pad_token_id=ours.config.pad_id,
+        eos_token_id=ours.config.eos_id,
+        decoder_start_token_id=ours.config.bos_id,
+        forced_bos_token_id=prompt[0] if prompt else None,
+        use_cache=build is not t5,  # whose cache is as deep as the encoder
+    )
+    if build is marian:
+        # Its padding is what ours never writes.
+        theirs.final_logits_bias[0, ours.config.pad_id] = -1e4
+    for source in sources:
+        ids = torch.tensor([source])
+        [greedy] = greedy_decode(ours, [source], LENGTH, prompt)
+        assert greedy == _generated(theirs, ids, options, len(prompt))
+        options.update(num_beams=4, early_stopping=True)
+        [[best]] = beam_decode(ours, [source], LENGTH, 4, prompt=prompt)
+        assert best.ids == _generated(theirs, ids, options, len(prompt))
+        options.update(num_beams=1, early_stopping=False)
+    assert config == load_config(tmp_path / "ours")
+
+
+def _assert_same_logits(ours: Transformer, theirs: Any, sources: Sequence[list[int]], target: list[int]) -> None:
+    for source in sources:
+        ids, written = torch.tensor([source]), torch.tensor([target])
+        with torch.inference_mode():
+            expected = theirs(input_ids=ids, decoder_input_ids=written).logits
+            inputs = torch.tensor([[*target[1:], ours.config.eos_id]])
+            assert ours.config.pad_id not in target[1:]
+            computed = ours(ids, inputs)
+            if ours.config.projection_bias:
+                never = ours.projection.bias < -1e3
+                computed[..., never] = expected[..., never]
+        torch.testing.assert_close(computed, expected, rtol=1e-4, atol=1e-4)
+
+
+def _generated(theirs: Any, ids: torch.Tensor, options: Any, prompt: int) -> list[int]:
+    with torch.inference_mode():
+        [row] = theirs.generate(ids, generation_config=options).tolist()
+    return [int(token) for token in row[1 + prompt :]]
+
+
+def test_all_that_is_not_supported_is_named_at_once(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    marian(tmp_path, tokenizer, add_final_layer_norm=True, decoder_ffn_dim=41, activation_function="quick_gelu")
+    message = (
+        "not supported: activation_function is quick_gelu; add_final_layer_norm is True; "
+        "encoder_ffn_dim is 40 but decoder_ffn_dim is 41"
+    )
+    with pytest.raises(CheckpointError, match=message):
+        import_checkpoint(tmp_path, tmp_path / "ours", ENGLISH_FRENCH)
+
+
+def test_weights_that_are_left_over_or_missing_are_named(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    m2m100(tmp_path, tokenizer)
+    weights = load_file(tmp_path / "model.safetensors")
+    weights["model.extra"] = weights.pop("model.decoder.layer_norm.bias")
+    save_file(weights, tmp_path / "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"missing model\.decoder\.layer_norm\.bias; unexpected model\.extra"):
+        import_checkpoint(tmp_path, tmp_path / "ours")
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_weights_in_pytorch_files(parts: int, tmp_path: Path, tokenizer: Tokenizer) -> None:
+    m2m100(tmp_path, tokenizer)
+    import_checkpoint(tmp_path, tmp_path / "expected")
+    weights = load_file(tmp_path / "model.safetensors")
+    (tmp_path / "model.safetensors").unlink()
+    names = sorted(weights)
+    files = ["pytorch_model.bin"] if parts == 1 else [f"pytorch_model-{i}.bin" for i in range(parts)]
+    for i, file in enumerate(files):
+        torch.save({name: weights[name] for name in names[i::parts]}, tmp_path / file)
+    if parts > 1:
+        index = {name: files[i % parts] for i, name in enumerate(names)}
+        write_json(tmp_path / "pytorch_model.bin.index.json", {"weight_map": index})
+    import_checkpoint(tmp_path, tmp_path / "ours")
+    assert (tmp_path / "ours" / "model.safetensors").read_bytes() == (
+        tmp_path / "expected" / "model.safetensors"
+    ).read_bytes()
+
+
+class _Evil:
+    def __reduce__(self) -> Any:
+        return (Path.touch, (Path("/nowhere/touched"),))
+
+
+def test_nothing_in_a_checkpoint_is_run(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    m2m100(tmp_path, tokenizer)
+    (tmp_path / "model.safetensors").unlink()
+    torch.save({"model.shared.weight": _Evil()}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(CheckpointError, match=r"pytorch_model\.bin: .*[Ww]eights"):
+        import_checkpoint(tmp_path, tmp_path / "ours")
+
+
+def test_languages_are_what_the_tokenizer_has(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    found = {}
+    for build in (nllb, mbart, m2m100, t5):
+        directory = tmp_path / build.__name__
+        directory.mkdir()
+        build(directory, tokenizer)
+        found[build.__name__] = import_checkpoint(directory, directory / "ours").languages
+    assert found == {
+        "nllb": ("en", "fr", "zh-Hans", "zh-Hant"),
+        "mbart": ("en", "fr", "pt"),
+        "m2m100": ("de", "en", "fr"),
+        "t5": ("en", "fr"),
+    }
+
+
+def test_marian_reads_text_as_it_does_there(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    marian(tmp_path, tokenizer)
+    files = {"source_spm": "source.spm", "target_spm": "target.spm", "vocab": "vocab.json"}
+    theirs = transformers.MarianTokenizer(**{name: str(tmp_path / file) for name, file in files.items()})
+    import_checkpoint(tmp_path, tmp_path / "ours", ENGLISH_FRENCH)
+    ours = load_tokenizer(tmp_path / "ours")
+    for text in ("the cat sat", "Le chat, \u65e5!", ""):
+        assert ours.encode(text, "fr", "en") == theirs(text).input_ids
+    assert ours.decode(ours.encode("the cat sat")) == "the cat sat"
+
+
+@pytest.mark.parametrize("text", ["</s> the cat", "eng_Latn fra_Latn", "<pad>"])
+def test_text_cannot_imitate_special_tokens(text: str, tmp_path: Path, tokenizer: Tokenizer) -> None:
+    nllb(tmp_path, tokenizer)
+    import_checkpoint(tmp_path, tmp_path / "ours")
+    read = load_tokenizer(tmp_path / "ours")
+    first, *middle, last = read.encode(text, "fr", "en")
+    special = {first, last, *read.target_prefix("fr", "en"), read.pad_id, read.bos_id}
+    assert not special & set(middle)
+
+
+def test_the_languages_of_a_pair_have_to_be_known(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    marian(tmp_path, tokenizer)
+    with pytest.raises(CheckpointError, match="do not say its languages"):
+        import_checkpoint(tmp_path, tmp_path / "ours")
+    write_json(tmp_path / "tokenizer_config.json", {"source_lang": "eng", "target_lang": "fra"})
+    [direction] = import_checkpoint(tmp_path, tmp_path / "ours").directions
+    assert str(direction) == "en-fr"
+
+
+def test_what_is_no_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="neither an Argos package, nor"):
+        import_checkpoint(tmp_path, tmp_path / "ours")
+    write_json(tmp_path / "config.json", {"model_type": "llama"})
+    with pytest.raises(CheckpointError, match="model_type is llama, known are bart, m2m_100, marian"):
+        import_checkpoint(tmp_path, tmp_path / "ours")
