@@ -1,9 +1,16 @@
-"""Which device a mode runs on, and which replica gets which GPU."""
+"""Which device a mode runs on, which replica gets which GPU, and which runner a kind of model."""
+
+from typing import Any
 
 import pytest
 import torch
 
+from model.config import ModelConfig
+from model.decoding import greedy_decode
 from service.engine.modes import device_of, mode_on
+from service.engine.request import GenerationRequest, Submit
+from tests.conftest import random_model
+from tests.parity.engine import EOS, run_with, sources
 
 
 @pytest.fixture
@@ -32,3 +39,28 @@ def test_a_mode_that_the_device_does_not_run() -> None:
     assert mode_on("bf16", gpu).dtype == torch.bfloat16
     with pytest.raises(RuntimeError, match="mode: int8 does not run on cuda; fp32 and bf16 do"):
         mode_on("int8", gpu)
+
+
+@pytest.mark.parametrize("mode", ["fp32", "int8"])
+def test_transformers_of_every_kind_run_on_a_cpu(mode: str, config: ModelConfig) -> None:
+    kinds: list[dict[str, Any]] = [
+        {
+            "positions": "relative",
+            "norm": "rms",
+            "gated": True,
+            "biases": False,
+            "head_size": 6,
+            "tied_projection": False,
+        },
+        {"positions": "table", "embedding_norm": True, "norm_order": "post", "source_vocab_size": 97},
+    ]
+    for kind in kinds:
+        changed = config.model_copy(update={"max_positions": 64, "eos_id": EOS, **kind})
+        runner = mode_on(mode, torch.device("cpu")).build_runner(random_model(changed), 4, 64)
+        texts = sources(12)
+        commands = [Submit(i, GenerationRequest(source, 30), 0.0) for i, source in enumerate(texts)]
+        arrivals = run_with(runner, changed, list(commands), slots=4, seed=1)
+        assert len({tuple(ids) for ids in arrivals.tokens.values()}) > 3, "outputs that are all alike test nothing"
+        if mode == "fp32":
+            expected = greedy_decode(random_model(changed), texts, 30)
+            assert [arrivals.tokens[i] for i in range(len(texts))] == expected
