@@ -15,6 +15,7 @@ WORDS = "the a cat dog sat ate on mat under table red big small house and ran le
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--download", action="store_true", help="also what needs a public model from the network")
     parser.addoption("--device", default="cpu", help="where the model's tests compute: cpu, cuda, ...")
 
 
