@@ -5,9 +5,9 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Literal, NoReturn, TextIO
 
 import typer
 from pydantic import ValidationError
@@ -68,43 +68,54 @@ def _settings(arguments: list[str]) -> Settings:
 
 
 @app.command()
-def translate(
-    texts: Annotated[list[str] | None, typer.Argument(help="Texts; standard input if none are given.")] = None,
+def translate(  # noqa: PLR0913  each is an option of the command
+    texts: Annotated[list[str] | None, typer.Argument(help="Texts; standard input if there are none.")] = None,
     source: Annotated[str, typer.Option(help="Language of the text.")] = "en",
     target: Annotated[str, typer.Option(help="Language to translate into.")] = "fr",
+    files: Annotated[list[Path] | None, typer.Option("--file", "-f", help="Translate this file; several too.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="An object for each text, or each line of a file.")] = False,
+    alternatives: Annotated[int, typer.Option(min=0, help="Other translations too, with --json.")] = 0,
+    beam_size: Annotated[int | None, typer.Option(min=1, help="Hypotheses of beam search; 1 is greedy.")] = None,
     url: Annotated[str | None, typer.Option(help="A running server; without it, the model runs here.")] = None,
+    api_key: Annotated[
+        str | None, typer.Option(envvar="DRAGOMAN_API_KEY", show_envvar=True, help="For a server that wants one.")
+    ] = None,
     model: Annotated[Path | None, typer.Option(help="Checkpoint directory, when the model runs here.")] = None,
 ) -> None:
-    """Translate, printing each token as it comes."""
-    from service.terminal import translate_locally, translate_remotely
+    """Translate, printing each token as it comes; lines stay lines."""
+    from service.client import ClientError, Options
+    from service.terminal import InputError, Job, local_engine, read, server
+    from service.terminal import translate as run
 
-    texts = texts or [_standard_input()]
-    pieces = (
-        translate_remotely(url, texts, source, target)
-        if url is not None
-        else translate_locally(_settings([] if model is None else ["--model", str(model)]), texts, source, target)
-    )
+    if texts and files:
+        _fail("give texts or files, not both")
+    if alternatives and not as_json:
+        _fail("--alternatives has no place in plain text: add --json")
+    options = Options(scores=True, alternatives=alternatives) if as_json else Options()
+    if beam_size is not None:
+        options["beam_size"] = beam_size
 
-    async def show() -> None:
-        async with aclosing(pieces):
-            async for piece in pieces:
-                sys.stdout.write(piece)
-                sys.stdout.flush()
+    async def show(sink: TextIO) -> None:
+        # A bar and tokens on the same terminal would overwrite each other.
+        progress = bool(files) and sys.stderr.isatty() and not sink.isatty()
+        job = Job(source=source, target=target, options=options, as_json=as_json, output=sink, progress=progress)
+        settings = [] if model is None else ["--model", str(model)]
+        engine = server(url, api_key, job) if url is not None else local_engine(_settings(settings), job)
+        async with engine as stream:
+            await run(stream, work, job)
 
     try:
-        asyncio.run(show())
-    except (ServiceError, CheckpointError) as error:
+        work = [text if as_json else f"{text}\n" for text in texts] if texts else read(files, by_line=as_json)
+        with nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8", newline="") as sink:
+            asyncio.run(show(sink))
+    except (ServiceError, ClientError, CheckpointError, InputError) as error:
         _fail(str(error))
     except BrokenPipeError:
         # Whoever read our output has seen enough; Python must not try to flush the rest at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _standard_input() -> str:
-    try:
-        return sys.stdin.buffer.read().decode().rstrip("\n")
-    except UnicodeDecodeError:
-        _fail("standard input is not UTF-8")
+    except OSError as error:
+        _fail(f"{output or 'standard output'}: {error.strerror}")
 
 
 @app.command(name="import")

@@ -1,7 +1,11 @@
 """`dragoman translate` at a terminal."""
 
+import json
+import os
+import pty
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -71,3 +75,60 @@ def test_no_model() -> None:
     done = _translate("--model", "nowhere", "Yes.")
     assert done.returncode == 2
     assert "nowhere" in done.stderr
+
+
+def test_files_keep_their_lines(server: Server, tmp_path: Path) -> None:
+    """A file of many requests: CRLF, empty lines and a last line without its end stay what they are."""
+    lines = ["I am a cat.\r\n", "\r\n", "  Yes.\n"] * 700
+    first, second, output = (tmp_path / name for name in ("first", "second", "output"))
+    first.write_bytes("".join(lines).encode())
+    second.write_text("Yes.")
+    done = _translate("--url", server.url, "--file", str(first), "-f", str(second), "--output", str(output))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert output.read_bytes().decode() == "Je suis un chat.\r\n\r\n  Oui.\n" * 700 + "Oui."
+
+
+@pytest.mark.parametrize("remote", [True, False])
+def test_json(server: Server, tmp_path: Path, remote: bool) -> None:
+    file = tmp_path / "file"
+    file.write_text(f"{SENTENCES[1]}\n\n42\n")
+    where = ("--url", server.url) if remote else ()
+    done = _translate(*where, "--json", "--alternatives", "2", "--file", str(file))
+    assert done.returncode == 0, done.stderr
+    sentence, empty, number = (json.loads(line) for line in done.stdout.splitlines())
+    assert sentence["text"] == SENTENCES[1]
+    assert sentence["alternatives"][0]["text"] != sentence["translatedText"]
+    assert sentence["alternatives"][0]["score"] < sentence["score"] < 0
+    assert empty == {"text": "", "translatedText": "", "score": None}
+    assert number == {"text": "42", "translatedText": "42", "score": None}
+
+
+def test_a_bar_where_somebody_looks(server: Server, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("Yes.\n")
+    controller, terminal = pty.openpty()
+    command = [sys.executable, "-m", "service", "translate", "--url", server.url, "--file", str(file)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=terminal, text=True, timeout=100, check=False)
+    os.close(terminal)
+    assert (done.returncode, done.stdout) == (0, "Oui.\n")
+    assert b"100 %" in os.read(controller, 65536)
+    os.close(controller)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--file", "nowhere"), "nowhere: No such file or directory"),
+        (("--file", "nowhere", "Yes."), "give texts or files, not both"),
+        (("--alternatives", "2", "Yes."), "--alternatives has no place in plain text: add --json"),
+        (("--output", "/nowhere/file", "Yes."), "/nowhere/file: No such file or directory"),
+        (("--json", "--alternatives", "3", "--beam-size", "2", "Yes."), "beam_size: must be at least 4"),
+        (("--json", "--alternatives", "99", "Yes."), "alternatives: input should be less than 16"),
+    ],
+)
+@pytest.mark.parametrize("remote", [True, False])
+def test_what_cannot_be_done_is_said(server: Server, arguments: tuple[str, ...], message: str, remote: bool) -> None:
+    done = _translate(*(("--url", server.url) if remote else ()), *arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"dragoman: {message}")
+    assert done.stdout == ""

@@ -1,0 +1,165 @@
+"""What travels: the options of a request, the events of a stream, and what they amount to."""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypedDict
+
+import msgspec
+
+from service.client.errors import Busy, NotDragoman, Refused
+
+# Of errors that pass; they can come in the middle of a stream too.
+_BUSY_CODES: Final = frozenset({"queue_full", "rate_limited", "not_ready"})
+
+
+class Options(TypedDict, total=False):
+    """What `POST /translate` takes besides text and languages; the README says what each does."""
+
+    format: str
+    alternatives: int
+    temperature: float
+    top_k: int
+    top_p: float
+    seed: int
+    beam_size: int
+    length_penalty: float
+    repetition_penalty: float
+    no_repeat_ngram_size: int
+    target_prefix: str
+    top_candidates: int
+    alignment: bool
+    attention: bool
+    scores: bool
+    max_new_tokens: int
+    timeout_seconds: float
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    text: str
+    logprob: float
+
+
+class Alignment(msgspec.Struct, frozen=True):
+    start: int
+    end: int
+    weight: float
+
+
+class Scored(msgspec.Struct, frozen=True):
+    text: str
+    score: float | None = None
+
+
+class Usage(msgspec.Struct, frozen=True):
+    segments: int
+    source_tokens: int
+    generated_tokens: int
+
+
+class Timings(msgspec.Struct, frozen=True):
+    """`time_to_first_token_seconds` and `total_seconds`, as the server measured them."""
+
+    time_to_first_token_seconds: float
+    total_seconds: float
+
+
+class Start(msgspec.Struct, frozen=True):
+    """The server has accepted the request."""
+
+    id: str
+    source: str
+    target: str
+
+
+class Token(msgspec.Struct, frozen=True):
+    """Text that a token has completed; all of them together are the translation."""
+
+    segment: int
+    index: int
+    text: str
+    logprob: float | None = None
+    candidates: list[Candidate] = []
+    alignment: Alignment | None = None
+    attention: list[float] = []
+    source_tokens: list[tuple[int, int] | None] = []
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """A sentence is complete."""
+
+    segment: int
+    text_index: int
+    text: str
+    score: float | None
+    finish_reason: Literal["stop", "length", "copied"]
+    alternatives: list[Scored] = []
+
+
+class Done(msgspec.Struct, frozen=True):
+    """The last event of a stream. Its fields have the shape of the text: a string's, or a list's."""
+
+    translatedText: str | list[str]
+    usage: Usage
+    timings: Timings
+    alternatives: list[str | list[str]] = []
+    scores: float | list[float | None] | None = None
+    alternativeScores: list[float | list[float | None] | None] = []
+    detectedLanguage: Any = None
+
+
+Event = Start | Token | Segment | Done
+
+
+class Translation(msgspec.Struct, frozen=True):
+    """One text's translation, and what else was asked for."""
+
+    text: str
+    score: float | None = None
+    alternatives: list[Scored] = []
+
+
+class Language(msgspec.Struct, frozen=True):
+    """A language that the server translates, and into which others."""
+
+    code: str
+    name: str
+    targets: list[str] = []
+
+
+class Error(msgspec.Struct):
+    error: str
+    code: str = "error"
+
+
+_EVENTS: Final[Mapping[str, type[Event]]] = {"start": Start, "token": Token, "segment": Segment, "done": Done}
+
+
+def event_of(name: str, data: bytes | str) -> Event | None:
+    """An event from the wire, None if it is of a kind that this version does not know; raises `ClientError`."""
+    try:
+        if name == "error":
+            error = msgspec.json.decode(data, type=Error)
+            kind = Busy if error.code in _BUSY_CODES else Refused
+            raise kind(error.error, error.code, None)
+        return msgspec.json.decode(data, type=_EVENTS[name]) if name in _EVENTS else None
+    except msgspec.DecodeError as error:
+        raise NotDragoman(f"an event {name!r} is not what a server sends: {error}") from None
+
+
+def translations_of(done: Done) -> list[Translation]:
+    """One for each text."""
+    several = isinstance(done.translatedText, list)
+
+    def each(value: Any) -> list[Any]:
+        return value if several else [value]
+
+    texts = each(done.translatedText)
+    nothing: list[Any] = [None] * len(texts)
+    alternatives = each(done.alternatives) if done.alternatives else nothing
+    scores = each(done.scores) if done.scores is not None else nothing
+    others = each(done.alternativeScores) if done.alternativeScores else nothing
+    return [
+        Translation(
+            text, score, [Scored(*pair) for pair in zip(mine or [], own or [None] * len(mine or []), strict=True)]
+        )
+        for text, score, mine, own in zip(texts, scores, alternatives, others, strict=True)
+    ]
