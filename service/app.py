@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from msgspec.structs import replace
 
 from model.manifest import CheckpointConfig, load_config, load_tokenizer
-from service.api import errors, operations, page, translate
+from service.api import deepl, errors, operations, page, translate
 from service.api.middleware import BodyLimit, RequestObservation
 from service.engine.pool import EnginePool
 from service.engine.process import EngineProcess
@@ -58,6 +58,7 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
     )
     app.state.service = service
     app.include_router(translate.router)
+    app.include_router(deepl.router)
     app.include_router(operations.router)
     app.include_router(page.router)
     for route in translate.router.routes:

@@ -13,7 +13,7 @@ from service.translator import Translator
 
 @dataclass
 class Service:
-    """Built by `app.create_app`; `probed` and `draining` are its only changing parts."""
+    """Built by `app.create_app`; `probed`, `draining` and `billed_characters` are its only changing parts."""
 
     settings: Settings
     translator: Translator
@@ -23,6 +23,8 @@ class Service:
     """The model has answered a translation since the start."""
     draining: bool = False
     """Running requests may finish, new ones are refused."""
+    billed_characters: int = 0
+    """What DeepL's clients had translated since the start."""
 
     @property
     def ready(self) -> bool:

@@ -30,7 +30,12 @@ def answer(request: Request, error: ServiceError) -> JSONResponse:
     request.state.outcome = error.code
     seconds = error.retry_after_seconds
     headers = {} if seconds is None else {"Retry-After": str(seconds)}
-    return JSONResponse({"error": error.message, "code": error.code}, error.status, headers)
+    return JSONResponse(_body(request, error.message, error.code), error.status, headers)
+
+
+def _body(request: Request, message: str, code: str) -> dict[str, str]:
+    """DeepL's clients look for a `message`, all others for an `error`."""
+    return {"message": message} if request.url.path.startswith("/v2/") else {"error": message, "code": code}
 
 
 def invalid_request(errors: list[dict[str, object]]) -> InvalidRequest:
@@ -62,7 +67,7 @@ async def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     request.state.outcome = "invalid_request"
     code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "invalid_request")
-    return JSONResponse({"error": error.detail, "code": code}, error.status_code, error.headers)
+    return JSONResponse(_body(request, error.detail, code), error.status_code, error.headers)
 
 
 async def _client_disconnect(request: Request, error: Exception) -> Response:

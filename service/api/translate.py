@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from babel import Locale, UnknownLocaleError
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 
 from service.api.errors import invalid_request
@@ -34,6 +34,7 @@ router = APIRouter(tags=["translation"])
 ServiceDependency = Annotated[Service, Depends(service_of)]
 
 T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
 
 _FORM: Final = "application/x-www-form-urlencoded"
 _EVENT_ID: Final = re.compile(r"[0-9]{1,15}")
@@ -67,22 +68,22 @@ _STREAM_DOCUMENTATION: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-async def parse_translate_request(request: Request) -> TranslateRequest:
+async def parse_body(request: Request, model: type[M]) -> M:
     """The body as JSON (strict types) or form; raises `InvalidRequest`."""
     body = await request.body()
     content_type = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     try:
         if content_type == "application/json":
-            return TranslateRequest.model_validate_json(body, strict=True)
+            return model.model_validate_json(body, strict=True)
         if content_type == _FORM:
-            return TranslateRequest.model_validate(_form(body))
+            return model.model_validate(form_fields(body))
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False, include_context=False)
         raise invalid_request([dict(each) for each in problems]) from None
     raise InvalidRequest("Content-Type", f"must be application/json or {_FORM}")
 
 
-def _form(body: bytes) -> dict[str, object]:
+def form_fields(body: bytes) -> dict[str, object]:
     """A form's fields; one that is repeated becomes an array."""
     fields: dict[str, list[str]] = {}
     try:
@@ -106,15 +107,11 @@ def _form(body: bytes) -> dict[str, object]:
 )
 async def translate(request: Request, service: ServiceDependency) -> Response:
     """Answers JSON, or server-sent events when `stream` is true or the client accepts `text/event-stream`."""
-    body = await parse_translate_request(request)
+    body = await parse_body(request, TranslateRequest)
     if body.stream or _EVENT_STREAM in request.headers.get("accept", ""):
         return await _stream(service, body, request.headers.get("last-event-id"))
     body.check_without_stream()
-    translation = _start(service, body)
-    try:
-        finished = await _unless_disconnected(request, _finished(translation))
-    finally:
-        translation.close()
+    finished = await until_finished(request, _start(service, body))
     return JSONResponse(answer(finished, _shape(body)))
 
 
@@ -148,13 +145,13 @@ async def frontend_settings(service: ServiceDependency) -> FrontendSettings:
         charLimit=service.translator.limits.max_characters,
         frontendTimeout=_TYPING_PAUSE_MILLISECONDS,
         language=LanguageChoice(
-            source=NamedLanguage(code=first.source, name=_name(first.source)),
-            target=NamedLanguage(code=first.target, name=_name(first.target)),
+            source=NamedLanguage(code=first.source, name=language_name(first.source)),
+            target=NamedLanguage(code=first.target, name=language_name(first.target)),
         ),
     )
 
 
-def _name(code: str) -> str:
+def language_name(code: str) -> str:
     try:
         return Locale.parse(code).english_name or code
     except UnknownLocaleError:
@@ -162,7 +159,7 @@ def _name(code: str) -> str:
 
 
 def _language(code: str, targets: list[str]) -> Language:
-    return Language(code=code, name=_name(code), targets=targets)
+    return Language(code=code, name=language_name(code), targets=targets)
 
 
 def _start(service: Service, body: TranslateRequest) -> Translation:
@@ -186,6 +183,14 @@ async def _stream(service: Service, body: TranslateRequest, last_event_id: str |
 
 def _shape(body: TranslateRequest) -> AnswerShape:
     return AnswerShape(isinstance(body.q, list), alternatives=body.alternatives > 0, scores=body.scores)
+
+
+async def until_finished(request: Request, translation: Translation) -> Finished:
+    """The whole translation, which is closed then; raises `ClientDisconnect` and `ServiceError`."""
+    try:
+        return await _unless_disconnected(request, _finished(translation))
+    finally:
+        translation.close()
 
 
 async def _finished(translation: Translation) -> Finished:

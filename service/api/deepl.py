@@ -1,0 +1,168 @@
+"""DeepL's routes, so that its clients can be pointed here. The key of their `Authorization` header is ignored."""
+
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from service.api.translate import form_fields, language_name, parse_body, until_finished
+from service.errors import InvalidRequest
+from service.schemas import Texts
+from service.state import Service, service_of
+from service.translation import TranslationOptions
+
+router = APIRouter(prefix="/v2", tags=["as DeepL"])
+ServiceDependency = Annotated[Service, Depends(service_of)]
+
+# DeepL wants to know which English and which Portuguese; a model that knows only the language gives what it has.
+_VARIANTS: Final = {"EN": ("EN-GB", "EN-US"), "PT": ("PT-BR", "PT-PT")}
+_UNLIMITED: Final = 1_000_000_000_000
+"""The limit that DeepL tells those who have none."""
+
+
+class DeepLError(BaseModel):
+    message: str
+
+
+class DeepLRequest(BaseModel):
+    """What is not named here is ignored, as DeepL does; what would change the translation is refused."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    text: Texts = Field(description="texts to translate")
+    target_lang: str = Field(min_length=2, max_length=16, examples=["FR"])
+    source_lang: str | None = Field(default=None, max_length=16, examples=["EN"])
+    formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = "default"
+    tag_handling: str | None = Field(default=None, description="not available")
+    glossary_id: str | None = Field(default=None, description="not available")
+    style_id: str | None = Field(default=None, description="not available")
+    translation_memory_id: str | None = Field(default=None, description="not available")
+    custom_instructions: list[str] | None = Field(default=None, description="not available")
+
+    def check(self) -> None:
+        """Raises `InvalidRequest` for what no model here can do."""
+        for field in ("tag_handling", "glossary_id", "style_id", "translation_memory_id", "custom_instructions"):
+            if getattr(self, field):
+                raise InvalidRequest(field, "is not available")
+        if self.formality in ("more", "less"):
+            raise InvalidRequest("formality", "is not available for any language; prefer_more and prefer_less are")
+
+    def texts(self) -> list[str]:
+        return [self.text] if isinstance(self.text, str) else self.text
+
+
+class DeepLTranslation(BaseModel):
+    detected_source_language: str
+    text: str
+    billed_characters: int
+
+
+class DeepLTranslations(BaseModel):
+    translations: list[DeepLTranslation]
+
+
+class DeepLLanguage(BaseModel):
+    language: str
+    name: str
+    supports_formality: bool | None = Field(default=None, description="of target languages only")
+
+
+class DeepLUsage(BaseModel):
+    """Characters translated by these routes since the server started, and a limit that nobody reaches."""
+
+    character_count: int
+    character_limit: int = _UNLIMITED
+
+
+_ERRORS: Final[dict[int | str, dict[str, Any]]] = {
+    "4XX": {"model": DeepLError, "description": "bad input, too long, or too many requests"},
+    "5XX": {"model": DeepLError, "description": "starting, draining, out of time, or a failure"},
+    # Its presence also keeps FastAPI from documenting a 422 that is never sent.
+    "default": {"model": DeepLError, "description": "any other error"},
+}
+_SCHEMA: Final = DeepLRequest.model_json_schema()
+_BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": _SCHEMA},
+            "application/x-www-form-urlencoded": {"schema": _SCHEMA},
+        },
+    }
+}
+
+
+@router.post("/translate", summary="Translate texts", responses=_ERRORS, openapi_extra=_BODY)
+async def translate(request: Request, service: ServiceDependency) -> DeepLTranslations:
+    """Texts are always split into sentences, and their white space is kept: `split_sentences`,
+    `preserve_formatting`, `context` and `model_type` change nothing."""
+    body = await parse_body(request, DeepLRequest)
+    body.check()
+    source, target = _direction(service, body)
+    service.check_ready()
+    texts = body.texts()
+    translation = service.translator.start(texts, source, target, TranslationOptions())
+    finished = await until_finished(request, translation)
+    service.billed_characters += sum(map(len, texts))
+    return DeepLTranslations(
+        translations=[
+            DeepLTranslation(detected_source_language=source.upper(), text=translated.text, billed_characters=len(text))
+            for text, translated in zip(texts, finished.translations, strict=True)
+        ]
+    )
+
+
+@router.get("/languages", summary="Source or target languages", responses=_ERRORS, response_model_exclude_none=True)
+@router.post("/languages", summary="Source or target languages", responses=_ERRORS, response_model_exclude_none=True)
+async def languages(
+    request: Request, service: ServiceDependency, type: Literal["source", "target"] | None = None
+) -> list[DeepLLanguage]:
+    """`type` is in the URL or, as DeepL's own client sends it, in a form, with GET too."""
+    kind = type or form_fields(await request.body()).get("type", "source")
+    if kind not in ("source", "target"):
+        raise InvalidRequest("type", "must be source or target")
+    directions = service.translator.directions
+    if kind == "source":
+        return [_language(code) for code in sorted({each.source for each in directions})]
+    codes = sorted({each.target for each in directions})
+    return [
+        DeepLLanguage(language=variant, name=language_name(variant.replace("-", "_")), supports_formality=False)
+        for code in codes
+        for variant in _VARIANTS.get(code.upper(), (code.upper(),))
+    ]
+
+
+@router.get("/usage", summary="Characters translated", responses=_ERRORS)
+@router.post("/usage", summary="Characters translated", responses=_ERRORS)
+async def usage(service: ServiceDependency) -> DeepLUsage:
+    return DeepLUsage(character_count=service.billed_characters)
+
+
+def _language(code: str) -> DeepLLanguage:
+    return DeepLLanguage(language=code.upper(), name=language_name(code))
+
+
+def _direction(service: Service, body: DeepLRequest) -> tuple[str, str]:
+    """The model's codes. Raises `InvalidRequest` with the names and the spelling of DeepL's fields."""
+    directions = service.translator.directions
+    sources = sorted({each.source for each in directions})
+    if not body.source_lang:
+        raise InvalidRequest("source_lang", f"language detection is not available; use one of: {_listed(sources)}")
+    source = _known(body.source_lang, sources)
+    if source is None:
+        raise InvalidRequest("source_lang", f"{body.source_lang} is not supported; available: {_listed(sources)}")
+    targets = sorted(each.target for each in directions if each.source == source)
+    target = _known(body.target_lang, targets)
+    if target is None:
+        raise InvalidRequest("target_lang", f"{body.target_lang} is not supported; available: {_listed(targets)}")
+    return source, target
+
+
+def _known(code: str, known: list[str]) -> str | None:
+    """The language itself, or that of which it is a variant."""
+    by_code = {each.lower(): each for each in known}
+    return by_code.get(code.lower()) or by_code.get(code.lower().partition("-")[0])
+
+
+def _listed(codes: list[str]) -> str:
+    return ", ".join(code.upper() for code in codes)

@@ -1,0 +1,222 @@
+"""Clients that others wrote, unmodified: LibreTranslate's, DeepL's, curl, a browser's EventSource."""
+
+import json
+import shutil
+import subprocess
+import urllib.error
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import deepl
+import httpx
+import pytest
+from libretranslatepy import LibreTranslateAPI
+from playwright.sync_api import Browser
+
+from tests.system.browser import needs_chromium, run_browser
+from tests.system.conftest import Server
+from tests.system.cutting import cutting_proxy
+from tests.system.sentences import SENTENCES
+
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="no curl")
+
+
+# --- LibreTranslate
+
+
+def test_libretranslatepy(server: Server) -> None:
+    client = LibreTranslateAPI(server.url, api_key="ignored")
+    assert client.translate("I am a cat.", "en", "fr") == "Je suis un chat."
+    assert client.languages() == [{"code": "en", "name": "English", "targets": ["fr"]}]
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        client.translate("I am a cat.", "en", "xx")
+    with caught.value as answer:
+        assert answer.code == 400
+        assert json.load(answer)["error"] == "target: xx is not supported; available: fr"
+
+
+def test_a_form_is_answered_as_json_is(server: Server) -> None:
+    fields = {"q": SENTENCES[1], "source": "en", "target": "fr", "format": "text", "api_key": "", "alternatives": 2}
+    form, body = httpx.post(f"{server.url}/translate", data=fields), httpx.post(f"{server.url}/translate", json=fields)
+    assert form.status_code == 200
+    assert set(form.json()) == {"translatedText", "alternatives"}
+    assert form.json() == body.json()
+    fields["q"] = [SENTENCES[1], "Yes."]
+    several = httpx.post(f"{server.url}/translate", data=fields).json()
+    assert several["translatedText"] == [form.json()["translatedText"], "Oui."]
+    refused = httpx.post(f"{server.url}/translate", data={"source": "en", "target": "fr"})
+    assert (refused.status_code, refused.json()["error"]) == (400, "q: field required")
+
+
+def test_what_libretranslate_s_page_asks(server: Server) -> None:
+    settings = httpx.get(f"{server.url}/frontend/settings").json()
+    assert settings == {
+        "apiKeys": False,
+        "charLimit": 50_000,
+        "filesTranslation": False,
+        "frontendTimeout": 300,
+        "keyRequired": False,
+        "language": {"source": {"code": "en", "name": "English"}, "target": {"code": "fr", "name": "French"}},
+        "suggestions": False,
+        "supportedFilesFormat": [],
+    }
+    assert httpx.get(f"{server.url}/health").json() == {"status": "ok"}
+
+
+# --- DeepL
+
+
+@pytest.fixture
+def deepl_client(server: Server) -> Iterator[deepl.DeepLClient]:
+    with closing(deepl.DeepLClient("any key", server_url=server.url)) as client:
+        yield client
+
+
+def test_deepl_translates_one_text_and_several(deepl_client: deepl.DeepLClient) -> None:
+    one = deepl_client.translate_text("I am a cat.", source_lang="EN", target_lang="FR")
+    assert isinstance(one, deepl.TextResult)
+    assert (one.text, one.detected_source_lang, one.billed_characters) == ("Je suis un chat.", "EN", 11)
+    several = deepl_client.translate_text(
+        ["Yes.", "", "42"], source_lang="en", target_lang="fr", formality="prefer_more"
+    )
+    assert isinstance(several, list)
+    assert [each.text for each in several] == ["Oui.", "", "42"]
+
+
+def test_deepl_s_languages(deepl_client: deepl.DeepLClient) -> None:
+    [source] = deepl_client.get_source_languages()
+    assert (source.code, source.name) == ("EN", "English")
+    [target] = deepl_client.get_target_languages()
+    assert (target.code, target.name, target.supports_formality) == ("FR", "French", False)
+
+
+def test_deepl_s_usage_counts_characters(deepl_client: deepl.DeepLClient) -> None:
+    before = deepl_client.get_usage().character.count
+    deepl_client.translate_text(["I am a cat.", "Yes."], source_lang="EN", target_lang="FR")
+    usage = deepl_client.get_usage()
+    assert before is not None
+    assert usage.character.count == before + 15
+    assert not usage.any_limit_reached
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target_lang": "XX"}, "target_lang: XX is not supported; available: FR"),
+        ({"source_lang": "DE"}, "source_lang: DE is not supported; available: EN"),
+        ({"source_lang": None}, "source_lang: language detection is not available; use one of: EN"),
+        ({"tag_handling": "html"}, "tag_handling: is not available"),
+        ({"glossary": "def3a26b-3e84-45b3-84ae-0c0aaf3525f7"}, "glossary_id: is not available"),
+        ({"formality": "more"}, "formality: is not available for any language"),
+    ],
+)
+def test_deepl_is_told_what_is_wrong(deepl_client: deepl.DeepLClient, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(deepl.DeepLException, match=f"Bad request, message: {message}") as caught:
+        deepl_client.translate_text("Yes.", **{"source_lang": "EN", "target_lang": "FR", **options})
+    assert caught.value.http_status_code == 400
+
+
+def test_deepl_s_errors_have_its_shape(server: Server) -> None:
+    """On whatever way they come: bad JSON, too much text, a route that is not there, a wrong method."""
+    url = f"{server.url}/v2/translate"
+    body = {"text": ["Yes."], "target_lang": "FR", "source_lang": "EN"}
+    answers = [
+        (httpx.post(url, content=b"{", headers={"Content-Type": "application/json"}), 400),
+        (httpx.post(url, json=body | {"text": 1}), 400),
+        (httpx.post(url, json=body | {"text": ["x" * 50_001]}), 413),
+        (httpx.post(f"{server.url}/v2/document", json=body), 404),
+        (httpx.get(url), 405),
+        (httpx.get(f"{server.url}/v2/languages?type=other"), 400),
+    ]
+    for answer, status in answers:
+        assert answer.status_code == status
+        assert set(answer.json()) == {"message"}
+    assert "text" in answers[1][0].json()["message"]
+
+
+def test_deepl_s_forms_and_variants(server: Server) -> None:
+    """As deepl's older clients and curl send them; the language is known by its variants too."""
+    fields = {"text": ["I am a cat.", "Yes."], "source_lang": "en-GB", "target_lang": "fr-CA", "split_sentences": "0"}
+    answer = httpx.post(
+        f"{server.url}/v2/translate", data=fields, headers={"Authorization": "DeepL-Auth-Key any"}
+    ).json()
+    assert answer == {
+        "translations": [
+            {"detected_source_language": "EN", "text": "Je suis un chat.", "billed_characters": 11},
+            {"detected_source_language": "EN", "text": "Oui.", "billed_characters": 4},
+        ]
+    }
+    languages = httpx.post(f"{server.url}/v2/languages", data={"type": "source"}).json()
+    assert languages == [{"language": "EN", "name": "English"}]
+    assert set(httpx.post(f"{server.url}/v2/usage").json()) == {"character_count", "character_limit"}
+
+
+# --- curl
+
+
+@needs_curl
+def test_curl(server: Server) -> None:
+    def curl(*arguments: str) -> str:
+        command = ["curl", "--silent", "--show-error", "--no-buffer", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+
+    form = ("-d", "source=en", "-d", "target=fr")
+    plain = curl(f"{server.url}/translate", "--data-urlencode", "q=I am a cat.", *form)
+    assert plain == '{"translatedText":"Je suis un chat."}'
+    stream = curl(f"{server.url}/translate", "--data-urlencode", "q=I am a cat.", *form, "-d", "stream=true")
+    assert stream.startswith("id: 0\nevent: start\n")
+    assert "\nevent: done\n" in stream
+    url = f"{server.url}/translate/stream"
+    rest = curl("--get", url, "--data-urlencode", "q=I am a cat.", *form, "-H", "Last-Event-ID: 2")
+    until_done = stream[stream.index("id: 3\n") : stream.index("event: done")]
+    assert rest.startswith(until_done + 'event: done\ndata: {"translatedText":"Je suis un chat."')
+
+
+# --- EventSource
+
+_LISTEN = """
+    (url) => new Promise((resolve, reject) => {
+        const source = new EventSource(url);
+        const told = { tokens: [], connections: 0 };
+        source.onopen = () => { told.connections += 1; };
+        source.addEventListener("token", (event) => told.tokens.push([event.lastEventId, JSON.parse(event.data).text]));
+        source.addEventListener("done", (event) => {
+            source.close();
+            resolve({ ...told, text: JSON.parse(event.data).translatedText });
+        });
+        // Without data it is the browser's own: the connection broke, and it tries again.
+        source.addEventListener("error", (event) => event.data && reject(new Error(event.data)));
+    })
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with run_browser() as running:
+        yield running
+
+
+@needs_chromium
+def test_an_event_source(browser: Browser, server: Server) -> None:
+    told = _listen(browser, server.url)
+    assert told["text"] == "".join(text for _, text in told["tokens"])
+    assert told["connections"] == 1
+
+
+@needs_chromium
+def test_an_event_source_resumes(browser: Browser, server: Server) -> None:
+    expected = _listen(browser, server.url)
+    with cutting_proxy(int(server.url.rsplit(":", 1)[1]), [900] * 3, reset=True) as proxy:
+        told = _listen(browser, proxy.url)
+    assert told["connections"] > 1
+    assert (told["tokens"], told["text"]) == (expected["tokens"], expected["text"])
+
+
+def _listen(browser: Browser, url: str) -> dict[str, Any]:
+    page = browser.new_page()
+    page.goto(f"{url}/livez")
+    query = httpx.QueryParams({"q": " ".join(SENTENCES[:3]), "source": "en", "target": "fr"})
+    told: dict[str, Any] = page.evaluate(_LISTEN, f"/translate/stream?{query}")
+    page.close()
+    return told
