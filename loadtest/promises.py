@@ -144,7 +144,7 @@ def oracle(
 
 def _is_one_sentence(line: str) -> bool:
     segments = list(Splitter(lambda segment: True).split(line, "en"))
-    return len(segments) == 1 and segments[0].source == line
+    return len(segments) == 1 and segments[0].reading().text == line
 
 
 def _sentences(file: Path, count: int) -> list[str]:

@@ -16,6 +16,8 @@ class Choice(NamedTuple):
     """The position of the source that it comes from most, and how much of it, where that was asked for."""
     attention: Sequence[float] = ()
     """The weight of each token of the source, where that was asked for."""
+    term: int | None = None
+    """The given term that it belongs to, by its number; nobody chose it."""
 
 
 class Extension(NamedTuple):
@@ -85,7 +87,8 @@ class BeamSearch:
         first, *others = contenders
         end = known
         while all(len(path.choices) > end for path in contenders) and all(
-            path.choices[end].token == first.choices[end].token for path in others
+            path.choices[end].token == first.choices[end].token and path.choices[end].term == first.choices[end].term
+            for path in others
         ):
             end += 1
         return first.choices[known:end]

@@ -9,7 +9,7 @@ from msgspec import UNSET
 from model.tokenizer import Detokenizer, Tokenizer
 from service.engine.request import FinishReason, TokenReport
 from service.events import Alignment, Alternative, Candidate, SegmentFinished, TextTranslated, TokenGenerated
-from service.text.segment import Segment
+from service.text.segment import Segment, Term
 
 _ATTENTION_DIGITS: Final = 4
 """More than a picture shows; a sentence has as many weights as the product of its lengths."""
@@ -28,6 +28,51 @@ class Version(NamedTuple):
         return self.logprob / self.tokens if self.tokens else None
 
 
+class Wording:
+    """Turns the tokens of one version of a segment into text, one at a time; what it has returned never changes."""
+
+    def __init__(self, segment: Segment, tokenizer: Tokenizer) -> None:
+        self._segment = segment
+        self._detokenizer = Detokenizer(tokenizer)
+        self._term: int | None = None
+        self._written = segment.before
+        self._is_first = True
+
+    def push(self, token: TokenReport, *, is_last: bool) -> str:
+        segment = self._segment
+        text = self._detokenizer.push(token.token_id)
+        if token.term is None:
+            text = self._apart(segment.written(text))
+        elif token.term == self._term:
+            text = ""  # all of it was written with its first token
+        else:
+            text = self._term_behind(text[:1].isspace(), segment.terms[token.term])
+        self._term = token.term if text or token.term is not None else self._term
+        if self._is_first:
+            text = segment.before + text
+            self._is_first = False
+        if is_last:
+            text += segment.written(self._detokenizer.flush()) + segment.after
+        self._written = text or self._written
+        return text
+
+    def _apart(self, text: str) -> str:
+        """A model may take a stand-in for the beginning of a word; a term that ends before a space is none."""
+        if self._term is None or not text[:1].isalnum():
+            return text
+        end = self._segment.terms[self._term].end
+        return " " + text if self._segment.sentence[end : end + 1].isspace() else text
+
+    def _term_behind(self, has_space: bool, term: Term) -> str:
+        """A term as the sentence has it, and a space before it if it `has_space` or would run into a word."""
+        segment = self._segment
+        words = term.translation if term.is_copy else segment.written(term.translation)
+        last = self._written[-1:]
+        before = segment.sentence[term.start - 1 : term.start]
+        is_attached = before != "" and not before.isspace() and (before.isalnum() or not last.isalnum())
+        return words if is_attached or not has_space or last.isspace() else " " + words
+
+
 class SegmentAssembly:
     """Grows the text of one segment from its tokens."""
 
@@ -39,7 +84,7 @@ class SegmentAssembly:
         self._segment = segment
         self._tokenizer = tokenizer
         self._spans = spans
-        self._detokenizer = Detokenizer(tokenizer)
+        self._wording = Wording(segment, tokenizer)
         self._best = Version("", 0.0, 0)
         self._last: TokenReport | None = None
 
@@ -48,11 +93,7 @@ class SegmentAssembly:
         return self._best.tokens
 
     def push(self, token: TokenReport) -> TokenGenerated:
-        text = self._segment.written(self._detokenizer.push(token.token_id))
-        if self.tokens == 0:
-            text = self._segment.before + text
-        if token.finish_reason is not None:
-            text += self._segment.written(self._detokenizer.flush()) + self._segment.after
+        text = self._wording.push(token, is_last=token.finish_reason is not None)
         candidates = [Candidate(self._piece(each), logprob) for each, logprob in token.candidates]
         aligned = UNSET if token.alignment is None else self._aligned(*token.alignment)
         attention = [round(weight, _ATTENTION_DIGITS) for weight in token.attention]
@@ -74,14 +115,15 @@ class SegmentAssembly:
     def versions(self) -> list[Version]:
         """The translation and its alternatives, the best first."""
         assert self._last is not None
+        others = self._last.alternatives
         return [
             self._best,
-            *(Version(self._text_of(each.ids), each.logprob, len(each.ids)) for each in self._last.alternatives),
+            *(Version(self._text_of(each.tokens), each.logprob, len(each.tokens)) for each in others),
         ]
 
-    def _text_of(self, ids: list[int]) -> str:
-        segment = self._segment
-        return segment.before + segment.written(self._tokenizer.decode(ids)) + segment.after
+    def _text_of(self, tokens: Sequence[TokenReport]) -> str:
+        wording = Wording(self._segment, self._tokenizer)
+        return "".join(wording.push(token, is_last=token is tokens[-1]) for token in tokens)
 
     @property
     def finish_reason(self) -> FinishReason:

@@ -6,9 +6,10 @@ from typing import Final
 
 from model.manifest import Direction
 from model.tokenizer import Tokenizer
+from service.engine.request import GivenTerm
 from service.errors import InvalidRequest
 from service.text.plain import Splitter
-from service.text.segment import Segment
+from service.text.segment import STAND_IN, Segment, Term
 from service.translation import Job, Limits, TranslationOptions, Work, default_target_length
 
 _LONGEST_TOKEN: Final = 64  # characters; tokenizers make none so long
@@ -37,23 +38,37 @@ class Preparation:
         return Job(work, forced, len(texts), source, target, self._options, prompt)
 
     def _work(self, index: int, text: str) -> Iterator[Work]:
-        source, target = self._direction.codes()
         offset = 0
-        for segment in self._splitter.split(text, source):
-            ids = self._encode(segment) if segment.translatable else []
-            start = offset + len(segment.before)
-            wanted = ids and self._options.alignment
-            spans = self._tokenizer.spans(segment.source, target, source) if wanted else []
-            yield Work(index, segment, ids, [span and (start + span[0], start + span[1]) for span in spans])
+        for segment in self._splitter.split(text, self._direction.source):
+            yield self._work_of(index, segment, offset + len(segment.before))
             offset += len(segment.text)
+
+    def _work_of(self, index: int, segment: Segment, offset: int) -> Work:
+        if not segment.translatable:
+            return Work(index, segment, [])
+        source, target = self._direction.codes()
+        reading = segment.reading()
+        ids = self._tokenizer.encode(reading.text, target, source)
+        if not (segment.terms or self._options.alignment):
+            return Work(index, segment, ids)
+        spans = self._tokenizer.spans(reading.text, target, source)
+        terms = [self._term(term, place, spans) for term, place in zip(segment.terms, reading.terms, strict=True)]
+        originals = [span and reading.original(*span) for span in spans]
+        return Work(index, segment, ids, [each and (offset + each[0], offset + each[1]) for each in originals], terms)
+
+    def _term(self, term: Term, place: tuple[int, int], spans: Sequence[tuple[int, int] | None]) -> GivenTerm:
+        """What the engine is told of a term: it reads and writes a stand-in for what is copied."""
+        inside = [number for number, span in enumerate(spans) if span and span[0] < place[1] and span[1] > place[0]]
+        words = STAND_IN if term.is_copy else term.translation
+        # A tokenizer may drop characters: then the model cannot look at the term, or write it as it is.
+        ids = self._tokenizer.encode_target(words) or self._tokenizer.encode_target(STAND_IN)
+        return GivenTerm(min(inside, default=0), max(inside, default=-1) + 1, ids)
 
     def _fits(self, segment: Segment) -> bool:
         limit = self._limits.max_sentence_tokens
-        return len(segment.source) <= limit * _LONGEST_TOKEN and len(self._encode(segment)) <= limit
-
-    def _encode(self, segment: Segment) -> list[int]:
         source, target = self._direction.codes()
-        return self._tokenizer.encode(segment.source, target, source)
+        words = segment.reading().text
+        return len(words) <= limit * _LONGEST_TOKEN and len(self._tokenizer.encode(words, target, source)) <= limit
 
     def _forced_ids(self, work: Sequence[Work]) -> list[int]:
         """What the translation has to begin with."""

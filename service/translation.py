@@ -13,7 +13,7 @@ from model.tokenizer import Tokenizer
 from service.assembly import SegmentAssembly, TextAssembly, Version, copied, segment_finished
 from service.engine.generation import Generation
 from service.engine.pool import EnginePool
-from service.engine.request import Beam, Constraints, GenerationRequest, Sampling, TokenReport
+from service.engine.request import Beam, Constraints, GenerationRequest, GivenTerm, Sampling, TokenReport
 from service.errors import ServiceError
 from service.events import Event, Finished, Started, Timings, Usage
 from service.text.segment import Segment
@@ -60,6 +60,8 @@ class Work(NamedTuple):
     segment: Segment
     source_ids: list[int]
     spans: Sequence[tuple[int, int] | None] = ()
+    terms: Sequence[GivenTerm] = ()
+    """The terms of the segment, for the engine."""
 
 
 class Job(NamedTuple):
@@ -131,13 +133,13 @@ class Translation:
         """Submit what comes next in the text, as far as the window reaches."""
         # All is prepared before any is submitted, so that an engine gets it in one batch.
         for work in list(islice(self._job.work, self._window - len(self._ahead))):
-            generation = self._pool.submit(self._request(work.source_ids)) if work.source_ids else None
+            generation = self._pool.submit(self._request(work)) if work.source_ids else None
             self._ahead.append(_Ahead(self._segments, work, generation))
             self._segments += 1
             self._source_tokens += len(work.source_ids)
 
-    def _request(self, ids: list[int]) -> GenerationRequest:
-        options = self._job.options
+    def _request(self, work: Work) -> GenerationRequest:
+        ids, options = work.source_ids, self._job.options
         return GenerationRequest(
             ids,
             options.max_new_tokens or default_target_length(len(ids), len(self._job.forced_ids), self._limits),
@@ -149,6 +151,7 @@ class Translation:
             top_candidates=options.top_candidates,
             alignment=options.alignment,
             attention=options.attention,
+            terms=list(work.terms),
         )
 
     def close(self) -> None:

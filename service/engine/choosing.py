@@ -15,7 +15,8 @@ from model.sampling import SamplingParameters, greedy, noise_state, sample
 from model.search import Choice, Extension
 from service.engine.batching import StepBatch, StepScores
 from service.engine.request import GenerationRequest
-from service.engine.writers import Row
+from service.engine.terms import begun, looked_at
+from service.engine.writers import Row, beginning
 
 
 def choose(rows: Sequence[Row], batch: StepBatch, scores: StepScores) -> list[list[Extension]]:
@@ -25,26 +26,62 @@ def choose(rows: Sequence[Row], batch: StepBatch, scores: StepScores) -> list[li
 
     Of a beam's rows, which stand together, only those that are among its `wanted` best in all of them.
     Log-probabilities are of the distribution that the constraints leave, before temperature, top-k and top-p.
+    What belongs to a given term is not chosen (`engine.terms`): it is all that its row goes on with.
     """
     chosen: list[list[Extension]] = [[] for _ in rows]
-    with_logits = set(batch.logit_rows)
+    given = _given(rows, batch, scores)
+    with_logits = {*batch.logit_rows, *given}
     for number, best in enumerate(zip(scores.tokens.T.tolist(), scores.logprobs.T.tolist(), strict=True)):
         if rows[number].wanted and number not in with_logits:
             steps = zip(*best, strict=True)
             chosen[number] = [Extension(rows[number].parent, Choice(*choice), choice[1]) for choice in steps]
-    if batch.logit_rows:
-        others = _choose_from_logits([rows[number] for number in batch.logit_rows], scores.logits)
-        for number, extensions in zip(batch.logit_rows, others, strict=True):
+    places = [place for place, number in enumerate(batch.logit_rows) if number not in given]
+    if places:
+        logits = scores.logits if len(places) == len(batch.logit_rows) else scores.logits[places]
+        numbers = [batch.logit_rows[place] for place in places]
+        for number, extensions in zip(numbers, _choose_from_logits([rows[n] for n in numbers], logits), strict=True):
             chosen[number] = extensions
+    for number, extension in given.items():
+        chosen[number] = [extension]
     if scores.alignment is not None:
         for number, weights in zip(batch.alignment_rows, scores.alignment.tolist(), strict=True):
+            chosen[number] = [_with_term(rows[number], each, weights) for each in chosen[number]]
             request = rows[number].request
-            chosen[number] = _annotated(
-                chosen[number],
-                alignment=_strongest(request, weights),
-                attention=weights[: len(request.source_ids)] if request.attention else (),
-            )
+            if request.alignment:
+                chosen[number] = _annotated(
+                    chosen[number],
+                    alignment=_strongest(request, weights),
+                    attention=weights[: len(request.source_ids)] if request.attention else (),
+                )
     return chosen
+
+
+def _with_term(row: Row, extension: Extension, weights: Sequence[float]) -> Extension:
+    """Where the model begins a term by itself, it says so."""
+    choice = extension.choice
+    if not row.pending or choice.term is not None:
+        return extension
+    term = begun(row.request.terms, row.pending, weights[: len(row.request.source_ids) - 1], choice.token)
+    return extension._replace(choice=choice._replace(term=term))
+
+
+def _given(rows: Sequence[Row], batch: StepBatch, scores: StepScores) -> dict[int, Extension]:
+    """What rows go on with that are in the middle of a term, or look at one; by their numbers."""
+    given = {
+        number: Extension(row.parent, Choice(row.forced, 0.0, term=row.term), row.total)
+        for number, row in enumerate(rows)
+        if row.term is not None and row.forced is not None
+    }
+    if scores.alignment is None:
+        return given
+    for place, number in enumerate(batch.alignment_rows):
+        row = rows[number]
+        if row.pending:
+            weights = scores.alignment[place, : len(row.request.source_ids) - 1].tolist()
+            term = looked_at(row.request.terms, row.pending, weights)
+            if term is not None:
+                given[number] = Extension(row.parent, beginning(row.request, term), row.total)
+    return given
 
 
 def _annotated(extensions: Sequence[Extension], **notes: Any) -> list[Extension]:

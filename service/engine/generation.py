@@ -68,4 +68,5 @@ class Generation:
         # A beam is searched again from its start; one hypothesis goes on behind what was told.
         told_last = self.request.beam.size == 1 and len(told) > len(self.request.forced_ids)
         forced = told if told_last else self.request.forced_ids
-        return msgspec.structs.replace(self.request, forced_ids=forced, told_ids=told)
+        terms = [token.term for token in self.tokens] if self.request.terms else []
+        return msgspec.structs.replace(self.request, forced_ids=forced, told_ids=told, told_terms=terms)

@@ -39,14 +39,24 @@ class Constraints(msgspec.Struct, frozen=True, array_like=True):
     no_repeat_ngram_size: int = 0
 
 
+class GivenTerm(msgspec.Struct, frozen=True, array_like=True):
+    """A part of the source, by positions from `start` up to `end`, whose translation is given: `ids`, one or more."""
+
+    start: int
+    end: int
+    ids: list[int]
+
+
 class GenerationRequest(msgspec.Struct, frozen=True, array_like=True):
     """One segment to translate.
 
     The decoder reads `prompt_ids` behind bos: no part of the translation, but a beam counts them in its lengths.
     The translation begins with `forced_ids`, fewer than `max_new_tokens` and without
-    eos, whatever is probable. A client has `told_ids` from an engine that died: they come again, but are not reported
-    again. With `top_candidates`, every token comes with that many of the most probable ones at its place; with
-    `alignment`, with the position of the source that it looks at most; with `attention` too, with all weights.
+    eos, whatever is probable. `terms`, in the order of the source, are translated as they say (`engine.terms`).
+    A client has `told_ids` from an engine that died, of `told_terms`, a number or None for each, if there are any:
+    they come again, but are not reported again. With `top_candidates`, every token comes with that many of the most
+    probable ones at its place; with `alignment`, with the position of the source that it looks at most; with
+    `attention` too, with all weights.
     """
 
     source_ids: list[int]
@@ -60,6 +70,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, array_like=True):
     alignment: bool = False
     attention: bool = False
     prompt_ids: list[int] = []
+    terms: list[GivenTerm] = []
+    told_terms: list[int | None] = []
 
 
 class Submit(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -80,9 +92,9 @@ Command = Submit | Cancel
 
 
 class Alternative(msgspec.Struct, frozen=True, array_like=True):
-    """Another translation than the one that was reported: its ids, and the sum of their log-probabilities."""
+    """Another translation than the one that was reported, and the sum of its log-probabilities."""
 
-    ids: list[int]
+    tokens: list["TokenReport"]
     logprob: float
 
 
@@ -90,7 +102,8 @@ class TokenReport(msgspec.Struct, frozen=True, array_like=True):
     """One token of one request; the last one carries the reason, and the alternatives if there are any.
 
     `candidates` are (id, log-probability), the best first; `alignment` is a position of the source, eos excluded, and
-    the cross-attention's weight there; `attention` are its weights at all positions, eos included.
+    the cross-attention's weight there; `attention` are its weights at all positions, eos included; `term` is the number
+    of the given term that it belongs to.
     """
 
     request_id: int
@@ -101,6 +114,7 @@ class TokenReport(msgspec.Struct, frozen=True, array_like=True):
     alternatives: Sequence[Alternative] = ()
     alignment: tuple[int, float] | None = None
     attention: Sequence[float] = ()
+    term: int | None = None
 
 
 class StepStats(msgspec.Struct, frozen=True, array_like=True):

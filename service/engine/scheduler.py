@@ -17,7 +17,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from model.search import Extension
+from model.search import Choice, Extension
 from service.engine.request import Alternative, GenerationRequest, TokenReport
 from service.engine.writers import SearchDiffers, Writer, writer_of
 
@@ -114,19 +114,12 @@ class Scheduler:
                 failed.append(running.request_id)
                 self._leave(running.request_id)
                 continue
-            tokens = [
-                TokenReport(
-                    running.request_id,
-                    each.token,
-                    each.logprob,
-                    candidates=each.candidates,
-                    alignment=each.alignment,
-                    attention=each.attention,
-                )
-                for each in written.choices
-            ]
+            tokens = [_report(running.request_id, each) for each in written.choices]
             if written.finish_reason is not None:
-                alternatives = tuple(Alternative(path.ids, path.total) for path in written.alternatives)
+                alternatives = tuple(
+                    Alternative([_report(running.request_id, each) for each in path.choices], path.total)
+                    for path in written.alternatives
+                )
                 tokens[-1] = replace(tokens[-1], finish_reason=written.finish_reason, alternatives=alternatives)
                 self._leave(running.request_id)
             reports += tokens
@@ -141,3 +134,15 @@ class Scheduler:
     def _leave(self, request_id: int) -> None:
         for slot in self._running.pop(request_id).slots:
             heapq.heappush(self._free_slots, slot)
+
+
+def _report(request_id: int, choice: Choice) -> TokenReport:
+    return TokenReport(
+        request_id,
+        choice.token,
+        choice.logprob,
+        candidates=choice.candidates,
+        alignment=choice.alignment,
+        attention=choice.attention,
+        term=choice.term,
+    )

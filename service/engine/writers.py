@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, Protocol
 
 from model.search import BeamSearch, Choice, Extension, Path
 from service.engine.request import Constraints, FinishReason, GenerationRequest
+from service.engine.terms import Open, what_is_open
 
 _UNCONSTRAINED: Final = Constraints()
 
@@ -32,6 +33,10 @@ class Row(NamedTuple):
     """How many extensions are wanted: 0 if only the K/V are."""
     forced: int | None = None
     """The token that must come next, whatever is probable."""
+    term: int | None = None
+    """The term that the forced token belongs to, by its number."""
+    pending: Sequence[int] = ()
+    """The terms that may come next, by their numbers."""
 
     @property
     def is_constrained(self) -> bool:
@@ -41,12 +46,14 @@ class Row(NamedTuple):
     @property
     def needs_alignment(self) -> bool:
         """Whether it matters where in the source it looks."""
-        return self.wanted > 0 and self.request.alignment
+        return self.wanted > 0 and (self.request.alignment or bool(self.pending))
 
     @property
     def needs_logits(self) -> bool:
         """Whether the best token alone does not say what the row goes on with."""
         request = self.request
+        if self.term is not None:
+            return False
         return self.wanted > 0 and (
             self.forced is not None
             or self.wanted > 1
@@ -58,7 +65,7 @@ class Row(NamedTuple):
     @property
     def ahead(self) -> int:
         """How many more tokens it may take unasked, if each is the most probable one."""
-        if self.wanted != 1 or self.needs_logits or self.needs_alignment:
+        if self.wanted != 1 or self.needs_logits or self.needs_alignment or self.term is not None:
             return 0
         return self.request.max_new_tokens + len(self.request.prompt_ids) - len(self.ids) - 1
 
@@ -113,6 +120,19 @@ def _prefix_rows(request: GenerationRequest, slot: int, wanted_from: int) -> lis
     ]
 
 
+def _unless_end(extension: Extension, pending: Sequence[int], request: GenerationRequest, eos_id: int) -> Extension:
+    """In the place of an end, the first term that is still missing."""
+    if not pending or extension.choice.token != eos_id:
+        return extension
+    choice = beginning(request, pending[0])._replace(alignment=extension.choice.alignment)
+    return Extension(extension.parent, choice, extension.total - extension.choice.logprob)
+
+
+def beginning(request: GenerationRequest, term: int) -> Choice:
+    """The first token of a term."""
+    return Choice(request.terms[term].ids[0], 0.0, term=term)
+
+
 class SingleWriter:
     """One hypothesis: greedy or sampled."""
 
@@ -121,23 +141,34 @@ class SingleWriter:
         [self._slot] = slots
         self._eos_id = eos_id
         self._ids: list[int] = []  # of the translation
+        self._terms: list[int | None] = list(request.told_terms)  # that those belong to; unused where there are none
 
     def copies(self) -> list[tuple[int, int, int]]:
         return []
 
     def rows(self) -> list[Row]:
         request, slot = self._request, self._slot
-        if self._ids:
-            return [Row(request, slot, slot, request.prompt_ids + self._ids)]
-        first = _prefix_rows(request, slot, len(request.told_ids)) or [Row(request, slot, slot, request.prompt_ids)]
-        return _prompt_rows(request, slot) + first
+        if not self._ids and request.forced_ids:
+            return _prompt_rows(request, slot) + _prefix_rows(request, slot, len(request.told_ids))
+        ids = request.prompt_ids + self._ids
+        rest, term, pending = what_is_open(request.terms, self._terms)
+        room = request.max_new_tokens - len(self._ids)
+        following = [
+            Row(request, slot, slot, ids + list(rest[:i]), forced=token, term=term)
+            for i, token in enumerate(rest[:room])
+        ] or [Row(request, slot, slot, ids, pending=pending)]
+        return following if self._ids else _prompt_rows(request, slot) + following
 
     def take(self, extensions: list[Extension]) -> Written:
-        choices = [extension.choice for extension in extensions]
         if not self._ids and self._request.forced_ids:
+            choices = [extension.choice for extension in extensions]
             self._ids = list(self._request.forced_ids)
         else:
+            pending = what_is_open(self._request.terms, self._terms).pending
+            choices = [_unless_end(extension, pending, self._request, self._eos_id).choice for extension in extensions]
             self._ids += [choice.token for choice in choices]
+            if self._request.terms:
+                self._terms += [choice.term for choice in choices]
         if self._ids[-1] == self._eos_id:
             return Written(choices, "stop")
         return Written(choices, "length" if len(self._ids) >= self._request.max_new_tokens else None)
@@ -166,11 +197,18 @@ class BeamWriter:
         if self._is_at_prefix:
             # All of them count in the score, also those that the reader has.
             return prompt + _prefix_rows(request, first, wanted_from=0)
-        width = 2 * request.beam.size
-        return prompt + [
-            Row(request, slot, first, path.ids, parent, path.total, width)
-            for parent, (path, slot) in enumerate(zip(self._search.live, self._live_slots, strict=True))
-        ]
+        live = zip(self._search.live, self._live_slots, strict=True)
+        return prompt + [self._row(parent, path, slot) for parent, (path, slot) in enumerate(live)]
+
+    def _row(self, parent: int, path: Path, slot: int) -> Row:
+        request, first = self._request, self._slots[0]
+        rest, term, pending = self._open(path)
+        if rest:
+            return Row(request, slot, first, path.ids, parent, path.total, forced=rest[0], term=term)
+        return Row(request, slot, first, path.ids, parent, path.total, 2 * request.beam.size, pending=pending)
+
+    def _open(self, path: Path) -> Open:
+        return what_is_open(self._request.terms, (choice.term for choice in path.choices))
 
     def take(self, extensions: list[Extension]) -> Written:
         is_prefix, self._has_begun = self._is_at_prefix, True
@@ -178,8 +216,13 @@ class BeamWriter:
             choices = [extension.choice for extension in extensions]
             self._search = self._search_from(Path(self._prompt + choices, sum(choice.logprob for choice in choices)))
         else:
+            pending = [self._open(path).pending for path in self._search.live]
+            possible = [
+                _unless_end(extension, pending[extension.parent], self._request, self._eos_id)
+                for extension in extensions
+            ]
             # Stable, and they come in the order of their parents: of equal ones the earlier parent's is first.
-            best = sorted(extensions, key=lambda extension: -extension.total)[: 2 * self._request.beam.size]
+            best = sorted(possible, key=lambda extension: -extension.total)[: 2 * self._request.beam.size]
             self._inherit(self._search.advance(best))
         return self._written()
 

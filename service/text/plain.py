@@ -1,12 +1,14 @@
 """Plain texts to segments, without losing a character: joined, the segments' texts give the text back."""
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from service.text.segment import Fits, Segment, has_words, is_in_capitals
-from service.text.sentences import cut, sentence_ends
+from service.text.segment import Fits, Segment, Term, segment_of
+from service.text.sentences import cut, pieces, sentence_ends
+from service.text.verbatim import find_verbatim
 
 # What begins an item of a list, a quoted line or a heading, in Markdown and elsewhere.
 _BULLET: Final = re.compile(r"(?:\s*(?:[-*+•‣◦▪●·–—>]|#{1,6}|\[[ xX]\]|\(?[0-9]{1,3}[.)]|\(?[a-zA-Z]\))(?=\s))*\s*")
@@ -56,31 +58,30 @@ class Splitter:
                 yield Segment(line, "", "")
             before = bullet[0]
             for cell in _CELL.finditer(line, bullet.end()):
-                start = 0
-                for end in sentence_ends(cell[0], language):
-                    for segment in self._fitting(cell[0], start, end):
-                        yield segment._replace(before=before + segment.before)
-                        before = ""
-                    start = end
+                for segment in self.sentences(cell[0], language):
+                    yield segment._replace(before=before + segment.before)
+                    before = ""
 
-    def _fitting(self, text: str, start: int, end: int) -> Iterator[Segment]:
+    def sentences(self, text: str, language: str) -> Iterator[Segment]:
+        """Of a text that is a line, or a part of one."""
+        for piece in pieces(text):
+            terms = [Term(start, end, piece[start:end], is_copy=True) for start, end in find_verbatim(piece)]
+            start = first = 0
+            for end in sentence_ends(piece, language):
+                last = bisect_left(terms, end, first, key=lambda term: term.start)
+                if last > first and terms[last - 1].end > end:
+                    continue  # it goes on, as a term does
+                yield from self._fitting(piece, start, end, terms[first:last])
+                start, first = end, last
+
+    def _fitting(self, text: str, start: int, end: int, terms: Sequence[Term]) -> Iterator[Segment]:
         """The sentence from `start` to `end`, in parts if it is too long for the model."""
-        segment = self._segment(text[start:end])
+        inside = [term._replace(start=term.start - start, end=term.end - start) for term in terms]
+        segment = segment_of(text[start:end], inside, restore_capitals=self.restore_capitals)
         if not segment.translatable or self.fits(segment):
             yield segment
-        elif (place := cut(text, start, end)) is None:
+        elif (place := cut(text, start, end, terms)) is None:
             yield segment._replace(translatable=False)
         else:
-            yield from self._fitting(text, start, place)
-            yield from self._fitting(text, place, end)
-
-    def _segment(self, part: str) -> Segment:
-        sentence = part.strip()
-        before = part[: part.index(sentence)]
-        return Segment(
-            before,
-            sentence,
-            part[len(before) + len(sentence) :],
-            translatable=has_words(sentence),
-            capitals=self.restore_capitals and is_in_capitals(sentence),
-        )
+            yield from self._fitting(text, start, place, [term for term in terms if term.end <= place])
+            yield from self._fitting(text, place, end, [term for term in terms if term.end > place])

@@ -1,10 +1,43 @@
-"""What a text is taken apart into."""
+"""What a text is taken apart into, and what a model gets to read of it."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 _TWO_LETTERS: Final = re.compile(r"[^\W\d_]{2}")
+
+STAND_IN: Final = "X"
+"""What a model reads in the place of what is copied. Of the words that were tried it disturbs the rest least."""
+
+
+class Term(NamedTuple):
+    """Characters of a sentence, from `start` up to `end`, whose translation is known."""
+
+    start: int
+    end: int
+    translation: str
+    is_copy: bool
+    """Whether it is no word: then a stand-in is read in its place."""
+
+
+class Reading(NamedTuple):
+    """What a model reads of a segment."""
+
+    text: str
+    terms: Sequence[tuple[int, int]]
+    """Where each of its segment's terms is, from and up to."""
+    originals: Sequence[tuple[int, int]]
+    """Where those are in the sentence."""
+
+    def original(self, start: int, end: int) -> tuple[int, int]:
+        """Which characters of the sentence a part of the text stands for."""
+        first, last = start, end
+        for read, written in zip(self.terms, self.originals, strict=True):
+            if start >= read[0]:
+                first = written[0] if start < read[1] else start - read[1] + written[1]
+            if end > read[0]:
+                last = written[1] if end <= read[1] else end - read[1] + written[1]
+        return first, last
 
 
 class Segment(NamedTuple):
@@ -17,16 +50,25 @@ class Segment(NamedTuple):
     """Whether there is anything to translate in it; otherwise it is copied."""
     capitals: bool = False
     """Whether it is translated in lower case, and its translation written in capitals."""
+    terms: Sequence[Term] = ()
+    """In the order of the sentence; none overlap."""
 
     @property
     def text(self) -> str:
         """The part of the text that it stands for."""
         return self.before + self.sentence + self.after
 
-    @property
-    def source(self) -> str:
-        """What a model gets to read; each character stands for the one of the sentence at its place."""
-        return _sentence_case(self.sentence) if self.capitals else self.sentence
+    def reading(self) -> Reading:
+        sentence = _sentence_case(self.sentence) if self.capitals else self.sentence
+        words, done = "", 0
+        places: list[tuple[int, int]] = []
+        for term in self.terms:
+            words += sentence[done : term.start]
+            inside = STAND_IN if term.is_copy else sentence[term.start : term.end]
+            places.append((len(words), len(words) + len(inside)))
+            words += inside
+            done = term.end
+        return Reading(words + sentence[done:], places, [(term.start, term.end) for term in self.terms])
 
     def written(self, text: str) -> str:
         """What becomes of a part of its translation; of parts, one by one, the same as of all."""
@@ -35,6 +77,22 @@ class Segment(NamedTuple):
 
 Fits = Callable[[Segment], bool]
 """Whether a model takes so long a sentence."""
+
+
+def segment_of(part: str, terms: Sequence[Term], *, restore_capitals: bool) -> Segment:
+    """A part of a text, and what its terms are there, as a segment."""
+    sentence = part.strip()
+    before = part[: part.index(sentence)]
+    inside = [term._replace(start=term.start - len(before), end=term.end - len(before)) for term in terms]
+    words = _without_copies(sentence, inside)
+    return Segment(
+        before,
+        sentence,
+        part[len(before) + len(sentence) :],
+        translatable=has_words(words),
+        capitals=restore_capitals and is_in_capitals(words),
+        terms=inside,
+    )
 
 
 def has_words(text: str) -> bool:
@@ -53,8 +111,17 @@ def is_in_capitals(sentence: str) -> bool:
     )
 
 
+def _without_copies(sentence: str, terms: Sequence[Term]) -> str:
+    parts, done = [], 0
+    for term in terms:
+        if term.is_copy:
+            parts.append(sentence[done : term.start])
+            done = term.end
+    return " ".join([*parts, sentence[done:]])
+
+
 def _sentence_case(sentence: str) -> str:
-    """In lower case but for the first letter."""
+    """In lower case but for the first letter; every character stays at its place."""
     first = next((place for place, character in enumerate(sentence) if character.isalpha()), 0)
     # A few capitals are two characters in lower case; they stay.
     return sentence[: first + 1] + "".join(

@@ -1,11 +1,13 @@
 """Where a text may be cut: behind its sentences, and where one is too long for a model, within it."""
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import regex
 from sentencex import segment as split_sentences
+
+from service.text.segment import Term
 
 _LONGEST_PIECE: Final = 2000
 _SENTENCE_END: Final = regex.compile(r"[.!?…]\s+|[。！？｡।॥]\s*")
@@ -22,17 +24,21 @@ _WITHOUT_SPACES: Final = regex.compile(
 )
 
 
-def sentence_ends(text: str, language: str) -> Iterator[int]:
-    """Where its sentences end, white space behind them included; the last one at the end of `text`.
-
-    sentencex is given a long text in pieces, so that it is not taken apart long before it is translated.
-    """
+def pieces(text: str) -> Iterator[str]:
+    """Of a long text, so that it is not all looked at before its first sentence is translated."""
     start = 0
     while start < len(text):
         end = _piece_end(text, start)
-        for part in split_sentences(language, text[start:end]):
-            start += len(part)
-            yield start
+        yield text[start:end]
+        start = end
+
+
+def sentence_ends(piece: str, language: str) -> Iterator[int]:
+    """Where its sentences end, white space behind them included; the last one at its end."""
+    end = 0
+    for part in split_sentences(language, piece):
+        end += len(part)
+        yield end
 
 
 def _piece_end(text: str, start: int) -> int:
@@ -50,25 +56,31 @@ def _piece_end(text: str, start: int) -> int:
     return cut(text, start, limit) or (space.end() if space else len(text))
 
 
-def cut(text: str, start: int, end: int) -> int | None:
+def cut(text: str, start: int, end: int, terms: Sequence[Term] = ()) -> int | None:
     """Where to cut a sentence that is too long, `text` from `start` to `end`; both parts hold more than white space.
 
     Near its middle: at a clause mark or conjunction if one is not far, or else at a space. None where there is no
-    good place: in a URL, say. Scripts that use no spaces are cut between any two characters.
+    good place: in a base64 block, say. Scripts that use no spaces are cut between any two characters. No term is cut.
     """
+
+    def outside(places: Iterable[int]) -> list[int]:
+        return [place for place in places if not any(term.start < place < term.end for term in terms)]
+
     middle, quarter = (start + end) // 2, (end - start) // 4
     for marks in _CLAUSES:
-        places = [each.end() for each in marks.finditer(text, middle - quarter, middle + quarter)]
+        places = outside(each.end() for each in marks.finditer(text, middle - quarter, middle + quarter))
         if places:
             return _nearest(places, middle)
-    places = [each.end() for each in _SPACE.finditer(text, start, end) if start < each.start() and each.end() < end]
+    places = outside(
+        each.end() for each in _SPACE.finditer(text, start, end) if start < each.start() and each.end() < end
+    )
     if places:
         return _nearest(places, middle)
-    places = [
+    places = outside(
         each.start()
         for each in _WITHOUT_SPACES.finditer(text, start + 1, end)
         if not unicodedata.combining(text[each.start()])
-    ]
+    )
     return _nearest(places, middle) if places else None
 
 

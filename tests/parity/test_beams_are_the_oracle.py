@@ -25,7 +25,9 @@ def _assert_found(arrivals: Arrivals, number: int, expected: list[Hypothesis], l
     *earlier, last = arrivals.reports[number]
     assert all(report.finish_reason is None and not report.alternatives for report in earlier)
     assert last.finish_reason == ("stop" if expected[0].ids[-1] == EOS else "length")
-    assert [each.ids for each in last.alternatives] == [hypothesis.ids for hypothesis in expected[1:]]
+    assert [[token.token_id for token in each.tokens] for each in last.alternatives] == [
+        hypothesis.ids for hypothesis in expected[1:]
+    ]
     totals = [sum(arrivals.logprobs[number]), *(each.logprob for each in last.alternatives)]
     for total, hypothesis in zip(totals, expected, strict=True):
         assert total / len(hypothesis.ids) ** length_penalty == pytest.approx(hypothesis.score, abs=1e-4)

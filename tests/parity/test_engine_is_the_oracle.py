@@ -86,7 +86,9 @@ def test_a_prompt_is_read_and_not_told(run: Run, config: ModelConfig, beam_size:
     for i, source in enumerate(some):
         expected = beam_decode(model, [source], 20, beam_size, alternatives=beam_size, prompt=prompt)[0]
         assert arrivals.tokens[i] == expected[0].ids
-        assert [other.ids for other in arrivals.reports[i][-1].alternatives] == [each.ids for each in expected[1:]]
+        assert [[token.token_id for token in other.tokens] for other in arrivals.reports[i][-1].alternatives] == [
+            each.ids for each in expected[1:]
+        ]
         told = arrivals.tokens[i][:-1][:2]
         forced = told if beam_size == 1 else []
         again = msgspec.structs.replace(requests[i], told_ids=told, forced_ids=forced)

@@ -7,7 +7,7 @@ from model.tokenizer import Tokenizer
 from service.assembly import SegmentAssembly, TextAssembly, Version, segment_finished
 from service.engine.request import Alternative, TokenReport
 from service.events import Alignment, Candidate
-from service.text.segment import Segment
+from service.text.segment import Segment, Term
 
 
 def _reports(tokenizer: Tokenizer, text: str, **last: object) -> list[TokenReport]:
@@ -28,13 +28,13 @@ def test_the_events_of_a_segment_add_up_to_its_text(tokenizer: Tokenizer) -> Non
 
 
 def test_alternatives_carry_the_white_space_too(tokenizer: Tokenizer) -> None:
-    other = Alternative(tokenizer.encode("the dog"), -7.0)
+    other = Alternative(_reports(tokenizer, "the dog"), -7.0)
     assembly = SegmentAssembly(0, Segment(" ", "x", "\n"), tokenizer)
     for report in _reports(tokenizer, "the cat", alternatives=[other]):
         assembly.push(report)
     versions = assembly.versions()
     assert [version.text for version in versions] == [" the cat\n", " the dog\n"]
-    assert versions[1].score == -7.0 / len(other.ids)
+    assert versions[1].score == -7.0 / len(other.tokens)
     quiet = segment_finished(0, 0, versions, "stop", with_alternatives=False)
     assert quiet.alternatives is UNSET
 
@@ -55,12 +55,38 @@ def test_a_token_is_aligned_to_characters_of_its_text(tokenizer: Tokenizer) -> N
 
 
 def test_what_was_in_capitals_is_written_in_capitals(tokenizer: Tokenizer) -> None:
-    other = Alternative(tokenizer.encode("the dog"), -7.0)
+    other = Alternative(_reports(tokenizer, "the dog"), -7.0)
     assembly = SegmentAssembly(0, Segment("a ", "X", " b", capitals=True), tokenizer)
     reports = _reports(tokenizer, "le chat mangé", alternatives=[other])
     events = [assembly.push(report) for report in reports]
     assert "".join(event.text for event in events) == "a LE CHAT MANGÉ b"
     assert [version.text for version in assembly.versions()] == ["a LE CHAT MANGÉ b", "a THE DOG b"]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "term", "said", "expected"),
+    [
+        ("the URL here", "URL", "le X chat", "le URL chat"),
+        ("URL here", "URL", "X le chat", "URL le chat"),
+        ("the (URL) here", "URL", "le ( X ) chat", "le (URL ) chat"),
+        ("the-URL here", "URL", "le X chat", "le URL chat"),  # it would run into a word
+        ("theURL here", "URL", "le X chat", "leURL chat"),
+        ("the URL, so", "URL", "X", "URL"),
+    ],
+)
+def test_a_term_is_written_as_it_is(tokenizer: Tokenizer, sentence: str, term: str, said: str, expected: str) -> None:
+    """Whatever the model has written in its place; with the spaces of the source around it."""
+    start = sentence.index(term)
+    segment = Segment("", sentence, "", terms=[Term(start, start + len(term), term, is_copy=True)])
+    reports = [
+        TokenReport(1, token, -0.5, term=0 if word == "X" else None)
+        for word in said.split()
+        for token in tokenizer.encode_target(word)
+    ]
+    reports.append(TokenReport(1, tokenizer.eos_id, -0.5, "stop", alternatives=[Alternative(list(reports), -1.0)]))
+    assembly = SegmentAssembly(0, segment, tokenizer)
+    assert "".join(assembly.push(report).text for report in reports) == expected
+    assert [version.text for version in assembly.versions()] == [expected] * 2
 
 
 def _version(text: str, score: float = -1.0) -> Version:

@@ -42,7 +42,16 @@ def test_commands_and_reports_cross_a_pipe() -> None:
     assert channel.receive(wait=False) == []
     channel.send(Ready(123, "cpu"))
     assert os.read(back, 100) == frame(Ready(123, "cpu"))
-    last = TokenReport(1, 2, -0.5, "stop", [(2, -0.5), (7, -1.5)], [Alternative([5, 2], -1.0)], (0, 0.75), [0.75, 0.25])
+    last = TokenReport(
+        1,
+        2,
+        -0.5,
+        "stop",
+        [(2, -0.5), (7, -1.5)],
+        [Alternative([TokenReport(1, 5, -1.0, None, [], [], None, [], 3)], -1.0)],
+        (0, 0.75),
+        [0.75, 0.25],
+    )
     step = StepReport([last], StepStats(1, 0, 4, queue_seconds=[0.5]))
     channel.send(step)
     [body] = Frames().feed(os.read(back, 1000))

@@ -242,3 +242,17 @@ async def test_bad_options_name_their_field(client: httpx.AsyncClient, options: 
         response = await client.post("/translate", json=body)
         assert response.status_code == 400
         assert response.json()["error"].startswith(error)
+
+
+@pytest.mark.parametrize("options", [{}, {"alternatives": 3}, {"temperature": 0.7, "seed": 3}])
+async def test_what_is_no_language_survives(client: httpx.AsyncClient, options: dict[str, object]) -> None:
+    copied = ["{name}", "https://example.org/a?b=1&c=2", "anna.berg@example.org", "%(count)d", "🎂🎉"]
+    texts = [f"The old dog likes {each} very much." for each in copied]
+    answer = await _answer(client, texts, **options)
+    alternatives = answer.get("alternatives", [[]] * len(texts))
+    for each, text, others in zip(copied, answer["translatedText"], alternatives, strict=True):
+        assert [version.count(each) for version in (text, *others)] == [1] * (1 + len(others))
+        assert "chien" in text or options
+    events = await stream(client, texts, **options)
+    assert events[-1].data["translatedText"] == answer["translatedText"]
+    assert text_of(events) == "".join(answer["translatedText"])

@@ -17,7 +17,7 @@ STRUCTURED = st.lists(_BLANKS | _MARKS | _WORDS | st.characters(), max_size=40).
 
 
 def _takes(characters: int) -> Splitter:
-    return Splitter(lambda segment: len(segment.source) <= characters)
+    return Splitter(lambda segment: len(segment.reading().text) <= characters)
 
 
 def _split(text: str, characters: int = 100) -> list[Segment]:
@@ -41,7 +41,7 @@ def test_all_but_the_words_is_preserved(text: str, characters: int) -> None:
         assert not segment.after or segment.sentence
         assert not segment.after.strip() or not segment.after.strip().isalpha()
         if segment.translatable:
-            assert len(segment.source) <= characters
+            assert len(segment.reading().text) <= characters
             assert not re.search(r"[\t\n\r\u2028]", segment.sentence)
 
 
@@ -78,13 +78,41 @@ def test_a_long_sentence_is_cut_at_its_clauses() -> None:
 
 
 def test_what_has_no_place_to_be_cut_is_copied() -> None:
-    url = "https://example.org/" + "x" * 3000
-    segments = _split(f"See {url} for more.")
+    endless = "x" * 3000
+    segments = _split(f"See {endless} for more.")
     assert [(segment.sentence, segment.translatable) for segment in segments] == [
         ("See", True),
-        (url, False),
+        (endless, False),
         ("for more.", True),
     ]
+    url = f"https://example.org/{endless}"
+    assert [each.sentence for each in _split(f"See {url} for more.") if not each.translatable] == [url]
+
+
+def test_no_term_is_cut() -> None:
+    text = "See {first. Second}, then {a b}, {c d}, {e f}, and https://example.org/a,b;c today, and then again."
+    segments = _split(text, 30)
+    assert "".join(segment.text for segment in segments) == text
+    terms = [term.translation for segment in segments for term in segment.terms]
+    assert terms == ["{first. Second}", "{a b}", "{c d}", "{e f}", "https://example.org/a,b;c"]
+    assert all(
+        segment.sentence[term.start : term.end] == term.translation for segment in segments for term in segment.terms
+    )
+    assert all(len(segment.reading().text) <= 30 for segment in segments)
+
+
+def test_a_stand_in_is_read_for_what_is_copied() -> None:
+    [segment] = _split("  PLEASE SEE https://a.org AND {x}!")
+    reading = segment.reading()
+    assert reading.text == "Please see X and X!"
+    assert [segment.sentence[slice(*reading.original(*place))] for place in reading.terms] == ["https://a.org", "{x}"]
+    assert segment.sentence[slice(*reading.original(13, 16))] == "AND"
+    assert segment.sentence[slice(*reading.original(0, 19))] == segment.sentence
+
+
+@pytest.mark.parametrize("text", ["https://a.org/b", "{x}: %s!", "a@b.org, c@d.org", "😀"])
+def test_what_is_only_copied_is_not_translated(text: str) -> None:
+    assert not any(segment.translatable for segment in _split(text))
 
 
 def test_scripts_without_spaces_are_cut_between_characters() -> None:
@@ -93,7 +121,28 @@ def test_scripts_without_spaces_are_cut_between_characters() -> None:
 
 
 @pytest.mark.parametrize(
-    "part", ["A cat sat here. ", "word ", "x", "猫。", "猫", "-", "\n", "- a\n", "a\t", "A B ", ", "]
+    "part",
+    [
+        "A cat sat here. ",
+        "word ",
+        "x",
+        "猫。",
+        "猫",
+        "-",
+        "\n",
+        "- a\n",
+        "a\t",
+        "A B ",
+        ", ",
+        "a-",
+        "a@",
+        "<a ",
+        "{",
+        "😀",
+        "a.b ",
+        "%s ",
+        "://",
+    ],
 )
 def test_a_million_characters_take_no_more_for_each_than_a_few(part: str) -> None:
     """Counted in the characters of what a model is asked to fit: a quadratic way would ask for far more."""
@@ -101,8 +150,8 @@ def test_a_million_characters_take_no_more_for_each_than_a_few(part: str) -> Non
 
     def fits(segment: Segment) -> bool:
         nonlocal asked
-        asked += len(segment.source)
-        return len(segment.source) <= 400
+        asked += len(segment.reading().text)
+        return len(segment.reading().text) <= 400
 
     text = part * (1_000_000 // len(part))
     pieces = [segment.text for segment in Splitter(fits).split(text, "en")]
@@ -145,7 +194,7 @@ def test_only_words_are_translated(text: str, translatable: bool) -> None:
 )
 def test_a_sentence_in_capitals_is_read_in_lower_case(sentence: str, source: str) -> None:
     [segment] = _split(sentence)
-    assert segment.source == source
+    assert segment.reading().text == source
     assert segment.written("Straße") == ("STRASSE" if source != sentence else "Straße")
     [left] = Splitter(lambda segment: True, restore_capitals=False).split(sentence, "en")
-    assert left.source == sentence
+    assert left.reading().text == sentence
