@@ -39,9 +39,14 @@ class Server:
         """Of the HTTP process."""
         return self._process.pid
 
-    def stop(self) -> int:
-        """SIGTERM; the exit status. Leaving the context then has nothing more to do."""
+    def ask_to_stop(self) -> None:
+        """SIGTERM."""
         self._process.terminate()
+
+    def stop(self) -> int:
+        """SIGTERM, if it has not ended; the exit status. Leaving the context then has nothing more to do."""
+        if self._process.poll() is None:
+            self.ask_to_stop()
         return self._process.wait()
 
     def engines(self) -> list[int]:

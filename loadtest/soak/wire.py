@@ -32,6 +32,13 @@ class Answer(NamedTuple):
             return _code(self.body.partition(b"event: error\r\ndata: ")[2].partition(b"\r\n")[0])
         return "ok" if self.status == 200 else _code(self.body)
 
+    @property
+    def translation(self) -> str | None:
+        """The whole text of a stream that ended in `done`."""
+        # Whole events are sent at once, so no chunk ends inside of a line.
+        line = self.body.partition(b"event: done\r\ndata: ")[2].partition(b"\r\n")[0]
+        return str(json.loads(line)["translatedText"]) if line else None
+
 
 def _code(body: bytes) -> str:
     try:
@@ -63,9 +70,16 @@ class Connection(NamedTuple):
         self.writer.write(data)
         await self.writer.drain()
 
-    async def answer(self, seconds: float) -> Answer:
+    async def begun(self) -> bytes:
+        """What has come when a stream has said its first word, or has ended."""
+        data = b""
+        while b"event: " not in data and (piece := await self.reader.read(1 << 16)):
+            data += piece
+        return data
+
+    async def answer(self, seconds: float, begun: bytes = b"") -> Answer:
         """All that comes until the end; what had come if that takes longer than `seconds`, or breaks off."""
-        data = bytearray()
+        data = bytearray(begun)
         try:
             async with asyncio.timeout(seconds):
                 while piece := await self.reader.read(1 << 16):
