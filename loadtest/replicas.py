@@ -1,0 +1,162 @@
+"""Two replicas behind Ray's proxy, one of them killed while clients read: `python -m loadtest.replicas --help`."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any, Final, NamedTuple
+
+import httpx
+import psutil
+import typer
+from httpx_sse import SSEError, aconnect_sse
+
+from loadtest.sentences import SENTENCES
+
+_LANGUAGES: Final = {"source": "en", "target": "fr", "stream": True}
+_REPLICAS: Final = 2
+_PATIENCE_SECONDS: Final = 120.0
+
+
+class Resumed(NamedTuple):
+    """A text, and how often its reader had to ask again."""
+
+    text: str
+    resumptions: int
+
+
+class Reader:
+    """Reads one stream; when it breaks off, asks again for what comes after the last event."""
+
+    def __init__(self, client: httpx.AsyncClient, text: str) -> None:
+        self._client = client
+        self._body: dict[str, Any] = {"q": text, **_LANGUAGES}
+        self._last_event_id: str | None = None
+        self._pieces: list[str] = []
+        self.begun = asyncio.Event()
+
+    async def read(self) -> Resumed:
+        """Raises `TimeoutError` when it takes too long."""
+        resumptions = 0
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            while (whole := await self._read_on()) is None:
+                resumptions += self.begun.is_set()
+                await asyncio.sleep(0.2)
+        if whole != "".join(self._pieces):
+            raise ValueError("the tokens give another text than the end")
+        return Resumed(whole, resumptions)
+
+    async def _read_on(self) -> str | None:
+        """The whole translation, or None where the stream ended before it did."""
+        headers = {} if self._last_event_id is None else {"Last-Event-ID": self._last_event_id}
+        try:
+            async with aconnect_sse(self._client, "POST", "/translate", json=self._body, headers=headers) as source:
+                async for event in source.aiter_sse():
+                    if not event.data:
+                        continue  # httpx-sse makes an event of the keep-alive comment
+                    data = event.json()
+                    if event.event == "error":
+                        return None
+                    self._last_event_id = event.id
+                    if event.event == "token":
+                        self._pieces.append(data["text"])
+                        self.begun.set()
+                    elif event.event == "done":
+                        self.begun.set()
+                        return str(data["translatedText"])
+        except (httpx.TransportError, SSEError, ValueError):
+            pass  # refused, cut, or the proxy's own words instead of an event
+        return None
+
+
+def main(
+    streams: Annotated[int, typer.Option(min=1, help="That run when a replica is killed.")] = 8,
+    sentences: Annotated[int, typer.Option(min=1, help="Of each.")] = 40,
+) -> None:
+    """Every text alone; then all at once, and kill -9 of a replica when all have begun: the same texts."""
+    texts = [
+        " ".join(SENTENCES[(7 * number + k) % len(SENTENCES)] for k in range(sentences)) for number in range(streams)
+    ]
+    with _cluster() as url:
+        result = asyncio.run(_check(url, texts))
+    typer.echo(json.dumps(result, indent=1))
+    whole = result["same_text_as_alone"] == streams and result["replicas_at_the_end"] == _REPLICAS
+    # Where all had ended, or nobody noticed, nothing has been shown.
+    if not whole or not result["streams_that_resumed"]:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _cluster() -> Iterator[str]:
+    """The application in a Ray of this machine's own; the address of its proxy."""
+    os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_AUTH_MODE="disabled")
+    import ray
+    from ray import serve
+
+    from deploy.ray.application import Options, application
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    # Cores as Ray counts them: it must not wait for more than there are.
+    ray.init(num_cpus=_REPLICAS + 2, include_dashboard=False, log_to_driver=False)
+    try:
+        serve.start(http_options={"host": "127.0.0.1", "port": port})
+        serve.run(application(Options(engines=1, min_replicas=_REPLICAS, max_replicas=_REPLICAS)), name="dragoman")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        serve.shutdown()
+        ray.shutdown()
+
+
+async def _check(url: str, texts: Sequence[str]) -> dict[str, Any]:
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+    async with httpx.AsyncClient(base_url=url, timeout=_PATIENCE_SECONDS, limits=limits) as client:
+        alone = [await Reader(client, text).read() for text in texts]
+        readers = [Reader(client, text) for text in texts]
+        reading = [asyncio.create_task(reader.read()) for reader in readers]
+        await asyncio.gather(*(reader.begun.wait() for reader in readers))
+        running = sum(not task.done() for task in reading)
+        started = time.monotonic()
+        before = replica_pids()
+        os.kill(before[0], signal.SIGKILL)
+        resumed = await asyncio.gather(*reading)
+        seconds = time.monotonic() - started
+        replicas = await asyncio.to_thread(_replaced, before[0])
+    return {
+        "replicas": len(before),
+        "streams": len(texts),
+        "streams_that_ran_at_the_kill": running,
+        "streams_that_resumed": sum(each.resumptions > 0 for each in resumed),
+        "same_text_as_alone": sum(one.text == other.text for one, other in zip(alone, resumed, strict=True)),
+        "seconds_from_the_kill_to_the_last_end": round(seconds, 2),
+        "replicas_at_the_end": replicas,
+    }
+
+
+def _replaced(killed: int) -> int:
+    """How many replicas there are without that one, as soon as they are enough or after a while."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while (count := len(set(replica_pids()) - {killed})) < _REPLICAS and time.monotonic() < deadline:
+        time.sleep(0.5)
+    return count
+
+
+def replica_pids() -> list[int]:
+    """Processes of the application's replicas, among this one's descendants."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        try:
+            if process.cmdline()[:1] and process.cmdline()[0].startswith("ray::ServeReplica:dragoman"):
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,44 @@
+"""The Ray Serve application for real: two replicas, one killed under readers who resume."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+pytest.importorskip("ray", reason="install '.[ray]'")
+
+from deploy.ray.application import Options, application
+from service.settings import Settings
+from tests.deploy.conftest import ROOT
+
+
+def _command(*arguments: str) -> list[str]:
+    """Where it can be had, a network of its own: Ray opens many ports, on all addresses."""
+    python = [sys.executable, *arguments]
+    if os.geteuid() or not (shutil.which("unshare") and shutil.which("ip")):
+        return python
+    return ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *python]
+
+
+@pytest.mark.timeout(900)
+def test_readers_outlive_a_replica() -> None:
+    command = _command("-m", "loadtest.replicas", "--streams", "6", "--sentences", "60")
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+    seen = json.loads(done.stdout[done.stdout.index("{\n") :])
+    assert seen["replicas"] == seen["replicas_at_the_end"] == 2
+    assert seen["same_text_as_alone"] == 6
+    assert seen["streams_that_resumed"] >= 1
+
+
+def test_the_config_file_says_what_the_application_understands() -> None:
+    [described] = yaml.safe_load((ROOT / "deploy/ray/serve.yaml").read_text())["applications"]
+    assert described["import_path"] == f"{application.__module__}:{application.__name__}"
+    Options(**described["args"])
+    for name, value in described["runtime_env"]["env_vars"].items():
+        assert name.removeprefix("DRAGOMAN_").lower() in Settings.model_fields
+        assert isinstance(value, str)
