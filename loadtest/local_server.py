@@ -49,6 +49,12 @@ class Server:
             self.ask_to_stop()
         return self._process.wait()
 
+    async def generated_tokens(self) -> float:
+        """Since the start."""
+        async with httpx.AsyncClient(base_url=self.url) as client:
+            lines = (await client.get("/metrics")).text.splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith("dragoman_generated_tokens_total"))
+
     def engines(self) -> list[int]:
         """Process ids."""
         tasks = Path(f"/proc/{self._process.pid}/task").glob("*/children")

@@ -109,7 +109,7 @@ def _cluster() -> Iterator[str]:
         serve.run(application(Options(engines=1, min_replicas=_REPLICAS, max_replicas=_REPLICAS)), name="dragoman")
         yield f"http://127.0.0.1:{port}"
     finally:
-        serve.shutdown()
+        serve.shutdown()  # type: ignore[no-untyped-call]
         ray.shutdown()
 
 

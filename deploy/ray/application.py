@@ -11,7 +11,7 @@ from typing import Any, Final
 from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict, Field
 from ray import serve
-from ray.serve import Application
+from ray.serve import Application, Deployment
 
 from service.app import create_app
 from service.settings import Settings
@@ -69,8 +69,7 @@ def application(options: Options) -> Application:
         "max_replicas": max(options.min_replicas, options.max_replicas),
         "target_ongoing_requests": options.ongoing_requests,
     }
-    deployment = serve.deployment(
-        serve.ingress()(Dragoman),
+    deploy = serve.deployment(
         name="Dragoman",
         ray_actor_options={"num_cpus": options.engines},
         autoscaling_config=autoscaling,
@@ -79,4 +78,5 @@ def application(options: Options) -> Application:
         graceful_shutdown_timeout_s=Settings().drain_seconds + _CLOSING_SECONDS,
         health_check_timeout_s=_START_SECONDS,
     )
+    deployment: Deployment = deploy(serve.ingress()(Dragoman))
     return deployment.bind(options.engines)

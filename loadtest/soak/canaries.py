@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -55,6 +57,17 @@ class Tally:
     ids: list[str] = field(default_factory=list)
     """Of the requests that were answered to their end: the server's log must have each once, as `ok`."""
     problems: list[str] = field(default_factory=list)
+    in_flight: dict[str, float] = field(default_factory=dict)
+    """When each request was sent that should come to its end."""
+
+    @contextmanager
+    def sent(self, request_id: str) -> Iterator[None]:
+        """While a request is in flight."""
+        self.in_flight[request_id] = time.monotonic()
+        try:
+            yield
+        finally:
+            del self.in_flight[request_id]
 
     async def ask(self, client: httpx.AsyncClient, canary: Canary, expected: Said) -> None:
         """Ask until it is let in; compare."""
@@ -81,9 +94,13 @@ class Tally:
 
     async def _try(self, client: httpx.AsyncClient, canary: Canary) -> Said | None:
         """None where it is refused, as it may be."""
+        request_id = new_id()
+        with self.sent(request_id):
+            return await self._stream(client, canary, request_id)
+
+    async def _stream(self, client: httpx.AsyncClient, canary: Canary, request_id: str) -> Said | None:
         pieces: list[str] = []
         logprobs: list[float] = []
-        request_id = new_id()
         body = {"q": canary.text, **_LANGUAGES, **canary.options}
         async with aconnect_sse(
             client, "POST", "/translate", json=body, headers={"X-Request-ID": request_id}

@@ -49,7 +49,7 @@ class Site:
     refusal_seconds: list[float] = field(default_factory=list)
     deaths: int = 0
     surgery: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """One engine at a time: a request that has lost three is given up, as it should be."""
+    """One engine at a time, and the next when nobody is left who lost it: who loses three is given up, as promised."""
 
     @property
     def port(self) -> int:
@@ -94,6 +94,10 @@ async def _lose_an_engine(site: Site, fault: str, how: signal.Signals) -> None:
             if time.monotonic() > started + _DEATH_SECONDS:
                 raise Broken(f"{fault}: no replacement after {_DEATH_SECONDS:.0f} s")
             await asyncio.sleep(0.1)
+        while any(sent < started for sent in site.tally.in_flight.values()):
+            if time.monotonic() > started + 2 * _DEATH_SECONDS:
+                raise Broken(f"{fault}: requests that lost an engine are not answered")
+            await asyncio.sleep(0.1)
         site.count(fault, "replaced")
 
 
@@ -106,6 +110,11 @@ async def slow_readers(site: Site) -> None:
 
     async def one() -> None:
         request_id = new_id()
+        with site.tally.sent(request_id):
+            answer = await slowly(request_id)
+        site.note("slow_readers", request_id, answer, _REFUSALS | {"ok"})
+
+    async def slowly(request_id: str) -> Answer:
         async with connect(site.port, slow=True) as connection:
             await connection.send(post(_document(site, 20), request_id))
             began = bytearray()
@@ -115,7 +124,7 @@ async def slow_readers(site: Site) -> None:
             rest = bytearray(began)
             while piece := await asyncio.wait_for(connection.reader.read(1 << 14), _ANSWER_SECONDS):
                 rest += piece
-        site.note("slow_readers", request_id, parse(bytes(rest)), _REFUSALS | {"ok"})
+        return parse(bytes(rest))
 
     await asyncio.gather(*(one() for _ in range(5)))
 
@@ -177,10 +186,11 @@ async def flood(site: Site) -> None:
     async def one() -> None:
         request_id = new_id()
         body = {"q": site.rng.choice(SENTENCES), "source": "en", "target": "fr"}
-        async with connect(site.port) as connection:
-            await connection.send(post(body, request_id))
-            started = time.monotonic()
-            answer = await connection.answer(_ANSWER_SECONDS)
+        with site.tally.sent(request_id):
+            async with connect(site.port) as connection:
+                await connection.send(post(body, request_id))
+                started = time.monotonic()
+                answer = await connection.answer(_ANSWER_SECONDS)
         if answer.outcome in _REFUSALS:
             site.refusal_seconds.append(time.monotonic() - started)
         site.note("flood", request_id, answer, _REFUSALS | {"ok"})

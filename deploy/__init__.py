@@ -1,0 +1,1 @@
+"""How Dragoman is run; the Python in it is for Ray."""
