@@ -17,6 +17,8 @@ else is in the batch, and a near tie may fall either way.
 import logging
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 import torch
@@ -29,6 +31,7 @@ from model.fixed import FixedStep, StepBuffers
 from model.transformer import Transformer
 from service.engine.batching import SourceBatch, StepBatch, StepScores
 from service.engine.graphs import Again, Arriving, CapturedStep, executor_of
+from service.engine.runner import DeviceLost
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +53,15 @@ class Bucket(NamedTuple):
     rows: int
     width: int
     with_alignment: bool
+
+
+@contextmanager
+def _errors_of_the_device() -> Iterator[None]:
+    """After most errors of CUDA, an illegal address for one, all that follows in the process fails too."""
+    try:
+        yield
+    except torch.AcceleratorError as error:  # not of its memory being full: that is an error of its own
+        raise DeviceLost from error
 
 
 class CapturedRunner:
@@ -89,6 +101,7 @@ class CapturedRunner:
         seconds = round(time.monotonic() - started, 3)
         logger.info("decode steps captured", extra={"steps": len(self._captured), "seconds": seconds})
 
+    @_errors_of_the_device()
     @torch.inference_mode()
     def prefill(self, sources: SourceBatch) -> None:
         ids = pad_sequence(list(torch.split(sources.ids[0], sources.lengths)), batch_first=True)
@@ -96,6 +109,7 @@ class CapturedRunner:
         mask = padding_mask(lengths, ids.shape[1], self._dtype)
         self._cache.write_padded_source(slots, self._model.encode(self._executor.upload(ids), mask))
 
+    @_errors_of_the_device()
     @torch.inference_mode()
     def decode(self, batch: StepBatch) -> StepScores:
         if batch.copies:

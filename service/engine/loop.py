@@ -10,7 +10,7 @@ from model.search import Extension
 from service.engine.batching import source_batch, step_batch
 from service.engine.choosing import choose
 from service.engine.request import Cancel, Command, Report, StepReport, StepStats, Submit
-from service.engine.runner import Runner
+from service.engine.runner import DeviceLost, Runner
 from service.engine.scheduler import Plan, Scheduler
 from service.engine.writers import Row
 
@@ -28,7 +28,7 @@ class Channel(Protocol):
 
 
 class EngineLoop:
-    """Runs until the channel closes."""
+    """Runs until the channel closes; raises `DeviceLost`."""
 
     def __init__(self, scheduler: Scheduler, runner: Runner, channel: Channel, bos_id: int) -> None:
         self._scheduler = scheduler
@@ -59,6 +59,8 @@ class EngineLoop:
                 self._runner.prefill(source_batch(plan.admitted))
             encoded = time.monotonic()
             chosen, steps = self._choose(plan, rows)
+        except DeviceLost:
+            raise
         except Exception:
             # Whatever a step dies of, out of memory or a bad index, is its own requests' end, not the engine's:
             # a request that killed its engine would be given to the next one, and the next.

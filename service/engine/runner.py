@@ -12,8 +12,12 @@ from model.transformer import Transformer
 from service.engine.batching import SourceBatch, StepBatch, StepScores
 
 
+class DeviceLost(Exception):
+    """The device computes nothing more for this process: only another process can go on."""
+
+
 class Runner(Protocol):
-    """How a step is executed; chosen once, by mode."""
+    """How a step is executed; chosen once, by mode. Whatever it raises fails a step, but for `DeviceLost`."""
 
     def prefill(self, sources: SourceBatch) -> None:
         """Encode the sources once and keep their K/V in their slots."""

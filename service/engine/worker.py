@@ -30,6 +30,7 @@ def main() -> None:
     from model.manifest import CheckpointError
     from service.engine.loop import EngineLoop
     from service.engine.modes import device_of, mode_on
+    from service.engine.runner import DeviceLost
 
     options = msgspec.json.decode(sys.argv[1], type=EngineOptions)
     logs.configure(options.log_level)
@@ -57,6 +58,10 @@ def main() -> None:
     except BrokenPipeError:
         # The HTTP process died between two reads; nobody is left to report to.
         logger.warning("the HTTP process is gone")
+    except DeviceLost:
+        # Every request is given to the next engine, with what was told of it.
+        logger.exception("the device is lost")
+        sys.exit(1)
 
 
 def _give_memory_back() -> None:

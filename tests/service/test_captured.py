@@ -6,10 +6,12 @@ import math
 import pytest
 import torch
 
+from model.cache import SlotCache
 from model.config import ModelConfig
 from model.decoding import greedy_decode
 from service.engine.batching import SourceBatch, StepBatch, StepScores
 from service.engine.captured import CapturedRunner
+from service.engine.runner import DeviceLost
 from tests.conftest import random_model
 
 SOURCES = [[30, 40, 50, 2], [60, 61, 2], [70, 71, 72, 73, 74, 2]]
@@ -27,6 +29,11 @@ def config() -> ModelConfig:
 def _runner(config: ModelConfig, device: torch.device, ahead_seconds: float = math.inf) -> CapturedRunner:
     """With the sources in the first slots."""
     runner = CapturedRunner(random_model(config).to(device), slots=8, max_length=128, ahead_seconds=ahead_seconds)
+    _prefill(runner)
+    return runner
+
+
+def _prefill(runner: CapturedRunner) -> None:
     lengths = [len(source) for source in SOURCES]
     runner.prefill(
         SourceBatch(
@@ -37,7 +44,6 @@ def _runner(config: ModelConfig, device: torch.device, ahead_seconds: float = ma
             slots=[0, 1, 2],
         )
     )
-    return runner
 
 
 def _batch(tokens: list[int], position: int, ahead: int = 0, alignment_rows: list[int] | None = None) -> StepBatch:
@@ -160,6 +166,32 @@ def test_logits_are_of_the_rows_that_want_them(config: ModelConfig, device: torc
     kept = scores.logits.clone()
     runner.decode(_batch([5, 5, 5], 1)._replace(logit_rows=[0]))
     assert torch.equal(scores.logits, kept)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (torch.AcceleratorError("an illegal memory access was encountered"), DeviceLost),
+        (torch.OutOfMemoryError("CUDA out of memory"), torch.OutOfMemoryError),
+    ],
+)
+def test_a_lost_device_is_told_from_a_failed_step(
+    config: ModelConfig,
+    device: torch.device,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    told: type[Exception],
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    runner = _runner(config, device)
+    monkeypatch.setattr(SlotCache, "copy_target_at_once", fail)
+    with pytest.raises(told):
+        runner.decode(_batch([1, 1, 1], 0)._replace(copies=[(0, 3, 1)]))
+    monkeypatch.setattr(SlotCache, "write_padded_source", fail)
+    with pytest.raises(told):
+        _prefill(runner)
 
 
 def test_relative_positions(config: ModelConfig, device: torch.device) -> None:

@@ -6,6 +6,7 @@ import torch
 from service.engine.batching import SourceBatch, StepBatch, StepScores
 from service.engine.loop import EngineLoop
 from service.engine.request import Beam, Cancel, Command, GenerationRequest, Report, Sampling, StepReport, Submit
+from service.engine.runner import DeviceLost
 from service.engine.scheduler import Scheduler
 
 EOS = 2
@@ -98,6 +99,15 @@ def test_a_failed_step_fails_its_own_requests_and_the_loop_lives(error: Exceptio
     assert [report.failed for report in channel.reports if report.failed] == [[1, 2]]
     assert channel.tokens(3) == [5, EOS]
     assert channel.reports[-1].stats.running == 0
+
+
+def test_a_lost_device_fails_no_request_but_ends_the_engine() -> None:
+    channel = ScriptedChannel([_submit(1, 3)])
+    runner = ScriptedRunner(fail_at_call=2, error=DeviceLost())
+    with pytest.raises(DeviceLost):
+        EngineLoop(Scheduler(slots=4, max_prefill=8, eos_id=EOS), runner, channel, bos_id=1).run()
+    assert channel.tokens(1) == [5]
+    assert not any(report.failed for report in channel.reports)
 
 
 def test_cancelling_the_last_request_reports_an_empty_engine() -> None:
