@@ -15,7 +15,7 @@ class SamplingParameters(NamedTuple):
     """How each row of a batch is sampled; every tensor is `[batch]`.
 
     `temperature` 0 means greedy; `top_k` 0 and `top_p` 1 mean no restriction; `noise` is the row's
-    `noise_state`. `restricted` may be False when no row has a `top_k` or `top_p`: the same tokens, without
+    of `noise_states`. `restricted` may be False when no row has a `top_k` or `top_p`: the same tokens, without
     sorting the vocabulary, which costs three times the rest.
     """
 
@@ -27,7 +27,7 @@ class SamplingParameters(NamedTuple):
 
 
 class Sampled(NamedTuple):
-    """Chosen ids `[batch]` and their log-probabilities `[batch]` under the unmodified distribution."""
+    """Chosen ids `[batch]` and their log-probabilities `[batch]`."""
 
     tokens: Tensor
     logprobs: Tensor
@@ -39,8 +39,8 @@ def greedy(logits: Tensor) -> Sampled:
     return Sampled(best.indices, best.values - logits.logsumexp(dim=-1))
 
 
-def sample(logits: Tensor, parameters: SamplingParameters) -> Sampled:
-    """Draw one token a row from `logits [batch, vocab]`; rows with temperature 0 take the best.
+def sample(logits: Tensor, parameters: SamplingParameters) -> Tensor:
+    """Draw one token a row from `logits [batch, vocab]`, `[batch]`; rows with temperature 0 take the best.
 
     Temperature, then top-k, then nucleus (Holtzman et al. 2020), then the best of the scores with Gumbel
     noise, which is a draw from their softmax (Gumbel-max trick, Maddison et al. 2014). Unlike an inverse
@@ -54,9 +54,7 @@ def sample(logits: Tensor, parameters: SamplingParameters) -> Sampled:
     noisy = scores + gumbel_noise(parameters.noise, logits.shape[-1])
     if parameters.restricted:
         noisy = noisy.masked_fill(~_allowed(scores, parameters.top_k, parameters.top_p), -math.inf)
-    tokens = torch.where(is_greedy, logits.argmax(dim=-1), noisy.argmax(dim=-1))
-    logprobs = logits.log_softmax(dim=-1).gather(-1, tokens[:, None]).squeeze(-1)
-    return Sampled(tokens, logprobs)
+    return torch.where(is_greedy, logits.argmax(dim=-1), noisy.argmax(dim=-1))
 
 
 def _allowed(scores: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:
@@ -77,10 +75,9 @@ _FIRST: Final = 0xBF58476D1CE4E5B9 - (1 << 64)
 _SECOND: Final = 0x94D049BB133111EB - (1 << 64)
 
 
-def noise_state(seed: int, position: int) -> int:
-    """What `gumbel_noise` starts from at a position of a request with this seed; a signed 64-bit number."""
-    start, step = torch.tensor([seed, position], dtype=torch.int64)
-    return int(_mix(_mix(start) + step * _GOLDEN).item())
+def noise_states(seeds: Tensor, positions: Tensor) -> Tensor:
+    """What `gumbel_noise` starts from at positions of requests with these seeds; all int64 `[batch]`."""
+    return _mix(_mix(seeds) + positions * _GOLDEN)
 
 
 def gumbel_noise(states: Tensor, vocab: int) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from model.constraints import forbid_repeated_ngrams, penalise_repetition
 from model.kernels import best_extensions
-from model.sampling import SamplingParameters, greedy, noise_state, sample
+from model.sampling import SamplingParameters, noise_states, sample
 from model.search import Choice, Extension
 from service.engine.batching import StepBatch, StepScores
 from service.engine.request import GenerationRequest
@@ -126,18 +126,15 @@ def _rule(row: Row) -> _Rule:
 
 
 def _best(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
-    best = greedy(logits)
-    return _singles(rows, best.tokens, best.logprobs)
+    return _singles(rows, logits, logits.argmax(dim=-1))
 
 
 def _sampled(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
-    drawn = sample(logits, _sampling_parameters(rows))
-    return _singles(rows, drawn.tokens, drawn.logprobs)
+    return _singles(rows, logits, sample(logits, _sampling_parameters(rows)))
 
 
 def _forced(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
-    tokens = torch.tensor([row.forced for row in rows])
-    return _singles(rows, tokens, logits.log_softmax(dim=-1).gather(-1, tokens[:, None]).squeeze(-1))
+    return _singles(rows, logits, torch.tensor([row.forced for row in rows]))
 
 
 def _widest(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
@@ -155,7 +152,11 @@ def _widest(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
     return chosen
 
 
-def _singles(rows: Sequence[Row], tokens: Tensor, logprobs: Tensor) -> list[list[Extension]]:
+def _singles(rows: Sequence[Row], logits: Tensor, tokens: Tensor) -> list[list[Extension]]:
+    # PyTorch's log-probabilities differ in their last bits with the kind of processor and, of large vocabularies, with
+    # the threads and the number of rows; the operator's do not.
+    _, best, of_best = best_extensions(logits, torch.zeros(len(rows)), 1)
+    logprobs = (logits.gather(-1, tokens[:, None]) - logits.gather(-1, best) + of_best).squeeze(-1)
     return [
         [Extension(row.parent, Choice(token, logprob), logprob)]
         for row, token, logprob in zip(rows, tokens.tolist(), logprobs.tolist(), strict=True)
@@ -183,10 +184,11 @@ def _add_candidates(rows: Sequence[Row], logits: Tensor, chosen: list[list[Exten
 
 def _sampling_parameters(rows: Sequence[Row]) -> SamplingParameters:
     options = [row.request.sampling for row in rows]
+    seeds, positions = torch.tensor([[option.seed for option in options], [len(row.ids) for row in rows]])
     return SamplingParameters(
         temperature=torch.tensor([option.temperature for option in options]),
         top_k=torch.tensor([option.top_k for option in options]),
         top_p=torch.tensor([option.top_p for option in options]),
-        noise=torch.tensor([noise_state(row.request.sampling.seed, len(row.ids)) for row in rows]),
+        noise=noise_states(seeds, positions),
         restricted=any(option.top_k > 0 or option.top_p < 1 for option in options),
     )

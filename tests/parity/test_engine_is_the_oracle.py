@@ -6,7 +6,7 @@ import torch
 
 from model.config import ModelConfig
 from model.decoding import beam_decode, greedy_decode
-from model.sampling import SamplingParameters, noise_state, sample
+from model.sampling import SamplingParameters, noise_states, sample
 from service.engine.request import Beam, Cancel, Command, GenerationRequest, Sampling, Submit
 from tests.conftest import random_model
 from tests.parity.engine import Run, sources
@@ -46,15 +46,15 @@ def test_a_seeded_sample_does_not_depend_on_its_neighbours(run: Run, config: Mod
 
 
 def test_each_position_draws_its_own_number(run: Run, config: ModelConfig) -> None:
-    """The engine's sample is `sample` over the full forward pass with `noise_state(seed, position)`."""
+    """The engine's sample is `sample` over the full forward pass with `noise_states` of its seed and positions."""
     model, source = random_model(config), sources(1)[0]
     request = GenerationRequest(source, 12, Sampling(temperature=2.0, seed=11))
     ids = run(config, [Submit(0, request, 0.0)], slots=1, seed=0).tokens[0]
     with torch.inference_mode():
         logits = model(torch.tensor([source]), torch.tensor([ids]))[0]
-    noise = torch.tensor([noise_state(11, position) for position in range(len(ids))])
+    noise = noise_states(torch.full((len(ids),), 11), torch.arange(len(ids)))
     options = SamplingParameters(torch.full((len(ids),), 2.0), torch.zeros_like(noise), torch.ones(len(ids)), noise)
-    assert sample(logits, options).tokens.tolist() == ids
+    assert sample(logits, options).tolist() == ids
 
 
 def test_a_forced_prefix_continues_as_if_never_interrupted(run: Run, config: ModelConfig) -> None:

@@ -1,6 +1,7 @@
 """What is chosen from made-up scores."""
 
 import math
+import shutil
 
 import pytest
 import torch
@@ -40,7 +41,7 @@ def test_each_row_is_chosen_by_its_own_rule() -> None:
     ]
     chosen = _choose(rows, logits)
     assert _ids(chosen) == [[1], [], [2], [1], [2]]
-    assert chosen[2][0].choice.logprob == logits[0].log_softmax(-1)[2].item()
+    assert chosen[2][0].choice.logprob == pytest.approx(logits[0].log_softmax(-1)[2].item())
     assert chosen[4][0].choice.logprob > chosen[2][0].choice.logprob, "of what the constraint leaves"
 
 
@@ -52,6 +53,37 @@ def test_a_beam_gets_the_best_of_all_its_rows_and_nobody_else_s() -> None:
     sums = [extension.total for each in chosen[:2] for extension in each]
     expected = logits.log_softmax(-1) + torch.tensor([[-2.0], [-1.0], [0.0]])
     assert sums == [expected[0, 1].item(), expected[1, 0].item(), expected[1, 1].item(), expected[1, 2].item()]
+
+
+def test_log_probabilities_are_those_of_the_model() -> None:
+    """Not of the distribution that temperature and top-k make of them."""
+    logits = torch.tensor([0.0, 3.0, 2.0, 1.0]).repeat(20, 1)
+    requests = [GenerationRequest([5, 2], 9, Sampling(2.0, top_k=2, seed=seed)) for seed in range(20)]
+    chosen = [extension.choice for [extension] in _choose([Row(each, 0, 0, []) for each in requests], logits)]
+    assert {choice.token for choice in chosen} == {1, 2}
+    expected = logits[0].log_softmax(-1)
+    for choice in chosen:
+        assert choice.logprob == pytest.approx(expected[choice.token].item())
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_row_has_the_same_bits_alone_and_among_others(threads: int) -> None:
+    """Of a large vocabulary too, whose sums PyTorch gives several threads only where there is but one row."""
+    if shutil.which("c++") is None:
+        pytest.skip("without the C++ operators rows are equal but for rounding")
+    penalised = GenerationRequest([5, 2], 9, constraints=Constraints(repetition_penalty=1.2))
+    sampled = GenerationRequest([5, 2], 9, Sampling(1.0, top_k=5, seed=3))
+    rows = [Row(penalised, slot, slot, [7]) for slot in range(32)]
+    rows += [Row(sampled, 32, 32, [7]), Row(sampled, 33, 33, [8]), Row(penalised, 34, 34, [7], forced=9)]
+    logits = torch.randn(len(rows), 131_072, generator=torch.Generator().manual_seed(0))
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        together = _choose(rows, logits.clone())
+        alone = [_choose([row], logits[[number]]) for number, row in enumerate(rows)]
+    finally:
+        torch.set_num_threads(before)
+    assert [[each] for each in together] == alone
 
 
 def test_equal_sums_go_to_the_earlier_parent_and_the_lower_id() -> None:
