@@ -43,6 +43,23 @@ def test_a_prefix_is_written_at_once_and_only_the_new_part_is_wanted() -> None:
     assert not writer.rows()[0].needs_logits
 
 
+@pytest.mark.parametrize("forced", [[], [5, 6]])
+def test_a_prompt_is_read_in_the_first_step_and_takes_nothing_from_the_limit(forced: list[int]) -> None:
+    limit = 6
+    writer = writer_of(GenerationRequest([7, EOS], limit, forced_ids=forced, prompt_ids=[40, 41]), [4], EOS)
+    rows = writer.rows()
+    assert _places(rows) == [(4, [40, 41, *forced][:read]) for read in range(2 + max(len(forced), 1))]
+    assert [row.wanted for row in rows] == [0, 0, *(1 for _ in forced or [0])]
+    assert not any(row.ahead for row in rows[:2])
+    writer.take([_extension(0, token, -1.0) for token in forced or [9]])
+    [row] = writer.rows()
+    written = len(forced or [9])
+    assert _places([row]) == [(4, [40, 41, *(forced or [9])])]
+    assert row.ahead == limit - written - 1
+    end = writer.take([_extension(0, 9, -1.0)] * (limit - written))
+    assert end.finish_reason == "length"
+
+
 def test_the_first_child_inherits_and_only_others_are_copied() -> None:
     writer = BeamWriter(_request(beam=3), [0, 3, 8], EOS)
     assert _places(writer.rows()) == [(0, [])]
