@@ -9,6 +9,7 @@ from msgspec import UNSET
 from model.tokenizer import Detokenizer, Tokenizer
 from service.engine.request import FinishReason, TokenReport
 from service.events import Alignment, Alternative, Candidate, SegmentFinished, TextTranslated, TokenGenerated
+from service.text.placement import Aligned, place_marks
 from service.text.segment import Segment, Term
 
 _ATTENTION_DIGITS: Final = 4
@@ -28,63 +29,86 @@ class Version(NamedTuple):
         return self.logprob / self.tokens if self.tokens else None
 
 
-class Wording:
-    """Turns the tokens of one version of a segment into text, one at a time; what it has returned never changes."""
+Spans = Sequence[tuple[int, int] | None]
 
-    def __init__(self, segment: Segment, tokenizer: Tokenizer) -> None:
+
+class Wording:
+    """Turns the tokens of one version of a segment into text, one at a time; what it has returned never changes.
+
+    Where tags have to be placed, all of it comes with the last token. `spans` are only needed then.
+    """
+
+    def __init__(self, segment: Segment, tokenizer: Tokenizer, spans: Spans) -> None:
         self._segment = segment
+        self._spans = spans
         self._detokenizer = Detokenizer(tokenizer)
         self._term: int | None = None
         self._written = segment.before
         self._is_first = True
+        self._aligned: list[Aligned] = []
 
     def push(self, token: TokenReport, *, is_last: bool) -> str:
         segment = self._segment
-        text = self._detokenizer.push(token.token_id)
-        if token.term is None:
-            text = self._apart(segment.written(text))
-        elif token.term == self._term:
-            text = ""  # all of it was written with its first token
-        else:
-            text = self._term_behind(text[:1].isspace(), segment.terms[token.term])
-        self._term = token.term if text or token.term is not None else self._term
+        text = self._words(token)
+        if is_last:
+            text += segment.written(self._detokenizer.flush())
+        self._written = text or self._written
+        if segment.marks:
+            self._aligned.append(Aligned(text, self._place(token)))
+            text = place_marks(segment.sentence, segment.marks, self._aligned) if is_last else ""
         if self._is_first:
             text = segment.before + text
             self._is_first = False
-        if is_last:
-            text += segment.written(self._detokenizer.flush()) + segment.after
-        self._written = text or self._written
-        return text
+        return text + segment.after if is_last else text
 
-    def _apart(self, text: str) -> str:
+    def _words(self, token: TokenReport) -> str:
+        text = self._detokenizer.push(token.token_id)
+        term, self._term = self._term, self._term if token.term is None and not text else token.term
+        if token.term is None:
+            return self._apart(term, self._segment.written(text))
+        if token.term == term:
+            return ""  # all of it was written with its first token
+        return self._term_behind(text[:1].isspace(), self._segment.terms[token.term])
+
+    def _apart(self, term: int | None, text: str) -> str:
         """A model may take a stand-in for the beginning of a word; a term that ends before a space is none."""
-        if self._term is None or not text[:1].isalnum():
+        if term is None or not text[:1].isalnum():
             return text
-        end = self._segment.terms[self._term].end
+        end = self._segment.terms[term].end
         return " " + text if self._segment.sentence[end : end + 1].isspace() else text
 
     def _term_behind(self, has_space: bool, term: Term) -> str:
         """A term as the sentence has it, and a space before it if it `has_space` or would run into a word."""
         segment = self._segment
-        words = term.translation if term.is_copy else segment.written(term.translation)
+        words = term.translation.upper() if segment.capitals and not term.is_copy else term.translation
         last = self._written[-1:]
-        before = segment.sentence[term.start - 1 : term.start]
+        before = segment.sentence[term.start - 1 : term.start] if term.start else ""
         is_attached = before != "" and not before.isspace() and (before.isalnum() or not last.isalnum())
         return words if is_attached or not has_space or last.isspace() else " " + words
+
+    def _place(self, token: TokenReport) -> int | None:
+        if token.term is not None:
+            return self._segment.terms[token.term].start
+        span = self._spans[token.alignment[0]] if token.alignment else None
+        return span and span[0]
 
 
 class SegmentAssembly:
     """Grows the text of one segment from its tokens."""
 
     def __init__(
-        self, index: int, segment: Segment, tokenizer: Tokenizer, spans: Sequence[tuple[int, int] | None] = ()
+        self, index: int, segment: Segment, tokenizer: Tokenizer, spans: Spans = (), told_from: int | None = None
     ) -> None:
-        """`spans` are the characters of its text that the ids of the source stand for; empty where nobody asks."""
+        """`spans` are the characters of its sentence that the ids of the source stand for.
+
+        `told_from` is where that begins in its text; None where nobody asks for alignment.
+        """
         self._index = index
         self._segment = segment
         self._tokenizer = tokenizer
         self._spans = spans
-        self._wording = Wording(segment, tokenizer)
+        self._told_from = told_from
+        self._wording = Wording(segment, tokenizer, spans)
         self._best = Version("", 0.0, 0)
         self._last: TokenReport | None = None
 
@@ -95,9 +119,9 @@ class SegmentAssembly:
     def push(self, token: TokenReport) -> TokenGenerated:
         text = self._wording.push(token, is_last=token.finish_reason is not None)
         candidates = [Candidate(self._piece(each), logprob) for each, logprob in token.candidates]
-        aligned = UNSET if token.alignment is None else self._aligned(*token.alignment)
+        aligned = UNSET if token.alignment is None or self._told_from is None else self._aligned(*token.alignment)
         attention = [round(weight, _ATTENTION_DIGITS) for weight in token.attention]
-        source_tokens = self._spans if attention and self.tokens == 0 else UNSET
+        source_tokens = [*map(self._in_text, self._spans)] if attention and self.tokens == 0 else UNSET
         generated = TokenGenerated(
             self._index,
             self.tokens,
@@ -122,7 +146,7 @@ class SegmentAssembly:
         ]
 
     def _text_of(self, tokens: Sequence[TokenReport]) -> str:
-        wording = Wording(self._segment, self._tokenizer)
+        wording = Wording(self._segment, self._tokenizer, self._spans)
         return "".join(wording.push(token, is_last=token is tokens[-1]) for token in tokens)
 
     @property
@@ -132,8 +156,12 @@ class SegmentAssembly:
         return self._last.finish_reason
 
     def _aligned(self, position: int, weight: float) -> Alignment | None:
-        span = self._spans[position]
+        span = self._in_text(self._spans[position])
         return None if span is None else Alignment(*span, weight)
+
+    def _in_text(self, span: tuple[int, int] | None) -> tuple[int, int] | None:
+        assert self._told_from is not None
+        return span and (self._told_from + span[0], self._told_from + span[1])
 
     def _piece(self, token_id: int) -> str:
         return self._segment.written(self._tokenizer.piece_bytes(token_id).decode(errors="replace"))

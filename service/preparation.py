@@ -8,6 +8,7 @@ from model.manifest import Direction
 from model.tokenizer import Tokenizer
 from service.engine.request import GivenTerm
 from service.errors import InvalidRequest
+from service.text.html import split_html
 from service.text.plain import Splitter
 from service.text.segment import STAND_IN, Segment, Term
 from service.translation import Job, Limits, TranslationOptions, Work, default_target_length
@@ -39,9 +40,14 @@ class Preparation:
 
     def _work(self, index: int, text: str) -> Iterator[Work]:
         offset = 0
-        for segment in self._splitter.split(text, self._direction.source):
+        for segment in self._segments(text):
             yield self._work_of(index, segment, offset + len(segment.before))
             offset += len(segment.text)
+
+    def _segments(self, text: str) -> Iterator[Segment]:
+        if self._options.is_html:
+            return split_html(text, self._direction.source, self._splitter)
+        return self._splitter.split(text, self._direction.source)
 
     def _work_of(self, index: int, segment: Segment, offset: int) -> Work:
         if not segment.translatable:
@@ -49,12 +55,11 @@ class Preparation:
         source, target = self._direction.codes()
         reading = segment.reading()
         ids = self._tokenizer.encode(reading.text, target, source)
-        if not (segment.terms or self._options.alignment):
+        if not (segment.terms or segment.marks or self._options.alignment):
             return Work(index, segment, ids)
         spans = self._tokenizer.spans(reading.text, target, source)
         terms = [self._term(term, place, spans) for term, place in zip(segment.terms, reading.terms, strict=True)]
-        originals = [span and reading.original(*span) for span in spans]
-        return Work(index, segment, ids, [each and (offset + each[0], offset + each[1]) for each in originals], terms)
+        return Work(index, segment, ids, [span and reading.original(*span) for span in spans], offset, terms)
 
     def _term(self, term: Term, place: tuple[int, int], spans: Sequence[tuple[int, int] | None]) -> GivenTerm:
         """What the engine is told of a term: it reads and writes a stand-in for what is copied."""

@@ -37,7 +37,11 @@ class TranslateRequest(BaseModel):
     q: Texts = Field(description="text to translate, or several")
     source: LanguageCode = Field(description="language code of the text", examples=["en"])
     target: LanguageCode = Field(description="language code to translate into", examples=["fr"])
-    format: Literal["text"] = Field(default="text")
+    format: Literal["text", "html"] = Field(
+        default="text",
+        description="html: tags, attributes and comments are kept; inline tags follow their words, and so come with "
+        'the last token of their sentence; not translated are code, scripts, translate="no" and class="notranslate"',
+    )
     alternatives: int = Field(
         default=0, ge=0, lt=MAX_BEAM_SIZE, description="other translations wanted of each text, by beam search"
     )
@@ -93,11 +97,18 @@ class TranslateRequest(BaseModel):
             constraints=Constraints(self.repetition_penalty, self.no_repeat_ngram_size),
             target_prefix=self.target_prefix,
             top_candidates=self.top_candidates,
-            alignment=self.alignment or self.attention,
+            alignment=self._tells_alignment(),
             attention=self.attention,
+            is_html=self.format == "html",
             max_new_tokens=self.max_new_tokens,
             timeout_seconds=self.timeout_seconds,
         )
+
+    def _tells_alignment(self) -> bool:
+        for field in ("alignment", "attention"):
+            if getattr(self, field) and self.format == "html":
+                raise InvalidRequest(field, "is told of characters, which HTML writes as references; not with html")
+        return self.alignment or self.attention
 
     def _beam(self, max_size: int) -> Beam:
         wide = max(self.alternatives + 1, min(_ALTERNATIVES_BEAM, max_size))

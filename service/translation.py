@@ -31,6 +31,8 @@ class TranslationOptions:
     alignment: bool = False
     attention: bool = False
     """Only with `alignment`."""
+    is_html: bool = False
+    """Not with `alignment`."""
     max_new_tokens: int | None = None
     timeout_seconds: float | None = None
 
@@ -53,13 +55,15 @@ class Limits:
 class Work(NamedTuple):
     """A segment, the text it belongs to, and its ids ([] where it is copied, not translated).
 
-    `spans` are what its ids stand for in that text (`Tokenizer.spans`), if that is wanted.
+    `spans` are what its ids stand for in its sentence (`Tokenizer.spans`), if that is wanted.
     """
 
     text_index: int
     segment: Segment
     source_ids: list[int]
     spans: Sequence[tuple[int, int] | None] = ()
+    offset: int = 0
+    """Of the sentence, in the text."""
     terms: Sequence[GivenTerm] = ()
     """The terms of the segment, for the engine."""
 
@@ -149,7 +153,7 @@ class Translation:
             self._job.forced_ids,
             prompt_ids=self._job.prompt_ids,
             top_candidates=options.top_candidates,
-            alignment=options.alignment,
+            alignment=options.alignment or bool(work.segment.marks),
             attention=options.attention,
             terms=list(work.terms),
         )
@@ -190,7 +194,8 @@ class Translation:
                 # A book of numbers would otherwise keep the event loop to itself.
                 await asyncio.sleep(0)
             else:
-                assembly = SegmentAssembly(number, work.segment, self._tokenizer, work.spans)
+                told_from = work.offset if job.options.alignment else None
+                assembly = SegmentAssembly(number, work.segment, self._tokenizer, work.spans, told_from)
                 async for tokens in self._tokens_of(generation):
                     first_token_at = first_token_at or time.monotonic()
                     yield [assembly.push(token) for token in tokens]

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,9 +30,13 @@ class Splitter:
 
         Takes `text` apart only as far as it is asked.
         """
+        return self.joined(self._segments(text, language))
+
+    def joined(self, segments: Iterable[Segment]) -> Iterator[Segment]:
+        """With what is no sentence as a part of those around it."""
         last: Segment | None = None
         between: list[str] = []
-        for found in self._segments(text, language):
+        for found in segments:
             if not found.sentence:
                 between.append(found.text)
                 continue
@@ -62,10 +66,12 @@ class Splitter:
                     yield segment._replace(before=before + segment.before)
                     before = ""
 
-    def sentences(self, text: str, language: str) -> Iterator[Segment]:
-        """Of a text that is a line, or a part of one."""
+    def sentences(self, text: str, language: str, kept: Sequence[Term] = ()) -> Iterator[Segment]:
+        """Of a text that is a line, or a part of one; `kept` are copied beside what is found to be no language."""
+        offset = 0
         for piece in pieces(text):
-            terms = [Term(start, end, piece[start:end], is_copy=True) for start, end in find_verbatim(piece)]
+            terms = _terms(piece, [each for each in kept if offset <= each.start < offset + len(piece)], offset)
+            offset += len(piece)
             start = first = 0
             for end in sentence_ends(piece, language):
                 last = bisect_left(terms, end, first, key=lambda term: term.start)
@@ -85,3 +91,11 @@ class Splitter:
         else:
             yield from self._fitting(text, start, place, [term for term in terms if term.end <= place])
             yield from self._fitting(text, place, end, [term for term in terms if term.end > place])
+
+
+def _terms(piece: str, kept: Sequence[Term], offset: int) -> list[Term]:
+    """What is copied of a piece of a text; what is kept may be a part of it."""
+    found = [Term(start, end, piece[start:end], is_copy=True) for start, end in find_verbatim(piece)]
+    own = [term._replace(start=term.start - offset, end=term.end - offset) for term in kept]
+    alone = [term for term in own if not any(each.start <= term.start < each.end for each in found)]
+    return sorted([*found, *alone])

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from html import escape
+from typing import Final, Literal, NamedTuple
 
 _TWO_LETTERS: Final = re.compile(r"[^\W\d_]{2}")
 
@@ -18,6 +19,21 @@ class Term(NamedTuple):
     translation: str
     is_copy: bool
     """Whether it is no word: then a stand-in is read in its place."""
+
+
+class Mark(NamedTuple):
+    """A tag in a sentence: around its characters from `start` up to `end`, or where both are the same, between two."""
+
+    start: int
+    end: int
+    opening: str
+    closing: str = ""
+    inside: Sequence["Mark"] = ()
+    """What it holds, in the order of the sentence."""
+
+
+Encoding = Literal["plain", "html", "attribute"]
+"""How characters are written: as they are, or where they would be markup, as references."""
 
 
 class Reading(NamedTuple):
@@ -52,11 +68,16 @@ class Segment(NamedTuple):
     """Whether it is translated in lower case, and its translation written in capitals."""
     terms: Sequence[Term] = ()
     """In the order of the sentence; none overlap."""
+    marks: Sequence[Mark] = ()
+    """In the order of the sentence, those aside that are in others."""
+    encoding: Encoding = "plain"
+    raw: str | None = None
+    """The sentence as it is written, if otherwise."""
 
     @property
     def text(self) -> str:
         """The part of the text that it stands for."""
-        return self.before + self.sentence + self.after
+        return self.before + (self.sentence if self.raw is None else self.raw) + self.after
 
     def reading(self) -> Reading:
         sentence = _sentence_case(self.sentence) if self.capitals else self.sentence
@@ -72,7 +93,8 @@ class Segment(NamedTuple):
 
     def written(self, text: str) -> str:
         """What becomes of a part of its translation; of parts, one by one, the same as of all."""
-        return text.upper() if self.capitals else text
+        text = text.upper() if self.capitals else text
+        return text if self.encoding == "plain" else escape(text, quote=self.encoding == "attribute")
 
 
 Fits = Callable[[Segment], bool]

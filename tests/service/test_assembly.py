@@ -48,7 +48,7 @@ def test_a_candidate_is_the_text_of_its_token(tokenizer: Tokenizer) -> None:
 
 def test_a_token_is_aligned_to_characters_of_its_text(tokenizer: Tokenizer) -> None:
     first = tokenizer.encode("the")[0]
-    assembly = SegmentAssembly(0, Segment("", "x", ""), tokenizer, [(7, 10), None])
+    assembly = SegmentAssembly(0, Segment("", "x", ""), tokenizer, [(3, 6), None], 4)
     events = [assembly.push(TokenReport(1, first, -0.5, alignment=(position, 0.4))) for position in (0, 1)]
     assert [event.alignment for event in events] == [Alignment(7, 10, 0.4), None]
     assert assembly.push(TokenReport(1, first, -0.5)).alignment is UNSET

@@ -333,3 +333,30 @@ async def test_logs_are_json_and_hold_no_text(client: httpx.AsyncClient, server:
     requests = [line for line in lines if line["message"] == "request"]
     assert {"time", "level", "request_id", "route", "status", "outcome", "seconds"} <= set(requests[-1])
     assert "xylophone" not in server.log.read_text()
+
+
+async def test_html_keeps_its_tags_which_follow_their_words(client: httpx.AsyncClient) -> None:
+    """Streamed as a whole, and by beams too."""
+    html = (
+        '<h1 class="a">I am a cat.</h1>\n<p>The <b>black</b> cat sleeps. <!-- c --><a href="x?a=1&amp;b=2">I am a cat.'
+        '</a>\n<img src="c.png" alt="I am a cat."></p><pre>The black cat</pre><script>if (a < b) "cat"</script>'
+    )
+    translated = await _translate(client, html, format="html")
+    assert isinstance(translated, str)
+    assert translated.startswith('<h1 class="a">Je suis un chat.</h1>\n<p>')
+    assert "chat <b>noir</b>" in translated
+    assert '<!-- c --><a href="x?a=1&amp;b=2">Je suis un chat.</a>' in translated
+    assert translated.endswith('</p><pre>The black cat</pre><script>if (a < b) "cat"</script>')
+    assert text_of(await stream(client, html, format="html")) == translated
+    answer = await client.post(
+        "/translate", json={"q": html, "source": "en", "target": "fr", "format": "html", "alternatives": 2}
+    )
+    for text in (answer.json()["translatedText"], *answer.json()["alternatives"]):
+        assert sorted(re.findall("<[^>]*>", text)) == sorted(re.findall("<[^>]*>", translated))
+        assert re.search("<b>[^<]*noir[^<]*</b>", text)
+
+
+async def test_html_has_no_alignment(client: httpx.AsyncClient) -> None:
+    body = {"q": "a", "source": "en", "target": "fr", "format": "html", "stream": True, "alignment": True}
+    response = await client.post("/translate", json=body)
+    assert (response.status_code, response.json()["error"][:10]) == (400, "alignment:")
