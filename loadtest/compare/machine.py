@@ -7,6 +7,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
+import torch
+
 _PACKAGES: Final = ("dragoman", "torch", "ctranslate2", "transformers")
 _IDLE_LOAD: Final = 0.3
 """Processes that may run beside the comparison without a warning."""
@@ -26,6 +28,7 @@ def describe() -> dict[str, object]:
     """Processor, system and versions."""
     return {
         "cpu": _cpu(),
+        "gpus": _gpus(),
         "cores": cores(),
         "system": platform.platform(),
         "python": platform.python_version(),
@@ -41,6 +44,12 @@ def warning(load: Sequence[float]) -> str | None:
         f"The machine is busy: its load average was {load[0]:.2f} before the start. One program beside the engines "
         "slows every step of theirs many times over, and not all of them alike: do not trust these figures."
     )
+
+
+def _gpus() -> list[str]:
+    """By name, with the version of CUDA that PyTorch was built for."""
+    names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return [f"{name}, CUDA {torch.version.cuda}" for name in names]
 
 
 def _cpu() -> str:

@@ -192,7 +192,13 @@ class CapturedRunner:
         # It is run: on rows that are nobody's.
         buffers.inputs.copy_(self._executor.upload(self._filling))
         step = FixedStep(self._model, self._cache, buffers, bucket.width, with_alignment=bucket.with_alignment)
-        self._captured[bucket] = buffers, self._executor.capture(step)
+        try:
+            captured = self._executor.capture(step)
+        except torch.OutOfMemoryError:
+            # Without its graph it is slower; trying again with each step would fail them all.
+            logger.warning("no memory left for a graph of this size", extra=bucket._asdict())
+            captured = Again(step)
+        self._captured[bucket] = buffers, captured
 
     def _new_buffers(self, rows: int) -> StepBuffers:
         return StepBuffers(rows, self._model.config.vocab_size, self._widths[-1], self._device)

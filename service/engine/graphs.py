@@ -96,14 +96,18 @@ class CudaExecutor:
     def capture(self, step: Callable[[], object]) -> CapturedStep:
         # Twice before: libraries choose kernels and allocate workspaces when they first meet a shape, and neither
         # can be recorded.
-        self._stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self._stream):
-            for _ in range(2):
+        current = torch.cuda.current_stream()
+        self._stream.wait_stream(current)
+        try:
+            with torch.cuda.stream(self._stream):
+                for _ in range(2):
+                    step()
+            current.wait_stream(self._stream)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
                 step()
-        torch.cuda.current_stream().wait_stream(self._stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
-            step()
+        finally:
+            torch.cuda.set_stream(current)  # a capture that fails leaves its own
         return graph
 
     def upload(self, tensor: Tensor) -> Tensor:

@@ -214,7 +214,10 @@ class EngineProcess:
                     self._deliver(token)
                 for request_id in failed:
                     if request_id in self._generations:
-                        self._fail(self._generations[request_id], "the step that held this request failed")
+                        self._fail(
+                            self._generations[request_id],
+                            "it failed in a step, or was begun again and went another way",
+                        )
             case Ready(parameters, device):
                 facts = {"parameters": parameters, "mode": self._options.mode, "device": device}
                 logger.info("engine ready", extra=facts)

@@ -33,7 +33,7 @@ class Beam(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Constraints(msgspec.Struct, frozen=True, array_like=True):
-    """Against repetition, over the ids generated so far (`model.constraints`); 1 and 0 are none."""
+    """Against repetition, over the ids so far, the prompt included (`model.constraints`); 1 and 0 are none."""
 
     repetition_penalty: float = 1.0
     no_repeat_ngram_size: int = 0

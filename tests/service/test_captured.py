@@ -11,6 +11,7 @@ from model.config import ModelConfig
 from model.decoding import greedy_decode
 from service.engine.batching import SourceBatch, StepBatch, StepScores
 from service.engine.captured import CapturedRunner
+from service.engine.graphs import CapturedStep
 from service.engine.runner import DeviceLost
 from tests.conftest import random_model
 
@@ -132,6 +133,23 @@ def test_what_is_captured_late_disturbs_nobody(config: ModelConfig, device: torc
         tokens = scores.tokens[0].tolist()
         assert tokens == expected.tokens[position].tolist()
         torch.testing.assert_close(scores.logprobs[0], expected.logprobs[position])
+
+
+def test_without_memory_for_a_graph_it_does_without(
+    config: ModelConfig, device: torch.device, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = _runner(config, device, ahead_seconds=0).decode(_batch([1, 1, 1], 70))
+    runner = _runner(config, device, ahead_seconds=0)
+    monkeypatch.setattr(runner._executor, "capture", _out_of_memory)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            scores = runner.decode(_batch([1, 1, 1], 70))
+            assert scores.tokens.tolist() == expected.tokens.tolist()
+    assert [record.getMessage() for record in caplog.records] == ["no memory left for a graph of this size"]
+
+
+def _out_of_memory(step: object) -> CapturedStep:
+    raise torch.OutOfMemoryError
 
 
 @pytest.mark.parametrize("width", [32, 128])
