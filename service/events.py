@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import UNSET, UnsetType
 
 from service.engine.request import FinishReason
+from service.text.detection import Detected
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,8 @@ class Started:
     id: str
     source: str
     target: str
+    detected: Sequence[Detected] = ()
+    """The language of each text, where it was not given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,8 @@ class Finished:
     translations: list[TextTranslated]
     usage: Usage
     timings: Timings
+    detected: Sequence[Detected] = ()
+    """The language of each text, where it was not given."""
 
 
 Event = Started | TokenGenerated | SegmentFinished | Finished

@@ -11,38 +11,42 @@ from service.errors import InvalidRequest
 from service.text.html import split_html
 from service.text.plain import Splitter
 from service.text.segment import STAND_IN, Segment, Term
-from service.translation import Job, Limits, TranslationOptions, Work, default_target_length
+from service.translation import Limits, TranslationOptions, Work, default_target_length
 
 _LONGEST_TOKEN: Final = 64  # characters; tokenizers make none so long
 
 
 class Preparation:
-    """Prepares requests of one direction."""
+    """Prepares texts of one direction."""
 
     def __init__(self, tokenizer: Tokenizer, limits: Limits, direction: Direction, options: TranslationOptions) -> None:
         self._tokenizer = tokenizer
         self._limits = limits
         self._direction = direction
         self._options = options
+        self._prompt_ids = tokenizer.target_prefix(direction.target, direction.source)
         self._splitter = Splitter(self._fits, restore_capitals=limits.restore_capitals)
 
-    def job(self, texts: Sequence[str]) -> Job:
-        """Raises `InvalidRequest`."""
-        work: Iterator[Work] = chain.from_iterable(self._work(index, text) for index, text in enumerate(texts))
-        forced: list[int] = []
-        if self._options.target_prefix:
-            # Only a text of one sentence can have one, so all of it may be looked at.
-            all_work = list(work)
-            work, forced = iter(all_work), self._forced_ids(all_work)
-        source, target = self._direction.codes()
-        prompt = self._tokenizer.target_prefix(target, source)
-        return Job(work, forced, len(texts), source, target, self._options, prompt)
-
-    def _work(self, index: int, text: str) -> Iterator[Work]:
+    def work(self, index: int, text: str) -> Iterator[Work]:
+        """That of a text, as it is asked for."""
         offset = 0
         for segment in self._segments(text):
             yield self._work_of(index, segment, offset + len(segment.before))
             offset += len(segment.text)
+
+    def forced_ids(self, work: Sequence[Work]) -> list[int]:
+        """What the translation has to begin with; raises `InvalidRequest`."""
+        ids = self._tokenizer.encode_target(self._options.target_prefix)
+        if not ids:
+            return []
+        sentences = [each.source_ids for each in work if each.source_ids]
+        if len(sentences) != 1:
+            raise InvalidRequest("target_prefix", f"needs a text of one sentence, there are {len(sentences)}")
+        [source_ids] = sentences
+        limit = self._options.max_new_tokens or default_target_length(len(source_ids), len(ids), self._limits)
+        if len(ids) >= limit:
+            raise InvalidRequest("target_prefix", f"{len(ids)} tokens leave nothing of the {limit} that are possible")
+        return ids
 
     def _segments(self, text: str) -> Iterator[Segment]:
         if self._options.is_html:
@@ -56,10 +60,11 @@ class Preparation:
         reading = segment.reading()
         ids = self._tokenizer.encode(reading.text, target, source)
         if not (segment.terms or segment.marks or self._options.alignment):
-            return Work(index, segment, ids)
+            return Work(index, segment, ids, prompt_ids=self._prompt_ids)
         spans = self._tokenizer.spans(reading.text, target, source)
         terms = [self._term(term, place, spans) for term, place in zip(segment.terms, reading.terms, strict=True)]
-        return Work(index, segment, ids, [span and reading.original(*span) for span in spans], offset, terms)
+        originals = [span and reading.original(*span) for span in spans]
+        return Work(index, segment, ids, originals, offset, terms, self._prompt_ids)
 
     def _term(self, term: Term, place: tuple[int, int], spans: Sequence[tuple[int, int] | None]) -> GivenTerm:
         """What the engine is told of a term: it reads and writes a stand-in for what is copied."""
@@ -75,16 +80,19 @@ class Preparation:
         words = segment.reading().text
         return len(words) <= limit * _LONGEST_TOKEN and len(self._tokenizer.encode(words, target, source)) <= limit
 
-    def _forced_ids(self, work: Sequence[Work]) -> list[int]:
-        """What the translation has to begin with."""
-        ids = self._tokenizer.encode_target(self._options.target_prefix)
-        if not ids:
-            return []
-        sentences = [each.source_ids for each in work if each.source_ids]
-        if len(sentences) != 1:
-            raise InvalidRequest("target_prefix", f"needs a text of one sentence, there are {len(sentences)}")
-        [source_ids] = sentences
-        limit = self._options.max_new_tokens or default_target_length(len(source_ids), len(ids), self._limits)
-        if len(ids) >= limit:
-            raise InvalidRequest("target_prefix", f"{len(ids)} tokens leave nothing of the {limit} that are possible")
-        return ids
+
+def prepare(
+    texts: Sequence[str], preparations: Sequence[Preparation], target_prefix: str
+) -> tuple[Iterator[Work], list[int]]:
+    """The work of all texts, each with its own preparation, and what their translation has to begin with.
+
+    Raises `InvalidRequest`.
+    """
+    work: Iterator[Work] = chain.from_iterable(
+        preparation.work(index, text) for index, (text, preparation) in enumerate(zip(texts, preparations, strict=True))
+    )
+    if not (target_prefix and preparations):
+        return work, []
+    # Only a text of one sentence can have one, so all of it may be looked at.
+    all_work = list(work)
+    return iter(all_work), preparations[0].forced_ids(all_work)

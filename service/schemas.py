@@ -35,7 +35,11 @@ class TranslateRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     q: Texts = Field(description="text to translate, or several")
-    source: LanguageCode = Field(description="language code of the text", examples=["en"])
+    source: LanguageCode = Field(
+        description="language code of the text; auto detects it among those that can be translated, for each text of "
+        "an array by itself",
+        examples=["en"],
+    )
     target: LanguageCode = Field(description="language code to translate into", examples=["fr"])
     format: Literal["text", "html"] = Field(
         default="text",
@@ -130,6 +134,11 @@ class StreamQuery(TranslateRequest):
     q: str
 
 
+class DetectedLanguage(BaseModel):
+    language: str = Field(description="language code", examples=["en"])
+    confidence: float = Field(ge=0.0, le=100.0, description="in per cent")
+
+
 class TranslateResponse(BaseModel):
     """Each field has the shape of `q`: for an array, an array of what one text has. Only what is asked for is there."""
 
@@ -143,6 +152,18 @@ class TranslateResponse(BaseModel):
     alternativeScores: list[float | None] | list[list[float | None]] = Field(
         default=[], description="those of the alternatives"
     )
+    detectedLanguage: DetectedLanguage | list[DetectedLanguage] | None = Field(
+        default=None, description="where source is auto"
+    )
+
+
+class DetectRequest(BaseModel):
+    """LibreTranslate's. Unknown fields are refused, not ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    q: Texts = Field(description="text whose language is wanted; of an array, all of it together")
+    api_key: str | None = Field(default=None, description="accepted and ignored")
 
 
 class ErrorResponse(BaseModel):

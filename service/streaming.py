@@ -5,7 +5,8 @@ connection sends the same request with `Last-Event-ID`, to any replica, and gets
 """
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Final, NamedTuple
 
 import msgspec
@@ -51,6 +52,12 @@ def answer(finished: Finished, shape: AnswerShape) -> dict[str, object]:
         fields["scores"] = [text.score for text in texts]
     if shape.scores and shape.alternatives:
         fields["alternativeScores"] = [[each.score for each in text.alternatives] for text in texts]
+    if finished.detected:
+        fields["detectedLanguage"] = [asdict(each) for each in finished.detected]
+    return _shaped(fields, shape)
+
+
+def _shaped(fields: Mapping[str, list[object]], shape: AnswerShape) -> dict[str, object]:
     return {name: values if shape.is_array else values[0] for name, values in fields.items()}
 
 
@@ -59,6 +66,9 @@ def payload(event: Event, shape: AnswerShape) -> object:
     match event:
         case Finished(_, usage, timings):
             return answer(event, shape) | {"usage": usage, "timings": timings}
+        case Started(id, source, target, detected):
+            languages = _shaped({"detectedLanguage": [asdict(each) for each in detected]} if detected else {}, shape)
+            return {"id": id, "source": source, "target": target} | languages
         case _:
             return event
 

@@ -16,6 +16,7 @@ from service.engine.pool import EnginePool
 from service.engine.request import Beam, Constraints, GenerationRequest, GivenTerm, Sampling, TokenReport
 from service.errors import ServiceError
 from service.events import Event, Finished, Started, Timings, Usage
+from service.text.detection import Detected
 from service.text.segment import Segment
 
 
@@ -66,13 +67,15 @@ class Work(NamedTuple):
     """Of the sentence, in the text."""
     terms: Sequence[GivenTerm] = ()
     """The terms of the segment, for the engine."""
+    prompt_ids: Sequence[int] = ()
+    """They tell the decoder the languages."""
 
 
 class Job(NamedTuple):
     """A checked request; `forced_ids` begin the translation of its only segment, if there are any.
 
-    `work` comes as it is asked for: a book is not taken apart before its first sentence is translated. `prompt_ids`
-    tell the decoder the language.
+    `work` comes as it is asked for: a book is not taken apart before its first sentence is translated. `source` is the
+    language of the first text; `detected` are those of all texts, if they had to be.
     """
 
     work: Iterator[Work]
@@ -81,7 +84,7 @@ class Job(NamedTuple):
     source: str
     target: str
     options: TranslationOptions
-    prompt_ids: list[int]
+    detected: Sequence[Detected] = ()
 
 
 MAX_BEAM_SIZE: Final = 16
@@ -151,7 +154,7 @@ class Translation:
             options.beam,
             options.constraints,
             self._job.forced_ids,
-            prompt_ids=self._job.prompt_ids,
+            prompt_ids=list(work.prompt_ids),
             top_candidates=options.top_candidates,
             alignment=options.alignment or bool(work.segment.marks),
             attention=options.attention,
@@ -179,7 +182,7 @@ class Translation:
         Raises `DeadlineExceeded`, `EngineFailed`, and what the translation was failed with.
         """
         job = self._job
-        yield [Started(self.id, job.source, job.target)]
+        yield [Started(self.id, job.source, job.target, job.detected)]
         wanted = job.options.beam.alternatives
         texts = [TextAssembly(wanted) for _ in range(job.texts)]
         first_token_at: float | None = None
@@ -210,7 +213,7 @@ class Translation:
         now = time.monotonic()
         usage = Usage(self._segments, self._source_tokens, generated)
         timings = Timings((first_token_at or now) - self._started_at, now - self._started_at)
-        yield [Finished([text.finished() for text in texts], usage, timings)]
+        yield [Finished([text.finished() for text in texts], usage, timings, job.detected)]
 
     async def _tokens_of(self, generation: Generation) -> AsyncGenerator[list[TokenReport]]:
         while tokens := await generation.next_tokens(self._deadline):

@@ -10,6 +10,7 @@ from service.errors import InvalidRequest
 from service.schemas import Texts
 from service.state import Service, service_of
 from service.translation import TranslationOptions
+from service.translator import AUTOMATIC
 
 router = APIRouter(prefix="/v2", tags=["as DeepL"])
 ServiceDependency = Annotated[Service, Depends(service_of)]
@@ -33,7 +34,7 @@ class DeepLRequest(BaseModel):
     target_lang: str = Field(min_length=2, max_length=16, examples=["FR"])
     source_lang: str | None = Field(default=None, max_length=16, examples=["EN"])
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = "default"
-    tag_handling: str | None = Field(default=None, description="not available")
+    tag_handling: str | None = Field(default=None, description="html; xml is not available")
     glossary_id: str | None = Field(default=None, description="not available")
     style_id: str | None = Field(default=None, description="not available")
     translation_memory_id: str | None = Field(default=None, description="not available")
@@ -41,7 +42,9 @@ class DeepLRequest(BaseModel):
 
     def check(self) -> None:
         """Raises `InvalidRequest` for what no model here can do."""
-        for field in ("tag_handling", "glossary_id", "style_id", "translation_memory_id", "custom_instructions"):
+        if self.tag_handling not in (None, "html"):
+            raise InvalidRequest("tag_handling", "must be html")
+        for field in ("glossary_id", "style_id", "translation_memory_id", "custom_instructions"):
             if getattr(self, field):
                 raise InvalidRequest(field, "is not available")
         if self.formality in ("more", "less"):
@@ -101,13 +104,16 @@ async def translate(request: Request, service: ServiceDependency) -> DeepLTransl
     source, target = _direction(service, body)
     service.check_ready()
     texts = body.texts()
-    translation = service.translator.start(texts, source, target, TranslationOptions())
+    translation = service.translator.start(
+        texts, source, target, TranslationOptions(is_html=body.tag_handling == "html")
+    )
     finished = await until_finished(request, translation)
+    sources = [each.language for each in finished.detected] or [source] * len(texts)
     service.billed_characters += sum(map(len, texts))
     return DeepLTranslations(
         translations=[
-            DeepLTranslation(detected_source_language=source.upper(), text=translated.text, billed_characters=len(text))
-            for text, translated in zip(texts, finished.translations, strict=True)
+            DeepLTranslation(detected_source_language=each.upper(), text=translated.text, billed_characters=len(text))
+            for each, text, translated in zip(sources, texts, finished.translations, strict=True)
         ]
     )
 
@@ -146,12 +152,10 @@ def _direction(service: Service, body: DeepLRequest) -> tuple[str, str]:
     """The model's codes. Raises `InvalidRequest` with the names and the spelling of DeepL's fields."""
     directions = service.translator.directions
     sources = sorted({each.source for each in directions})
-    if not body.source_lang:
-        raise InvalidRequest("source_lang", f"language detection is not available; use one of: {_listed(sources)}")
-    source = _known(body.source_lang, sources)
+    source = _known(body.source_lang, sources) if body.source_lang else AUTOMATIC
     if source is None:
         raise InvalidRequest("source_lang", f"{body.source_lang} is not supported; available: {_listed(sources)}")
-    targets = sorted(each.target for each in directions if each.source == source)
+    targets = sorted({each.target for each in directions if source in (each.source, AUTOMATIC)})
     target = _known(body.target_lang, targets)
     if target is None:
         raise InvalidRequest("target_lang", f"{body.target_lang} is not supported; available: {_listed(targets)}")

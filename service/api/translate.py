@@ -17,6 +17,8 @@ from service.api.errors import invalid_request
 from service.errors import InvalidRequest
 from service.events import Finished
 from service.schemas import (
+    DetectedLanguage,
+    DetectRequest,
     ErrorResponse,
     FrontendSettings,
     Language,
@@ -29,6 +31,7 @@ from service.schemas import (
 from service.state import Service, service_of
 from service.streaming import AnswerShape, TranslationStream, answer
 from service.translation import Translation
+from service.translator import AUTOMATIC
 
 router = APIRouter(tags=["translation"])
 ServiceDependency = Annotated[Service, Depends(service_of)]
@@ -41,13 +44,6 @@ _EVENT_ID: Final = re.compile(r"[0-9]{1,15}")
 _MAX_FIELDS: Final = 10_000
 _TYPING_PAUSE_MILLISECONDS: Final = 300
 _EVENT_STREAM: Final = "text/event-stream"
-_SCHEMA: Final = TranslateRequest.model_json_schema()
-_REQUEST_BODY: Final[dict[str, Any]] = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": _SCHEMA}, _FORM: {"schema": _SCHEMA}},
-    }
-}
 _ERROR_DESCRIPTIONS: Final[dict[int | str, str]] = {
     400: "bad input; names the field",
     413: "text, sentence or body over its limit",
@@ -66,6 +62,12 @@ _STREAM_DOCUMENTATION: Final[dict[int | str, dict[str, Any]]] = {
         "description": "Events `start`, `token`, `segment`, and exactly one `done` or `error` at the end.",
     }
 }
+
+
+def _body_of(model: type[BaseModel]) -> dict[str, Any]:
+    schema = model.model_json_schema()
+    content = {"application/json": {"schema": schema}, _FORM: {"schema": schema}}
+    return {"requestBody": {"required": True, "content": content}}
 
 
 async def parse_body(request: Request, model: type[M]) -> M:
@@ -103,7 +105,7 @@ def form_fields(body: bytes) -> dict[str, object]:
     summary="Translate a text or an array of texts",
     response_model=TranslateResponse,
     responses={**_ERRORS, **_STREAM_DOCUMENTATION},
-    openapi_extra=_REQUEST_BODY,
+    openapi_extra=_body_of(TranslateRequest),
 )
 async def translate(request: Request, service: ServiceDependency) -> Response:
     """Answers JSON, or server-sent events when `stream` is true or the client accepts `text/event-stream`."""
@@ -130,6 +132,16 @@ async def translate_stream(
     return await _stream(service, query, last_event_id)
 
 
+@router.post("/detect", summary="Which language a text is in", responses=_ERRORS, openapi_extra=_body_of(DetectRequest))
+async def detect(request: Request, service: ServiceDependency) -> list[DetectedLanguage]:
+    """The languages that can be translated, the most probable first."""
+    body = await parse_body(request, DetectRequest)
+    text = body.q if isinstance(body.q, str) else " ".join(body.q)
+    return [
+        DetectedLanguage(language=each.language, confidence=each.confidence) for each in service.translator.detect(text)
+    ]
+
+
 @router.get("/languages", summary="Languages that can be translated")
 async def languages(service: ServiceDependency) -> list[Language]:
     targets: dict[str, list[str]] = {}
@@ -141,11 +153,14 @@ async def languages(service: ServiceDependency) -> list[Language]:
 @router.get("/frontend/settings", summary="What a page has to know, as LibreTranslate tells it")
 async def frontend_settings(service: ServiceDependency) -> FrontendSettings:
     first = service.translator.directions[0]
+    source = NamedLanguage(code=first.source, name=language_name(first.source))
+    if len({direction.source for direction in service.translator.directions}) > 1:
+        source = NamedLanguage(code=AUTOMATIC, name="Detect language")
     return FrontendSettings(
         charLimit=service.translator.limits.max_characters,
         frontendTimeout=_TYPING_PAUSE_MILLISECONDS,
         language=LanguageChoice(
-            source=NamedLanguage(code=first.source, name=language_name(first.source)),
+            source=source,
             target=NamedLanguage(code=first.target, name=language_name(first.target)),
         ),
     )

@@ -77,6 +77,9 @@ def test_deepl_translates_one_text_and_several(deepl_client: deepl.DeepLClient) 
     one = deepl_client.translate_text("I am a cat.", source_lang="EN", target_lang="FR")
     assert isinstance(one, deepl.TextResult)
     assert (one.text, one.detected_source_lang, one.billed_characters) == ("Je suis un chat.", "EN", 11)
+    detected = deepl_client.translate_text("The <b>black</b> cat.", target_lang="FR", tag_handling="html")
+    assert isinstance(detected, deepl.TextResult)
+    assert (detected.text, detected.detected_source_lang) == ("Le chat <b>noir</b>.", "EN")
     several = deepl_client.translate_text(
         ["Yes.", "", "42"], source_lang="en", target_lang="fr", formality="prefer_more"
     )
@@ -105,8 +108,7 @@ def test_deepl_s_usage_counts_characters(deepl_client: deepl.DeepLClient) -> Non
     [
         ({"target_lang": "XX"}, "target_lang: XX is not supported; available: FR"),
         ({"source_lang": "DE"}, "source_lang: DE is not supported; available: EN"),
-        ({"source_lang": None}, "source_lang: language detection is not available; use one of: EN"),
-        ({"tag_handling": "html"}, "tag_handling: is not available"),
+        ({"tag_handling": "xml"}, "tag_handling: must be html"),
         ({"glossary": "def3a26b-3e84-45b3-84ae-0c0aaf3525f7"}, "glossary_id: is not available"),
         ({"formality": "more"}, "formality: is not available for any language"),
     ],

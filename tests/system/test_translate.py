@@ -173,6 +173,7 @@ BAD_REQUESTS = [
     ("unknown field", b'{"q": "a", "source": "en", "target": "fr", "beams": 4}', 400, "beams: extra"),
     ("bool for number", b'{"q": "a", "source": "en", "target": "fr", "top_k": true}', 400, "top_k: "),
     ("unknown source", b'{"q": "a", "source": "xx", "target": "fr"}', 400, "source: xx is not supported"),
+    ("auto, unknown target", b'{"q": "a", "source": "auto", "target": "xx"}', 400, "target: xx is not supported"),
     ("unknown target", b'{"q": "a", "source": "en", "target": "xx"}', 400, "target: xx is not supported"),
     ("invalid UTF-8", b'{"q": "\xff\xfe", "source": "en", "target": "fr"}', 400, "body: invalid JSON: invalid unicode"),
     ("lone surrogate", b'{"q": "\\ud800", "source": "en", "target": "fr"}', 400, "body: invalid JSON"),
@@ -360,3 +361,21 @@ async def test_html_has_no_alignment(client: httpx.AsyncClient) -> None:
     body = {"q": "a", "source": "en", "target": "fr", "format": "html", "stream": True, "alignment": True}
     response = await client.post("/translate", json=body)
     assert (response.status_code, response.json()["error"][:10]) == (400, "alignment:")
+
+
+async def test_a_language_is_detected_as_libretranslate_does(client: httpx.AsyncClient) -> None:
+    english = "Where is the station? I have lost my key."
+    body = {"q": english, "source": "auto", "target": "fr"}
+    one = (await client.post("/translate", json=body)).json()
+    assert one.keys() == {"translatedText", "detectedLanguage"}
+    assert one["detectedLanguage"]["language"] == "en"
+    assert 50 < one["detectedLanguage"]["confidence"] <= 100
+    assert one["translatedText"] == await _translate(client, english)
+    several = (await client.post("/translate", json=body | {"q": [english, "12"]})).json()
+    assert several["detectedLanguage"] == [one["detectedLanguage"], {"language": "en", "confidence": 0}]
+    events = await stream(client, english, source="auto")
+    assert events[0].data["detectedLanguage"] == events[-1].data["detectedLanguage"] == one["detectedLanguage"]
+    assert events[0].data["source"] == "en"
+    for options in ({"json": {"q": english}}, {"data": {"q": english}}):
+        assert (await client.post("/detect", **options)).json() == [one["detectedLanguage"]]  # type: ignore[arg-type]
+    assert (await client.post("/detect", json={})).json()["error"] == "q: field required"

@@ -1,0 +1,106 @@
+"""Languages and limits, with an engine that only takes note of what it is given."""
+
+from typing import cast
+
+import pytest
+
+from model.config import ModelConfig
+from model.manifest import CheckpointConfig, Direction
+from model.tokenizer import Prompt, Tokenizer
+from service.engine.generation import Generation
+from service.engine.pool import EnginePool
+from service.engine.request import GenerationRequest
+from service.errors import InvalidRequest
+from service.events import Started
+from service.text.detection import Detected
+from service.translation import Limits, Translation, TranslationOptions
+from service.translator import Translator
+
+LIMITS = Limits(
+    max_characters=10_000,
+    max_texts=10,
+    max_segments_in_flight=4,
+    max_sentence_tokens=40,
+    max_new_tokens=90,
+    max_beam_size=4,
+    restore_capitals=True,
+    timeout_seconds=10,
+)
+
+
+class NotedPool:
+    def __init__(self) -> None:
+        self.requests: list[GenerationRequest] = []
+
+    def admit(self) -> None:
+        pass
+
+    def submit(self, request: GenerationRequest) -> Generation:
+        self.requests.append(request)
+        return Generation(len(self.requests), request, lambda generation: None)
+
+
+@pytest.fixture
+def pool() -> NotedPool:
+    return NotedPool()
+
+
+@pytest.fixture
+def translator(config: ModelConfig, tokenizer: Tokenizer, pool: NotedPool) -> Translator:
+    directions = [
+        Direction(source="en", target="fr"),
+        Direction(source="de", target="fr"),
+        Direction(source="fr", target="en"),
+    ]
+    asked = Tokenizer(tokenizer.files, Prompt(text_prefix="{source}: "))
+    checkpoint = CheckpointConfig(directions=tuple(directions), model=config)
+    return Translator(checkpoint, asked, cast(EnginePool, pool), LIMITS)
+
+
+async def _started(translation: Translation) -> Started:
+    async for [event] in translation.events():
+        assert isinstance(event, Started)
+        return event
+    raise AssertionError
+
+
+async def test_each_text_is_translated_from_its_own_language(translator: Translator, pool: NotedPool) -> None:
+    texts = ["Where is the station?", "Wo ist der Bahnhof?"]
+    started = await _started(translator.start(texts, "auto", "fr", TranslationOptions()))
+    assert [each.language for each in started.detected] == ["en", "de"]
+    assert (started.source, started.target) == ("en", "fr")
+    asked_for = [request.source_ids for request in pool.requests]
+    for text, language in zip(texts, ("en", "de"), strict=True):
+        translator.start([text], language, "fr", TranslationOptions())
+    assert asked_for == [request.source_ids for request in pool.requests[2:]]
+    assert asked_for[0][:8] != asked_for[1][:8]
+
+
+async def test_only_what_can_be_translated_is_detected(translator: Translator) -> None:
+    """Into English only French can be."""
+    started = await _started(translator.start(["Wo ist der Bahnhof?"], "auto", "en", TranslationOptions()))
+    assert [each.language for each in started.detected] == ["fr"]
+    assert [each.language for each in translator.detect("Wo ist der Bahnhof?")] == ["de", "en", "fr"]
+
+
+async def test_a_language_that_is_given_is_not_detected(translator: Translator) -> None:
+    started = await _started(translator.start(["Wo ist der Bahnhof?"], "en", "fr", TranslationOptions()))
+    assert not started.detected
+
+
+@pytest.mark.parametrize(("source", "target", "field"), [("xx", "fr", "source"), ("auto", "xx", "target")])
+async def test_what_cannot_be_translated_is_refused(
+    translator: Translator, source: str, target: str, field: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=f"^{field}: xx is not supported"):
+        translator.start(["a"], source, target, TranslationOptions())
+
+
+async def test_no_texts_are_in_no_language(translator: Translator) -> None:
+    started = await _started(translator.start([], "auto", "fr", TranslationOptions()))
+    assert started == Started(started.id, "auto", "fr", list[Detected]())
+
+
+async def test_a_long_text_is_prepared_as_it_is_translated(translator: Translator, pool: NotedPool) -> None:
+    translator.start(["The cat sat. " * 700], "en", "fr", TranslationOptions())
+    assert len(pool.requests) == LIMITS.max_segments_in_flight
