@@ -128,6 +128,7 @@ async function translate() {
   reading = true;
   busy(true);
   try {
+    await loaded;
     const response = await fetch("translate", {
       method: "POST",
       headers: { "Content-Type": "application/json" },
@@ -303,4 +304,5 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) translate();
   if (event.key === "Escape") stop();
 });
-load().catch(showError);
+const loaded = load();
+loaded.catch(showError);

@@ -84,6 +84,22 @@ def test_what_is_typed_is_translated(page: Page, server: Server) -> None:
     expect(page.locator("#inside-empty")).to_be_visible()
 
 
+def test_who_types_before_the_languages_are_there_waits_for_them(
+    context: BrowserContext, complaints: list[str]
+) -> None:
+    page = _listened(context.new_page(), complaints)
+    held: list[Route] = []
+    page.route("**/languages", lambda route: held.append(route))
+    page.goto("/")
+    page.locator("#text").fill("I am a cat.")
+    page.locator("#translate").click()
+    expect(page.locator("#stop")).to_be_enabled()
+    assert held
+    held[0].continue_()
+    expect(page.locator("#output")).to_have_text("Je suis un chat.")
+    assert not complaints
+
+
 def test_keys_translate_when_typing_does_not(page: Page) -> None:
     page.get_by_label("Translate as I type").uncheck()
     page.locator("#text").fill("I am a cat.")
@@ -236,7 +252,7 @@ def test_languages_swap_with_their_texts(context: BrowserContext, complaints: li
         page.get_by_role("button", name="Swap languages").click()
     body = _body(sent.value)
     assert (body["q"], body["source"], body["target"]) == ("Je suis un chat.", "fr", "en")
-    expect(page.locator("#language-error")).to_have_text("fr is not supported; available: en")
+    expect(page.locator("#language-error")).to_have_text("fr is not supported; available: auto, en")
     complaints.clear()
 
 
