@@ -66,7 +66,7 @@ def changed_copies(parts: list[Part], config: TrainConfig) -> Iterator[Part]:
     for part in parts:
         for turn in range(math.ceil(part.repeat)):
             copies = augment(part.pairs, config.data.augment, part.direction, config.seed + turn)
-            yield Part(copies, part.direction, min(1.0, part.repeat))
+            yield Part(copies, part.direction, min(1.0, part.repeat - turn))
 
 
 def train_tokenizer(

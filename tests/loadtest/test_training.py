@@ -122,6 +122,7 @@ def test_pairs_of_a_file(tmp_path: Path) -> None:
     pairs = pairs_of_file(file, 40, TOY.model_copy(update={"vocab_size": 330}))
 
     assert len(pairs) == 40
+    assert len(pairs_of_file(file, 1000, TOY.model_copy(update={"vocab_size": 330}))) == 99  # one is validated on
     assert (pairs.ids[pairs.offsets[1:] - 1] == TOY.eos_id).all()
 
 
