@@ -15,12 +15,12 @@ from rich.progress import MofNCompleteColumn, Progress
 
 from model.manifest import Wanted, load_config
 from model.training.config import TrainConfig
+from model.training.corpora import corpus_path
 from model.training.data import Part, load_parts
 from model.training.evaluate import (
     DecodingOptions,
     OfflineTranslator,
     Precision,
-    Translation,
     load_translator,
     translate_all,
 )
@@ -57,7 +57,7 @@ def distill(
     if lacking:
         raise ValueError(f"{teacher} does not translate {', '.join(sorted(map(str, lacking)))}")
     output.mkdir(parents=True, exist_ok=True)
-    _claim(output, config, teacher, options)
+    _claim(output, config, teacher, data, options)
     written = []
     for number, part in enumerate(load_parts(config.data.train, config, data)):
         translator = load_translator(teacher, options.precision, Wanted(*part.direction.codes()), options.device)
@@ -68,16 +68,24 @@ def distill(
     return written
 
 
-def _claim(output: Path, config: TrainConfig, teacher: Path, options: TeacherOptions) -> None:
+def _claim(output: Path, config: TrainConfig, teacher: Path, directory: Path, options: TeacherOptions) -> None:
     """Write down what `output` is made of; raises `ValueError` where it is made of something else."""
-    weights = hashlib.sha256((teacher / "model.safetensors").read_bytes()).hexdigest()
+    weights = _digest(teacher / "model.safetensors")
+    corpora = [_digest(corpus_path(corpus, directory)) for corpus in config.data.train]
     search = {"beam_size": options.decoding.beam_size, "length_penalty": options.decoding.length_penalty}
     data = config.model_dump(mode="json", include={"data", "seed", "source_language", "target_language"})
-    made_of = json.dumps({"teacher": weights, "precision": options.precision, **search, **data}, indent=2)
+    made_of = json.dumps(
+        {"teacher": weights, "corpora": corpora, "precision": options.precision, **search, **data}, indent=2
+    )
     note = output / "distilled-from.json"
     if note.exists() and note.read_text(encoding="utf-8") != made_of:
-        raise ValueError(f"{output} holds what another teacher, experiment or search gave (see {note.name})")
+        raise ValueError(f"{output} holds what another teacher, corpus, experiment or search gave (see {note.name})")
     note.write_text(made_of, encoding="utf-8")
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _distill(part: Part, translator: OfflineTranslator, options: DecodingOptions, path: Path) -> None:
@@ -96,7 +104,7 @@ def _distill(part: Part, translator: OfflineTranslator, options: DecodingOptions
         remaining = sources[done:]
         translations = translate_all(translator, remaining, options, lambda count: bar.advance(task, count))
         for source, translation in zip(remaining, translations, strict=True):
-            text = translation.text if _ended(translation, longest) else ""
+            text = translation.text if translation.ended else ""
             file.write(f"{source}\t{' '.join(text.split())}\n")
             file.flush()
     with partial.open(encoding="utf-8", newline="\n") as lines:
@@ -104,10 +112,6 @@ def _distill(part: Part, translator: OfflineTranslator, options: DecodingOptions
     path.write_text("".join(good), encoding="utf-8")
     partial.unlink()
     logger.info("%s: %d translations, %d left out", path.name, len(good), len(sources) - len(good))
-
-
-def _ended(translation: Translation, longest: int) -> bool:
-    return translation.tokens < longest
 
 
 def _whole_lines(partial: Path) -> int:

@@ -69,6 +69,8 @@ class Translation(NamedTuple):
 
     text: str
     tokens: int
+    ended: bool = True
+    """Not cut at the model's length."""
 
 
 class Score(NamedTuple):
@@ -168,7 +170,8 @@ def translate_all(
         for start in range(0, len(order), options.batch_size):
             batch = order[start : start + options.batch_size]
             for i, ids in zip(batch, _decode(translator, [sources[i] for i in batch], options), strict=True):
-                translations[i] = Translation(translator.tokenizer.decode(ids), len(ids))
+                ended = ids[-1] == translator.model.config.eos_id
+                translations[i] = Translation(translator.tokenizer.decode(ids), len(ids), ended)
             progress(len(batch))
         yield from translations
         first += len(chunk)

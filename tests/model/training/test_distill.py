@@ -61,7 +61,8 @@ def test_translations_that_never_end_are_left_out(
     experiment: TrainConfig, teacher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     longest = experiment.model.max_positions
-    answers = [Translation("CAT", 3), Translation("DOG DOG", longest), Translation("", 1), Translation("a\tb\nc", 5)]
+    cut = Translation("DOG DOG", 7, ended=False)
+    answers = [Translation("CAT", 3), cut, Translation("", 1), Translation("a\tb\nc", 5)]
     (tmp_path / "train.tsv").write_text(f"cat\tx\ndog\tx\nmat\tx\n{'cat ' * longest}\tx\nhat\tx\n")
     monkeypatch.setattr(module, "translate_all", lambda *_: iter(answers))
     [path] = distill(experiment, teacher, tmp_path, tmp_path / "distilled")
@@ -72,8 +73,11 @@ def test_another_teacher_or_direction_is_refused(experiment: TrainConfig, teache
     (tmp_path / "train.tsv").write_text("cat\tx\n")
     distill(experiment, teacher, tmp_path, tmp_path / "distilled")
     other = TeacherOptions(DecodingOptions(beam_size=2))
-    with pytest.raises(ValueError, match="holds what another teacher, experiment or search gave"):
+    with pytest.raises(ValueError, match="holds what another teacher, corpus, experiment or search gave"):
         distill(experiment, teacher, tmp_path, tmp_path / "distilled", other)
+    (tmp_path / "train.tsv").write_text("dog\tx\n")
+    with pytest.raises(ValueError, match="holds what another teacher, corpus"):
+        distill(experiment, teacher, tmp_path, tmp_path / "distilled")
     german = experiment.model_copy(update={"source_language": "de"})
     with pytest.raises(ValueError, match=r"does not translate de-fr"):
         distill(german, teacher, tmp_path, tmp_path / "other")

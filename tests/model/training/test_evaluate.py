@@ -80,7 +80,7 @@ def test_translations_come_in_order(
             [ids] = greedy_decode(model, [source], LENGTH)
         else:
             [[(ids, _)]] = beam_decode(model, [source], LENGTH, options.beam_size, options.length_penalty)
-        assert translation == Translation(tokenizer.decode(ids), len(ids))
+        assert translation == Translation(tokenizer.decode(ids), len(ids), ids[-1] == tokenizer.eos_id)
     assert len({translation.text for translation in found}) > len(TEXTS) // 3, "or another order would not show"
 
 
