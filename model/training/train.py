@@ -89,7 +89,7 @@ class _Run:
                 loss = trainer.train_step(batch)
                 [tokens] = self.group.sum(self._real_tokens(batch))
                 log.step(trainer.step, loss, learning_rate(options, trainer.step - 1), int(tokens))
-                if trainer.step % options.validate_every == 0:
+                if trainer.step % options.validate_every == 0 or trainer.step == options.max_steps:
                     self._validate(log)
             # With patience the best stays; but a run that was stopped before its first validation leaves what it has.
             if options.patience is None or not self.checkpoint.exists():
