@@ -7,6 +7,9 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -130,6 +133,45 @@ async def stream(client: httpx.AsyncClient, text: str, body: dict[str, Any]) -> 
             elif event.event == "done" and "".join(pieces) != data["translatedText"]:
                 raise ServerFailed(f"{text!r}: the tokens give another text than the end")
     return Said("".join(pieces), tuple(logprobs))
+
+
+async def first_token_seconds(client: httpx.AsyncClient, text: str, body: dict[str, Any]) -> float:
+    """From a request to its first token, which is read to its end."""
+    started = time.monotonic()
+    seconds = 0.0
+    async with aconnect_sse(client, "POST", "/translate", json={"q": text, "stream": True, **body}) as source:
+        async for event in source.aiter_sse():
+            if event.event == "token" and not seconds:
+                seconds = time.monotonic() - started
+    if not seconds:
+        raise ServerFailed(f"{text!r}: no token came")
+    return seconds
+
+
+@contextmanager
+def reader(server: Server, text: str, body: dict[str, Any]) -> Iterator[BaseProcess]:
+    """A process of its own that has `text` streamed, and has got the first of it; it does no more than to read it.
+
+    Ended with the context.
+    """
+    whole = {"q": text, "stream": True, "timeout_seconds": 3600, **body}
+    context = get_context("spawn")
+    has_begun = context.Event()
+    process = context.Process(target=_read, args=(f"{server.url}/translate", whole, has_begun))
+    process.start()
+    try:
+        has_begun.wait(_START_SECONDS)
+        yield process
+    finally:
+        process.kill()
+        process.join()
+
+
+def _read(url: str, body: dict[str, Any], has_begun: Event) -> None:
+    with httpx.stream("POST", url, json=body, timeout=120.0) as response:
+        response.raise_for_status()
+        for _ in response.iter_raw():
+            has_begun.set()
 
 
 async def is_ready(client: httpx.AsyncClient) -> bool:

@@ -8,6 +8,7 @@ import json
 import os
 import random
 import signal
+import statistics
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,8 +23,10 @@ from loadtest.local_server import (
     Server,
     connect,
     engine_deaths,
+    first_token_seconds,
     is_ready,
     read_sentences,
+    reader,
     run_server,
     stream,
     translate,
@@ -111,6 +114,34 @@ def memory(
     growth = [last - first for first, last in zip(readings[1][1], readings[-1][1], strict=True)]
     typer.echo("growth after the first tenth: " + ", ".join(f"{each:.1f}" for each in growth) + " MB")
     if max(growth) > limit:
+        raise typer.Exit(1)
+
+
+@app.command()
+def fairness(
+    file: FileArgument,
+    flags: FlagsArgument = None,
+    characters: Annotated[int, typer.Option(help="Of the book, made of the same sentences.")] = 1_000_000,
+    requests: Annotated[
+        int, typer.Option(help="Short ones, one after the other, without and with the book; a sentence each.")
+    ] = 300,
+    limit: Annotated[float, typer.Option(help="How many times as long the median first token may take.")] = 3.0,
+    growth: Annotated[float, typer.Option(help="Megabytes that each process may grow by, the book aside.")] = 50.0,
+) -> None:
+    """A book is streamed while short requests come: how long their first token takes, and what memory grows to."""
+    sentences = _sentences(file, requests)
+    whole = " ".join(sentences)
+    book = (whole * (characters // len(whole) + 1))[:characters]
+    ours = ["--max-characters", str(characters), "--max-body-bytes", str(8 * characters)]
+    with run_server([*ours, *(flags or [])]) as server:
+        before, alone, beside, after = asyncio.run(_fairness(server, book, sentences, requests))
+    for name, seconds in (("alone", alone), ("beside the book", beside)):
+        cuts = statistics.quantiles(seconds, n=100)
+        typer.echo(f"first token {name}: median {1000 * cuts[49]:.1f} ms, p99 {1000 * cuts[98]:.1f} ms")
+    times = statistics.median(beside) / statistics.median(alone)
+    grown = [last - first for first, last in zip(before, after, strict=True)]
+    typer.echo(f"{times:.2f} times; memory grew by " + ", ".join(f"{each:.1f}" for each in grown) + " MB")
+    if times > limit or max(grown) > growth:
         raise typer.Exit(1)
 
 
@@ -227,6 +258,25 @@ async def _until(is_so: Callable[[], Awaitable[bool]]) -> None:
         if await is_so():
             return
         await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _fairness(
+    server: Server, book: str, sentences: Sequence[str], requests: int
+) -> tuple[list[float], list[float], list[float], list[float]]:
+    """Megabytes before, seconds to the first token alone and beside the book, most megabytes while it ran."""
+    async with connect(server) as client:
+        await translate(client, list(sentences[:_LANES]), _LANGUAGES)  # memory that an engine takes once
+        before = most = server.resident_megabytes()
+        alone = [await first_token_seconds(client, sentence, _LANGUAGES) for sentence in sentences[:requests]]
+        beside: list[float] = []
+        with reader(server, book, _LANGUAGES) as reading:
+            await first_token_seconds(client, sentences[0], _LANGUAGES)
+            for sentence in sentences[:requests]:
+                beside.append(await first_token_seconds(client, sentence, _LANGUAGES))
+                most = [max(pair) for pair in zip(most, server.resident_megabytes(), strict=True)]
+            if not reading.is_alive():
+                raise typer.BadParameter("the book ended before the requests: give it more characters")
+        return before, alone, beside, most
 
 
 async def _memory(

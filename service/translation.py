@@ -202,6 +202,7 @@ class Translation:
                 async for tokens in self._tokens_of(generation):
                     first_token_at = first_token_at or time.monotonic()
                     yield [assembly.push(token) for token in tokens]
+                    await asyncio.sleep(0)
                 generated += assembly.tokens
                 versions = assembly.versions()
                 texts[work.text_index].add(versions)

@@ -1,6 +1,5 @@
 """What is in texts and no language: URLs, e-mail addresses, placeholders, tags, emoji. Copied, not translated."""
 
-from collections.abc import Iterator
 from typing import Final
 
 import regex
@@ -20,11 +19,20 @@ _PATTERNS: Final = {
     "emoji": r"(?:\p{Extended_Pictographic}|\p{Regional_Indicator})"
     r"[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}\u200d\ufe0f\u20e3]*",
 }
-# Neighbours are copied as one: a model that reads several stand-ins in a row drops some.
-_ONE: Final = "|".join(_PATTERNS.values())
-_ANY: Final = regex.compile(f"(?:{_ONE})(?:[ \u00a0]*(?:{_ONE}))*")
+# One by one: all in one expression would take six times as long.
+_EXPRESSIONS: Final = [regex.compile(pattern) for pattern in _PATTERNS.values()]
+_GAP: Final = regex.compile("[ \u00a0]*")
 
 
-def find_verbatim(text: str) -> Iterator[tuple[int, int]]:
-    """From where up to where, in the order of the text."""
-    return (found.span() for found in _ANY.finditer(text))
+def find_verbatim(text: str) -> list[tuple[int, int]]:
+    """From where up to where, in the order of the text.
+
+    Neighbours are one: a model that reads several stand-ins in a row drops some.
+    """
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(match.span() for expression in _EXPRESSIONS for match in expression.finditer(text)):
+        if found and (start <= found[-1][1] or _GAP.fullmatch(text, found[-1][1], start)):
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found

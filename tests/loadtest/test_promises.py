@@ -118,6 +118,22 @@ def test_growth_is_noticed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 0, result.output
 
 
+def test_fairness(file: Path) -> None:
+    command = ["fairness", str(file), "--characters", "200000", "--requests", "5", "--limit", "1000"]
+    result = CliRunner().invoke(app, [*command, *FLAGS])
+    assert result.exit_code == 0, result.output
+    assert "first token beside the book: median" in result.output
+    result = CliRunner().invoke(app, [*command[:-1], "0", *FLAGS])
+    assert result.exit_code == 1, "nothing takes no time"
+
+
+def test_a_book_that_is_too_short_is_told(file: Path) -> None:
+    command = ["fairness", str(file), "--characters", "100", "--requests", "5", *FLAGS]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 2
+    assert "the book ended before the requests" in result.output
+
+
 def test_the_oracle(file: Path) -> None:
     command = ["oracle", str(file), "--count", "5", "--beam-size", "2", *FLAGS, "--mode", "fp32"]
     result = CliRunner().invoke(app, command)

@@ -63,7 +63,7 @@ def test_it_is_found_among_words(verbatim: str) -> None:
     ],
 )
 def test_words_and_numbers_are_not(text: str) -> None:
-    assert not list(find_verbatim(text))
+    assert not find_verbatim(text)
 
 
 def test_neighbours_are_one_and_a_sentence_s_end_is_not_part_of_a_url() -> None:
