@@ -71,6 +71,8 @@ ENV PATH="/opt/venv/bin:${PATH}" \
     PYTHONUNBUFFERED=1 \
     DRAGOMAN_HOST=0.0.0.0 \
     DRAGOMAN_PORT=5000
+# Writable where the root file system is not: a library asks for a place for temporary files when it is imported.
+ENV TMPDIR=/dev/shm
 USER 10001:10001
 WORKDIR /
 EXPOSE 5000
