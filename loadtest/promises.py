@@ -39,6 +39,7 @@ _LANES: Final = 64
 _POLL_SECONDS: Final = 0.01
 _ARRAY: Final = 7  # sentences of one array
 _LANGUAGES: Final = {"source": "en", "target": "fr"}
+_USUAL_CHARACTERS: Final = 50_000  # of one request; a short book does not lower the limit
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 FileArgument = Annotated[Path, typer.Argument(help="A sentence a line, or source<TAB>reference; plain or .xz.")]
@@ -132,7 +133,8 @@ def fairness(
     sentences = _sentences(file, requests)
     whole = " ".join(sentences)
     book = (whole * (characters // len(whole) + 1))[:characters]
-    ours = ["--max-characters", str(characters), "--max-body-bytes", str(8 * characters)]
+    most = max(characters, _USUAL_CHARACTERS)
+    ours = ["--max-characters", str(most), "--max-body-bytes", str(8 * most)]
     with run_server([*ours, *(flags or [])]) as server:
         before, alone, beside, after = asyncio.run(_fairness(server, book, sentences, requests))
     for name, seconds in (("alone", alone), ("beside the book", beside)):

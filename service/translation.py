@@ -14,7 +14,7 @@ from service.assembly import SegmentAssembly, TextAssembly, Version, copied, seg
 from service.engine.generation import Generation
 from service.engine.pool import EnginePool
 from service.engine.request import Beam, Constraints, GenerationRequest, GivenTerm, Sampling, TokenReport
-from service.errors import ServiceError
+from service.errors import DeadlineExceeded, ServiceError
 from service.events import Event, Finished, Started, Timings, Usage
 from service.text.detection import Detected
 from service.text.segment import Segment
@@ -139,7 +139,11 @@ class Translation:
     def _look_ahead(self) -> None:
         """Submit what comes next in the text, as far as the window reaches."""
         # All is prepared before any is submitted, so that an engine gets it in one batch.
-        for work in list(islice(self._job.work, self._window - len(self._ahead))):
+        prepared = list(islice(self._job.work, self._window - len(self._ahead)))
+        # An engine that is faster than its reader never lets it wait, which is where else time runs out.
+        if prepared and asyncio.get_running_loop().time() >= self._deadline:
+            raise DeadlineExceeded("the translation was not finished in time")
+        for work in prepared:
             generation = self._pool.submit(self._request(work)) if work.source_ids else None
             self._ahead.append(_Ahead(self._segments, work, generation))
             self._segments += 1

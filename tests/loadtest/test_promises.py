@@ -128,7 +128,7 @@ def test_fairness(file: Path) -> None:
 
 
 def test_a_book_that_is_too_short_is_told(file: Path) -> None:
-    command = ["fairness", str(file), "--characters", "100", "--requests", "5", *FLAGS]
+    command = ["fairness", str(file), "--characters", "100", "--requests", "300", *FLAGS]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 2
     assert "the book ended before the requests" in result.output

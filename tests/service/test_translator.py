@@ -1,5 +1,6 @@
 """Languages and limits, with an engine that only takes note of what it is given."""
 
+import asyncio
 from typing import cast
 
 import pytest
@@ -9,8 +10,8 @@ from model.manifest import CheckpointConfig, Direction
 from model.tokenizer import Prompt, Tokenizer
 from service.engine.generation import Generation
 from service.engine.pool import EnginePool
-from service.engine.request import GenerationRequest
-from service.errors import InvalidRequest
+from service.engine.request import GenerationRequest, TokenReport
+from service.errors import DeadlineExceeded, InvalidRequest
 from service.events import Started
 from service.text.detection import Detected
 from service.translation import Limits, Translation, TranslationOptions
@@ -104,3 +105,21 @@ async def test_no_texts_are_in_no_language(translator: Translator) -> None:
 async def test_a_long_text_is_prepared_as_it_is_translated(translator: Translator, pool: NotedPool) -> None:
     translator.start(["The cat sat. " * 700], "en", "fr", TranslationOptions())
     assert len(pool.requests) == LIMITS.max_segments_in_flight
+
+
+async def test_an_engine_that_never_lets_its_reader_wait_does_not_outrun_the_deadline(
+    translator: Translator, pool: NotedPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def at_once(request: GenerationRequest) -> Generation:
+        generation = Generation(0, request, lambda generation: None)
+        generation.deliver(TokenReport(0, 5, -0.5, "stop"))
+        return generation
+
+    monkeypatch.setattr(pool, "submit", at_once)
+    text = "The cat sat. " * (LIMITS.max_segments_in_flight + 1)
+    translation = translator.start([text], "en", "fr", TranslationOptions(timeout_seconds=0.3))
+    events = translation.events()
+    assert isinstance((await anext(events))[0], Started)
+    await asyncio.sleep(0.31)
+    with pytest.raises(DeadlineExceeded):
+        [_ async for _ in events]
