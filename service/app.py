@@ -1,10 +1,11 @@
-"""The composition root: settings -> checkpoint -> engines -> translator -> routes."""
+"""The composition root: settings -> checkpoints -> engines -> translator -> routes."""
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from pathlib import Path
 from typing import Final
 
 from fastapi import FastAPI
@@ -17,36 +18,36 @@ from service.api.middleware import BodyLimit, RequestObservation
 from service.engine.pool import EnginePool
 from service.engine.process import EngineProcess
 from service.engine.request import EngineOptions
-from service.errors import ServiceError
+from service.errors import EngineFailed
 from service.importing import imported
 from service.metrics import Metrics
+from service.models.library import Entry, Library, entries_of
+from service.models.served import ServedModel
 from service.settings import Settings
 from service.state import Service
-from service.translation import MAX_BEAM_SIZE, Limits, TranslationOptions
+from service.translation import MAX_BEAM_SIZE, Limits
 from service.translator import Translator
 
 logger = logging.getLogger(__name__)
 
 VERSION: Final = version("dragoman")
-_PROBE_TEXT: Final = "Hello."
-_PROBE_SECONDS: Final = 60.0
 
 
 def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None) -> FastAPI:
     """The application for these settings; raises `CheckpointError` for a model that cannot be used.
 
-    `on_failure` is called when the first start of an engine fails, which no restart would mend.
+    `on_failure` is called when no model can be used, which no restart would mend.
     """
     service = build_service(settings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        service.pool.start()
-        probing = asyncio.create_task(_become_ready(service, on_failure))
+        service.library.start()
+        waiting = asyncio.create_task(_become_ready(service.library, on_failure))
         yield
-        probing.cancel()
-        await asyncio.gather(probing, return_exceptions=True)
-        await service.pool.stop()
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        await service.library.stop()
 
     app = FastAPI(
         title="Dragoman",
@@ -71,18 +72,33 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
 
 
 def build_service(settings: Settings) -> Service:
-    """Everything behind the routes, engines not yet started."""
-    settings = settings.model_copy(update={"model": imported(settings.model)})
-    config = load_config(settings.model)
-    metrics = Metrics(VERSION, _named(config), settings.mode)
-    pool = build_pool(settings, config, metrics)
-    translator = Translator(config, load_tokenizer(settings.model), pool, limits_of(settings, config))
-    return Service(settings, translator, pool, metrics)
+    """Everything behind the routes, engines not yet started; raises `CheckpointError`."""
+    metrics = Metrics(VERSION, settings.mode)
+
+    def build(name: str, path: Path) -> ServedModel:
+        return build_model(name, path, settings, metrics)
+
+    if settings.models is not None:
+        entries = entries_of(settings.models)
+    else:
+        # Read at once, and not in the background: whoever names one model is told at once what is wrong with it.
+        name = settings.model.resolve().name
+        entries = [Entry(name, settings.model, model=build(name, imported(settings.model)))]
+    library = Library(entries, build)
+    return Service(settings, Translator(lambda: library.routes, limits_of(settings)), library, metrics)
 
 
-def build_pool(settings: Settings, config: CheckpointConfig, metrics: Metrics) -> EnginePool:
+def build_model(name: str, path: Path, settings: Settings, metrics: Metrics) -> ServedModel:
+    """A checkpoint of ours, engines not yet started; raises `CheckpointError`."""
+    config = load_config(path)
+    tokenizer = load_tokenizer(path)
+    pool = build_pool(name, path, config, settings, metrics)
+    return ServedModel(name, config, tokenizer, pool, settings.max_sentence_tokens)
+
+
+def build_pool(name: str, path: Path, config: CheckpointConfig, settings: Settings, metrics: Metrics) -> EnginePool:
     options = EngineOptions(
-        checkpoint=str(settings.model.resolve()),
+        checkpoint=str(path.resolve()),
         mode=settings.mode,
         threads=settings.threads,
         slots=settings.slots,
@@ -91,51 +107,37 @@ def build_pool(settings: Settings, config: CheckpointConfig, metrics: Metrics) -
         log_level=settings.log_level,
         device=settings.device,
     )
+    metrics.model_served(name, _directions(config))
     engines = [
-        EngineProcess(replace(options, replica=replica), metrics.observer(replica), settings.engine_timeout_seconds)
-        for replica in range(settings.replicas)
+        EngineProcess(replace(options, replica=number), metrics.observer(name, number), settings.engine_timeout_seconds)
+        for number in range(settings.replicas)
     ]
     return EnginePool(engines, capacity=settings.replicas * settings.slots + settings.max_waiting)
 
 
-def _named(config: CheckpointConfig) -> str:
-    """For people who look at the metrics: a label has no room for thousands of directions."""
+def _directions(config: CheckpointConfig) -> str:
+    """For people who look at the metrics: a label has no room for thousands of them."""
     if config.directions:
         return ",".join(map(str, config.directions))
     return f"{len(config.languages)} languages"
 
 
-def limits_of(settings: Settings, config: CheckpointConfig) -> Limits:
-    positions = config.model.max_positions
+def limits_of(settings: Settings) -> Limits:
     return Limits(
         max_characters=settings.max_characters,
         max_texts=settings.max_texts,
         max_segments_in_flight=settings.max_segments_in_flight,
-        max_sentence_tokens=min(settings.max_sentence_tokens or positions, positions // 2),
-        max_new_tokens=positions - len(config.prompt.target_prefix),
         restore_capitals=settings.restore_capitals,
         max_beam_size=min(settings.slots, MAX_BEAM_SIZE),
         timeout_seconds=settings.request_timeout_seconds,
     )
 
 
-async def _become_ready(service: Service, on_failure: Callable[[], None]) -> None:
-    """Ready means: every engine is loaded, and the model has answered a translation."""
+async def _become_ready(library: Library, on_failure: Callable[[], None]) -> None:
     try:
-        await service.pool.wait_until_started()
-        translator = service.translator
-        direction = translator.directions[0]
-        # A deadline of its own: the first step of a fresh engine may take longer than users' are given.
-        options = TranslationOptions(timeout_seconds=_PROBE_SECONDS)
-        translation = translator.start([_PROBE_TEXT], direction.source, direction.target, options)
-        try:
-            async for _ in translation.events():
-                pass
-        finally:
-            translation.close()
-    except ServiceError as error:
+        await library.wait_until_tried()
+    except EngineFailed as error:
         logger.error("cannot start: %s", error.message)
         on_failure()
     else:
-        service.probed = True
         logger.info("ready")

@@ -1,11 +1,14 @@
 """Models of other formats, where one of ours is wanted: imported once, into the user's cache."""
 
+import asyncio
 import hashlib
 import json
 import logging
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import platformdirs
@@ -20,22 +23,51 @@ def imported(path: Path) -> Path:
 
     In a process of its own, which may load torch and take the memory of a whole model. Raises `CheckpointError`.
     """
-    if not _is_foreign(path):
-        return path
-    place = platformdirs.user_cache_path("dragoman") / "models" / _key(path)
-    if place.exists():
-        return place
+    place = _place_of(path)
+    if not place.exists():
+        with _made_at(place, path) as command:
+            done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            _check(done.returncode, done.stderr)
+    return place
+
+
+async def imported_meanwhile(path: Path) -> Path:
+    """As `imported`, while others go on; one that is cancelled leaves nothing behind."""
+    place = await asyncio.to_thread(_place_of, path)
+    if not place.exists():
+        with _made_at(place, path) as command:
+            pipe, nowhere = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+            process = await asyncio.create_subprocess_exec(*command, stdout=nowhere, stderr=pipe)
+            try:
+                _, said = await process.communicate()
+            except asyncio.CancelledError:
+                process.kill()
+                await process.wait()
+                raise
+            _check(await process.wait(), said)
+    return place
+
+
+def _place_of(path: Path) -> Path:
+    """Where the checkpoint of ours is, or will be."""
+    return platformdirs.user_cache_path("dragoman") / "models" / _key(path) if _is_foreign(path) else path
+
+
+@contextmanager
+def _made_at(place: Path, path: Path) -> Iterator[list[str]]:
+    """The command that imports `path`; what it makes is put at `place` at the end."""
     logger.info("importing %s, once", path)
     place.parent.mkdir(parents=True, exist_ok=True)
     # Beside its place: what is there is whole.
     with tempfile.TemporaryDirectory(dir=place.parent) as directory:
         made = Path(directory) / "model"
-        command = [sys.executable, "-m", "service", "import", str(path), "--output", str(made)]
-        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        if done.returncode:
-            raise CheckpointError(done.stderr.strip().removeprefix("dragoman: "))
+        yield [sys.executable, "-m", "service", "import", str(path), "--output", str(made)]
         made.rename(place)
-    return place
+
+
+def _check(code: int, said: bytes) -> None:
+    if code:
+        raise CheckpointError(said.decode(errors="replace").strip().removeprefix("dragoman: "))
 
 
 def _is_foreign(path: Path) -> bool:

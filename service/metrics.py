@@ -20,26 +20,30 @@ _OUTCOMES: Final = ("ok", "cancelled", ServiceError.code, *(each.code for each i
 class Metrics:
     """One registry per application, so that several can live in one process."""
 
-    def __init__(self, version: str, model: str, mode: str) -> None:
+    def __init__(self, version: str, mode: str) -> None:
+        self._version_and_mode = version, mode
         self._registry = CollectorRegistry()
         self._requests = self._counter("requests", "Requests answered, by endpoint and outcome", "endpoint", "outcome")
         self._request_seconds = self._histogram("request_seconds", "From request to last byte", _SECONDS, "endpoint")
-        self._running = self._gauge("requests_running", "Segments being decoded", "replica")
-        self._waiting = self._gauge("requests_waiting", "Segments waiting for a slot", "replica")
-        self._slots_used = self._gauge("slots_used", "Cache slots in use", "replica")
+        self._running = self._gauge("requests_running", "Segments being decoded", "model", "replica")
+        self._waiting = self._gauge("requests_waiting", "Segments waiting for a slot", "model", "replica")
+        self._slots_used = self._gauge("slots_used", "Cache slots in use", "model", "replica")
         self._queue_seconds = self._histogram("queue_seconds", "A segment's wait for a slot", _SECONDS)
         self._first_token = self._histogram(
             "time_to_first_token_seconds", "From a segment's submission to its first token", _SECONDS
         )
         self._inter_token = self._histogram("inter_token_seconds", "Between two tokens of a segment", _SECONDS)
-        self._source_tokens = self._counter("source_tokens", "Source tokens encoded")
-        self._generated_tokens = self._counter("generated_tokens", "Tokens generated; its rate is tokens per second")
+        self._source_tokens = self._counter("source_tokens", "Source tokens encoded", "model")
+        self._generated_tokens = self._counter(
+            "generated_tokens", "Tokens generated; its rate is tokens per second", "model"
+        )
         self._batch_rows = self._histogram("batch_rows", "Rows of a decode step", _ROWS)
         self._encode_seconds = self._histogram("encode_seconds", "Encoder time of a step that admitted", _SECONDS)
         self._step_seconds = self._histogram("step_seconds", "Decoder and sampling time of a step", _SECONDS)
-        self._restarts = self._counter("engine_restarts", "Engine processes that ended and were replaced", "replica")
-        info = self._gauge("build_info", "Always 1", "version", "model", "mode")
-        info.labels(version, model, mode).set(1)
+        self._restarts = self._counter(
+            "engine_restarts", "Engine processes that ended and were replaced", "model", "replica"
+        )
+        self._build_info = self._gauge("build_info", "Always 1", "version", "mode", "model", "directions")
         self._tasks = self._gauge("tasks", "asyncio tasks of the HTTP process, this scrape's included")
         # Memory, descriptors and start time of the HTTP process, on Linux.
         ProcessCollector(registry=self._registry)
@@ -69,26 +73,33 @@ class Metrics:
         self._requests.labels(endpoint, outcome).inc()
         self._request_seconds.labels(endpoint).observe(seconds)
 
-    def observer(self, replica: int) -> EngineObserver:
-        """What the engine of this index reports to."""
-        return _ReplicaObserver(self, str(replica))
+    def model_served(self, model: str, directions: str) -> None:
+        """`directions` is what it translates, for people."""
+        version, mode = self._version_and_mode
+        self._build_info.labels(version, mode, model, directions).set(1)
+
+    def observer(self, model: str, replica: int) -> EngineObserver:
+        """What the engine of this index of a model reports to."""
+        return _ReplicaObserver(self, model, str(replica))
 
 
 class _ReplicaObserver(EngineObserver):
-    def __init__(self, metrics: Metrics, replica: str) -> None:
+    def __init__(self, metrics: Metrics, model: str, replica: str) -> None:
         self._metrics = metrics
-        self._running = metrics._running.labels(replica)
-        self._waiting = metrics._waiting.labels(replica)
-        self._slots_used = metrics._slots_used.labels(replica)
-        self._restarts = metrics._restarts.labels(replica)
+        self._running = metrics._running.labels(model, replica)
+        self._waiting = metrics._waiting.labels(model, replica)
+        self._slots_used = metrics._slots_used.labels(model, replica)
+        self._restarts = metrics._restarts.labels(model, replica)
+        self._source_tokens = metrics._source_tokens.labels(model)
+        self._generated_tokens = metrics._generated_tokens.labels(model)
 
     def step(self, report: StepReport) -> None:
         metrics, stats = self._metrics, report.stats
         self._running.set(stats.running)
         self._waiting.set(stats.waiting)
         self._slots_used.set(stats.slots_used)
-        metrics._source_tokens.inc(stats.source_tokens)
-        metrics._generated_tokens.inc(len(report.tokens))
+        self._source_tokens.inc(stats.source_tokens)
+        self._generated_tokens.inc(len(report.tokens))
         for seconds in stats.queue_seconds:
             metrics._queue_seconds.observe(seconds)
         if stats.encode_seconds is not None:

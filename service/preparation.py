@@ -1,31 +1,29 @@
-"""From texts to what an engine is given: sentences, ids, forced beginnings. Knows one model's tokenizer and limits."""
+"""From texts to what an engine is given: sentences, ids, forced beginnings."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Final
 
-from model.manifest import Direction
-from model.tokenizer import Tokenizer
 from service.engine.request import GivenTerm
 from service.errors import InvalidRequest
+from service.models.routing import Leg
 from service.text.html import split_html
 from service.text.plain import Splitter
 from service.text.segment import STAND_IN, Segment, Term
-from service.translation import Limits, TranslationOptions, Work, default_target_length
+from service.translation import TranslationOptions, Work, default_target_length
 
 _LONGEST_TOKEN: Final = 64  # characters; tokenizers make none so long
 
 
 class Preparation:
-    """Prepares texts of one direction."""
+    """Prepares texts of one direction for its model."""
 
-    def __init__(self, tokenizer: Tokenizer, limits: Limits, direction: Direction, options: TranslationOptions) -> None:
-        self._tokenizer = tokenizer
-        self._limits = limits
-        self._direction = direction
+    def __init__(self, leg: Leg, options: TranslationOptions, *, restore_capitals: bool) -> None:
+        self._model, self._direction = leg
+        self._tokenizer = leg.model.tokenizer
         self._options = options
-        self._prompt_ids = tokenizer.target_prefix(direction.target, direction.source)
-        self._splitter = Splitter(self._fits, restore_capitals=limits.restore_capitals)
+        self._prompt_ids = self._tokenizer.target_prefix(self._direction.target, self._direction.source)
+        self._splitter = Splitter(self._fits, restore_capitals=restore_capitals)
 
     def work(self, index: int, text: str) -> Iterator[Work]:
         """That of a text, as it is asked for."""
@@ -43,7 +41,7 @@ class Preparation:
         if len(sentences) != 1:
             raise InvalidRequest("target_prefix", f"needs a text of one sentence, there are {len(sentences)}")
         [source_ids] = sentences
-        limit = self._options.max_new_tokens or default_target_length(len(source_ids), len(ids), self._limits)
+        limit = self._options.max_new_tokens or default_target_length(len(source_ids), len(ids), self._model)
         if len(ids) >= limit:
             raise InvalidRequest("target_prefix", f"{len(ids)} tokens leave nothing of the {limit} that are possible")
         return ids
@@ -55,16 +53,16 @@ class Preparation:
 
     def _work_of(self, index: int, segment: Segment, offset: int) -> Work:
         if not segment.translatable:
-            return Work(index, segment, [])
+            return Work(index, self._model, segment, [])
         source, target = self._direction.codes()
         reading = segment.reading()
         ids = self._tokenizer.encode(reading.text, target, source)
         if not (segment.terms or segment.marks or self._options.alignment):
-            return Work(index, segment, ids, prompt_ids=self._prompt_ids)
+            return Work(index, self._model, segment, ids, prompt_ids=self._prompt_ids)
         spans = self._tokenizer.spans(reading.text, target, source)
         terms = [self._term(term, place, spans) for term, place in zip(segment.terms, reading.terms, strict=True)]
         originals = [span and reading.original(*span) for span in spans]
-        return Work(index, segment, ids, originals, offset, terms, self._prompt_ids)
+        return Work(index, self._model, segment, ids, originals, offset, terms, self._prompt_ids)
 
     def _term(self, term: Term, place: tuple[int, int], spans: Sequence[tuple[int, int] | None]) -> GivenTerm:
         """What the engine is told of a term: it reads and writes a stand-in for what is copied."""
@@ -75,7 +73,7 @@ class Preparation:
         return GivenTerm(min(inside, default=0), max(inside, default=-1) + 1, ids)
 
     def _fits(self, segment: Segment) -> bool:
-        limit = self._limits.max_sentence_tokens
+        limit = self._model.max_sentence_tokens
         source, target = self._direction.codes()
         words = segment.reading().text
         return len(words) <= limit * _LONGEST_TOKEN and len(self._tokenizer.encode(words, target, source)) <= limit

@@ -7,6 +7,7 @@ from pydantic_core import PydanticCustomError, ValidationError
 
 from service.engine.request import Beam, Constraints, Sampling
 from service.errors import InvalidRequest
+from service.models.library import State
 from service.translation import MAX_BEAM_SIZE, TranslationOptions
 
 _MAX_SEED: Final = 2**63 - 1
@@ -202,6 +203,15 @@ class FrontendSettings(BaseModel):
     filesTranslation: bool = False
     supportedFilesFormat: list[str] = []
     language: LanguageChoice
+
+
+class ModelStatus(BaseModel):
+    """A model of this server."""
+
+    name: str = Field(description="that of its file or directory", examples=["en-fr"])
+    directions: list[str] = Field(description="what it translates", examples=[["en-fr"]])
+    state: State
+    reason: str | None = Field(default=None, description="why it failed")
 
 
 class Status(BaseModel):

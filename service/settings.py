@@ -5,9 +5,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 _CPU_LIMIT: Final = Path("/sys/fs/cgroup/cpu.max")  # of a container: "QUOTA PERIOD" in microseconds, or "max PERIOD"
@@ -90,6 +90,11 @@ class Settings(BaseSettings):
     model: Path = Field(
         default=EMBEDDED_MODEL, description="checkpoint: ours, or of Argos, CTranslate2 or Hugging Face's transformers"
     )
+    models: Path | None = Field(
+        default=None,
+        description="directory of checkpoints, in the place of --model: each of its entries is served by its own "
+        "engines, named as it is; of two with the same direction the first by name",
+    )
     device: Annotated[str, AfterValidator(usable_device)] = Field(
         default="auto",
         validate_default=True,
@@ -139,3 +144,9 @@ class Settings(BaseSettings):
     )
     keep_alive_seconds: float = Field(default=15.0, gt=0, description="between comment lines on an idle stream")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @model_validator(mode="after")
+    def _check_models(self) -> Self:
+        if self.models is not None and "model" in self.model_fields_set:
+            raise ValueError("model and models: one of them says what is served, not both")
+        return self

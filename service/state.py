@@ -4,23 +4,21 @@ from dataclasses import dataclass
 
 from fastapi import Request
 
-from service.engine.pool import EnginePool
 from service.errors import NotReady
 from service.metrics import Metrics
+from service.models.library import Library
 from service.settings import Settings
 from service.translator import Translator
 
 
 @dataclass
 class Service:
-    """Built by `app.create_app`; `probed`, `draining` and `billed_characters` are its only changing parts."""
+    """Built by `app.create_app`; `draining` and `billed_characters` are its only changing parts."""
 
     settings: Settings
     translator: Translator
-    pool: EnginePool
+    library: Library
     metrics: Metrics
-    probed: bool = False
-    """The model has answered a translation since the start."""
     draining: bool = False
     """Running requests may finish, new ones are refused."""
     billed_characters: int = 0
@@ -28,7 +26,7 @@ class Service:
 
     @property
     def ready(self) -> bool:
-        return self.probed and self.pool.loaded and not self.draining
+        return self.library.ready and not self.draining
 
     def check_ready(self) -> None:
         """Raises `NotReady` with the reason."""

@@ -67,12 +67,12 @@ async def local_engine(settings: Settings, job: Job) -> AsyncIterator[Stream]:
         finally:
             translation.close()
 
-    service.pool.start()
+    service.library.start()
     try:
-        await service.pool.wait_until_started()
+        await service.library.wait_until_tried()
         yield stream
     finally:
-        await service.pool.stop()
+        await service.library.stop()
 
 
 def _request(q: str | list[str], job: Job) -> TranslateRequest:

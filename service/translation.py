@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple
 
-from model.tokenizer import Tokenizer
 from service.assembly import SegmentAssembly, TextAssembly, Version, copied, segment_finished
 from service.engine.generation import Generation
-from service.engine.pool import EnginePool
 from service.engine.request import Beam, Constraints, GenerationRequest, GivenTerm, Sampling, TokenReport
 from service.errors import DeadlineExceeded, ServiceError
 from service.events import Event, Finished, Started, Timings, Usage
+from service.models.served import ServedModel
 from service.text.detection import Detected
 from service.text.segment import Segment
 
@@ -40,26 +39,24 @@ class TranslationOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one request may ask for, and how its texts are taken apart."""
+    """What one request may ask for, whatever model it goes to."""
 
     max_characters: int
     max_texts: int
     max_segments_in_flight: int
-    max_sentence_tokens: int
-    """Longer ones are cut. With room for a translation that is longer than its source."""
-    max_new_tokens: int
     max_beam_size: int
     restore_capitals: bool
     timeout_seconds: float
 
 
 class Work(NamedTuple):
-    """A segment, the text it belongs to, and its ids ([] where it is copied, not translated).
+    """A segment, the text it belongs to, its model, and its ids ([] where it is copied, not translated).
 
     `spans` are what its ids stand for in its sentence (`Tokenizer.spans`), if that is wanted.
     """
 
     text_index: int
+    model: ServedModel
     segment: Segment
     source_ids: list[int]
     spans: Sequence[tuple[int, int] | None] = ()
@@ -95,10 +92,10 @@ _TARGET_TOKENS_PER_SOURCE_TOKEN: Final = 3
 _EXTRA_TARGET_TOKENS: Final = 32
 
 
-def default_target_length(source_tokens: int, forced_tokens: int, limits: Limits) -> int:
+def default_target_length(source_tokens: int, forced_tokens: int, model: ServedModel) -> int:
     """How long a translation may become for which no `max_new_tokens` was given."""
     generous = _TARGET_TOKENS_PER_SOURCE_TOKEN * source_tokens + _EXTRA_TARGET_TOKENS
-    return min(forced_tokens + generous, limits.max_new_tokens)
+    return min(forced_tokens + generous, model.max_new_tokens)
 
 
 class _Ahead(NamedTuple):
@@ -112,19 +109,9 @@ class _Ahead(NamedTuple):
 class Translation:
     """A request in progress: some of its segments in the engines, its events in the order of the text."""
 
-    def __init__(
-        self,
-        job: Job,
-        tokenizer: Tokenizer,
-        pool: EnginePool,
-        limits: Limits,
-        on_close: Callable[["Translation"], None],
-    ) -> None:
+    def __init__(self, job: Job, limits: Limits, on_close: Callable[["Translation"], None]) -> None:
         self.id = secrets.token_hex(8)
         self._job = job
-        self._tokenizer = tokenizer
-        self._pool = pool
-        self._limits = limits
         self._on_close = on_close
         self._failure: ServiceError | None = None
         self._started_at = time.monotonic()
@@ -144,7 +131,7 @@ class Translation:
         if prepared and asyncio.get_running_loop().time() >= self._deadline:
             raise DeadlineExceeded("the translation was not finished in time")
         for work in prepared:
-            generation = self._pool.submit(self._request(work)) if work.source_ids else None
+            generation = work.model.pool.submit(self._request(work)) if work.source_ids else None
             self._ahead.append(_Ahead(self._segments, work, generation))
             self._segments += 1
             self._source_tokens += len(work.source_ids)
@@ -153,7 +140,7 @@ class Translation:
         ids, options = work.source_ids, self._job.options
         return GenerationRequest(
             ids,
-            options.max_new_tokens or default_target_length(len(ids), len(self._job.forced_ids), self._limits),
+            options.max_new_tokens or default_target_length(len(ids), len(self._job.forced_ids), work.model),
             options.sampling,
             options.beam,
             options.constraints,
@@ -202,7 +189,7 @@ class Translation:
                 await asyncio.sleep(0)
             else:
                 told_from = work.offset if job.options.alignment else None
-                assembly = SegmentAssembly(number, work.segment, self._tokenizer, work.spans, told_from)
+                assembly = SegmentAssembly(number, work.segment, work.model.tokenizer, work.spans, told_from)
                 async for tokens in self._tokens_of(generation):
                     first_token_at = first_token_at or time.monotonic()
                     yield [assembly.push(token) for token in tokens]

@@ -1,12 +1,12 @@
-"""What a model can translate: languages and limits. Knows nothing of HTTP, nor of how an engine works."""
+"""What can be translated, and the way there: languages, limits, models. Knows nothing of HTTP, nor how engines work."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from model.manifest import CheckpointConfig, Direction
-from model.tokenizer import Tokenizer
-from service.engine.pool import EnginePool
-from service.errors import InvalidRequest, TooLong
+from model.manifest import Direction
+from service.errors import InvalidRequest, NotReady, TooLong
+from service.models.routing import Leg, Routes
+from service.models.served import ServedModel
 from service.preparation import Preparation, prepare
 from service.text.detection import Detected, rank_languages, words_of_html
 from service.translation import Job, Limits, Translation, TranslationOptions
@@ -16,15 +16,21 @@ AUTOMATIC: Final = "auto"
 
 
 class Translator:
-    """One model's languages and limits around a pool of engines."""
+    """Takes requests to the models that can translate them."""
 
-    def __init__(self, config: CheckpointConfig, tokenizer: Tokenizer, pool: EnginePool, limits: Limits) -> None:
-        self.directions = config.all_directions()
-        self._tokenizer = tokenizer
-        self._pool = pool
+    def __init__(self, routes: Callable[[], Routes], limits: Limits) -> None:
+        """`routes` are asked for with every request: models come and go."""
+        self._routes = routes
         self.limits = limits
         self.running: set[Translation] = set()
         """Translations not yet closed, whether an engine works for them or only their reader is slow."""
+
+    @property
+    def directions(self) -> Sequence[Direction]:
+        """All that can be translated, one or more; raises `NotReady` if there is nothing."""
+        if not (directions := self._routes().directions):
+            raise NotReady("no model is loaded")
+        return directions
 
     def start(self, texts: Sequence[str], source: str, target: str, options: TranslationOptions) -> Translation:
         """Check and submit; the caller must `close` what it gets.
@@ -32,16 +38,25 @@ class Translator:
         Raises `InvalidRequest`, `TooLong` and `QueueFull`: before anything has been produced.
         """
         self._check(texts, source, target, options)
-        self._pool.admit()
         detected = [self._detect(text, target, options) for text in texts] if source == AUTOMATIC else []
         sources = [each.language for each in detected] or [source] * len(texts)
+        legs = {each: self._leg(each, target) for each in set(sources)}
+        models = {leg.model for leg in legs.values()}
+        _admit(models, options)
         preparations = {
-            each: Preparation(self._tokenizer, self.limits, Direction(source=each, target=target), options)
-            for each in set(sources)
+            each: Preparation(leg, options, restore_capitals=self.limits.restore_capitals) for each, leg in legs.items()
         }
         work, forced_ids = prepare(texts, [preparations[each] for each in sources], options.target_prefix)
         job = Job(work, forced_ids, len(texts), next(iter(sources), source), target, options, detected)
-        translation = Translation(job, self._tokenizer, self._pool, self.limits, self.running.discard)
+
+        def on_close(closed: Translation) -> None:
+            self.running.discard(closed)
+            for model in models:
+                model.release(closed)
+
+        translation = Translation(job, self.limits, on_close)
+        for model in models:
+            model.acquire(translation)
         self.running.add(translation)
         return translation
 
@@ -53,6 +68,11 @@ class Translator:
         possible = {direction.source for direction in self.directions if direction.target == target}
         return rank_languages(words_of_html(text) if options.is_html else text, possible)[0]
 
+    def _leg(self, source: str, target: str) -> Leg:
+        leg = self._routes().find(source, target)
+        assert leg is not None  # it was checked
+        return leg
+
     def _check(self, texts: Sequence[str], source: str, target: str, options: TranslationOptions) -> None:
         self._check_direction(source, target)
         limits = self.limits
@@ -60,8 +80,6 @@ class Translator:
             raise TooLong("q", f"{len(texts)} texts, the limit is {limits.max_texts}")
         if (characters := sum(map(len, texts))) > limits.max_characters:
             raise TooLong("q", f"{characters} characters, the limit is {limits.max_characters}")
-        if options.max_new_tokens is not None and options.max_new_tokens > limits.max_new_tokens:
-            raise InvalidRequest("max_new_tokens", f"the limit is {limits.max_new_tokens}")
         if options.beam.alternatives >= limits.max_beam_size:
             asked, most = options.beam.alternatives, limits.max_beam_size - 1
             raise InvalidRequest("alternatives", f"{asked} are asked for, the limit is {most}")
@@ -76,3 +94,11 @@ class Translator:
             raise InvalidRequest("source", f"{source} is not supported; available: {AUTOMATIC}, {sources}")
         if target not in targets:
             raise InvalidRequest("target", f"{target} is not supported; available: {', '.join(targets)}")
+
+
+def _admit(models: Iterable[ServedModel], options: TranslationOptions) -> None:
+    """Raises `InvalidRequest` and `QueueFull` if one of them cannot take the request."""
+    for model in models:
+        if options.max_new_tokens is not None and options.max_new_tokens > model.max_new_tokens:
+            raise InvalidRequest("max_new_tokens", f"the limit is {model.max_new_tokens}")
+        model.pool.admit()

@@ -56,7 +56,7 @@ class Dragoman:
         later is replaced by the service itself, and is no reason to give up the replica.
         """
         async with asyncio.timeout(_START_SECONDS):
-            while not (self._failed or self._app.state.service.probed):  # noqa: ASYNC110
+            while not (self._failed or self._app.state.service.library.started):  # noqa: ASYNC110
                 await asyncio.sleep(_POLL_SECONDS)
         if self._failed:
             raise RuntimeError("an engine could not start; its reason is in the replica's log")

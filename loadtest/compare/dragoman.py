@@ -36,7 +36,7 @@ def open_dragoman(job: Job) -> Iterator[Peer]:
         slots=job.slots,
         log_level="warning",
     )
-    pool = build_pool(settings, load_config(checkpoint), Metrics("bench", "en-fr", job.mode))
+    pool = build_pool("en-fr", checkpoint, load_config(checkpoint), settings, Metrics("bench", job.mode))
     with asyncio.Runner() as runner:
         runner.run(_start(pool))
         try:

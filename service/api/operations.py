@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Response
 
 from service.metrics import CONTENT_TYPE
-from service.schemas import ErrorResponse, Status
+from service.schemas import ErrorResponse, ModelStatus, Status
 from service.state import Service, service_of
 
 router = APIRouter(tags=["operations"])
@@ -26,6 +26,14 @@ async def livez() -> Status:
 async def readyz(service: ServiceDependency) -> Status:
     service.check_ready()
     return Status(status="ok")
+
+
+@router.get("/models", summary="The models, and how each is", response_model_exclude_none=True)
+async def models(service: ServiceDependency) -> list[ModelStatus]:
+    return [
+        ModelStatus(name=each.name, state=each.state, reason=each.reason, directions=each.described())
+        for each in service.library.entries
+    ]
 
 
 @router.get("/metrics", summary="Prometheus metrics", response_class=Response)

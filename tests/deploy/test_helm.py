@@ -176,7 +176,7 @@ def test_autoscaling_asks_for_what_the_adapter_gives() -> None:
     adapter = yaml.safe_load((ROOT / "deploy/helm/prometheus-adapter-values.yaml").read_text())
     [rule] = adapter["rules"]["custom"]
     assert spec["metrics"][0]["pods"]["metric"]["name"] == rule["name"]["as"]
-    exposed = Metrics("1", "en-fr", "int8").exposition().decode()
+    exposed = Metrics("1", "int8").exposition().decode()
     for metric in ("dragoman_requests_running", "dragoman_requests_waiting"):
         assert metric in rule["metricsQuery"]
         assert f"# TYPE {metric} gauge" in exposed

@@ -68,8 +68,8 @@ def test_every_alert_has_its_section_in_the_runbook_and_names_it() -> None:
 
 
 def test_only_metrics_that_exist_are_asked_for() -> None:
-    metrics = Metrics("1", "en-fr", "int8")
-    metrics.observer(0)
+    metrics = Metrics("1", "int8")
+    metrics.observer("en-fr", 0)
     exposed = {line.split()[2] for line in metrics.exposition().decode().splitlines() if line.startswith("# TYPE")}
     exposed |= {f"{name}_{part}" for name in exposed for part in ("bucket", "sum", "count")}
     recorded = {rule["record"] for rule in _rules("record")}
@@ -82,7 +82,7 @@ def test_only_metrics_that_exist_are_asked_for() -> None:
 
 def test_every_metric_of_ours_is_on_the_dashboard() -> None:
     asked = " ".join(_asked())
-    metrics = Metrics("1", "en-fr", "int8")
+    metrics = Metrics("1", "int8")
     names = [
         line.split()[2] for line in metrics.exposition().decode().splitlines() if line.startswith("# TYPE dragoman")
     ]

@@ -13,5 +13,5 @@ def test_each_replica_is_told_its_number(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(app, "EngineProcess", lambda options, *_: options)
     settings = Settings(replicas=3)
     config = load_config(settings.model)
-    options = app.build_pool(settings, config, Metrics("0", "en-fr", "int8")).engines
+    options = app.build_pool("en-fr", settings.model, config, settings, Metrics("0", "int8")).engines
     assert [each.replica for each in options] == [0, 1, 2]  # type: ignore[attr-defined]

@@ -32,15 +32,15 @@ def _lines(metrics: Metrics) -> list[str]:
 
 
 def test_every_metric_is_exposed_from_the_start() -> None:
-    metrics = Metrics("1", "en-fr", "fp32")
-    metrics.observer(0)
+    metrics = Metrics("1", "fp32")
+    metrics.observer("en-fr", 0)
     documented = {line.split()[2] for line in _lines(metrics) if line.startswith("# TYPE")}
     assert documented >= NAMES
 
 
 def test_a_step_and_a_request_are_counted() -> None:
-    metrics = Metrics("1", "en-fr", "fp32")
-    observer = metrics.observer(0)
+    metrics = Metrics("1", "fp32")
+    observer = metrics.observer("en-fr", 0)
     stats = StepStats(
         2, 3, 5, batch_rows=4, steps=3, source_tokens=8, encode_seconds=0.2, step_seconds=0.004, queue_seconds=[0.1]
     )
@@ -50,11 +50,11 @@ def test_a_step_and_a_request_are_counted() -> None:
     metrics.request_finished("/translate", "ok", 0.5)
     lines = _lines(metrics)
     for expected in (
-        'dragoman_requests_running{replica="0"} 2.0',
-        'dragoman_requests_waiting{replica="0"} 3.0',
-        'dragoman_slots_used{replica="0"} 5.0',
-        "dragoman_source_tokens_total 8.0",
-        "dragoman_generated_tokens_total 2.0",
+        'dragoman_requests_running{model="en-fr",replica="0"} 2.0',
+        'dragoman_requests_waiting{model="en-fr",replica="0"} 3.0',
+        'dragoman_slots_used{model="en-fr",replica="0"} 5.0',
+        'dragoman_source_tokens_total{model="en-fr"} 8.0',
+        'dragoman_generated_tokens_total{model="en-fr"} 2.0',
         'dragoman_batch_rows_bucket{le="2.0"} 0.0',
         'dragoman_batch_rows_bucket{le="4.0"} 3.0',
         'dragoman_step_seconds_bucket{le="0.005"} 3.0',
@@ -64,13 +64,13 @@ def test_a_step_and_a_request_are_counted() -> None:
     ):
         assert expected in lines
     observer.restarted()
-    assert 'dragoman_slots_used{replica="0"} 0.0' in _lines(metrics)
-    assert 'dragoman_engine_restarts_total{replica="0"} 1.0' in _lines(metrics)
+    assert 'dragoman_slots_used{model="en-fr",replica="0"} 0.0' in _lines(metrics)
+    assert 'dragoman_engine_restarts_total{model="en-fr",replica="0"} 1.0' in _lines(metrics)
 
 
 def test_a_first_failure_is_a_rise_from_zero() -> None:
     """A counter that appears with its first event has no rate that an alert could see."""
-    metrics = Metrics("1", "en-fr", "fp32")
+    metrics = Metrics("1", "fp32")
     metrics.expect_requests("/translate")
     for outcome in ("ok", "cancelled", "internal_error", "queue_full", "engine_failed", "deadline_exceeded"):
         assert f'dragoman_requests_total{{endpoint="/translate",outcome="{outcome}"}} 0.0' in _lines(metrics)
@@ -78,5 +78,5 @@ def test_a_first_failure_is_a_rise_from_zero() -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the collector reads /proc")
 def test_the_process_is_seen() -> None:
-    names = {line.split()[0] for line in _lines(Metrics("1", "en-fr", "fp32"))}
+    names = {line.split()[0] for line in _lines(Metrics("1", "fp32"))}
     assert names >= {"process_resident_memory_bytes", "process_open_fds", "process_start_time_seconds"}

@@ -84,3 +84,9 @@ def test_frozen() -> None:
     settings = Settings(model=Path("x"))
     with pytest.raises(ValidationError, match="frozen"):
         settings.port = 1
+
+
+def test_one_model_and_a_directory_of_models_exclude_one_another(tmp_path: Path) -> None:
+    assert Settings(models=tmp_path).models == tmp_path
+    with pytest.raises(ValidationError, match="model and models: one of them"):
+        Settings(models=tmp_path, model=tmp_path)

@@ -13,6 +13,8 @@ from service.engine.pool import EnginePool
 from service.engine.request import GenerationRequest, TokenReport
 from service.errors import DeadlineExceeded, InvalidRequest
 from service.events import Started
+from service.models.routing import Routes
+from service.models.served import ServedModel
 from service.text.detection import Detected
 from service.translation import Limits, Translation, TranslationOptions
 from service.translator import Translator
@@ -21,8 +23,6 @@ LIMITS = Limits(
     max_characters=10_000,
     max_texts=10,
     max_segments_in_flight=4,
-    max_sentence_tokens=40,
-    max_new_tokens=90,
     max_beam_size=4,
     restore_capitals=True,
     timeout_seconds=10,
@@ -54,8 +54,9 @@ def translator(config: ModelConfig, tokenizer: Tokenizer, pool: NotedPool) -> Tr
         Direction(source="fr", target="en"),
     ]
     asked = Tokenizer(tokenizer.files, Prompt(text_prefix="{source}: "))
-    checkpoint = CheckpointConfig(directions=tuple(directions), model=config)
-    return Translator(checkpoint, asked, cast(EnginePool, pool), LIMITS)
+    checkpoint = CheckpointConfig(directions=tuple(directions), model=config.model_copy(update={"max_positions": 96}))
+    routes = Routes([ServedModel("model", checkpoint, asked, cast(EnginePool, pool))])
+    return Translator(lambda: routes, LIMITS)
 
 
 async def _started(translation: Translation) -> Started:

@@ -1,0 +1,103 @@
+"""Several models behind one door."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from model.tokenizer import Tokenizer
+from service.settings import EMBEDDED_MODEL
+from tests.system.conftest import Server, StartServer, run_server
+from tests.system.models import write_model
+
+
+def _translate(server: Server, q: str | list[str], source: str, target: str, **options: object) -> Any:
+    body = {"q": q, "source": source, "target": target, **options}
+    answer = httpx.post(f"{server.url}/translate", json=body, timeout=60.0)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer) -> Iterator[Server]:
+    """The embedded model, two of German, of which the second is not asked for one direction, and a broken one."""
+    directory = tmp_path_factory.mktemp("models")
+    (directory / "en-fr").symlink_to(EMBEDDED_MODEL)
+    write_model(directory / "a-german", tokenizer, "de-en", seed=1)
+    write_model(directory / "b-german", tokenizer, "de-en", "en-de", seed=2)
+    (directory / "broken").mkdir()
+    (directory / "README.md").write_text("no model")
+    with run_server(tmp_path_factory.mktemp("server") / "log", "--models", str(directory)) as server:
+        yield server
+
+
+def test_each_direction_goes_to_its_model(served: Server, server: Server) -> None:
+    text = "The cat sat on the mat."
+    assert _translate(served, text, "en", "fr") == _translate(server, text, "en", "fr")
+    assert served.metric("dragoman_generated_tokens_total", 'model="a-german"') > 0  # the probe at its start
+
+
+def test_of_two_models_the_first_by_name_has_a_direction(served: Server) -> None:
+    def written() -> list[float]:
+        return [served.metric("dragoman_generated_tokens_total", f'model="{name}-german"') for name in "ab"]
+
+    before = written()
+    _translate(served, "die Katze", "de", "en", max_new_tokens=5)
+    assert [after - earlier for after, earlier in zip(written(), before, strict=True)] == [5, 0]
+    _translate(served, "the cat", "en", "de", max_new_tokens=4)
+    assert [after - earlier for after, earlier in zip(written(), before, strict=True)] == [5, 4]
+
+
+def test_all_languages_are_listed(served: Server) -> None:
+    listed = httpx.get(f"{served.url}/languages").json()
+    assert {each["code"]: each["targets"] for each in listed} == {"de": ["en"], "en": ["de", "fr"]}
+    sources = httpx.get(f"{served.url}/v2/languages", params={"type": "source"}).json()
+    assert [each["language"] for each in sources] == ["DE", "EN"]
+    assert httpx.get(f"{served.url}/frontend/settings").json()["language"]["source"]["code"] == "auto"
+
+
+def test_texts_of_one_request_go_to_different_models(served: Server) -> None:
+    texts = ["Where is the station?", "Where is my passport?"]
+    answer = _translate(served, [*texts, "Wo ist der Bahnhof?"], "auto", "en", max_new_tokens=5)
+    assert [each["language"] for each in answer["detectedLanguage"]] == ["de"] * 3
+    answer = _translate(served, texts[0], "auto", "fr")
+    assert answer["detectedLanguage"]["language"] == "en"
+
+
+def test_what_a_model_cannot_do_is_refused_by_its_limits(served: Server) -> None:
+    body = {"q": "die Katze", "source": "de", "target": "en", "max_new_tokens": 97}
+    answer = httpx.post(f"{served.url}/translate", json=body)
+    assert (answer.status_code, answer.json()["error"]) == (400, "max_new_tokens: the limit is 96")
+    assert "dans" in _translate(served, "We live in a house.", "en", "fr", max_new_tokens=97)["translatedText"]
+
+
+def test_each_model_says_how_it_is(served: Server) -> None:
+    models = {each["name"]: each for each in httpx.get(f"{served.url}/models").json()}
+    assert {name: each["state"] for name, each in models.items()} == {
+        "a-german": "ready",
+        "b-german": "ready",
+        "broken": "failed",
+        "en-fr": "ready",
+    }
+    assert models["b-german"]["directions"] == ["de-en", "en-de"]
+    assert "it has no config.json" in models["broken"]["reason"]
+
+
+def test_without_any_usable_model_there_is_no_start(start_server: StartServer, tmp_path: Path) -> None:
+    directory = tmp_path / "models"
+    (directory / "broken").mkdir(parents=True)
+    with start_server("--models", str(directory), ready=False) as server:
+        assert server.process.wait(60) == 1
+        assert "it has no config.json" in server.log.read_text()
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_without_any_entry_there_is_no_start(start_server: StartServer, tmp_path: Path, made: bool) -> None:
+    directory = tmp_path / "models"
+    if made:
+        directory.mkdir()
+    with start_server("--models", str(directory), ready=False) as server:
+        assert server.process.wait(60) == 2
+        assert f"dragoman: {directory}: " in server.log.read_text()
