@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Final
 
 from fastapi import FastAPI
+from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
 from msgspec.structs import replace
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from model.manifest import CheckpointConfig, load_config, load_tokenizer
+from service.access.control import Access
 from service.api import deepl, errors, operations, page, translate
-from service.api.middleware import BodyLimit, RequestObservation
+from service.api.middleware import BodyLimit, RequestObservation, UnexpectedErrors
 from service.engine.pool import EnginePool
 from service.engine.process import EngineProcess
 from service.engine.request import EngineOptions
@@ -48,6 +51,7 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         await service.library.stop()
+        await service.access.aclose()
 
     app = FastAPI(
         title="Dragoman",
@@ -67,7 +71,18 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
             service.metrics.expect_requests(route.path)
     errors.install(app)
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
+    app.add_middleware(UnexpectedErrors)
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origins,
+            allow_methods=("GET", "POST"),
+            allow_headers=("*",),
+            expose_headers=("Retry-After", "X-Request-ID"),
+        )
     app.add_middleware(RequestObservation, metrics=service.metrics)
+    if settings.trusted_proxies:
+        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=[str(each) for each in settings.trusted_proxies])
     return app
 
 
@@ -85,7 +100,8 @@ def build_service(settings: Settings) -> Service:
         name = settings.model.resolve().name
         entries = [Entry(name, settings.model, model=build(name, imported(settings.model)))]
     library = Library(entries, build)
-    return Service(settings, Translator(lambda: library.routes, limits_of(settings)), library, metrics)
+    translator = Translator(lambda: library.routes, limits_of(settings))
+    return Service(settings, translator, library, metrics, Access(settings, metrics.refused))
 
 
 def build_model(name: str, path: Path, settings: Settings, metrics: Metrics) -> ServedModel:

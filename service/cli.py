@@ -1,4 +1,4 @@
-"""`dragoman serve | translate | import | train | distill | evaluate | robustness | bench`."""
+"""`dragoman serve | translate | keys | import | train | distill | evaluate | robustness | bench`."""
 
 import asyncio
 import logging
@@ -14,14 +14,18 @@ from pydantic import ValidationError
 from pydantic_settings import CliApp, SettingsError
 
 from model.manifest import CheckpointError
+from service.access.command import app as keys_app
+from service.access.keys import KeysError
+from service.access.rates import RatesError
 from service.errors import ServiceError
-from service.settings import EMBEDDED_MODEL, Settings
+from service.settings import EMBEDDED_MODEL, CommandSettings, Settings
 
 # As in model.training.evaluate, which would load torch.
 Precision = Literal["float32", "int8"]
 Tokenize = Literal["13a", "intl", "moses"]
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Self-hosted machine translation that streams.")
+app.add_typer(keys_app, name="keys")
 
 
 def main() -> None:
@@ -46,7 +50,7 @@ def serve(context: typer.Context) -> None:
 
     try:
         server = DrainingServer(create_app(settings, on_failure), settings)
-    except CheckpointError as error:
+    except (CheckpointError, KeysError, RatesError) as error:
         _fail(str(error))
     # Bound before an engine is started: a port in use is said at once.
     server.run(sockets=[server.config.bind_socket()])
@@ -79,7 +83,7 @@ def translate(  # noqa: PLR0913  each is an option of the command
     beam_size: Annotated[int | None, typer.Option(min=1, help="Hypotheses of beam search; 1 is greedy.")] = None,
     url: Annotated[str | None, typer.Option(help="A running server; without it, the model runs here.")] = None,
     api_key: Annotated[
-        str | None, typer.Option(envvar="DRAGOMAN_API_KEY", show_envvar=True, help="For a server that wants one.")
+        str | None, typer.Option(help="For a server that wants one; or DRAGOMAN_API_KEY, which others cannot see.")
     ] = None,
     model: Annotated[Path | None, typer.Option(help="Checkpoint directory, when the model runs here.")] = None,
 ) -> None:
@@ -101,7 +105,11 @@ def translate(  # noqa: PLR0913  each is an option of the command
         progress = bool(files) and sys.stderr.isatty() and not sink.isatty()
         job = Job(source=source, target=target, options=options, as_json=as_json, output=sink, progress=progress)
         settings = [] if model is None else ["--model", str(model)]
-        engine = server(url, api_key, job) if url is not None else local_engine(_settings(settings), job)
+        engine = (
+            server(url, api_key or CommandSettings().api_key, job)
+            if url is not None
+            else local_engine(_settings(settings), job)
+        )
         async with engine as stream:
             await run(stream, work, job)
 

@@ -2,8 +2,12 @@
 
     ServiceError
     +-- InvalidRequest      400  the request is wrong; names the field
+    +-- KeyRequired         400  an API key is wanted (DeepL's routes: 403)
+    +-- InvalidKey          403  that is no API key of this server
     +-- TooLong             413  a text, a sentence or a body over its limit
     +-- QueueFull           429  try again after `retry_after_seconds`
+    +-- RateLimited         429  too much in a minute, or at once; try again after `retry_after_seconds`
+    +-- QuotaExceeded       429  too much in a month (DeepL's routes: 456)
     +-- NotReady            503  starting, or draining
     +-- EngineFailed        500  the step that held the request failed
     +-- DeadlineExceeded    504  `timeout_seconds` are over
@@ -19,7 +23,7 @@ class ServiceError(Exception):
 
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal_error"
-    retry_after_seconds: ClassVar[int | None] = None
+    retry_after_seconds: int | None = None
 
     @property
     def message(self) -> str:
@@ -46,10 +50,46 @@ class TooLong(ServiceError):
         super().__init__(f"{field}: {problem}")
 
 
+class KeyRequired(ServiceError):
+    """LibreTranslate answers 400 where a key is missing, 403 only where it is wrong."""
+
+    status = 400
+    code = "key_required"
+
+    def __init__(self) -> None:
+        super().__init__("api_key: this server wants an API key; ask who runs it for one")
+
+
+class InvalidKey(ServiceError):
+    status = 403
+    code = "invalid_key"
+
+    def __init__(self) -> None:
+        super().__init__("Invalid API key")
+
+
 class QueueFull(ServiceError):
     status = 429
     code = "queue_full"
     retry_after_seconds = 1
+
+
+class RateLimited(ServiceError):
+    status = 429
+    code = "rate_limited"
+
+    def __init__(self, problem: str, retry_after_seconds: int) -> None:
+        super().__init__(problem)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class QuotaExceeded(ServiceError):
+    status = 429
+    code = "quota_exceeded"
+
+    def __init__(self, problem: str, retry_after_seconds: int) -> None:
+        super().__init__(problem)
+        self.retry_after_seconds = retry_after_seconds
 
 
 class NotReady(ServiceError):

@@ -1,10 +1,11 @@
 """What Prometheus sees; the only importer of prometheus_client. Base units, no label of unbounded cardinality."""
 
-from typing import Final
+from typing import Final, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from service.access.control import Refusal
 from service.engine.process import EngineObserver
 from service.engine.request import StepReport
 from service.errors import ServiceError
@@ -24,6 +25,9 @@ class Metrics:
         self._version_and_mode = version, mode
         self._registry = CollectorRegistry()
         self._requests = self._counter("requests", "Requests answered, by endpoint and outcome", "endpoint", "outcome")
+        self._refusals = self._counter("refusals", "Requests that keys and limits refused, by reason", "reason")
+        for reason in get_args(Refusal):
+            self._refusals.labels(reason)
         self._request_seconds = self._histogram("request_seconds", "From request to last byte", _SECONDS, "endpoint")
         self._running = self._gauge("requests_running", "Segments being decoded", "model", "replica")
         self._waiting = self._gauge("requests_waiting", "Segments waiting for a slot", "model", "replica")
@@ -72,6 +76,10 @@ class Metrics:
         """Count one request; `endpoint` is a route's path, `outcome` ok, cancelled or an error's code."""
         self._requests.labels(endpoint, outcome).inc()
         self._request_seconds.labels(endpoint).observe(seconds)
+
+    def refused(self, reason: Refusal) -> None:
+        """Count one request that got no further than the door."""
+        self._refusals.labels(reason).inc()
 
     def model_served(self, model: str, directions: str) -> None:
         """`directions` is what it translates, for people."""

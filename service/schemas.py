@@ -50,7 +50,9 @@ class TranslateRequest(BaseModel):
     alternatives: int = Field(
         default=0, ge=0, lt=MAX_BEAM_SIZE, description="other translations wanted of each text, by beam search"
     )
-    api_key: str | None = Field(default=None, description="accepted and ignored")
+    api_key: str | None = Field(
+        default=None, description="where the server wants one; or in the `Authorization` header"
+    )
     stream: bool = Field(default=False, description="answer with server-sent events")
     temperature: float = Field(default=0.0, ge=0.0, le=10.0, description="0 is greedy")
     top_k: int = Field(default=0, ge=0, le=_MAX_TOP_K, description="sample from the k best tokens; 0 from all")
@@ -128,6 +130,10 @@ class TranslateRequest(BaseModel):
     def texts(self) -> list[str]:
         return [self.q] if isinstance(self.q, str) else self.q
 
+    def characters(self) -> int:
+        """What the request counts for against limits and quotas."""
+        return sum(map(len, self.texts()))
+
 
 class StreamQuery(TranslateRequest):
     """The same request in a URL: one text."""
@@ -164,7 +170,9 @@ class DetectRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     q: Texts = Field(description="text whose language is wanted; of an array, all of it together")
-    api_key: str | None = Field(default=None, description="accepted and ignored")
+    api_key: str | None = Field(
+        default=None, description="where the server wants one; or in the `Authorization` header"
+    )
 
 
 class ErrorResponse(BaseModel):
@@ -197,8 +205,8 @@ class FrontendSettings(BaseModel):
 
     charLimit: int
     frontendTimeout: int = Field(description="milliseconds of a pause in typing before a page translates")
-    apiKeys: bool = False
-    keyRequired: bool = False
+    apiKeys: bool = Field(default=False, description="the server knows API keys")
+    keyRequired: bool = Field(default=False, description="and answers nobody without one")
     suggestions: bool = False
     filesTranslation: bool = False
     supportedFilesFormat: list[str] = []

@@ -25,6 +25,7 @@ class DrainingServer(uvicorn.Server):
             port=settings.port,
             log_config=None,
             access_log=False,
+            proxy_headers=False,  # the application's own setting says which proxies are believed
             timeout_graceful_shutdown=5,
         )
         super().__init__(config)

@@ -4,11 +4,12 @@ import functools
 import os
 import subprocess
 import sys
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import AfterValidator, BeforeValidator, Field, FilePath, RedisDsn, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 _CPU_LIMIT: Final = Path("/sys/fs/cgroup/cpu.max")  # of a container: "QUOTA PERIOD" in microseconds, or "max PERIOD"
 
@@ -72,7 +73,44 @@ def _usable_cores() -> int:
         return cores
 
 
-class Settings(BaseSettings):
+def _separated(value: object) -> object:
+    """A list in a flag or a variable has commas, not JSON."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+_BySeparator: Final = (NoDecode, BeforeValidator(_separated))
+Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], *_BySeparator]
+Origin = Annotated[str, Field(pattern=r"^(\*|https?://[^/\s]+)$")]
+Origins = Annotated[tuple[Origin, ...], *_BySeparator]
+
+
+class AccessSettings(BaseSettings):
+    """Who may ask, from where, and how much."""
+
+    keys: FilePath | None = Field(
+        default=None, description="SQLite file of the API keys that are asked for; `dragoman keys add` makes it"
+    )
+    anonymous: bool = Field(default=False, description="with keys: requests that have none are answered as well")
+    anonymous_requests_per_minute: int | None = Field(
+        default=None, ge=1, description="of each address without a key; an IPv6 address counts as its /64 network"
+    )
+    anonymous_characters_per_minute: int | None = Field(default=None, ge=1, description="of each address without a key")
+    anonymous_streams: int | None = Field(
+        default=None, ge=1, description="at the same time, of each address without a key"
+    )
+    redis_url: RedisDsn | None = Field(
+        default=None,
+        description="redis://HOST:PORT/DB where several servers count rate limits together; without, each for itself",
+    )
+    trusted_proxies: Networks = Field(
+        default=(), description="addresses (10.0.0.0/8,::1) of proxies whose X-Forwarded-For is believed"
+    )
+    cors_origins: Origins = Field(
+        default=(), description="origins (https://a.example,https://b.example) whose pages may call the API; * for all"
+    )
+
+
+class Settings(AccessSettings):
     """One deployment; every field is a flag (`--max-waiting 8`) and a variable (`DRAGOMAN_MAX_WAITING=8`)."""
 
     model_config = SettingsConfigDict(
@@ -150,3 +188,14 @@ class Settings(BaseSettings):
         if self.models is not None and "model" in self.model_fields_set:
             raise ValueError("model and models: one of them says what is served, not both")
         return self
+
+
+class CommandSettings(BaseSettings):
+    """What the other commands take from the environment."""
+
+    model_config = SettingsConfigDict(env_prefix="DRAGOMAN_", frozen=True)
+
+    api_key: str | None = None
+    """For a server that wants one."""
+    keys: Path | None = None
+    """As in `AccessSettings`, where the file need not be there yet."""

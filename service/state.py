@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from fastapi import Request
 
+from service.access.control import Access
 from service.errors import NotReady
 from service.metrics import Metrics
 from service.models.library import Library
@@ -13,16 +14,15 @@ from service.translator import Translator
 
 @dataclass
 class Service:
-    """Built by `app.create_app`; `draining` and `billed_characters` are its only changing parts."""
+    """Built by `app.create_app`; `draining` is its only changing part."""
 
     settings: Settings
     translator: Translator
     library: Library
     metrics: Metrics
+    access: Access
     draining: bool = False
     """Running requests may finish, new ones are refused."""
-    billed_characters: int = 0
-    """What DeepL's clients had translated since the start."""
 
     @property
     def ready(self) -> bool:

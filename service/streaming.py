@@ -5,7 +5,7 @@ connection sends the same request with `Last-Event-ID`, to any replica, and gets
 """
 
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Final, NamedTuple
 
@@ -97,8 +97,10 @@ class TranslationStream(EventSourceResponse):
         last_event_id: int,
         keep_alive_seconds: float,
         send_timeout_seconds: float,
+        on_close: Callable[[], None] = lambda: None,
     ) -> None:
         self._translation = translation
+        self._on_close = on_close
         self._shape = shape
         self._last_event_id = last_event_id
         self._outcome = "cancelled"
@@ -118,6 +120,7 @@ class TranslationStream(EventSourceResponse):
         finally:
             # Not left to the generator: one that was never started has no `finally`.
             self._translation.close()
+            self._on_close()
             scope["state"]["outcome"] = self._outcome
 
     async def _chunks(self) -> AsyncIterator[bytes]:

@@ -1,11 +1,13 @@
-"""DeepL's routes, so that its clients can be pointed here. The key of their `Authorization` header is ignored."""
+"""DeepL's routes, so that its clients can be pointed here."""
 
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.api.translate import form_fields, language_name, parse_body, until_finished
+from service.api.access import CallerDependency
+from service.api.bodies import body_of, form_fields, parse_body
+from service.api.translate import language_name, until_finished
 from service.errors import InvalidRequest
 from service.schemas import Texts
 from service.state import Service, service_of
@@ -71,10 +73,11 @@ class DeepLLanguage(BaseModel):
 
 
 class DeepLUsage(BaseModel):
-    """Characters translated by these routes since the server started, and a limit that nobody reaches."""
+    """Characters translated with the key in this month (UTC) and its limit; without keys, those of everybody since the
+    server started, and a limit that nobody reaches."""
 
     character_count: int
-    character_limit: int = _UNLIMITED
+    character_limit: int
 
 
 _ERRORS: Final[dict[int | str, dict[str, Any]]] = {
@@ -83,20 +86,10 @@ _ERRORS: Final[dict[int | str, dict[str, Any]]] = {
     # Its presence also keeps FastAPI from documenting a 422 that is never sent.
     "default": {"model": DeepLError, "description": "any other error"},
 }
-_SCHEMA: Final = DeepLRequest.model_json_schema()
-_BODY: Final[dict[str, Any]] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {"schema": _SCHEMA},
-            "application/x-www-form-urlencoded": {"schema": _SCHEMA},
-        },
-    }
-}
 
 
-@router.post("/translate", summary="Translate texts", responses=_ERRORS, openapi_extra=_BODY)
-async def translate(request: Request, service: ServiceDependency) -> DeepLTranslations:
+@router.post("/translate", summary="Translate texts", responses=_ERRORS, openapi_extra=body_of(DeepLRequest))
+async def translate(request: Request, service: ServiceDependency, caller: CallerDependency) -> DeepLTranslations:
     """Texts are always split into sentences, and their white space is kept: `split_sentences`,
     `preserve_formatting`, `context` and `model_type` change nothing."""
     body = await parse_body(request, DeepLRequest)
@@ -104,12 +97,11 @@ async def translate(request: Request, service: ServiceDependency) -> DeepLTransl
     source, target = _direction(service, body)
     service.check_ready()
     texts = body.texts()
-    translation = service.translator.start(
-        texts, source, target, TranslationOptions(is_html=body.tag_handling == "html")
-    )
-    finished = await until_finished(request, translation)
+    options = TranslationOptions(is_html=body.tag_handling == "html")
+    async with service.access.charged(caller, sum(map(len, texts))):
+        translation = service.translator.start(texts, source, target, options)
+        finished = await until_finished(request, translation)
     sources = [each.language for each in finished.detected] or [source] * len(texts)
-    service.billed_characters += sum(map(len, texts))
     return DeepLTranslations(
         translations=[
             DeepLTranslation(detected_source_language=each.upper(), text=translated.text, billed_characters=len(text))
@@ -121,7 +113,10 @@ async def translate(request: Request, service: ServiceDependency) -> DeepLTransl
 @router.get("/languages", summary="Source or target languages", responses=_ERRORS, response_model_exclude_none=True)
 @router.post("/languages", summary="Source or target languages", responses=_ERRORS, response_model_exclude_none=True)
 async def languages(
-    request: Request, service: ServiceDependency, type: Literal["source", "target"] | None = None
+    request: Request,
+    service: ServiceDependency,
+    caller: CallerDependency,
+    type: Literal["source", "target"] | None = None,
 ) -> list[DeepLLanguage]:
     """`type` is in the URL or, as DeepL's own client sends it, in a form, with GET too."""
     kind = type or form_fields(await request.body()).get("type", "source")
@@ -140,8 +135,12 @@ async def languages(
 
 @router.get("/usage", summary="Characters translated", responses=_ERRORS)
 @router.post("/usage", summary="Characters translated", responses=_ERRORS)
-async def usage(service: ServiceDependency) -> DeepLUsage:
-    return DeepLUsage(character_count=service.billed_characters)
+async def usage(service: ServiceDependency, caller: CallerDependency) -> DeepLUsage:
+    limit = caller.limits.characters_per_month
+    return DeepLUsage(
+        character_count=await service.access.characters_used(caller),
+        character_limit=_UNLIMITED if limit is None else limit,
+    )
 
 
 def _language(code: str) -> DeepLLanguage:

@@ -9,11 +9,12 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from service.errors import InvalidRequest, ServiceError
+from service.errors import InvalidRequest, KeyRequired, QuotaExceeded, ServiceError
 
 # An answer says what is wrong; it does not repeat a megabyte of wrong fields.
 _MOST_PROBLEMS: Final = 5
 _LONGEST_NAME: Final = 64
+_DEEPL_STATUSES: Final[dict[type[ServiceError], int]] = {KeyRequired: 403, QuotaExceeded: 456}
 _CLIENT_CLOSED_REQUEST: Final = 499  # nginx's convention; no standard status fits
 
 
@@ -30,12 +31,17 @@ def answer(request: Request, error: ServiceError) -> JSONResponse:
     request.state.outcome = error.code
     seconds = error.retry_after_seconds
     headers = {} if seconds is None else {"Retry-After": str(seconds)}
-    return JSONResponse(_body(request, error.message, error.code), error.status, headers)
+    status = _DEEPL_STATUSES.get(type(error), error.status) if _is_deepl(request) else error.status
+    return JSONResponse(_body(request, error.message, error.code), status, headers)
 
 
 def _body(request: Request, message: str, code: str) -> dict[str, str]:
     """DeepL's clients look for a `message`, all others for an `error`."""
-    return {"message": message} if request.url.path.startswith("/v2/") else {"error": message, "code": code}
+    return {"message": message} if _is_deepl(request) else {"error": message, "code": code}
+
+
+def _is_deepl(request: Request) -> bool:
+    return request.url.path.startswith("/v2/")
 
 
 def invalid_request(errors: list[dict[str, object]]) -> InvalidRequest:

@@ -6,9 +6,10 @@ import secrets
 import time
 from typing import Final
 
-from starlette.responses import JSONResponse
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.api.errors import answer
 from service.errors import ServiceError, TooLong
 from service.metrics import Metrics
 
@@ -20,7 +21,7 @@ _UNLOGGED: Final = frozenset({"/livez", "/readyz", "/health", "/metrics"})
 
 
 class RequestObservation:
-    """Gives every request an id, one outcome, one log line (never its text) and one count.
+    """Gives every request an id, one outcome, one log line (never its text or key) and one count.
 
     Handlers leave `outcome` in the request's state when the status does not tell it.
     """
@@ -35,6 +36,7 @@ class RequestObservation:
             return
         request_id = _request_id(scope)
         state = scope.setdefault("state", {})
+        state["request_id"] = request_id
         status = 0
         started = time.monotonic()
 
@@ -47,12 +49,6 @@ class RequestObservation:
 
         try:
             await self._app(scope, receive, send_with_id)
-        except Exception:
-            logger.exception("unexpected error", extra={"request_id": request_id})
-            state["outcome"] = ServiceError.code
-            if not status:
-                body = {"error": "internal error", "code": ServiceError.code}
-                await JSONResponse(body, ServiceError.status)(scope, receive, send_with_id)
         finally:
             seconds = time.monotonic() - started
             outcome = state.get("outcome") or ("ok" if 200 <= status < 400 else "error")
@@ -60,6 +56,8 @@ class RequestObservation:
             self._metrics.request_finished(route, outcome, seconds)
             if route not in _UNLOGGED:
                 fields = {"request_id": request_id, "method": scope["method"], "route": route, "status": status}
+                if key_name := state.get("key_name"):
+                    fields["key_name"] = key_name
                 logger.info("request", extra=fields | {"outcome": outcome, "seconds": round(seconds, 4)})
 
 
@@ -69,6 +67,35 @@ def _request_id(scope: Scope) -> str:
         if name == b"x-request-id" and _REQUEST_ID.fullmatch(value.decode("latin-1")):
             return str(value.decode("latin-1"))
     return secrets.token_hex(8)
+
+
+class UnexpectedErrors:
+    """Our own bugs: logged, and answered like every other error where nothing has been answered yet.
+
+    Inside of the CORS middleware, without whose headers a browser's page would not learn of the answer.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answered = False
+
+        async def send_noted(message: Message) -> None:
+            nonlocal answered
+            answered = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_noted)
+        except Exception:
+            if scope["type"] != "http":
+                raise
+            request = Request(scope)
+            logger.exception("unexpected error", extra={"request_id": request.state.request_id})
+            response = answer(request, ServiceError("internal error"))
+            if not answered:
+                await response(scope, receive, send)
 
 
 class BodyLimit:

@@ -3,17 +3,17 @@
 import asyncio
 import re
 from collections.abc import Coroutine
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from typing import Annotated, Any, Final, TypeVar
-from urllib.parse import parse_qsl
 
 from babel import Locale, UnknownLocaleError
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 
-from service.api.errors import invalid_request
+from service.access.control import Caller
+from service.api.access import CallerDependency
+from service.api.bodies import body_of, parse_body
 from service.errors import InvalidRequest
 from service.events import Finished
 from service.schemas import (
@@ -37,17 +37,15 @@ router = APIRouter(tags=["translation"])
 ServiceDependency = Annotated[Service, Depends(service_of)]
 
 T = TypeVar("T")
-M = TypeVar("M", bound=BaseModel)
 
-_FORM: Final = "application/x-www-form-urlencoded"
 _EVENT_ID: Final = re.compile(r"[0-9]{1,15}")
-_MAX_FIELDS: Final = 10_000
 _TYPING_PAUSE_MILLISECONDS: Final = 300
 _EVENT_STREAM: Final = "text/event-stream"
 _ERROR_DESCRIPTIONS: Final[dict[int | str, str]] = {
-    400: "bad input; names the field",
+    400: "bad input; names the field. Or no API key where one is required",
+    403: "wrong API key",
     413: "text, sentence or body over its limit",
-    429: "too many requests waiting",
+    429: "too many requests waiting, or more than the caller's limits: try again after `Retry-After`",
     503: "starting or draining",
     504: "deadline exceeded",
     # Its presence also keeps FastAPI from documenting a 422 that is never sent.
@@ -64,56 +62,21 @@ _STREAM_DOCUMENTATION: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-def _body_of(model: type[BaseModel]) -> dict[str, Any]:
-    schema = model.model_json_schema()
-    content = {"application/json": {"schema": schema}, _FORM: {"schema": schema}}
-    return {"requestBody": {"required": True, "content": content}}
-
-
-async def parse_body(request: Request, model: type[M]) -> M:
-    """The body as JSON (strict types) or form; raises `InvalidRequest`."""
-    body = await request.body()
-    content_type = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
-    try:
-        if content_type == "application/json":
-            return model.model_validate_json(body, strict=True)
-        if content_type == _FORM:
-            return model.model_validate(form_fields(body))
-    except ValidationError as error:
-        problems = error.errors(include_url=False, include_input=False, include_context=False)
-        raise invalid_request([dict(each) for each in problems]) from None
-    raise InvalidRequest("Content-Type", f"must be application/json or {_FORM}")
-
-
-def form_fields(body: bytes) -> dict[str, object]:
-    """A form's fields; one that is repeated becomes an array."""
-    fields: dict[str, list[str]] = {}
-    try:
-        for name, value in parse_qsl(
-            body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS
-        ):
-            fields.setdefault(name, []).append(value)
-    except UnicodeDecodeError:
-        raise InvalidRequest("body", "is not valid UTF-8") from None
-    except ValueError:
-        raise InvalidRequest("body", f"has more than {_MAX_FIELDS} fields") from None
-    return {name: values[0] if len(values) == 1 else values for name, values in fields.items()}
-
-
 @router.post(
     "/translate",
     summary="Translate a text or an array of texts",
     response_model=TranslateResponse,
     responses={**_ERRORS, **_STREAM_DOCUMENTATION},
-    openapi_extra=_body_of(TranslateRequest),
+    openapi_extra=body_of(TranslateRequest),
 )
-async def translate(request: Request, service: ServiceDependency) -> Response:
+async def translate(request: Request, service: ServiceDependency, caller: CallerDependency) -> Response:
     """Answers JSON, or server-sent events when `stream` is true or the client accepts `text/event-stream`."""
     body = await parse_body(request, TranslateRequest)
     if body.stream or _EVENT_STREAM in request.headers.get("accept", ""):
-        return await _stream(service, body, request.headers.get("last-event-id"))
+        return await _stream(service, caller, body, request.headers.get("last-event-id"))
     body.check_without_stream()
-    finished = await until_finished(request, _start(service, body))
+    async with service.access.charged(caller, body.characters()):
+        finished = await until_finished(request, _start(service, body))
     return JSONResponse(answer(finished, _shape(body)))
 
 
@@ -125,15 +88,16 @@ async def translate(request: Request, service: ServiceDependency) -> Response:
 )
 async def translate_stream(
     service: ServiceDependency,
+    caller: CallerDependency,
     query: Annotated[StreamQuery, Query()],
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> Response:
     """As `POST /translate` with `stream`; `Last-Event-ID` resumes after that event."""
-    return await _stream(service, query, last_event_id)
+    return await _stream(service, caller, query, last_event_id)
 
 
-@router.post("/detect", summary="Which language a text is in", responses=_ERRORS, openapi_extra=_body_of(DetectRequest))
-async def detect(request: Request, service: ServiceDependency) -> list[DetectedLanguage]:
+@router.post("/detect", summary="Which language a text is in", responses=_ERRORS, openapi_extra=body_of(DetectRequest))
+async def detect(request: Request, service: ServiceDependency, caller: CallerDependency) -> list[DetectedLanguage]:
     """The languages that can be translated, the most probable first."""
     body = await parse_body(request, DetectRequest)
     text = body.q if isinstance(body.q, str) else " ".join(body.q)
@@ -159,6 +123,8 @@ async def frontend_settings(service: ServiceDependency) -> FrontendSettings:
     return FrontendSettings(
         charLimit=service.translator.limits.max_characters,
         frontendTimeout=_TYPING_PAUSE_MILLISECONDS,
+        apiKeys=service.access.has_keys,
+        keyRequired=service.access.key_required,
         language=LanguageChoice(
             source=source,
             target=NamedLanguage(code=first.target, name=language_name(first.target)),
@@ -183,17 +149,24 @@ def _start(service: Service, body: TranslateRequest) -> Translation:
     return service.translator.start(body.texts(), body.source, body.target, options)
 
 
-async def _stream(service: Service, body: TranslateRequest, last_event_id: str | None) -> TranslationStream:
+async def _stream(
+    service: Service, caller: Caller, body: TranslateRequest, last_event_id: str | None
+) -> TranslationStream:
     # Checked before anything is started, which from then on has to be closed.
     if last_event_id is not None and not _EVENT_ID.fullmatch(last_event_id):
         raise InvalidRequest("Last-Event-ID", "must be an event's id")
-    return TranslationStream(
-        _start(service, body),
-        shape=_shape(body),
-        last_event_id=-1 if last_event_id is None else int(last_event_id),
-        keep_alive_seconds=service.settings.keep_alive_seconds,
-        send_timeout_seconds=service.settings.send_timeout_seconds,
-    )
+    with ExitStack() as stack:
+        stack.enter_context(service.access.stream(caller))
+        async with service.access.charged(caller, body.characters()):
+            translation = _start(service, body)
+        return TranslationStream(
+            translation,
+            shape=_shape(body),
+            last_event_id=-1 if last_event_id is None else int(last_event_id),
+            keep_alive_seconds=service.settings.keep_alive_seconds,
+            send_timeout_seconds=service.settings.send_timeout_seconds,
+            on_close=stack.pop_all().close,
+        )
 
 
 def _shape(body: TranslateRequest) -> AnswerShape:

@@ -15,7 +15,10 @@ const ERROR_PLACES = {
   target: "language",
   alternatives: "option",
   beam_size: "option",
+  api_key: "key",
 };
+const WRONG_KEY = "invalid_key";
+const KEPT_KEY = "api-key"; // in the storage of the tab
 
 const $ = (id) => document.getElementById(id);
 const [form, text, output, from, to] = ["form", "text", "output", "from", "to"].map($);
@@ -44,6 +47,16 @@ async function load() {
   if (detects) from.prepend(new Option("Detect language", AUTOMATIC, true, true));
   listTargets(settings.language.target.code);
   count();
+  if (settings.apiKeys) askForKey();
+}
+
+function askForKey() {
+  $("access").hidden = false;
+  $("key").value = sessionStorage.getItem(KEPT_KEY) ?? "";
+  $("key").addEventListener("input", () => {
+    sessionStorage.setItem(KEPT_KEY, $("key").value);
+    typed();
+  });
 }
 
 async function getJson(path) {
@@ -85,8 +98,8 @@ function swap() {
 // --- errors, where they belong
 
 function showError(error) {
-  const place = ERROR_PLACES[error.field] ?? "output";
-  $(`${place}-error`).textContent = place === "output" ? error.message : error.problem;
+  const place = error.code === WRONG_KEY ? "key" : (ERROR_PLACES[error.field] ?? "output");
+  $(`${place}-error`).textContent = place === "output" ? error.message : (error.problem ?? error.message);
   if (place === "text") text.setAttribute("aria-invalid", "true");
 }
 
@@ -99,6 +112,7 @@ function clearErrors() {
 
 function request() {
   const body = { q: text.value, source: from.value, target: to.value, stream: true, scores: true };
+  if ($("key").value) body.api_key = $("key").value.trim();
   if ($("alternatives").value !== "0") body.alternatives = Number($("alternatives").value);
   if ($("beam").value) body.beam_size = Number($("beam").value);
   if ($("inside").open) Object.assign(body, { attention: true, top_candidates: CANDIDATES });

@@ -82,6 +82,13 @@ class Server:
             return False
         return True
 
+    def wait_until_gone(self) -> None:
+        """Until the system has cleared away what was killed."""
+        deadline = time.monotonic() + START_SECONDS
+        while self.has_processes():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
     def wait_for_engine(self) -> int:
         """The process id of the only engine, once there is one."""
         deadline = time.monotonic() + START_SECONDS

@@ -3,11 +3,14 @@
 import json
 import re
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
 import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Request, Route, ViewportSize, expect
 
+from service.access.keys import KeyFile, KeyLimits
 from tests.system.browser import needs_chromium, run_browser
 from tests.system.conftest import Server, StartServer
 from tests.system.sentences import LONG_TEXT
@@ -339,3 +342,36 @@ def test_a_server_that_is_not_ready_is_said(start_server: StartServer, browser: 
         pages[1].locator("#text").fill("Yes.")
         expect(pages[1].locator("#output-error")).not_to_be_empty()
         context.close()
+
+
+def test_a_server_that_wants_a_key_is_given_one(
+    browser: Browser, start_server: StartServer, tmp_path: Path, complaints: list[str]
+) -> None:
+    path = tmp_path / "keys.db"
+    with closing(KeyFile(path, create=True)) as file:
+        key = file.add("page", KeyLimits())
+    with (
+        start_server("--keys", str(path)) as server,
+        browser.new_context(base_url=server.url, viewport=PHONE) as context,
+    ):
+        page = _listened(context.new_page(), complaints)
+        page.goto("/")
+        page.locator("#text").fill("I am a cat.")
+        expect(page.locator("#key-error")).to_contain_text("this server wants an API key")
+        page.get_by_label("API key").fill("wrong")
+        expect(page.locator("#key-error")).to_have_text("Invalid API key")
+        page.get_by_label("API key").fill(key)
+        expect(page.locator("#output")).to_have_text("Je suis un chat.")
+        expect(page.locator("#key-error")).to_be_empty()
+        assert _width(page) == PHONE["width"]
+        page.reload()
+        expect(page.get_by_label("API key")).to_have_value(key)
+        # Kept for this tab only, and not where a later visitor of the machine would find it.
+        assert page.evaluate("localStorage.length") == 0
+        assert not context.cookies()
+    # What the server refuses, the browser writes down as well.
+    assert all("status of 40" in complaint for complaint in complaints)
+
+
+def test_a_server_that_knows_no_keys_asks_for_none(page: Page) -> None:
+    expect(page.get_by_label("API key")).to_be_hidden()

@@ -1,0 +1,155 @@
+"""The door: who a caller is, and what it may still have."""
+
+import asyncio
+import ipaddress
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, Literal, TypeVar, TypeVarTuple
+
+from service.access.keys import Key, KeyFile, KeyLimits, seconds_to_next_month, this_month
+from service.access.rates import Rates, Streams
+from service.errors import InvalidKey, KeyRequired, QuotaExceeded, RateLimited, ServiceError, TooLong
+from service.settings import AccessSettings
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+Error = TypeVar("Error", bound=ServiceError)
+
+Refusal = Literal["key_required", "invalid_key", "requests", "characters", "streams", "quota"]
+
+_CUSTOMER_BITS: Final = 64
+"""Of an IPv6 address: whoever has one address of such a network has them all."""
+_STREAM_SECONDS: Final = 1
+_LONGEST_ADDRESS: Final = 64
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Whoever has a key; without one, an address. `identity` tells callers apart; it is no secret."""
+
+    identity: str
+    limits: KeyLimits
+    key: Key | None = None
+
+
+class Access:
+    """Keys, limits and usage of one server. Raises `KeysError` and `RatesError` for settings that cannot be used."""
+
+    def __init__(self, settings: AccessSettings, on_refusal: Callable[[Refusal], None] = lambda _: None) -> None:
+        self._file = None if settings.keys is None else KeyFile(settings.keys)
+        # SQLite may have to wait for another process, or for the disk; the event loop must not.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="keys")
+        self._rates = Rates(None if settings.redis_url is None else str(settings.redis_url))
+        self._streams = Streams()
+        self._on_refusal = on_refusal
+        self._anonymous_limits = KeyLimits(
+            requests_per_minute=settings.anonymous_requests_per_minute,
+            characters_per_minute=settings.anonymous_characters_per_minute,
+            streams=settings.anonymous_streams,
+        )
+        self._anonymous_characters = 0
+        self.has_keys = self._file is not None
+        self.key_required = self.has_keys and not settings.anonymous
+
+    async def aclose(self) -> None:
+        """Wait for what is being written."""
+        await asyncio.to_thread(self._thread.shutdown)
+        await self._rates.aclose()
+        if self._file is not None:
+            self._file.close()
+
+    async def admit(self, key: str | None, address: str | None) -> Caller:
+        """Count a request of whoever has this key, or has none and this address.
+
+        Raises `KeyRequired`, `InvalidKey` and `RateLimited`.
+        """
+        caller = await self._caller(key, address)
+        await self._count(caller, "requests", caller.limits.requests_per_minute, 1)
+        return caller
+
+    async def _caller(self, key: str | None, address: str | None) -> Caller:
+        if self._file is None or not key:
+            if self.key_required:
+                raise self._refused("key_required", KeyRequired())
+            return Caller(f"address:{_customer(address)}", self._anonymous_limits)
+        known = await self._in_thread(self._file.find, key)
+        if known is None:
+            raise self._refused("invalid_key", InvalidKey())
+        # Labels, unlike numbers, are not the same in the files of two servers that share a Redis.
+        return Caller(f"key:{known.label}", known.limits, known)
+
+    @asynccontextmanager
+    async def charged(self, caller: Caller, characters: int) -> AsyncIterator[None]:
+        """Count the characters of a translation, before it begins. One that fails costs nothing of the quota.
+
+        Raises `RateLimited`, `QuotaExceeded`, and `TooLong` for more than a minute's characters.
+        """
+        await self._count(caller, "characters", caller.limits.characters_per_minute, characters)
+        month = this_month()
+        await self._charge(caller, month, characters)
+        try:
+            yield
+        except ServiceError:
+            await self._give_back(caller, month, characters)
+            raise
+
+    def stream(self, caller: Caller) -> AbstractContextManager[None]:
+        """One of the caller's streams, for as long as the context lasts. Raises `RateLimited` at once."""
+        limit = caller.limits.streams
+        if limit is not None and self._streams.is_full(caller.identity, limit):
+            error = RateLimited(f"too many streams: the limit is {limit} at once", _STREAM_SECONDS)
+            raise self._refused("streams", error)
+        return self._streams.one_more(caller.identity)
+
+    async def characters_used(self, caller: Caller) -> int:
+        """Those of the key in this month; without a key, those of all that have none since the server started."""
+        if caller.key is None or self._file is None:
+            return self._anonymous_characters
+        return (await self._in_thread(self._file.usage, caller.key, this_month())).characters
+
+    async def _count(
+        self, caller: Caller, what: Literal["requests", "characters"], limit: int | None, cost: int
+    ) -> None:
+        if limit is None:
+            return
+        if cost > limit:
+            raise self._refused(what, TooLong("q", f"{cost} {what}, the limit is {limit} a minute"))
+        wait = await self._rates.count(caller.identity, what, limit, cost)
+        if wait is not None:
+            raise self._refused(what, RateLimited(f"too many {what}: the limit is {limit} a minute", wait))
+
+    async def _charge(self, caller: Caller, month: str, characters: int) -> None:
+        if caller.key is None or self._file is None:
+            self._anonymous_characters += characters
+        elif not await self._in_thread(self._file.charge, caller.key, month, characters):
+            limit = caller.limits.characters_per_month
+            error = QuotaExceeded(f"the limit is {limit} characters a month", seconds_to_next_month())
+            raise self._refused("quota", error)
+
+    async def _give_back(self, caller: Caller, month: str, characters: int) -> None:
+        if caller.key is None or self._file is None:
+            self._anonymous_characters -= characters
+        else:
+            await self._in_thread(self._file.give_back, caller.key, month, characters)
+
+    async def _in_thread(self, method: Callable[[*Ts], T], *arguments: *Ts) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, method, *arguments)
+
+    def _refused(self, reason: Refusal, error: Error) -> Error:
+        self._on_refusal(reason)
+        return error
+
+
+def _customer(address: str | None) -> str:
+    """What the limits of callers without a key are of."""
+    try:
+        parsed = ipaddress.ip_address(address or "")
+    except ValueError:  # a socket of the file system has none, and proxies may write what they like
+        return (address or "unknown")[:_LONGEST_ADDRESS]
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return str(parsed.ipv4_mapped)
+        return str(ipaddress.IPv6Network((int(parsed), _CUSTOMER_BITS), strict=False))
+    return str(parsed)

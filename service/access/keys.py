@@ -1,0 +1,222 @@
+"""API keys, their limits and what they have used, in one SQLite file.
+
+Several processes may share the file: a server, `dragoman keys`, more servers of the same machine. What one writes
+the others see with their next request.
+"""
+
+import hashlib
+import hmac
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import astuple, dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+_VERSION: Final = 1
+_BUSY_SECONDS: Final = 5.0
+_NO_LIMIT: Final = 2**62
+_PREFIX: Final = "dragoman"
+_MAX_LENGTH: Final = 128
+"""Of a key; what is longer is none, and not worth hashing."""
+
+_SCHEMA: Final = """
+    CREATE TABLE keys (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        name TEXT NOT NULL UNIQUE,
+        label TEXT NOT NULL UNIQUE,
+        digest BLOB NOT NULL,
+        created_at TEXT NOT NULL,
+        requests_per_minute INTEGER,
+        characters_per_minute INTEGER,
+        characters_per_month INTEGER,
+        streams INTEGER
+    ) STRICT;
+    CREATE TABLE usage (
+        key_id INTEGER NOT NULL REFERENCES keys (id) ON DELETE CASCADE,
+        month TEXT NOT NULL,
+        requests INTEGER NOT NULL,
+        characters INTEGER NOT NULL,
+        PRIMARY KEY (key_id, month)
+    ) STRICT, WITHOUT ROWID;
+"""
+
+
+class KeysError(Exception):
+    """A file that cannot be used, a name that is taken or unknown; the message is for people."""
+
+
+@dataclass(frozen=True)
+class KeyLimits:
+    """None is no limit."""
+
+    requests_per_minute: int | None = None
+    characters_per_minute: int | None = None
+    characters_per_month: int | None = None
+    streams: int | None = None
+    """At the same time, in each server."""
+
+
+_LIMIT_COLUMNS: Final = ", ".join(field.name for field in fields(KeyLimits))
+
+
+@dataclass(frozen=True)
+class Key:
+    """What is kept of a key: all but itself. `label` is its public part, by which people recognise it."""
+
+    id: int
+    name: str
+    label: str
+    created_at: str
+    limits: KeyLimits
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Of one key in one month (UTC)."""
+
+    requests: int = 0
+    characters: int = 0
+
+
+class KeyFile:
+    """The file, opened. Every method is one transaction, and may raise `KeysError`."""
+
+    def __init__(self, path: Path, *, create: bool = False) -> None:
+        self._path = path
+        if not create and not path.is_file():
+            raise KeysError(f"{path}: there is no such file; `dragoman keys add` makes it")
+        with self._explained(), ExitStack() as stack:
+            # Used by one thread at a time, but not always by the one that made it.
+            self._database = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+            stack.callback(self._database.close)
+            self._prepare()
+            stack.pop_all()
+
+    def _prepare(self) -> None:
+        # With WAL, NORMAL survives the death of a process at any moment; only a machine that loses power may forget the
+        # last moments.
+        for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON"):
+            self._database.execute(f"PRAGMA {pragma}")
+        self._database.execute("BEGIN IMMEDIATE")
+        [version] = self._database.execute("PRAGMA user_version").fetchone()
+        if version == 0:
+            for statement in _SCHEMA.split(";"):
+                self._database.execute(statement)
+            self._database.execute(f"PRAGMA user_version = {_VERSION}")
+        self._database.execute("COMMIT")
+        if version not in (0, _VERSION):
+            raise KeysError(f"{self._path}: it was written by another version of Dragoman")
+
+    def close(self) -> None:
+        self._database.close()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise KeysError(f"{self._path}: {error}") from error
+
+    def add(self, name: str, limits: KeyLimits) -> str:
+        """A new key, which is told here and never again."""
+        label, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
+        key = f"{_PREFIX}-{label}-{secret}"
+        created_at = datetime.now(UTC).isoformat(timespec="seconds")
+        with self._explained():
+            try:
+                self._database.execute(
+                    f"INSERT INTO keys (name, label, digest, created_at, {_LIMIT_COLUMNS}) VALUES (?,?,?,?, ?,?,?,?)",
+                    (name, label, _digest(key), created_at, *astuple(limits)),
+                )
+            except sqlite3.IntegrityError:
+                raise KeysError(f"{name}: there is a key of this name") from None
+        return key
+
+    def remove(self, name: str) -> None:
+        """The key and its usage."""
+        with self._explained():
+            removed = self._database.execute("DELETE FROM keys WHERE name = ?", (name,)).rowcount
+        if not removed:
+            raise KeysError(f"{name}: there is no key of this name")
+
+    def list(self) -> list[Key]:
+        with self._explained():
+            rows = self._database.execute(
+                f"SELECT id, name, label, created_at, {_LIMIT_COLUMNS} FROM keys ORDER BY name"
+            )
+            return [_key(row) for row in rows]
+
+    def find(self, key: str) -> Key | None:
+        """None for what is no key of this file."""
+        label = key.split("-", 2)[1] if len(key) <= _MAX_LENGTH and key.startswith(f"{_PREFIX}-") else ""
+        with self._explained():
+            row = self._database.execute(
+                f"SELECT id, name, label, created_at, {_LIMIT_COLUMNS}, digest FROM keys WHERE label = ?", (label,)
+            ).fetchone()
+        # The label is public and finds the row; how long the comparison takes says nothing of the rest.
+        if row is None or not hmac.compare_digest(row[-1], _digest(key)):
+            return None
+        return _key(row[:-1])
+
+    def charge(self, key: Key, month: str, characters: int) -> bool:
+        """Count a request and its characters, unless they are over the quota of the month; whether they were counted.
+
+        Counted is on the file: it outlives the process. False also for a key that was removed meanwhile.
+        """
+        limit = key.limits.characters_per_month
+        if limit is not None and characters > limit:
+            return False
+        with self._explained():
+            try:
+                return (
+                    self._database.execute(
+                        """INSERT INTO usage (key_id, month, requests, characters) VALUES (?, ?, 1, ?)
+                    ON CONFLICT DO UPDATE
+                    SET requests = requests + 1, characters = characters + excluded.characters
+                    WHERE characters + excluded.characters <= ?""",
+                        (key.id, month, characters, _NO_LIMIT if limit is None else limit),
+                    ).rowcount
+                    == 1
+                )
+            except sqlite3.IntegrityError:
+                return False
+
+    def give_back(self, key: Key, month: str, characters: int) -> None:
+        """Undo a `charge` for what was not translated."""
+        with self._explained():
+            self._database.execute(
+                "UPDATE usage SET requests = requests - 1, characters = characters - ? WHERE key_id = ? AND month = ?",
+                (characters, key.id, month),
+            )
+
+    def usage(self, key: Key, month: str) -> Usage:
+        with self._explained():
+            row = self._database.execute(
+                "SELECT requests, characters FROM usage WHERE key_id = ? AND month = ?", (key.id, month)
+            ).fetchone()
+        return Usage(*row) if row else Usage()
+
+
+def this_month() -> str:
+    """As it is written in the file: 2026-01, in UTC."""
+    return datetime.now(UTC).strftime("%Y-%m")
+
+
+def seconds_to_next_month() -> int:
+    now = datetime.now(UTC)
+    first = datetime(now.year + now.month // 12, now.month % 12 + 1, 1, tzinfo=UTC)
+    return int((first - now).total_seconds()) + 1
+
+
+def _digest(key: str) -> bytes:
+    # Slow hashes are for passwords, which people choose and others guess. Nobody guesses 256 random bits, and every
+    # request has to be checked.
+    return hashlib.sha256(key.encode()).digest()
+
+
+def _key(row: tuple[int, str, str, str, int | None, int | None, int | None, int | None]) -> Key:
+    key_id, name, label, created_at, *limits = row
+    return Key(key_id, name, label, created_at, KeyLimits(*limits))

@@ -1,0 +1,79 @@
+"""Bodies of requests: JSON, or the two kinds of forms."""
+
+import sys
+from collections.abc import Iterable
+from typing import Any, Final, TypeVar
+from urllib.parse import parse_qsl
+
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+from starlette.exceptions import HTTPException
+
+from service.api.errors import invalid_request
+from service.errors import InvalidRequest
+
+M = TypeVar("M", bound=BaseModel)
+
+JSON: Final = "application/json"
+FORM: Final = "application/x-www-form-urlencoded"
+MULTIPART: Final = "multipart/form-data"
+_MAX_FIELDS: Final = 10_000
+
+
+def body_of(model: type[BaseModel]) -> dict[str, Any]:
+    """What OpenAPI is told of a route whose body is read by `parse_body`."""
+    schema = model.model_json_schema()
+    content = {each: {"schema": schema} for each in (JSON, FORM, MULTIPART)}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+async def parse_body(request: Request, model: type[M]) -> M:
+    """The body as JSON (strict types) or form; raises `InvalidRequest`."""
+    try:
+        if media_type(request) == JSON:
+            return model.model_validate_json(await request.body(), strict=True)
+        return model.model_validate(await read_form(request))
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_input=False, include_context=False)
+        raise invalid_request([dict(each) for each in problems]) from None
+
+
+def media_type(request: Request) -> str:
+    """JSON, if nothing else is said."""
+    return request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+
+
+async def read_form(request: Request) -> dict[str, object]:
+    """A form's fields; one that is repeated becomes an array. Raises `InvalidRequest`."""
+    kind = media_type(request)
+    if kind == FORM:
+        return form_fields(await request.body())
+    if kind == MULTIPART:
+        return _collected(await _multipart(request))
+    raise InvalidRequest("Content-Type", f"must be {JSON}, {FORM} or {MULTIPART}")
+
+
+def form_fields(body: bytes) -> dict[str, object]:
+    """The fields of an url-encoded form. Raises `InvalidRequest`."""
+    try:
+        return _collected(parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS))
+    except UnicodeDecodeError:
+        raise InvalidRequest("body", "is not valid UTF-8") from None
+    except ValueError:
+        raise InvalidRequest("body", f"has more than {_MAX_FIELDS} fields") from None
+
+
+async def _multipart(request: Request) -> list[tuple[str, str]]:
+    await request.body()  # kept by the request, whose size is limited already: no part needs a limit of its own
+    try:
+        form = await request.form(max_files=0, max_fields=_MAX_FIELDS, max_part_size=sys.maxsize)
+    except HTTPException as error:  # Starlette's word for what is no such form
+        raise InvalidRequest("body", error.detail) from None
+    return [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
+
+
+def _collected(pairs: Iterable[tuple[str, str]]) -> dict[str, object]:
+    fields: dict[str, list[str]] = {}
+    for name, value in pairs:
+        fields.setdefault(name, []).append(value)
+    return {name: values[0] if len(values) == 1 else values for name, values in fields.items()}

@@ -1,0 +1,178 @@
+"""Who is let in, and what it costs."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, aclosing, closing
+from pathlib import Path
+
+import pytest
+
+from service.access.control import Access, Refusal
+from service.access.keys import KeyFile, KeyLimits
+from service.errors import (
+    InvalidKey,
+    KeyRequired,
+    QueueFull,
+    QuotaExceeded,
+    RateLimited,
+    TooLong,
+)
+from service.settings import Settings
+
+Open = Callable[..., Awaitable[Access]]
+
+
+@pytest.fixture
+def refusals() -> list[Refusal]:
+    return []
+
+
+@pytest.fixture
+async def opened(refusals: list[Refusal]) -> AsyncIterator[Open]:
+    """Access control with these settings."""
+    async with AsyncExitStack() as stack:
+
+        async def open_access(**settings: object) -> Access:
+            access = Access(Settings.model_validate(settings), refusals.append)
+            return await stack.enter_async_context(aclosing(access))
+
+        yield open_access
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "keys.db"
+
+
+def _key(path: Path, name: str = "kiosk", limits: KeyLimits | None = None) -> str:
+    with closing(KeyFile(path, create=True)) as file:
+        return file.add(name, limits or KeyLimits())
+
+
+async def test_without_keys_everybody_is_let_in_and_a_key_is_no_matter(opened: Open) -> None:
+    access = await opened()
+    caller = await access.admit("anything", "192.0.2.1")
+    assert (caller.key, caller.limits) == (None, KeyLimits())
+    assert not access.has_keys
+    assert not access.key_required
+
+
+async def test_with_keys_only_they_are_let_in(opened: Open, path: Path, refusals: list[Refusal]) -> None:
+    key = _key(path, limits=KeyLimits(streams=3))
+    access = await opened(keys=path)
+    caller = await access.admit(key, "192.0.2.1")
+    assert caller.key is not None
+    assert caller.key.name == "kiosk"
+    assert caller.limits == KeyLimits(streams=3)
+    assert key not in repr(caller)
+    for none in (None, ""):
+        with pytest.raises(KeyRequired):
+            await access.admit(none, "192.0.2.1")
+    with pytest.raises(InvalidKey):
+        await access.admit(key + "x", "192.0.2.1")
+    assert refusals == ["key_required", "key_required", "invalid_key"]
+
+
+async def test_anonymous_callers_are_let_in_if_the_settings_say_so(opened: Open, path: Path) -> None:
+    _key(path)
+    access = await opened(keys=path, anonymous=True, anonymous_streams=2)
+    assert not access.key_required
+    assert (await access.admit(None, "192.0.2.1")).limits == KeyLimits(streams=2)
+    with pytest.raises(InvalidKey):
+        await access.admit("wrong", "192.0.2.1")
+
+
+async def test_a_key_that_is_removed_or_added_counts_at_once(opened: Open, path: Path) -> None:
+    key = _key(path)
+    access = await opened(keys=path)
+    await access.admit(key, None)
+    with closing(KeyFile(path)) as file:
+        file.remove("kiosk")
+        other = file.add("office", KeyLimits())
+    with pytest.raises(InvalidKey):
+        await access.admit(key, None)
+    await access.admit(other, None)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ("192.0.2.1", "192.0.2.1", True),
+        ("192.0.2.1", "192.0.2.2", False),
+        ("2001:db8::1", "2001:db8::ffff:1", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("::ffff:192.0.2.1", "192.0.2.1", True),
+        (None, None, True),
+        ("unknown", "_hidden", False),
+    ],
+)
+async def test_whose_limit_an_address_shares(opened: Open, first: str | None, second: str | None, same: bool) -> None:
+    access = await opened(anonymous_requests_per_minute=1)
+    await access.admit(None, first)
+    if same:
+        with pytest.raises(RateLimited):
+            await access.admit(None, second)
+    else:
+        await access.admit(None, second)
+
+
+async def test_limits_of_a_minute_are_a_key_s_own(opened: Open, path: Path, refusals: list[Refusal]) -> None:
+    key = _key(path, limits=KeyLimits(requests_per_minute=2, characters_per_minute=10))
+    other = _key(path, "office")
+    access = await opened(keys=path)
+    callers = [await access.admit(key, "192.0.2.1") for _ in range(2)]
+    with pytest.raises(RateLimited, match="too many requests: the limit is 2 a minute") as caught:
+        await access.admit(key, "192.0.2.2")
+    assert caught.value.retry_after_seconds is not None
+    assert 1 <= caught.value.retry_after_seconds <= 120
+    office = await access.admit(other, "192.0.2.1")
+    async with access.charged(office, 1000), access.charged(callers[0], 8):
+        pass
+    with pytest.raises(RateLimited, match="too many characters: the limit is 10 a minute"):
+        await access.charged(callers[1], 3).__aenter__()
+    with pytest.raises(TooLong, match="11 characters, the limit is 10 a minute"):
+        await access.charged(callers[1], 11).__aenter__()
+    assert refusals == ["requests", "characters", "characters"]
+
+
+async def test_a_quota_is_charged_for_what_is_translated(opened: Open, path: Path, refusals: list[Refusal]) -> None:
+    key = _key(path, limits=KeyLimits(characters_per_month=10))
+    access = await opened(keys=path)
+    caller = await access.admit(key, None)
+
+    async def refused_later() -> None:
+        async with access.charged(caller, 9):
+            assert await access.characters_used(caller) == 9
+            raise QueueFull("full")
+
+    with pytest.raises(QueueFull):
+        await refused_later()
+    assert await access.characters_used(caller) == 0
+    async with access.charged(caller, 8):
+        pass
+    with pytest.raises(QuotaExceeded, match="the limit is 10 characters a month") as caught:
+        await access.charged(caller, 3).__aenter__()
+    assert caught.value.retry_after_seconds is not None
+    assert 0 < caught.value.retry_after_seconds <= 31 * 24 * 3600
+    assert await access.characters_used(caller) == 8
+    assert refusals == ["quota"]
+
+
+async def test_what_has_no_key_is_counted_together(opened: Open) -> None:
+    access = await opened()
+    for address in ("192.0.2.1", "192.0.2.2"):
+        caller = await access.admit(None, address)
+        async with access.charged(caller, 5):
+            pass
+    assert await access.characters_used(caller) == 10
+
+
+async def test_streams_are_limited_while_they_are_open(opened: Open, refusals: list[Refusal]) -> None:
+    access = await opened(anonymous_streams=1)
+    caller = await access.admit(None, "192.0.2.1")
+    with access.stream(caller):
+        with pytest.raises(RateLimited, match="too many streams: the limit is 1 at once"):
+            access.stream(caller)
+        access.stream(await access.admit(None, "192.0.2.2"))
+    with access.stream(caller):
+        pass
+    assert refusals == ["streams"]

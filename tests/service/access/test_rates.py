@@ -1,0 +1,117 @@
+"""Limits of a minute: what is let through, and that whoever waits as long as told is let through."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from service.access.rates import Rates, RatesError, Streams
+from tests.service.access.redis import RedisServer, needs_redis, run_redis
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(time, "time", clock)
+    return clock
+
+
+async def _used(rates: Rates, caller: str, limit: int, cost: int = 1) -> int:
+    """How often it was let through in twice as many attempts as are allowed."""
+    attempts = [await rates.count(caller, "requests", limit, cost) for _ in range(2 * limit // cost)]
+    return attempts.count(None)
+
+
+async def test_each_caller_has_its_own_minute(clock: Clock) -> None:
+    rates = Rates(None)
+    assert await _used(rates, "a", 5) == 5
+    assert await _used(rates, "b", 7) == 7
+    assert await rates.count("a", "characters", 100, 100) is None
+    assert await rates.count("a", "characters", 100, 1) is not None
+
+
+@pytest.mark.parametrize("started", [0.0, 20.0, 59.0])
+@pytest.mark.parametrize(("used", "cost"), [((5, 0), 5), ((5, 0), 1), ((0, 5), 2), ((3, 2), 3), ((4, 1), 1)])
+async def test_who_waits_as_long_as_told_is_let_through(
+    clock: Clock, started: float, used: tuple[int, int], cost: int
+) -> None:
+    """`used` are in the minute before, and in this one."""
+    rates = Rates(None)
+    for amount in used:
+        clock.now += started
+        if amount:
+            assert await rates.count("a", "requests", 5, amount) is None
+        clock.now += 60.0 - started
+    clock.now -= 60.0 - started
+    waited = 0
+    while (wait := await rates.count("a", "requests", 5, cost)) is not None:
+        waited += 1
+        assert 1 <= wait <= 120
+        clock.now += wait
+    assert waited <= 1
+
+
+async def test_a_caller_is_not_sent_away_for_longer_than_needed(clock: Clock) -> None:
+    rates = Rates(None)
+    assert await rates.count("a", "requests", 60, 60) is None
+    wait = await rates.count("a", "requests", 60, 1)
+    assert wait is not None
+    clock.now += wait - 2
+    assert await rates.count("a", "requests", 60, 1) is not None
+
+
+def test_streams_are_counted_while_they_are_open() -> None:
+    streams = Streams()
+    with streams.one_more("a"):
+        assert streams.is_full("a", 1)
+        assert not streams.is_full("a", 2)
+        assert not streams.is_full("b", 1)
+        with streams.one_more("a"):
+            assert streams.is_full("a", 2)
+        assert not streams.is_full("a", 2)
+    assert not streams.is_full("a", 1)
+
+
+def test_redis_without_its_client_is_said_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "redis", None)
+    with pytest.raises(RatesError, match=r"redis_url: .*dragoman\[redis\]"):
+        Rates("redis://127.0.0.1/0")
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[RedisServer]:
+    with run_redis(tmp_path) as running:
+        yield running
+
+
+@needs_redis
+async def test_servers_with_one_redis_count_together(redis: RedisServer) -> None:
+    async with aclosing(Rates(redis.url)) as one, aclosing(Rates(redis.url)) as other:
+        counted = await asyncio.gather(
+            *(each.count("a", "requests", 30, 1) for each in (one, other) for _ in range(30))
+        )
+    assert counted.count(None) == 30
+    assert all(wait is None or 1 <= wait <= 120 for wait in counted)
+
+
+@needs_redis
+async def test_without_an_answer_of_redis_each_server_counts_for_itself(
+    redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with aclosing(Rates(redis.url)) as rates:
+        assert await _used(rates, "a", 3) == 3
+        redis.freeze()
+        assert await _used(rates, "a", 3) == 3
+    assert [record.message for record in caplog.records] == ["Redis does not answer: this server counts for itself"]
+    redis.thaw()

@@ -1,0 +1,125 @@
+"""The application's door, without an engine: whose address counts, which origins, which request id."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+
+import httpx
+import pytest
+
+from service.app import create_app
+from service.settings import Settings
+
+Connect = Callable[..., httpx.AsyncClient]
+
+
+@pytest.fixture
+async def connect() -> AsyncIterator[Connect]:
+    """A client at this address, of an application with these settings."""
+    async with AsyncExitStack() as stack:
+
+        def connected(address: str = "192.0.2.1", **settings: object) -> httpx.AsyncClient:
+            app = create_app(Settings.model_validate(settings))
+            stack.push_async_callback(app.state.service.access.aclose)
+            transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=(address, 4321))
+            return httpx.AsyncClient(transport=transport, base_url="http://server")
+
+        yield connected
+
+
+async def _ask(client: httpx.AsyncClient, forwarded_for: str | None = None) -> int:
+    headers = {} if forwarded_for is None else {"X-Forwarded-For": forwarded_for}
+    return (await client.get("/v2/usage", headers=headers)).status_code
+
+
+async def test_a_trusted_proxy_tells_whose_request_it_is(connect: Connect) -> None:
+    client = connect("10.1.2.3", trusted_proxies="10.0.0.0/8", anonymous_requests_per_minute=1)
+    assert await _ask(client, "192.0.2.1") == 200
+    assert await _ask(client, "192.0.2.2") == 200
+    assert await _ask(client, "192.0.2.1") == 429
+    # What a client wrote itself stands before what the proxy has added.
+    assert await _ask(client, "192.0.2.99, 192.0.2.1") == 429
+    assert await _ask(client, "192.0.2.99, 192.0.2.1, 10.9.9.9") == 429
+
+
+@pytest.mark.parametrize("trusted", ["", "10.0.0.0/8"])
+async def test_anybody_else_is_not_believed(connect: Connect, trusted: str) -> None:
+    client = connect("127.0.0.1", trusted_proxies=trusted, anonymous_requests_per_minute=1)
+    assert await _ask(client, "192.0.2.1") == 200
+    assert await _ask(client, "192.0.2.2") == 429
+
+
+async def test_a_refusal_is_counted_by_its_reason(connect: Connect) -> None:
+    client = connect(anonymous_requests_per_minute=1)
+    for expected in (200, 429):
+        assert await _ask(client) == expected
+    metrics = (await client.get("/metrics")).text
+    assert 'dragoman_refusals_total{reason="requests"} 1.0' in metrics
+    assert 'dragoman_refusals_total{reason="quota"} 0.0' in metrics
+    assert 'dragoman_requests_total{endpoint="/v2/usage",outcome="rate_limited"} 1.0' in metrics
+    assert "192.0.2.1" not in metrics
+
+
+async def test_a_refusal_says_when_to_come_again(connect: Connect) -> None:
+    client = connect(anonymous_requests_per_minute=1)
+    await _ask(client)
+    answer = await client.post("/detect", json={"q": "I am a cat."})
+    assert answer.json() == {"error": "too many requests: the limit is 1 a minute", "code": "rate_limited"}
+    assert 1 <= int(answer.headers["retry-after"]) <= 120
+    usage = await client.get("/v2/usage")
+    assert usage.status_code == 429
+    assert usage.json() == {"message": "too many requests: the limit is 1 a minute"}
+
+
+async def test_pages_of_other_origins(connect: Connect) -> None:
+    client = connect(cors_origins="https://a.example,https://b.example")
+    asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type"}
+    for origin, allowed in (("https://b.example", True), ("https://c.example", False)):
+        for answer in (
+            await client.options("/translate", headers={"Origin": origin, **asked}),
+            await client.get("/languages", headers={"Origin": origin}),
+            await client.post("/translate", headers={"Origin": origin}, json={}),
+        ):
+            assert answer.headers.get("access-control-allow-origin") == (origin if allowed else None)
+            assert answer.headers["x-request-id"]
+        assert answer.headers["access-control-expose-headers"] == "Retry-After, X-Request-ID"
+
+
+async def test_without_the_setting_no_origin_is_allowed(connect: Connect) -> None:
+    answer = await connect().get("/languages", headers={"Origin": "https://a.example"})
+    assert "access-control-allow-origin" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("abc-123:4.5_6", True), ("x" * 128, True), ("x" * 129, False), ("a b", False), ('a"b', False), ("", False)],
+)
+async def test_a_request_id_is_kept_if_it_is_harmless(connect: Connect, given: str, kept: bool) -> None:
+    client = connect()
+    for path in ("/livez", "/readyz", "/not-there", "/v2/usage"):
+        told = (await client.get(path, headers={"X-Request-ID": given})).headers["x-request-id"]
+        assert (told == given) is kept
+        assert told
+
+
+async def test_a_bug_is_answered_with_an_id_and_to_other_origins(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    client = connect(cors_origins="*")
+    monkeypatch.setattr("service.translator.Translator.detect", broken)
+    answer = await client.post("/detect", json={"q": "Hi."}, headers={"Origin": "https://a.example"})
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")
+    assert "a bug" not in answer.text
+    assert answer.headers["access-control-allow-origin"] == "*"
+    [logged] = [record for record in caplog.records if record.message == "unexpected error"]
+    assert logged.__dict__["request_id"] == answer.headers["x-request-id"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("trusted_proxies", "10.0.0.0/8,proxy"), ("cors_origins", "a.example"), ("keys", "/not/there")]
+)
+def test_a_wrong_setting_is_named(field: str, value: str) -> None:
+    with pytest.raises(ValueError, match=field):
+        Settings.model_validate({field: value})
