@@ -19,6 +19,8 @@ class Started:
     target: str
     detected: Sequence[Detected] = ()
     """The language of each text, where it was not given."""
+    pivots: Sequence[str | None] = ()
+    """The language between, of each text; () where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,8 @@ class Finished:
     timings: Timings
     detected: Sequence[Detected] = ()
     """The language of each text, where it was not given."""
+    pivots: Sequence[str | None] = ()
+    """The language between, of each text; () where there is none."""
 
 
 Event = Started | TokenGenerated | SegmentFinished | Finished

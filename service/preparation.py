@@ -1,16 +1,18 @@
 """From texts to what an engine is given: sentences, ids, forced beginnings."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from typing import Final
 
 from service.engine.request import GivenTerm
 from service.errors import InvalidRequest
 from service.models.routing import Leg
-from service.text.html import split_html
+from service.text.html import split_attribute, split_html
 from service.text.plain import Splitter
 from service.text.segment import STAND_IN, Segment, Term
-from service.translation import TranslationOptions, Work, default_target_length
+from service.translation import TranslationOptions, default_target_length
+from service.work import Between, Work
 
 _LONGEST_TOKEN: Final = 64  # characters; tokenizers make none so long
 
@@ -18,10 +20,19 @@ _LONGEST_TOKEN: Final = 64  # characters; tokenizers make none so long
 class Preparation:
     """Prepares texts of one direction for its model."""
 
-    def __init__(self, leg: Leg, options: TranslationOptions, *, restore_capitals: bool) -> None:
+    def __init__(
+        self,
+        leg: Leg,
+        options: TranslationOptions,
+        *,
+        restore_capitals: bool,
+        second: "Preparation | None" = None,
+    ) -> None:
+        """`second` prepares what this model's translations are for another model, if that is not the end."""
         self._model, self._direction = leg
         self._tokenizer = leg.model.tokenizer
         self._options = options
+        self._second = second
         self._prompt_ids = self._tokenizer.target_prefix(self._direction.target, self._direction.source)
         self._splitter = Splitter(self._fits, restore_capitals=restore_capitals)
 
@@ -32,19 +43,48 @@ class Preparation:
             yield self._work_of(index, segment, offset + len(segment.before))
             offset += len(segment.text)
 
-    def forced_ids(self, work: Sequence[Work]) -> list[int]:
-        """What the translation has to begin with; raises `InvalidRequest`."""
-        ids = self._tokenizer.encode_target(self._options.target_prefix)
+    def begun(self, work: Iterable[Work]) -> list[Work]:
+        """All of a text's work, with what the translation has to begin with; raises `InvalidRequest`."""
+        last = self if self._second is None else self._second
+        ids = last._tokenizer.encode_target(self._options.target_prefix)
+        all_work = list(work)
         if not ids:
-            return []
-        sentences = [each.source_ids for each in work if each.source_ids]
+            return all_work
+        sentences = [number for number, each in enumerate(all_work) if each.source_ids]
         if len(sentences) != 1:
             raise InvalidRequest("target_prefix", f"needs a text of one sentence, there are {len(sentences)}")
-        [source_ids] = sentences
-        limit = self._options.max_new_tokens or default_target_length(len(source_ids), len(ids), self._model)
+        [number] = sentences
+        # Whatever the source: it only adds to what is possible.
+        limit = self._options.max_new_tokens or default_target_length(1, len(ids), last._model)
         if len(ids) >= limit:
             raise InvalidRequest("target_prefix", f"{len(ids)} tokens leave nothing of the {limit} that are possible")
-        return ids
+        only = all_work[number]
+        begun = only._replace(forced_ids=ids) if only.then is None else only._replace(then=partial(last.again, ids))
+        return [*all_work[:number], begun, *all_work[number + 1 :]]
+
+    def again(self, forced_ids: Sequence[int], first: Work, between: Between) -> list[Work]:
+        """Of what the model before this one has made of a segment; `forced_ids` begin its translation."""
+        segment = first.segment
+        parts = list(self._parts(segment, between)) or [Segment("", "", "", translatable=False)]
+        parts[0] = parts[0]._replace(before=segment.before + parts[0].before)
+        parts[-1] = parts[-1]._replace(after=parts[-1].after + segment.after)
+        capitals = [each._replace(capitals=each.capitals or segment.capitals) for each in parts]
+        work = [self._work_of(first.text_index, each, 0) for each in capitals]
+        begins = next((number for number, each in enumerate(work) if each.source_ids), None)
+        if forced_ids and begins is not None:
+            work[begins] = work[begins]._replace(forced_ids=forced_ids)
+        return work
+
+    def _parts(self, segment: Segment, between: Between) -> Iterator[Segment]:
+        """Like a text of its own, as far as the place where it stands allows."""
+        language = self._direction.source
+        match segment.encoding:
+            case "html":
+                return split_html(between.text, language, self._splitter)
+            case "attribute":
+                return split_attribute(between.text, language, self._splitter)
+            case "plain":
+                return self._splitter.joined(self._splitter.sentences(between.text, language, between.terms))
 
     def _segments(self, text: str) -> Iterator[Segment]:
         if self._options.is_html:
@@ -57,12 +97,13 @@ class Preparation:
         source, target = self._direction.codes()
         reading = segment.reading()
         ids = self._tokenizer.encode(reading.text, target, source)
+        then = None if self._second is None else partial(self._second.again, ())
         if not (segment.terms or segment.marks or self._options.alignment):
-            return Work(index, self._model, segment, ids, prompt_ids=self._prompt_ids)
+            return Work(index, self._model, segment, ids, prompt_ids=self._prompt_ids, then=then)
         spans = self._tokenizer.spans(reading.text, target, source)
         terms = [self._term(term, place, spans) for term, place in zip(segment.terms, reading.terms, strict=True)]
         originals = [span and reading.original(*span) for span in spans]
-        return Work(index, self._model, segment, ids, originals, offset, terms, self._prompt_ids)
+        return Work(index, self._model, segment, ids, originals, offset, terms, self._prompt_ids, then=then)
 
     def _term(self, term: Term, place: tuple[int, int], spans: Sequence[tuple[int, int] | None]) -> GivenTerm:
         """What the engine is told of a term: it reads and writes a stand-in for what is copied."""
@@ -79,18 +120,10 @@ class Preparation:
         return len(words) <= limit * _LONGEST_TOKEN and len(self._tokenizer.encode(words, target, source)) <= limit
 
 
-def prepare(
-    texts: Sequence[str], preparations: Sequence[Preparation], target_prefix: str
-) -> tuple[Iterator[Work], list[int]]:
-    """The work of all texts, each with its own preparation, and what their translation has to begin with.
-
-    Raises `InvalidRequest`.
-    """
+def prepare(texts: Sequence[str], preparations: Sequence[Preparation], target_prefix: str) -> Iterator[Work]:
+    """The work of all texts, each with its own preparation. Raises `InvalidRequest`."""
     work: Iterator[Work] = chain.from_iterable(
         preparation.work(index, text) for index, (text, preparation) in enumerate(zip(texts, preparations, strict=True))
     )
-    if not (target_prefix and preparations):
-        return work, []
-    # Only a text of one sentence can have one, so all of it may be looked at.
-    all_work = list(work)
-    return iter(all_work), preparations[0].forced_ids(all_work)
+    # Only a text of one sentence can have a prefix, so all of it may be looked at.
+    return iter(preparations[0].begun(work)) if target_prefix and preparations else work

@@ -162,6 +162,9 @@ class TranslateResponse(BaseModel):
     detectedLanguage: DetectedLanguage | list[DetectedLanguage] | None = Field(
         default=None, description="where source is auto"
     )
+    pivot: str | list[str | None] | None = Field(
+        default=None, description="the language between, where no model translates from source into target at once"
+    )
 
 
 class DetectRequest(BaseModel):

@@ -54,6 +54,8 @@ def answer(finished: Finished, shape: AnswerShape) -> dict[str, object]:
         fields["alternativeScores"] = [[each.score for each in text.alternatives] for text in texts]
     if finished.detected:
         fields["detectedLanguage"] = [asdict(each) for each in finished.detected]
+    if finished.pivots:
+        fields["pivot"] = [*finished.pivots]
     return _shaped(fields, shape)
 
 
@@ -66,9 +68,13 @@ def payload(event: Event, shape: AnswerShape) -> object:
     match event:
         case Finished(_, usage, timings):
             return answer(event, shape) | {"usage": usage, "timings": timings}
-        case Started(id, source, target, detected):
-            languages = _shaped({"detectedLanguage": [asdict(each) for each in detected]} if detected else {}, shape)
-            return {"id": id, "source": source, "target": target} | languages
+        case Started(id, source, target, detected, pivots):
+            fields: dict[str, list[object]] = {}
+            if detected:
+                fields["detectedLanguage"] = [asdict(each) for each in detected]
+            if pivots:
+                fields["pivot"] = [*pivots]
+            return {"id": id, "source": source, "target": target} | _shaped(fields, shape)
         case _:
             return event
 

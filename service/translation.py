@@ -11,12 +11,13 @@ from typing import Final, NamedTuple
 
 from service.assembly import SegmentAssembly, TextAssembly, Version, copied, segment_finished
 from service.engine.generation import Generation
-from service.engine.request import Beam, Constraints, GenerationRequest, GivenTerm, Sampling, TokenReport
+from service.engine.request import Beam, Constraints, GenerationRequest, Sampling, TokenReport
 from service.errors import DeadlineExceeded, ServiceError
 from service.events import Event, Finished, Started, Timings, Usage
 from service.models.served import ServedModel
+from service.relay import Relay, Submitted, between
 from service.text.detection import Detected
-from service.text.segment import Segment
+from service.work import Work
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,11 @@ class TranslationOptions:
     max_new_tokens: int | None = None
     timeout_seconds: float | None = None
 
+    def of_first(self) -> "TranslationOptions":
+        """For a model whose translation is not the end: its best one, whole."""
+        beam = Beam(self.beam.size, self.beam.length_penalty)
+        return TranslationOptions(beam=beam, constraints=self.constraints)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
@@ -49,39 +55,21 @@ class Limits:
     timeout_seconds: float
 
 
-class Work(NamedTuple):
-    """A segment, the text it belongs to, its model, and its ids ([] where it is copied, not translated).
-
-    `spans` are what its ids stand for in its sentence (`Tokenizer.spans`), if that is wanted.
-    """
-
-    text_index: int
-    model: ServedModel
-    segment: Segment
-    source_ids: list[int]
-    spans: Sequence[tuple[int, int] | None] = ()
-    offset: int = 0
-    """Of the sentence, in the text."""
-    terms: Sequence[GivenTerm] = ()
-    """The terms of the segment, for the engine."""
-    prompt_ids: Sequence[int] = ()
-    """They tell the decoder the languages."""
-
-
 class Job(NamedTuple):
-    """A checked request; `forced_ids` begin the translation of its only segment, if there are any.
+    """A checked request.
 
     `work` comes as it is asked for: a book is not taken apart before its first sentence is translated. `source` is the
     language of the first text; `detected` are those of all texts, if they had to be.
     """
 
     work: Iterator[Work]
-    forced_ids: list[int]
     texts: int
     source: str
     target: str
     options: TranslationOptions
     detected: Sequence[Detected] = ()
+    pivots: Sequence[str | None] = ()
+    """Of each text, the language between; () where there is none."""
 
 
 MAX_BEAM_SIZE: Final = 16
@@ -98,14 +86,6 @@ def default_target_length(source_tokens: int, forced_tokens: int, model: ServedM
     return min(forced_tokens + generous, model.max_new_tokens)
 
 
-class _Ahead(NamedTuple):
-    """Work that has been looked at: in an engine, or to be copied."""
-
-    number: int
-    work: Work
-    generation: Generation | None
-
-
 class Translation:
     """A request in progress: some of its segments in the engines, its events in the order of the text."""
 
@@ -118,9 +98,10 @@ class Translation:
         self._deadline = asyncio.get_running_loop().time() + (job.options.timeout_seconds or limits.timeout_seconds)
         # A beam counts for what it holds: long texts leave as much to others as without one.
         self._window = max(limits.max_segments_in_flight // job.options.beam.size, 1)
-        self._ahead: deque[_Ahead] = deque()
+        self._ahead: deque[Relay] = deque()
         self._segments = 0
         self._source_tokens = 0
+        self._generated_tokens = 0
         self._look_ahead()
 
     def _look_ahead(self) -> None:
@@ -131,20 +112,35 @@ class Translation:
         if prepared and asyncio.get_running_loop().time() >= self._deadline:
             raise DeadlineExceeded("the translation was not finished in time")
         for work in prepared:
-            generation = work.model.pool.submit(self._request(work)) if work.source_ids else None
-            self._ahead.append(_Ahead(self._segments, work, generation))
-            self._segments += 1
-            self._source_tokens += len(work.source_ids)
+            first = self._submitted(work)
+            is_last = work.then is None or first.generation is None
+            self._ahead.append(Relay(first, None if is_last else self._handed_on(first)))
+
+    def _submitted(self, work: Work, *, is_cut: bool = False) -> Submitted:
+        self._source_tokens += len(work.source_ids)
+        generation = work.model.pool.submit(self._request(work)) if work.source_ids else None
+        return Submitted(work, generation, is_cut)
+
+    async def _handed_on(self, first: Submitted) -> list[Submitted]:
+        """What a first model has made of its work, submitted to the second."""
+        assert first.generation is not None
+        assert first.work.then is not None
+        tokens = [token async for some in self._tokens_of(first.generation) for token in some]
+        self._generated_tokens += len(tokens)
+        is_cut = tokens[-1].finish_reason == "length"
+        return [
+            self._submitted(each, is_cut=is_cut) for each in first.work.then(first.work, between(first.work, tokens))
+        ]
 
     def _request(self, work: Work) -> GenerationRequest:
-        ids, options = work.source_ids, self._job.options
+        ids, options = work.source_ids, self._job.options if work.then is None else self._job.options.of_first()
         return GenerationRequest(
             ids,
-            options.max_new_tokens or default_target_length(len(ids), len(self._job.forced_ids), work.model),
+            options.max_new_tokens or default_target_length(len(ids), len(work.forced_ids), work.model),
             options.sampling,
             options.beam,
             options.constraints,
-            self._job.forced_ids,
+            list(work.forced_ids),
             prompt_ids=list(work.prompt_ids),
             top_candidates=options.top_candidates,
             alignment=options.alignment or bool(work.segment.marks),
@@ -155,17 +151,14 @@ class Translation:
     def close(self) -> None:
         """Cancel whatever is not finished; may be called twice."""
         while self._ahead:
-            generation = self._ahead.popleft().generation
-            if generation is not None:
-                generation.close()
+            self._ahead.popleft().close()
         self._on_close(self)
 
     def fail(self, error: ServiceError) -> None:
         """End the translation: its reader gets `error` next."""
         self._failure = error
         for each in self._ahead:
-            if each.generation is not None:
-                each.generation.fail(error)
+            each.fail(error)
 
     async def events(self) -> AsyncGenerator[Sequence[Event]]:
         """Events in the order of the text, as many at a time as are there; ends with `Finished`.
@@ -173,39 +166,40 @@ class Translation:
         Raises `DeadlineExceeded`, `EngineFailed`, and what the translation was failed with.
         """
         job = self._job
-        yield [Started(self.id, job.source, job.target, job.detected)]
+        yield [Started(self.id, job.source, job.target, job.detected, job.pivots)]
         wanted = job.options.beam.alternatives
         texts = [TextAssembly(wanted) for _ in range(job.texts)]
         first_token_at: float | None = None
-        generated = 0
         while self._ahead:
             if self._failure is not None:
                 raise self._failure
-            number, work, generation = self._ahead[0]
-            if generation is None:
-                yield copied(number, work.text_index, work.segment)
-                texts[work.text_index].add([Version(work.segment.text, 0.0, 0)])
-                # A book of numbers would otherwise keep the event loop to itself.
-                await asyncio.sleep(0)
-            else:
+            for submitted in await self._ahead[0].last():
+                work, number = submitted.work, self._segments
+                self._segments += 1
+                if submitted.generation is None:
+                    yield copied(number, work.text_index, work.segment)
+                    texts[work.text_index].add([Version(work.segment.text, 0.0, 0)])
+                    # A book of numbers would otherwise keep the event loop to itself.
+                    await asyncio.sleep(0)
+                    continue
                 told_from = work.offset if job.options.alignment else None
                 assembly = SegmentAssembly(number, work.segment, work.model.tokenizer, work.spans, told_from)
-                async for tokens in self._tokens_of(generation):
+                async for tokens in self._tokens_of(submitted.generation):
                     first_token_at = first_token_at or time.monotonic()
                     yield [assembly.push(token) for token in tokens]
                     await asyncio.sleep(0)
-                generated += assembly.tokens
+                self._generated_tokens += assembly.tokens
                 versions = assembly.versions()
                 texts[work.text_index].add(versions)
-                reason = assembly.finish_reason
+                reason = "length" if submitted.is_cut else assembly.finish_reason
                 yield [segment_finished(number, work.text_index, versions, reason, with_alternatives=wanted > 0)]
             if self._ahead:  # it was not closed meanwhile
                 self._ahead.popleft()
                 self._look_ahead()
         now = time.monotonic()
-        usage = Usage(self._segments, self._source_tokens, generated)
+        usage = Usage(self._segments, self._source_tokens, self._generated_tokens)
         timings = Timings((first_token_at or now) - self._started_at, now - self._started_at)
-        yield [Finished([text.finished() for text in texts], usage, timings, job.detected)]
+        yield [Finished([text.finished() for text in texts], usage, timings, job.detected, job.pivots)]
 
     async def _tokens_of(self, generation: Generation) -> AsyncGenerator[list[TokenReport]]:
         while tokens := await generation.next_tokens(self._deadline):

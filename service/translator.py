@@ -1,12 +1,11 @@
 """What can be translated, and the way there: languages, limits, models. Knows nothing of HTTP, nor how engines work."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from model.manifest import Direction
 from service.errors import InvalidRequest, NotReady, TooLong
-from service.models.routing import Leg, Routes
-from service.models.served import ServedModel
+from service.models.routing import Route, Routes
 from service.preparation import Preparation, prepare
 from service.text.detection import Detected, rank_languages, words_of_html
 from service.translation import Job, Limits, Translation, TranslationOptions
@@ -28,9 +27,8 @@ class Translator:
     @property
     def directions(self) -> Sequence[Direction]:
         """All that can be translated, one or more; raises `NotReady` if there is nothing."""
-        if not (directions := self._routes().directions):
-            raise NotReady("no model is loaded")
-        return directions
+        self._targets()
+        return self._routes().directions
 
     def start(self, texts: Sequence[str], source: str, target: str, options: TranslationOptions) -> Translation:
         """Check and submit; the caller must `close` what it gets.
@@ -40,14 +38,13 @@ class Translator:
         self._check(texts, source, target, options)
         detected = [self._detect(text, target, options) for text in texts] if source == AUTOMATIC else []
         sources = [each.language for each in detected] or [source] * len(texts)
-        legs = {each: self._leg(each, target) for each in set(sources)}
-        models = {leg.model for leg in legs.values()}
-        _admit(models, options)
-        preparations = {
-            each: Preparation(leg, options, restore_capitals=self.limits.restore_capitals) for each, leg in legs.items()
-        }
-        work, forced_ids = prepare(texts, [preparations[each] for each in sources], options.target_prefix)
-        job = Job(work, forced_ids, len(texts), next(iter(sources), source), target, options, detected)
+        routes = {each: self._route(each, target) for each in set(sources)}
+        _admit(routes.values(), options)
+        preparations = {each: self._preparation(route, options) for each, route in routes.items()}
+        work = prepare(texts, [preparations[each] for each in sources], options.target_prefix)
+        pivots = [routes[each].pivot for each in sources] if any(each.pivot for each in routes.values()) else ()
+        job = Job(work, len(texts), next(iter(sources), source), target, options, detected, pivots)
+        models = {model for route in routes.values() for model in route.models}
 
         def on_close(closed: Translation) -> None:
             self.running.discard(closed)
@@ -62,16 +59,27 @@ class Translator:
 
     def detect(self, text: str) -> list[Detected]:
         """The languages that can be translated, the most probable one of the text first."""
-        return rank_languages(text, {direction.source for direction in self.directions})
+        return rank_languages(text, self._targets())
 
     def _detect(self, text: str, target: str, options: TranslationOptions) -> Detected:
-        possible = {direction.source for direction in self.directions if direction.target == target}
+        possible = {source for source, targets in self._targets().items() if target in targets}
         return rank_languages(words_of_html(text) if options.is_html else text, possible)[0]
 
-    def _leg(self, source: str, target: str) -> Leg:
-        leg = self._routes().find(source, target)
-        assert leg is not None  # it was checked
-        return leg
+    def _targets(self) -> Mapping[str, frozenset[str]]:
+        """Of each source language, one or more; raises `NotReady` if there is none."""
+        if not (targets := self._routes().targets):
+            raise NotReady("no model is loaded")
+        return targets
+
+    def _route(self, source: str, target: str) -> Route:
+        route = self._routes().find(source, target)
+        assert route is not None  # it was checked
+        return route
+
+    def _preparation(self, route: Route, options: TranslationOptions) -> Preparation:
+        restore = self.limits.restore_capitals
+        second = route.second and Preparation(route.second, options, restore_capitals=restore)
+        return Preparation(route.first, options, restore_capitals=restore, second=second)
 
     def _check(self, texts: Sequence[str], source: str, target: str, options: TranslationOptions) -> None:
         self._check_direction(source, target)
@@ -87,18 +95,24 @@ class Translator:
             raise InvalidRequest("beam_size", f"{options.beam.size} is asked for, the limit is {limits.max_beam_size}")
 
     def _check_direction(self, source: str, target: str) -> None:
-        any_source = source == AUTOMATIC
-        targets = sorted({each.target for each in self.directions if any_source or each.source == source})
-        if not targets:
-            sources = ", ".join(sorted({direction.source for direction in self.directions}))
-            raise InvalidRequest("source", f"{source} is not supported; available: {AUTOMATIC}, {sources}")
+        known = self._targets()
+        targets = frozenset().union(*known.values()) if source == AUTOMATIC else known.get(source)
+        if targets is None:
+            available = ", ".join([AUTOMATIC, *sorted(known)])
+            raise InvalidRequest("source", f"{source} is not supported; available: {available}")
         if target not in targets:
-            raise InvalidRequest("target", f"{target} is not supported; available: {', '.join(targets)}")
+            raise InvalidRequest("target", f"{target} is not supported; available: {', '.join(sorted(targets))}")
 
 
-def _admit(models: Iterable[ServedModel], options: TranslationOptions) -> None:
+def _admit(routes: Iterable[Route], options: TranslationOptions) -> None:
     """Raises `InvalidRequest` and `QueueFull` if one of them cannot take the request."""
-    for model in models:
-        if options.max_new_tokens is not None and options.max_new_tokens > model.max_new_tokens:
-            raise InvalidRequest("max_new_tokens", f"the limit is {model.max_new_tokens}")
-        model.pool.admit()
+    for route in routes:
+        limit = route.last.model.max_new_tokens
+        if options.max_new_tokens is not None and options.max_new_tokens > limit:
+            raise InvalidRequest("max_new_tokens", f"the limit is {limit}")
+        if route.pivot is not None and options.alignment:
+            field = "attention" if options.attention else "alignment"
+            source, target = route.first.direction.source, route.last.direction.target
+            raise InvalidRequest(field, f"is not available from {source} into {target}, by way of {route.pivot}")
+        for model in route.models:
+            model.pool.admit()

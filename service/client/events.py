@@ -68,6 +68,8 @@ class Start(msgspec.Struct, frozen=True):
     id: str
     source: str
     target: str
+    pivot: str | list[str | None] | None = None
+    """The language between, where no model translates at once; of several texts, that of each."""
 
 
 class Token(msgspec.Struct, frozen=True):

@@ -35,6 +35,12 @@ def split_html(html: str, language: str, splitter: Splitter) -> Iterator[Segment
     return splitter.joined(_segments(html, language, splitter))
 
 
+def split_attribute(text: str, language: str, splitter: Splitter) -> Iterator[Segment]:
+    """What an attribute says, not as it is written, to segments of it."""
+    value = [_Piece(character, escape(character, quote=True)) for character in text]
+    return splitter.joined(_sentences(value, language, splitter, encoding="attribute"))
+
+
 class _Piece(NamedTuple):
     """A part of a run: what it says, and how that is spelled; a tag says nothing."""
 

@@ -79,9 +79,11 @@ async def test_each_text_is_translated_from_its_own_language(translator: Transla
 
 
 async def test_only_what_can_be_translated_is_detected(translator: Translator) -> None:
-    """Into English only French can be."""
-    started = await _started(translator.start(["Wo ist der Bahnhof?"], "auto", "en", TranslationOptions()))
-    assert [each.language for each in started.detected] == ["fr"]
+    """Into English German can be, by way of French; English cannot."""
+    texts = ["Wo ist der Bahnhof?", "Where is the station?"]
+    started = await _started(translator.start(texts, "auto", "en", TranslationOptions()))
+    assert [each.language for each in started.detected] == ["de", "de"]
+    assert started.pivots == ["fr", "fr"]
     assert [each.language for each in translator.detect("Wo ist der Bahnhof?")] == ["de", "en", "fr"]
 
 

@@ -52,7 +52,7 @@ def test_of_two_models_the_first_by_name_has_a_direction(served: Server) -> None
 
 def test_all_languages_are_listed(served: Server) -> None:
     listed = httpx.get(f"{served.url}/languages").json()
-    assert {each["code"]: each["targets"] for each in listed} == {"de": ["en"], "en": ["de", "fr"]}
+    assert {each["code"]: each["targets"] for each in listed} == {"de": ["en", "fr"], "en": ["de", "fr"]}
     sources = httpx.get(f"{served.url}/v2/languages", params={"type": "source"}).json()
     assert [each["language"] for each in sources] == ["DE", "EN"]
     assert httpx.get(f"{served.url}/frontend/settings").json()["language"]["source"]["code"] == "auto"
@@ -64,6 +64,7 @@ def test_texts_of_one_request_go_to_different_models(served: Server) -> None:
     assert [each["language"] for each in answer["detectedLanguage"]] == ["de"] * 3
     answer = _translate(served, texts[0], "auto", "fr")
     assert answer["detectedLanguage"]["language"] == "en"
+    assert "pivot" not in answer
 
 
 def test_what_a_model_cannot_do_is_refused_by_its_limits(served: Server) -> None:

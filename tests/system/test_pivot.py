@@ -1,0 +1,178 @@
+"""Where no model translates at once, two do, one behind the other."""
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from model.tokenizer import Tokenizer
+from service.settings import EMBEDDED_MODEL
+from tests.system.conftest import Server, run_server
+from tests.system.models import write_model
+from tests.system.sse import Event, read_events, stream, text_of
+
+
+@pytest.fixture(scope="module")
+def pivoting(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer) -> Iterator[Server]:
+    """From German into English, nonsense; into French; and what takes French for English, into what is no Italian."""
+    directory = tmp_path_factory.mktemp("models")
+    (directory / "en-fr").symlink_to(EMBEDDED_MODEL)
+    write_model(directory / "fr-sv", tokenizer, "fr-sv", seed=3, positions=64)
+    write_model(directory / "de-en", tokenizer, "de-en", seed=1, positions=120)
+    (again := directory / "fr-it").mkdir()
+    for file in EMBEDDED_MODEL.iterdir():
+        (again / file.name).symlink_to(file)
+    (again / "config.json").unlink()
+    described = (EMBEDDED_MODEL / "config.json").read_text()
+    (again / "config.json").write_text(
+        re.sub('"source": "en",(\\s*)"target": "fr"', r'"source": "fr",\1"target": "it"', described)
+    )
+    with run_server(tmp_path_factory.mktemp("server") / "log", "--models", str(directory)) as server:
+        yield server
+
+
+def _answer(server: Server, q: str | list[str], source: str, target: str, **options: object) -> httpx.Response:
+    body = {"q": q, "source": source, "target": target, **options}
+    return httpx.post(f"{server.url}/translate", json=body, timeout=60.0)
+
+
+def _translate(server: Server, q: str | list[str], source: str, target: str, **options: object) -> Any:
+    answer = _answer(server, q, source, target, **options)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_it_is_one_translation_behind_the_other(pivoting: Server) -> None:
+    text = "The cat sat on the mat."
+    between = _translate(pivoting, text, "en", "fr")["translatedText"]
+    assert _translate(pivoting, text, "en", "it") == {
+        "translatedText": _translate(pivoting, between, "fr", "it")["translatedText"],
+        "pivot": "fr",
+    }
+
+
+async def test_what_is_too_long_for_the_second_model_is_split_again(pivoting: Server) -> None:
+    text = "On Monday the black cat sat on the small mat, and the dog ran to the old house behind the big red table."
+    between = _translate(pivoting, text, "en", "fr", beam_size=2)["translatedText"]
+    events = await _stream(pivoting, text, "en", "sv")
+    assert sum(event.name == "segment" for event in events) > 1
+    expected = _translate(pivoting, between, "fr", "sv", beam_size=2)["translatedText"]
+    assert events[-1].data["translatedText"] == expected
+
+
+def test_capitals_are_restored_behind_both(pivoting: Server) -> None:
+    quiet = _translate(pivoting, "The cat sat on the mat.", "en", "it")["translatedText"]
+    assert _translate(pivoting, "THE CAT SAT ON THE MAT.", "en", "it")["translatedText"] == quiet.upper()
+
+
+async def _stream(server: Server, q: str, source: str, target: str) -> list[Event]:
+    async with httpx.AsyncClient(base_url=server.url, timeout=60.0) as client:
+        return await stream(client, q, source=source, target=target, beam_size=2, scores=True)
+
+
+async def test_a_stream_says_so_and_tells_the_second_translation(pivoting: Server) -> None:
+    text = "The cat sat on the mat. It was black.\n\n- A dog ran.\n"
+    whole = _translate(pivoting, text, "en", "it", beam_size=2, scores=True)
+    events = await _stream(pivoting, text, "en", "it")
+    assert events[0].data["pivot"] == "fr"
+    assert text_of(events) == whole["translatedText"]
+    segments = [event.data for event in events if event.name == "segment"]
+    assert [each["segment"] for each in segments] == list(range(len(segments)))
+    assert "".join(each["text"] for each in segments) == whole["translatedText"]
+    done = events[-1].data
+    assert (done["translatedText"], done["pivot"], done["scores"]) == (whole["translatedText"], "fr", whole["scores"])
+    first = (await _stream(pivoting, text, "en", "fr"))[-1].data
+    second = (await _stream(pivoting, first["translatedText"], "fr", "it"))[-1].data
+    for name in ("source_tokens", "generated_tokens"):
+        assert done["usage"][name] == first["usage"][name] + second["usage"][name]
+
+
+def test_what_is_no_language_survives_both(pivoting: Server) -> None:
+    text = "- See https://example.org/a?b=1 and {name}.\n\n\t12.5 %\n"
+    translated = _translate(pivoting, text, "en", "it")["translatedText"]
+    for kept in ("https://example.org/a?b=1", "{name}"):
+        assert translated.count(kept) == 1
+    assert translated.startswith("- ")
+    assert translated.endswith("\n\n\t12.5 %\n")
+
+
+def test_markup_survives_both(pivoting: Server) -> None:
+    html = (
+        '<p title="A &quot;cat&quot;">The <b>black</b> cat &amp; <code>x &lt; y</code> <i translate="no">No</i>.</p>\n'
+        "<!-- end --><br><p>Hello.</p>"
+    )
+    translated = _translate(pivoting, html, "en", "it", format="html")["translatedText"]
+    for kept in ("<code>x &lt; y</code>", '<i translate="no">No</i>', "<b>", "</b>", "</p>\n<!-- end --><br><p>"):
+        assert translated.count(kept) == 1
+    assert translated.startswith('<p title="')
+    title = translated.removeprefix('<p title="').partition('">')[0]
+    assert '"' not in title
+    assert translated.endswith("</p>")
+
+
+def test_each_text_goes_its_own_way(pivoting: Server) -> None:
+    texts = ["Wo ist der Bahnhof?", "Where is the station?", "12"]
+    answer = _translate(pivoting, texts[:2], "auto", "fr")
+    assert answer["pivot"] == ["en", None]
+    assert answer["translatedText"][1] == _translate(pivoting, texts[1], "en", "fr")["translatedText"]
+    assert _translate(pivoting, texts[2], "de", "fr") == {"translatedText": "12", "pivot": "en"}
+
+
+def test_a_beginning_is_that_of_the_second_translation(pivoting: Server) -> None:
+    answer = _translate(pivoting, "die Katze", "de", "fr", target_prefix="Le chat")
+    assert answer["translatedText"].startswith("Le chat")
+    refused = _answer(pivoting, "Die Katze. Der Hund schläft.", "de", "fr", target_prefix="Le chat")
+    assert (refused.status_code, refused.json()["error"][:14]) == (400, "target_prefix:")
+
+
+def test_alternatives_are_of_the_second_translation(pivoting: Server) -> None:
+    between = _translate(pivoting, "The cat.", "en", "fr", beam_size=3)["translatedText"]
+    answer = _translate(pivoting, "The cat.", "en", "it", alternatives=2, beam_size=3)
+    second = _translate(pivoting, between, "fr", "it", alternatives=2, beam_size=3)
+    assert answer["alternatives"] == second["alternatives"]
+
+
+@pytest.mark.parametrize("field", ["alignment", "attention"])
+def test_what_only_one_model_can_say_is_refused(pivoting: Server, field: str) -> None:
+    refused = _answer(pivoting, "The cat.", "en", "it", stream=True, **{field: True})
+    assert refused.status_code == 400
+    assert refused.json()["error"] == f"{field}: is not available from en into it, by way of fr"
+
+
+def test_a_deadline_covers_both(pivoting: Server) -> None:
+    late = _answer(pivoting, "The cat sat. " * 300, "en", "it", timeout_seconds=0.2)
+    assert (late.status_code, late.json()["code"]) == (504, "deadline_exceeded")
+    pivoting.wait_for_metric("dragoman_slots_used", 0)
+
+
+def test_a_reader_that_goes_away_leaves_nothing_behind(pivoting: Server) -> None:
+    body = {"q": "The cat sat on the mat. " * 200, "source": "en", "target": "it", "stream": True}
+    with httpx.stream("POST", f"{pivoting.url}/translate", json=body) as response:
+        next(line for line in response.iter_lines() if line == "event: token")
+    pivoting.wait_for_metric("dragoman_requests_running", 0)
+    pivoting.wait_for_metric("dragoman_requests_waiting", 0)
+
+
+async def test_engines_that_die_are_not_noticed(pivoting: Server) -> None:
+    """In the middle of a text, when both have work, so that each goes on where it was."""
+    text = "".join(f"The cat number {number} sat on the mat. " for number in range(30))
+    expected = _translate(pivoting, text, "en", "it")["translatedText"]
+    body = {"q": text, "source": "en", "target": "it", "stream": True}
+    events: list[Event] = []
+    async with (
+        httpx.AsyncClient(timeout=60.0) as client,
+        client.stream("POST", f"{pivoting.url}/translate", json=body) as response,
+    ):
+        async for event in read_events(response):
+            events.append(event)
+            if len(events) == 2:
+                for pid in pivoting.engine_pids():
+                    os.kill(pid, signal.SIGKILL)
+    assert events[-1].name == "done"
+    assert text_of(events) == expected
+    for model in ("en-fr", "fr-it"):
+        assert pivoting.metric("dragoman_engine_restarts_total", f'model="{model}"') == 1
