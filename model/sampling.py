@@ -10,24 +10,27 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor
 
+from model import kernels
+
 
 class SamplingParameters(NamedTuple):
     """How each row of a batch is sampled; every tensor is `[batch]`.
 
-    `temperature` 0 means greedy; `top_k` 0 and `top_p` 1 mean no restriction; `noise` is the row's
-    of `noise_states`. `restricted` may be False when no row has a `top_k` or `top_p`: the same tokens, without
-    sorting the vocabulary, which costs three times the rest.
+    `temperature` 0 means greedy; `top_k` 0 and `top_p` 1 mean no restriction; `noise` is the row's of `noise_states`.
     """
 
     temperature: Tensor
+    """float32."""
     top_k: Tensor
+    """int64."""
     top_p: Tensor
+    """float32."""
     noise: Tensor
-    restricted: bool = True
+    """int64."""
 
 
 class Sampled(NamedTuple):
-    """Chosen ids `[batch]` and their log-probabilities `[batch]`."""
+    """Chosen ids `[batch]` and their log-probabilities `[batch]`, those of the logits as they were given."""
 
     tokens: Tensor
     logprobs: Tensor
@@ -39,33 +42,45 @@ def greedy(logits: Tensor) -> Sampled:
     return Sampled(best.indices, best.values - logits.logsumexp(dim=-1))
 
 
-def sample(logits: Tensor, parameters: SamplingParameters) -> Tensor:
-    """Draw one token a row from `logits [batch, vocab]`, `[batch]`; rows with temperature 0 take the best.
+def sample(logits: Tensor, parameters: SamplingParameters) -> Sampled:
+    """Draw one token a row from `logits [batch, vocab]`; rows with temperature 0 take the best.
 
     Temperature, then top-k, then nucleus (Holtzman et al. 2020), then the best of the scores with Gumbel
     noise, which is a draw from their softmax (Gumbel-max trick, Maddison et al. 2014). Unlike an inverse
     of the sorted cumulative distribution it turns a difference in the last bits of the logits into
     another token only where two noisy scores are as close as that.
+
+    In C++ where that is there, with the same bits on every processor; in PyTorch much slower, and with the same tokens
+    but for a tie in the last bits.
     """
+    if kernels.serves(logits):
+        tokens, logprobs = torch.ops.dragoman.sample(logits.contiguous(), *parameters)
+        return Sampled(tokens, logprobs)
     is_greedy = parameters.temperature <= 0
     temperature = torch.where(is_greedy, 1.0, parameters.temperature)
     # Differences to the best: a tiny temperature then gives -inf, not a tie of infinities.
     scores = (logits - logits.amax(dim=-1, keepdim=True)) / temperature[:, None]
     noisy = scores + gumbel_noise(parameters.noise, logits.shape[-1])
-    if parameters.restricted:
+    # Without sorting the vocabulary, which takes three times as long as the rest, where nobody needs it.
+    if bool(((parameters.top_k > 0) | (parameters.top_p < 1)).any()):
         noisy = noisy.masked_fill(~_allowed(scores, parameters.top_k, parameters.top_p), -math.inf)
-    return torch.where(is_greedy, logits.argmax(dim=-1), noisy.argmax(dim=-1))
+    tokens = torch.where(is_greedy, logits.argmax(dim=-1), noisy.argmax(dim=-1))
+    return Sampled(tokens, logits.gather(-1, tokens[:, None]).squeeze(-1) - logits.logsumexp(dim=-1))
+
+
+_UNITS: Final = 2.0**40
+"""Of the best token's weight. Whole numbers have one sum, in whatever order they are added up."""
 
 
 def _allowed(scores: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:
     """Which tokens `[batch, vocab]` top-k and nucleus leave; the best always stays."""
     ordered, order = scores.sort(dim=-1, descending=True, stable=True)
-    probabilities = ordered.softmax(dim=-1)
-    before = probabilities.cumsum(dim=-1) - probabilities
+    weights = (ordered.exp().double() * _UNITS).long()
+    before = weights.cumsum(dim=-1) - weights
     rank = torch.arange(scores.shape[-1], device=scores.device)
     most = torch.where(top_k > 0, top_k, scores.shape[-1])
-    within = torch.where(top_p < 1, top_p, math.inf)  # rounding can make `before` reach 1 in the tail
-    kept = (rank < most[:, None]) & ((before < within[:, None]) | (rank == 0))
+    limit = torch.where(top_p < 1, top_p.double() * weights.sum(dim=-1), math.inf)
+    kept = (rank < most[:, None]) & ((before < limit[:, None]) | (rank == 0))
     return torch.zeros_like(kept).scatter(-1, order, kept)
 
 
@@ -84,8 +99,8 @@ def gumbel_noise(states: Tensor, vocab: int) -> Tensor:
     """Standard Gumbel numbers `[batch, vocab]` in float32, each a function of its row's state and its token."""
     tokens = torch.arange(vocab, device=states.device)
     bits = _mix(states[:, None] + tokens * _GOLDEN)
-    # The upper 53 bits, in the middle of their interval: never 0 nor 1.
-    uniform = (_shift(bits, 11).double() + 0.5) * 2.0**-53
+    # The upper 52 bits, in the middle of their interval: never 0 nor 1, to which one more bit would round.
+    uniform = (_shift(bits, 12).double() + 0.5) * 2.0**-52
     return -(-uniform.log()).log().float()
 
 

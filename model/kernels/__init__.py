@@ -38,13 +38,18 @@ def load() -> bool:
     return True
 
 
+def serves(tensor: Tensor) -> bool:
+    """Whether the operators are there, and are written for such a tensor."""
+    return tensor.device.type == "cpu" and tensor.dtype == torch.float32 and load()
+
+
 def attend_slots(query: Tensor, keys: Tensor, values: Tensor, slots: Tensor, lengths: Tensor) -> Tensor:
     """Attention of one query a row over the first `lengths` positions of its slot.
 
     `query [rows, heads, head_dim]`; `keys`, `values [slots, heads, positions, head_dim]`; `slots [rows]` and
     `lengths [rows]` in int64, each length at least 1. Returns the shape of `query`.
     """
-    if _fits(query) and load():
+    if serves(query):
         attended: Tensor = torch.ops.dragoman.attend_slots(query.contiguous(), keys, values, slots, lengths)
         return attended
     width = int(lengths.max())
@@ -63,7 +68,7 @@ def attend_packed(query: Tensor, keys: Tensor, values: Tensor, offsets: Tensor) 
 
     `query`, `keys`, `values [tokens, heads, head_dim]`; sequence s is tokens `offsets[s]` to `offsets[s + 1]`.
     """
-    if _fits(query) and load():
+    if serves(query):
         packed = (query.contiguous(), keys.contiguous(), values.contiguous())
         attended: Tensor = torch.ops.dragoman.attend_packed(*packed, offsets)
         return attended
@@ -84,7 +89,7 @@ def best_extensions(logits: Tensor, totals: Tensor, count: int) -> tuple[Tensor,
     the lowest token first, their tokens, and the tokens' log-probabilities, `[rows, count]` each.
     """
     count = min(count, logits.shape[1])
-    if _fits(logits) and load():
+    if serves(logits):
         sums, tokens, logprobs = torch.ops.dragoman.best_extensions(logits.contiguous(), totals, count)
     else:
         logprobs = logits.log_softmax(dim=-1)
@@ -95,16 +100,11 @@ def best_extensions(logits: Tensor, totals: Tensor, count: int) -> tuple[Tensor,
 
 def copy_slots(arena: Tensor, copies: Sequence[tuple[int, int, int]]) -> None:
     """In `arena [layers, slots, heads, positions, head_dim]`: (from slot, to slot, how many positions), in order."""
-    if _fits(arena) and load():
+    if serves(arena):
         torch.ops.dragoman.copy_slots(arena, torch.tensor(copies))
         return
     for origin, destination, positions in copies:
         arena[:, destination, :, :positions] = arena[:, origin, :, :positions]
-
-
-def _fits(query: Tensor) -> bool:
-    """Whether it is what the operators are written for."""
-    return query.device.type == "cpu" and query.dtype == torch.float32
 
 
 def _padding(lengths: Tensor, width: int, dtype: torch.dtype) -> Tensor:

@@ -107,6 +107,7 @@ def _compile(compiler: str, scratch: Path) -> Path:
         ("operators.cpp", "operators", pytorch),
         ("int8_transformer.cpp", "int8_transformer", pytorch),
         ("int8_weights.cpp", "int8_weights", pytorch),
+        ("sampling.cpp", "sampling", []),
         ("variants.cpp", "variants", [f"-DVARIANTS(X)={listed}"]),
         *(
             ("compute.cpp", variant, ["-fopenmp-simd", f"-DVARIANT={variant}", *flags])

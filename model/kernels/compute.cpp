@@ -1,15 +1,13 @@
 // See compute.h. Compiled once for each variant, with VARIANT as its name.
 
 #include "products.h"
+#include "sampling.h"
 
 #include <cmath>
 #include <cstring>
 
-
 namespace dragoman {
 namespace {
-
-inline float larger(float a, float b) { return a > b ? a : b; }
 
 // Sixteen sums side by side, which every processor takes in the same order, with as many instructions as it needs.
 constexpr int64_t kLanes = 16, kChunk = 512;
@@ -41,25 +39,6 @@ inline float total_of(const Lanes& lanes) {
   return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
 
-// e^x for x <= 0: the Taylor polynomial on [-ln2/2, ln2/2] times a power of two; relative error below 2.5e-7. Unlike
-// std::exp the compiler can vectorise it.
-inline float exp_of_negative(float x) {
-  x = larger(-80.0f, x);  // nothing becomes a denormal number, which processors are slow at; NaN stays
-  const float n = std::nearbyint(x * 1.44269504f);
-  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-  float p = 1.0f / 720;
-  p = p * r + 1.0f / 120;
-  p = p * r + 1.0f / 24;
-  p = p * r + 1.0f / 6;
-  p = p * r + 0.5f;
-  p = p * r + 1.0f;
-  p = p * r + 1.0f;
-  const int32_t bits = (static_cast<int32_t>(n) + 127) << 23;
-  float power;
-  std::memcpy(&power, &bits, sizeof power);
-  return p * power;
-}
-
 float quantise(const float* x, int64_t width, uint8_t* q) {
   float largest = 1e-30f;  // a row of zeros has to be divided by something
 #pragma omp simd reduction(max : largest)
@@ -86,7 +65,7 @@ template <Then then>
 inline void finish(float* out, float value) {
   if constexpr (then == Then::store) *out = value;
   if constexpr (then == Then::relu) *out = larger(value, 0.0f);
-  if constexpr (then == Then::gelu) *out = 0.5f * value * (1.0f + std::erf(value * 0.70710678f));
+  if constexpr (then == Then::gelu) *out = 0.5f * value * (1.0f + error_function(value * 0.70710678f));
   if constexpr (then == Then::swish) {
     const float e = exp_of_negative(-std::fabs(value));  // sigmoid(x) = 1 / (1 + e^-x), or e^x / (1 + e^x)
     *out = value * (value < 0 ? e : 1.0f) / (1.0f + e);
@@ -240,12 +219,58 @@ void rank(const float* logits, int64_t width, float largest, float log_total, fl
   }
 }
 
+int64_t weigh(const float* logits, int64_t width, float largest, float temperature, float* scores, float* weights,
+              float* best) {
+  int64_t whole = 0, rest = 0;
+  for (int64_t first = 0; first < width; first += kNeighbours) {
+    const int64_t last = width - first < kNeighbours ? width : first + kNeighbours;
+    float top = -INFINITY;
+#pragma omp simd reduction(+ : whole, rest) reduction(max : top)
+    for (int64_t i = first; i < last; ++i) {
+      scores[i] = (logits[i] - largest) / temperature;
+      weights[i] = exp_of_negative(scores[i]);
+      top = larger(top, scores[i]);
+      // In two halves, since few processors make 64-bit integers of many numbers at once.
+      const float scaled = weights[i] * 0x1p20f;
+      const int32_t units = static_cast<int32_t>(scaled);
+      whole += units;
+      rest += static_cast<int32_t>((scaled - static_cast<float>(units)) * 0x1p20f);
+    }
+    best[first / kNeighbours] = top;
+  }
+  return (whole << 20) + rest;
+}
+
+int64_t draw(const float* logits, int64_t width, int64_t best, const Sampling& options) {
+  Draw draw(best, 0, noise_bits(options.noise, best));
+  const float largest = logits[best];
+  for (int64_t first = 0; first < width; first += kBlock) {
+    const int64_t size = width - first < kBlock ? width - first : kBlock;
+    float scores[kBlock], weights[kBlock];
+    int32_t distances[kBlock], possible = 0;
+#pragma omp simd
+    for (int64_t i = 0; i < size; ++i) {
+      scores[i] = (logits[first + i] - largest) / options.temperature;
+      weights[i] = exp_of_negative(scores[i]);
+    }
+#pragma omp simd
+    for (int64_t i = 0; i < size; ++i) distances[i] = Draw::distance(noise_bits(options.noise, first + i));
+#pragma omp simd reduction(+ : possible)
+    for (int64_t i = 0; i < size; ++i) possible += !draw.is_hopeless(distances[i], weights[i]);
+    if (possible == 0) continue;
+    for (int64_t i = 0; i < size; ++i)
+      if (!draw.is_hopeless(distances[i], weights[i]))
+        draw.offer(first + i, scores[i], noise_bits(options.noise, first + i));
+  }
+  return draw.token;
+}
+
 }  // namespace
 
 const Kernels& VARIANT() {
 #define NAME_OF(variant) #variant
 #define NAMED(variant) NAME_OF(variant)
-  static const Kernels all = {NAMED(VARIANT), quantise, linear, normalise, attend, summarise, rank};
+  static const Kernels all = {NAMED(VARIANT), quantise, linear, normalise, attend, summarise, rank, weigh, draw};
   return all;
 }
 

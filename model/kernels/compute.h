@@ -3,7 +3,7 @@
 //
 // Every function treats a row by itself, in an order that depends on nothing but the row: its result has the same bits
 // alone and among others. Nothing depends on the variant either: sums are taken in the same order, and a product and a
-// sum are never one rounding, which not every processor has. (GELU and logarithms are the C library's.)
+// sum are never one rounding, which not every processor has. What is no sum and no product is in elementary.h.
 
 #pragma once
 
@@ -16,6 +16,9 @@ namespace dragoman {
 // Outputs are packed in blocks, inputs in groups; both ends are filled up with zeros.
 constexpr int64_t kBlock = 64, kGroup = 4;
 
+// So many scores of a row are looked at together, if at all.
+constexpr int64_t kNeighbours = 32;
+
 // An int8 weight [out, in], packed: [blocks][groups][kBlock][kGroup]; `scale`, `bias` and `sum128` (128 times the sum of
 // a row of the weight, which is what unsigned activations add to its products) are [blocks * kBlock].
 struct Linear {
@@ -27,6 +30,8 @@ struct Linear {
 
 // What becomes of a linear layer's result: it is stored, as it is or after an activation, or it is added.
 enum class Then : int64_t { store, relu, gelu, swish, add };
+
+struct Sampling;
 
 // Some logits of a row: the largest, the first place where it stands, and the sum of exp(logit - largest).
 struct Summary {
@@ -58,6 +63,14 @@ struct Kernels {
   // first: places and values.
   void (*rank)(const float* logits, int64_t width, float largest, float log_total, float start, int64_t count,
                int64_t* places, float* values);
+
+  // scores [width] = (logits - largest) / temperature, weights [width] = e^scores, and the best score of each
+  // `kNeighbours`; returns the sum of the weights, each a `fixed_point` number.
+  int64_t (*weigh)(const float* logits, int64_t width, float largest, float temperature, float* scores, float* weights,
+                   float* best);
+
+  // `sample` of a row without top-k and top-p.
+  int64_t (*draw)(const float* logits, int64_t width, int64_t best, const Sampling& options);
 };
 
 // What this processor can run, the best first.

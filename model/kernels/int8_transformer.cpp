@@ -10,7 +10,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
+
+#include "elementary.h"
 
 namespace dragoman {
 namespace {
@@ -273,10 +274,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> Int8Transformer::project(const st
     double total = 0;
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
       const Summary& part = summaries[chunk * rows_ + row];
-      total += part.total * std::exp(static_cast<double>(part.largest) - largest);
+      total += part.total * exp_of_negative(part.largest - largest);
     }
     best.mutable_data_ptr<int64_t>()[row] = place;
-    logprobs.mutable_data_ptr<float>()[row] = static_cast<float>(-std::log(total));
+    logprobs.mutable_data_ptr<float>()[row] = static_cast<float>(-logarithm(total));
   }
   return {best, logprobs, logits};
 }

@@ -18,6 +18,7 @@
 
 #include "compute.h"
 #include "int8_transformer.h"
+#include "sampling.h"
 
 namespace {
 
@@ -104,12 +105,37 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> best_extensions(const at::Tensor&
     for (int64_t row = begin; row < end; ++row) {
       const float* own = from + row * vocab;
       const dragoman::Summary all = kernels().summarise(own, vocab);
-      const float log_total = static_cast<float>(std::log(static_cast<double>(all.total)));
+      const float log_total = static_cast<float>(dragoman::logarithm(all.total));
       kernels().rank(own, vocab, all.largest, log_total, start[row], count, token + row * count, sum + row * count);
       for (int64_t i = row * count; i < (row + 1) * count; ++i) logprob[i] = own[token[i]] - all.largest - log_total;
     }
   });
   return {sums, tokens, logprobs};
+}
+
+// logits [rows, vocab]; how each row is sampled, [rows] each -> tokens, log-probabilities [rows]
+std::tuple<at::Tensor, at::Tensor> sample(const at::Tensor& logits, const at::Tensor& temperatures,
+                                          const at::Tensor& top_ks, const at::Tensor& top_ps, const at::Tensor& noise) {
+  const int64_t rows = logits.size(0), vocab = logits.size(1);
+  TORCH_CHECK(logits.is_contiguous() && vocab > 0, "sample: shapes do not match");
+  for (const at::Tensor& each : {temperatures, top_ks, top_ps, noise})
+    TORCH_CHECK(each.is_contiguous() && each.numel() == rows, "sample: shapes do not match");
+  at::Tensor tokens = at::empty({rows}, logits.options().dtype(at::kLong)), logprobs = at::empty({rows}, logits.options());
+  const float *from = logits.const_data_ptr<float>(), *temperature = temperatures.const_data_ptr<float>();
+  const float* top_p = top_ps.const_data_ptr<float>();
+  const int64_t *top_k = top_ks.const_data_ptr<int64_t>(), *state = noise.const_data_ptr<int64_t>();
+  int64_t* token = tokens.mutable_data_ptr<int64_t>();
+  float* logprob = logprobs.mutable_data_ptr<float>();
+  at::parallel_for(0, rows, 8, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const float* own = from + row * vocab;
+      const dragoman::Summary all = kernels().summarise(own, vocab);
+      const dragoman::Sampling options{temperature[row], top_p[row], top_k[row], static_cast<uint64_t>(state[row])};
+      token[row] = temperature[row] > 0 ? dragoman::sample(own, vocab, all.place, options) : all.place;
+      logprob[row] = own[token[row]] - all.largest - static_cast<float>(dragoman::logarithm(all.total));
+    }
+  });
+  return {tokens, logprobs};
 }
 
 // arena [layers, slots, heads, positions, head_dim]; copies [n, 3]: (from slot, to slot, positions), one after the other
@@ -145,6 +171,7 @@ TORCH_LIBRARY(dragoman, library) {
   library.def("attend_slots(Tensor query, Tensor keys, Tensor values, Tensor slots, Tensor lengths) -> Tensor");
   library.def("attend_packed(Tensor query, Tensor keys, Tensor values, Tensor offsets) -> Tensor");
   library.def("best_extensions(Tensor logits, Tensor totals, int count) -> (Tensor, Tensor, Tensor)");
+  library.def("sample(Tensor logits, Tensor temperature, Tensor top_k, Tensor top_p, Tensor noise) -> (Tensor, Tensor)");
   library.def("copy_slots(Tensor(a!) arena, Tensor copies) -> ()");
   library.def("variants() -> str[]", variants);
   library.def("choose_variant(str name) -> ()", choose_variant);
@@ -165,5 +192,6 @@ TORCH_LIBRARY_IMPL(dragoman, CPU, library) {
   library.impl("attend_slots", attend_slots);
   library.impl("attend_packed", attend_packed);
   library.impl("best_extensions", best_extensions);
+  library.impl("sample", sample);
   library.impl("copy_slots", copy_slots);
 }

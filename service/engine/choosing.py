@@ -16,7 +16,7 @@ from model.search import Choice, Extension
 from service.engine.batching import StepBatch, StepScores
 from service.engine.request import GenerationRequest
 from service.engine.terms import begun, looked_at
-from service.engine.writers import Row, beginning
+from service.engine.writers import UNCONSTRAINED, Row, beginning
 
 
 def choose(rows: Sequence[Row], batch: StepBatch, scores: StepScores) -> list[list[Extension]]:
@@ -97,9 +97,7 @@ def _strongest(request: GenerationRequest, weights: Sequence[float]) -> tuple[in
 
 @torch.inference_mode()
 def _choose_from_logits(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
-    for number, row in enumerate(rows):
-        if row.is_constrained:
-            _constrain(row, logits[number])
+    _constrain(rows, logits)
     groups: dict[_Rule, list[int]] = {}
     for number, row in enumerate(rows):
         groups.setdefault(_rule(row), []).append(number)
@@ -126,15 +124,20 @@ def _rule(row: Row) -> _Rule:
 
 
 def _best(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
-    return _singles(rows, logits, logits.argmax(dim=-1))
+    _, tokens, logprobs = best_extensions(logits, torch.zeros(len(rows)), 1)
+    return _of_each(rows, tokens[:, 0], logprobs[:, 0])
 
 
 def _sampled(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
-    return _singles(rows, logits, sample(logits, _sampling_parameters(rows)))
+    return _of_each(rows, *sample(logits, _sampling_parameters(rows)))
 
 
 def _forced(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
-    return _singles(rows, logits, torch.tensor([row.forced for row in rows]))
+    # PyTorch's log-probabilities differ in their last bits with the kind of processor and, of large vocabularies, with
+    # the threads and the number of rows; the operator's do not.
+    _, best, of_best = best_extensions(logits, torch.zeros(len(rows)), 1)
+    tokens = torch.tensor([row.forced for row in rows])
+    return _of_each(rows, tokens, (logits.gather(-1, tokens[:, None]) - logits.gather(-1, best) + of_best).squeeze(-1))
 
 
 def _widest(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
@@ -152,22 +155,18 @@ def _widest(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
     return chosen
 
 
-def _singles(rows: Sequence[Row], logits: Tensor, tokens: Tensor) -> list[list[Extension]]:
-    # PyTorch's log-probabilities differ in their last bits with the kind of processor and, of large vocabularies, with
-    # the threads and the number of rows; the operator's do not.
-    _, best, of_best = best_extensions(logits, torch.zeros(len(rows)), 1)
-    logprobs = (logits.gather(-1, tokens[:, None]) - logits.gather(-1, best) + of_best).squeeze(-1)
+def _of_each(rows: Sequence[Row], tokens: Tensor, logprobs: Tensor) -> list[list[Extension]]:
     return [
         [Extension(row.parent, Choice(token, logprob), logprob)]
         for row, token, logprob in zip(rows, tokens.tolist(), logprobs.tolist(), strict=True)
     ]
 
 
-def _constrain(row: Row, logits: Tensor) -> None:
-    constraints = row.request.constraints
-    penalise_repetition(logits, row.ids, constraints.repetition_penalty)
-    if constraints.no_repeat_ngram_size > 0:
-        forbid_repeated_ngrams(logits, row.ids, constraints.no_repeat_ngram_size)
+def _constrain(rows: Sequence[Row], logits: Tensor) -> None:
+    constraints = [row.request.constraints if row.is_constrained else UNCONSTRAINED for row in rows]
+    histories = [row.ids for row in rows]
+    penalise_repetition(logits, histories, [each.repetition_penalty for each in constraints])
+    forbid_repeated_ngrams(logits, histories, [each.no_repeat_ngram_size for each in constraints])
 
 
 def _add_candidates(rows: Sequence[Row], logits: Tensor, chosen: list[list[Extension]]) -> None:
@@ -190,5 +189,4 @@ def _sampling_parameters(rows: Sequence[Row]) -> SamplingParameters:
         top_k=torch.tensor([option.top_k for option in options]),
         top_p=torch.tensor([option.top_p for option in options]),
         noise=noise_states(seeds, positions),
-        restricted=any(option.top_k > 0 or option.top_p < 1 for option in options),
     )

@@ -14,7 +14,7 @@ from model.search import BeamSearch, Choice, Extension, Path
 from service.engine.request import Constraints, FinishReason, GenerationRequest
 from service.engine.terms import Open, what_is_open
 
-_UNCONSTRAINED: Final = Constraints()
+UNCONSTRAINED: Final = Constraints()
 
 
 class Row(NamedTuple):
@@ -41,7 +41,7 @@ class Row(NamedTuple):
     @property
     def is_constrained(self) -> bool:
         """Whether its logits change before anything is chosen; what is forced is not chosen."""
-        return self.forced is None and self.request.constraints != _UNCONSTRAINED
+        return self.forced is None and self.request.constraints != UNCONSTRAINED
 
     @property
     def needs_alignment(self) -> bool:

@@ -6,7 +6,16 @@ import pytest
 import torch
 from torch import Tensor
 
+from model import kernels
 from model.sampling import SamplingParameters, greedy, gumbel_noise, noise_states, sample
+
+
+@pytest.fixture(params=["operators", "fallback"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "fallback":
+        monkeypatch.setattr(kernels, "load", lambda: False)
+    else:
+        request.getfixturevalue("operators")
 
 
 def _parameters(rows: int, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0) -> SamplingParameters:
@@ -37,17 +46,17 @@ def test_greedy_takes_the_best_with_its_log_probability() -> None:
     torch.testing.assert_close(chosen.logprobs, logits.log_softmax(-1).amax(-1))
 
 
-def test_temperature_zero_is_greedy() -> None:
+def test_temperature_zero_is_greedy(way: None) -> None:
     logits = torch.randn(5, 11, generator=torch.Generator().manual_seed(0))
-    assert sample(logits, _parameters(5, temperature=0.0)).tolist() == greedy(logits).tokens.tolist()
+    assert sample(logits, _parameters(5, temperature=0.0)).tokens.tolist() == greedy(logits).tokens.tolist()
 
 
-def test_draws_follow_the_distribution() -> None:
-    _assert_frequencies(sample(LOGITS.expand(DRAWS, 4), _parameters(DRAWS)), PROBABILITIES)
+def test_draws_follow_the_distribution(way: None) -> None:
+    _assert_frequencies(sample(LOGITS.expand(DRAWS, 4), _parameters(DRAWS)).tokens, PROBABILITIES)
 
 
-def test_temperature_sharpens() -> None:
-    tokens = sample(LOGITS.expand(DRAWS, 4), _parameters(DRAWS, temperature=0.5))
+def test_temperature_sharpens(way: None) -> None:
+    tokens = sample(LOGITS.expand(DRAWS, 4), _parameters(DRAWS, temperature=0.5)).tokens
     squares = PROBABILITIES.square()
     _assert_frequencies(tokens, squares / squares.sum())
 
@@ -63,18 +72,18 @@ def test_temperature_sharpens() -> None:
         ({"top_k": 2**31 - 1}, PROBABILITIES.tolist()),
     ],
 )
-def test_top_k_and_top_p_leave_the_best(options: dict[str, float], left: list[float]) -> None:
-    tokens = sample(LOGITS.expand(DRAWS, 4), _parameters(DRAWS, **options))  # type: ignore[arg-type]
+def test_top_k_and_top_p_leave_the_best(way: None, options: dict[str, float], left: list[float]) -> None:
+    tokens = sample(LOGITS.expand(DRAWS, 4), _parameters(DRAWS, **options)).tokens  # type: ignore[arg-type]
     _assert_frequencies(tokens, torch.tensor(left))
 
 
 @pytest.mark.parametrize("temperature", [1e-3, 1e-30, 1e-38, 1e-43])
-def test_the_smaller_the_temperature_the_greedier(temperature: float) -> None:
+def test_the_smaller_the_temperature_the_greedier(way: None, temperature: float) -> None:
     logits = 30 * torch.randn(8, 50, generator=torch.Generator().manual_seed(0))
-    assert sample(logits, _parameters(8, temperature=temperature)).tolist() == logits.argmax(-1).tolist()
+    assert sample(logits, _parameters(8, temperature=temperature)).tokens.tolist() == logits.argmax(-1).tolist()
 
 
-def test_a_row_does_not_depend_on_the_others() -> None:
+def test_a_row_does_not_depend_on_the_others(way: None) -> None:
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(64, 300, generator=generator)
     parameters = SamplingParameters(
@@ -83,17 +92,17 @@ def test_a_row_does_not_depend_on_the_others() -> None:
         torch.rand(64, generator=generator),
         noise_states(torch.arange(64) % 9, torch.arange(64)),
     )
-    together = sample(logits, parameters).tolist()
-    temperature, top_k, top_p, noise, _ = parameters
+    together = sample(logits, parameters).tokens.tolist()
+    temperature, top_k, top_p, noise = parameters
     alone = []
     for i in range(64):
         row = slice(i, i + 1)
         parameters = SamplingParameters(temperature[row], top_k[row], top_p[row], noise[row])
-        alone.append(sample(logits[row], parameters).item())
+        alone.append(sample(logits[row], parameters).tokens.item())
     assert together == alone
 
 
-def test_the_last_bits_of_the_logits_hardly_matter() -> None:
+def test_the_last_bits_of_the_logits_hardly_matter(way: None) -> None:
     """float32 logits differ by 1e-5 with the shape of a batch; no draw may turn on that. (Inverting the sorted
     cumulative distribution gave another token at 2 of 500 such draws: at one sentence in ten or so.)
     """
@@ -101,14 +110,62 @@ def test_the_last_bits_of_the_logits_hardly_matter() -> None:
     logits = 2 * torch.randn(500, 8000, generator=generator)
     nudged = logits + 1e-5 * torch.randn(500, 8000, generator=generator)
     parameters = _parameters(500, temperature=1.5)
-    assert sample(logits, parameters).tolist() == sample(nudged, parameters).tolist()
+    assert sample(logits, parameters).tokens.tolist() == sample(nudged, parameters).tokens.tolist()
 
 
-def test_unrestricted_rows_need_no_sorting() -> None:
-    logits = torch.randn(64, 300, generator=torch.Generator().manual_seed(0))
-    parameters = _parameters(64, temperature=1.5)
-    tokens = sample(logits, parameters).tolist()
-    assert sample(logits, parameters._replace(restricted=False)).tolist() == tokens
+def test_log_probabilities_are_of_the_logits(way: None) -> None:
+    logits = torch.randn(8, 50, generator=torch.Generator().manual_seed(0))
+    tokens, logprobs = sample(logits, _parameters(8, temperature=2.0, top_k=9, top_p=0.9))
+    torch.testing.assert_close(logprobs, logits.log_softmax(-1).gather(-1, tokens[:, None])[:, 0])
+
+
+def _of_all_kinds(rows: int, logits: Tensor) -> SamplingParameters:
+    """Every mixture of temperature, top-k and top-p, among them what leaves one token, and all."""
+    generator = torch.Generator().manual_seed(1)
+
+    def one_of(values: list[float]) -> Tensor:
+        return torch.tensor(values)[torch.randint(0, len(values), (rows,), generator=generator)]
+
+    return SamplingParameters(
+        one_of([0.0, 1e-30, 0.3, 1.0, 4.0]),
+        one_of([0, 0, 1, 5, 300, logits.shape[1] + 1]).long(),
+        one_of([1.0, 1.0, 1e-6, 0.3, 0.9, 0.9999]),
+        noise_states(torch.arange(rows), torch.arange(rows) % 7),
+    )
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0, 4.0, 30.0])
+@pytest.mark.usefixtures("operators")
+def test_the_operator_is_the_definition(monkeypatch: pytest.MonkeyPatch, spread: float) -> None:
+    """Where all are equal, where many are near, and where hardly any is; and where some are forbidden."""
+    logits = spread * torch.randn(600, 777, generator=torch.Generator().manual_seed(0))
+    logits[:100, 5:] = -math.inf
+    logits[100:200] = logits[100:200].round()  # ties
+    parameters = _of_all_kinds(600, logits)
+    tokens, logprobs = sample(logits, parameters)
+    monkeypatch.setattr(kernels, "load", lambda: False)
+    expected = sample(logits, parameters)
+    assert torch.equal(tokens, expected.tokens)
+    torch.testing.assert_close(logprobs, expected.logprobs)
+
+
+@pytest.mark.usefixtures("operators")
+def test_every_variant_and_any_number_of_threads_give_the_same_bits() -> None:
+    logits = 4 * torch.randn(300, 777, generator=torch.Generator().manual_seed(0))
+    parameters = _of_all_kinds(300, logits)
+    best, *others = torch.ops.dragoman.variants()
+    expected = sample(logits, parameters)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        for variant in (best, *others):
+            torch.ops.dragoman.choose_variant(variant)
+            tokens, logprobs = sample(logits, parameters)
+            assert torch.equal(tokens, expected.tokens)
+            assert torch.equal(logprobs, expected.logprobs)
+    finally:
+        torch.set_num_threads(before)
+        torch.ops.dragoman.choose_variant(best)
 
 
 def test_noise_is_a_function_of_seed_position_and_token() -> None:

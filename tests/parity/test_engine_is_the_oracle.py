@@ -54,7 +54,7 @@ def test_each_position_draws_its_own_number(run: Run, config: ModelConfig) -> No
         logits = model(torch.tensor([source]), torch.tensor([ids]))[0]
     noise = noise_states(torch.full((len(ids),), 11), torch.arange(len(ids)))
     options = SamplingParameters(torch.full((len(ids),), 2.0), torch.zeros_like(noise), torch.ones(len(ids)), noise)
-    assert sample(logits, options).tolist() == ids
+    assert sample(logits, options).tokens.tolist() == ids
 
 
 def test_a_forced_prefix_continues_as_if_never_interrupted(run: Run, config: ModelConfig) -> None:
