@@ -16,7 +16,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from model.manifest import CheckpointConfig, load_config, load_tokenizer
 from service.access.control import Access
-from service.api import deepl, errors, operations, page, translate
+from service.api import deepl, documentation, errors, operations, page, translate
 from service.api.middleware import BodyLimit, RequestObservation, UnexpectedErrors
 from service.engine.pool import EnginePool
 from service.engine.process import EngineProcess
@@ -70,6 +70,7 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
         if isinstance(route, APIRoute):
             service.metrics.expect_requests(route.path)
     errors.install(app)
+    documentation.install(app, key_required=service.access.key_required)
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
     app.add_middleware(UnexpectedErrors)
     if settings.cors_origins:

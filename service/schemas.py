@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, WrapValidator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WrapValidator
 from pydantic_core import PydanticCustomError, ValidationError
 
 from service.engine.request import Beam, Constraints, Sampling
@@ -26,6 +26,14 @@ def _one_problem(value: Any, validate: Any) -> Any:
         raise PydanticCustomError("text_type", "must be a string or an array of strings") from None
 
 
+def _true_or_false(value: object) -> object:
+    """A form or a URL says it in words; Pydantic would take `1`, `on` and `y` as well."""
+    if isinstance(value, str) and value not in ("true", "false"):
+        raise PydanticCustomError("flag_type", "must be true or false")
+    return value
+
+
+Flag = Annotated[bool, BeforeValidator(_true_or_false)]
 Texts = Annotated[str | list[str], WrapValidator(_one_problem)]
 LanguageCode = Annotated[str, Field(min_length=1, max_length=16)]
 
@@ -35,7 +43,7 @@ class TranslateRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    q: Texts = Field(description="text to translate, or several")
+    q: Texts = Field(description="text to translate, or several", examples=["I am a cat."])
     source: LanguageCode = Field(
         description="language code of the text; auto detects it among those that can be translated, for each text of "
         "an array by itself",
@@ -51,9 +59,9 @@ class TranslateRequest(BaseModel):
         default=0, ge=0, lt=MAX_BEAM_SIZE, description="other translations wanted of each text, by beam search"
     )
     api_key: str | None = Field(
-        default=None, description="where the server wants one; or in the `Authorization` header"
+        default=None, description="where the server wants one; or in `Authorization`", examples=["dragoman-..."]
     )
-    stream: bool = Field(default=False, description="answer with server-sent events")
+    stream: Flag = Field(default=False, description="answer with server-sent events")
     temperature: float = Field(default=0.0, ge=0.0, le=10.0, description="0 is greedy")
     top_k: int = Field(default=0, ge=0, le=_MAX_TOP_K, description="sample from the k best tokens; 0 from all")
     top_p: float = Field(default=1.0, gt=0.0, le=1.0, description="sample from the most probable tokens of this sum")
@@ -80,13 +88,13 @@ class TranslateRequest(BaseModel):
     top_candidates: int = Field(
         default=0, ge=0, le=_MAX_CANDIDATES, description="of each streamed token, so many that were most probable there"
     )
-    alignment: bool = Field(
+    alignment: Flag = Field(
         default=False, description="with each streamed token, the characters of its text that it comes from most"
     )
-    attention: bool = Field(
+    attention: Flag = Field(
         default=False, description="as alignment, and all weights over the tokens of the sentence, to draw them"
     )
-    scores: bool = Field(default=False, description="also answer the mean log-probability of each text's tokens")
+    scores: Flag = Field(default=False, description="also answer the mean log-probability of each text's tokens")
     max_new_tokens: int | None = Field(default=None, ge=1, description="per sentence, a target prefix included")
     timeout_seconds: float | None = Field(default=None, gt=0.0, le=3600.0)
 
@@ -138,18 +146,18 @@ class TranslateRequest(BaseModel):
 class StreamQuery(TranslateRequest):
     """The same request in a URL: one text."""
 
-    q: str
+    q: str = Field(description="text to translate", examples=["I am a cat."])
 
 
 class DetectedLanguage(BaseModel):
     language: str = Field(description="language code", examples=["en"])
-    confidence: float = Field(ge=0.0, le=100.0, description="in per cent")
+    confidence: float = Field(ge=0.0, le=100.0, description="in per cent", examples=[97.5])
 
 
 class TranslateResponse(BaseModel):
     """Each field has the shape of `q`: for an array, an array of what one text has. Only what is asked for is there."""
 
-    translatedText: str | list[str]
+    translatedText: str | list[str] = Field(examples=["Je suis un chat."])
     alternatives: list[str] | list[list[str]] = Field(
         default=[], description="other translations, the best first; of several sentences, the i-th best of each"
     )
@@ -172,30 +180,32 @@ class DetectRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    q: Texts = Field(description="text whose language is wanted; of an array, all of it together")
+    q: Texts = Field(
+        description="text whose language is wanted; of an array, all of it together", examples=["I am a cat."]
+    )
     api_key: str | None = Field(
-        default=None, description="where the server wants one; or in the `Authorization` header"
+        default=None, description="where the server wants one; or in `Authorization`", examples=["dragoman-..."]
     )
 
 
 class ErrorResponse(BaseModel):
     """What went wrong, for people, and its stable code."""
 
-    error: str
-    code: str
+    error: str = Field(examples=["q: field required"])
+    code: str = Field(examples=["invalid_request"])
 
 
 class Language(BaseModel):
     """A language that can be translated, and into what."""
 
-    code: str
-    name: str
-    targets: list[str]
+    code: str = Field(examples=["en"])
+    name: str = Field(examples=["English"])
+    targets: list[str] = Field(examples=[["fr"]])
 
 
 class NamedLanguage(BaseModel):
-    code: str
-    name: str
+    code: str = Field(examples=["en"])
+    name: str = Field(examples=["English"])
 
 
 class LanguageChoice(BaseModel):
@@ -206,8 +216,10 @@ class LanguageChoice(BaseModel):
 class FrontendSettings(BaseModel):
     """What LibreTranslate tells its page; ours reads the limit and the languages to begin with."""
 
-    charLimit: int
-    frontendTimeout: int = Field(description="milliseconds of a pause in typing before a page translates")
+    charLimit: int = Field(examples=[50_000])
+    frontendTimeout: int = Field(
+        description="milliseconds of a pause in typing before a page translates", examples=[300]
+    )
     apiKeys: bool = Field(default=False, description="the server knows API keys")
     keyRequired: bool = Field(default=False, description="and answers nobody without one")
     suggestions: bool = False
@@ -228,4 +240,4 @@ class ModelStatus(BaseModel):
 class Status(BaseModel):
     """The answer of a probe."""
 
-    status: str
+    status: str = Field(examples=["ok"])

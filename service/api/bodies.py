@@ -22,9 +22,18 @@ _MAX_FIELDS: Final = 10_000
 
 def body_of(model: type[BaseModel]) -> dict[str, Any]:
     """What OpenAPI is told of a route whose body is read by `parse_body`."""
-    schema = model.model_json_schema()
-    content = {each: {"schema": schema} for each in (JSON, FORM, MULTIPART)}
+    json, form = model.model_json_schema(), _as_form(model.model_json_schema())
+    content = {JSON: {"schema": json}, FORM: {"schema": form}, MULTIPART: {"schema": form}}
     return {"requestBody": {"required": True, "content": content}}
+
+
+def _as_form(schema: dict[str, Any]) -> dict[str, Any]:
+    """The same, where a field is absent instead of null."""
+    for field in schema["properties"].values():
+        if "anyOf" in field:
+            choices = [choice for choice in field.pop("anyOf") if choice != {"type": "null"}]
+            field |= choices[0] if len(choices) == 1 else {"anyOf": choices}
+    return schema
 
 
 async def parse_body(request: Request, model: type[M]) -> M:

@@ -24,7 +24,7 @@ _UNLIMITED: Final = 1_000_000_000_000
 
 
 class DeepLError(BaseModel):
-    message: str
+    message: str = Field(examples=["target_lang: field required"])
 
 
 class DeepLRequest(BaseModel):
@@ -32,7 +32,7 @@ class DeepLRequest(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    text: Texts = Field(description="texts to translate")
+    text: Texts = Field(description="texts to translate", examples=[["I am a cat."]])
     target_lang: str = Field(min_length=2, max_length=16, examples=["FR"])
     source_lang: str | None = Field(default=None, max_length=16, examples=["EN"])
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = "default"
@@ -40,7 +40,7 @@ class DeepLRequest(BaseModel):
     glossary_id: str | None = Field(default=None, description="not available")
     style_id: str | None = Field(default=None, description="not available")
     translation_memory_id: str | None = Field(default=None, description="not available")
-    custom_instructions: list[str] | None = Field(default=None, description="not available")
+    custom_instructions: Texts | None = Field(default=None, description="not available")
 
     def check(self) -> None:
         """Raises `InvalidRequest` for what no model here can do."""
@@ -57,9 +57,9 @@ class DeepLRequest(BaseModel):
 
 
 class DeepLTranslation(BaseModel):
-    detected_source_language: str
-    text: str
-    billed_characters: int
+    detected_source_language: str = Field(examples=["EN"])
+    text: str = Field(examples=["Je suis un chat."])
+    billed_characters: int = Field(examples=[11])
 
 
 class DeepLTranslations(BaseModel):
@@ -67,8 +67,8 @@ class DeepLTranslations(BaseModel):
 
 
 class DeepLLanguage(BaseModel):
-    language: str
-    name: str
+    language: str = Field(examples=["FR"])
+    name: str = Field(examples=["French"])
     supports_formality: bool | None = Field(default=None, description="of target languages only")
 
 
@@ -76,15 +76,23 @@ class DeepLUsage(BaseModel):
     """Characters translated with the key in this month (UTC) and its limit; without keys, those of everybody since the
     server started, and a limit that nobody reaches."""
 
-    character_count: int
-    character_limit: int
+    character_count: int = Field(examples=[30_000])
+    character_limit: int = Field(examples=[500_000])
 
 
-_ERRORS: Final[dict[int | str, dict[str, Any]]] = {
-    "4XX": {"model": DeepLError, "description": "bad input, too long, or too many requests"},
-    "5XX": {"model": DeepLError, "description": "starting, draining, out of time, or a failure"},
+_ERROR_DESCRIPTIONS: Final[dict[int | str, str]] = {
+    400: "bad input; names the field",
+    403: "no API key where one is required, or a wrong one",
+    413: "text or body over its limit",
+    429: "too many requests waiting, or more than the caller's limits",
+    456: "the key's characters of the month are used up",
+    503: "starting or draining",
+    504: "deadline exceeded",
     # Its presence also keeps FastAPI from documenting a 422 that is never sent.
-    "default": {"model": DeepLError, "description": "any other error"},
+    "default": "any other error",
+}
+_ERRORS: Final[dict[int | str, dict[str, Any]]] = {
+    status: {"model": DeepLError, "description": text} for status, text in _ERROR_DESCRIPTIONS.items()
 }
 
 

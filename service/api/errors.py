@@ -73,7 +73,14 @@ async def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     request.state.outcome = "invalid_request"
     code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "invalid_request")
-    return JSONResponse(_body(request, error.detail, code), error.status_code, error.headers)
+    headers = {"Allow": _allowed(request)} if error.status_code == 405 else error.headers
+    return JSONResponse(_body(request, error.detail, code), error.status_code, headers)
+
+
+def _allowed(request: Request) -> str:
+    """All methods of a path: routes know only their own."""
+    operations = request.app.openapi()["paths"].get(request.scope["route"].path, {"get": None})
+    return ", ".join(sorted(method.upper() for method in operations))
 
 
 async def _client_disconnect(request: Request, error: Exception) -> Response:

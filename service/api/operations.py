@@ -11,12 +11,18 @@ from service.state import Service, service_of
 
 router = APIRouter(tags=["operations"])
 ServiceDependency = Annotated[Service, Depends(service_of)]
+_ANY_ERROR: Final[dict[int | str, dict[str, Any]]] = {"default": {"model": ErrorResponse, "description": "any error"}}
 _UNAVAILABLE: Final[dict[int | str, dict[str, Any]]] = {
-    503: {"model": ErrorResponse, "description": "starting, restarting or draining"}
+    503: {"model": ErrorResponse, "description": "starting, restarting or draining"},
+    **_ANY_ERROR,
+}
+_EXPOSITION: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Prometheus' text format"},
+    **_ANY_ERROR,
 }
 
 
-@router.get("/livez", summary="The process answers")
+@router.get("/livez", summary="The process answers", responses=_ANY_ERROR)
 async def livez() -> Status:
     return Status(status="ok")
 
@@ -28,7 +34,7 @@ async def readyz(service: ServiceDependency) -> Status:
     return Status(status="ok")
 
 
-@router.get("/models", summary="The models, and how each is", response_model_exclude_none=True)
+@router.get("/models", summary="The models, and how each is", responses=_ANY_ERROR, response_model_exclude_none=True)
 async def models(service: ServiceDependency) -> list[ModelStatus]:
     return [
         ModelStatus(name=each.name, state=each.state, reason=each.reason, directions=each.described())
@@ -36,6 +42,6 @@ async def models(service: ServiceDependency) -> list[ModelStatus]:
     ]
 
 
-@router.get("/metrics", summary="Prometheus metrics", response_class=Response)
+@router.get("/metrics", summary="Prometheus metrics", response_class=Response, responses=_EXPOSITION)
 async def metrics(service: ServiceDependency) -> Response:
     return Response(service.metrics.exposition(len(asyncio.all_tasks())), media_type=CONTENT_TYPE)

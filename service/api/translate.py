@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect
 from service.access.control import Caller
 from service.api.access import CallerDependency
 from service.api.bodies import body_of, parse_body
+from service.api.documentation import EVENTS
 from service.errors import InvalidRequest
 from service.events import Finished
 from service.schemas import (
@@ -38,7 +39,7 @@ ServiceDependency = Annotated[Service, Depends(service_of)]
 
 T = TypeVar("T")
 
-_EVENT_ID: Final = re.compile(r"[0-9]{1,15}")
+_EVENT_ID: Final = re.compile("[0-9]{1,15}")
 _TYPING_PAUSE_MILLISECONDS: Final = 300
 _EVENT_STREAM: Final = "text/event-stream"
 _ERROR_DESCRIPTIONS: Final[dict[int | str, str]] = {
@@ -54,9 +55,10 @@ _ERROR_DESCRIPTIONS: Final[dict[int | str, str]] = {
 _ERRORS: Final[dict[int | str, dict[str, Any]]] = {
     status: {"model": ErrorResponse, "description": text} for status, text in _ERROR_DESCRIPTIONS.items()
 }
+_ANY_ERROR: Final[dict[int | str, dict[str, Any]]] = {"default": _ERRORS["default"]}
 _STREAM_DOCUMENTATION: Final[dict[int | str, dict[str, Any]]] = {
     200: {
-        "content": {_EVENT_STREAM: {"schema": {"type": "string"}}},
+        "content": {_EVENT_STREAM: {"schema": EVENTS}},
         "description": "Events `start`, `token`, `segment`, and exactly one `done` or `error` at the end.",
     }
 }
@@ -73,7 +75,7 @@ async def translate(request: Request, service: ServiceDependency, caller: Caller
     """Answers JSON, or server-sent events when `stream` is true or the client accepts `text/event-stream`."""
     body = await parse_body(request, TranslateRequest)
     if body.stream or _EVENT_STREAM in request.headers.get("accept", ""):
-        return await _stream(service, caller, body, request.headers.get("last-event-id"))
+        return await _stream(service, caller, body, request.headers.get("last-event-id", ""))
     body.check_without_stream()
     async with service.access.charged(caller, body.characters()):
         finished = await until_finished(request, _start(service, body))
@@ -90,7 +92,7 @@ async def translate_stream(
     service: ServiceDependency,
     caller: CallerDependency,
     query: Annotated[StreamQuery, Query()],
-    last_event_id: Annotated[str | None, Header()] = None,
+    last_event_id: Annotated[str, Header(json_schema_extra={"pattern": f"^({_EVENT_ID.pattern})?$"})] = "",
 ) -> Response:
     """As `POST /translate` with `stream`; `Last-Event-ID` resumes after that event."""
     return await _stream(service, caller, query, last_event_id)
@@ -106,7 +108,7 @@ async def detect(request: Request, service: ServiceDependency, caller: CallerDep
     ]
 
 
-@router.get("/languages", summary="Languages that can be translated")
+@router.get("/languages", summary="Languages that can be translated", responses=_ANY_ERROR)
 async def languages(service: ServiceDependency) -> list[Language]:
     targets: dict[str, list[str]] = {}
     for direction in service.translator.directions:
@@ -114,7 +116,7 @@ async def languages(service: ServiceDependency) -> list[Language]:
     return [_language(source, sorted(targets[source])) for source in sorted(targets)]
 
 
-@router.get("/frontend/settings", summary="What a page has to know, as LibreTranslate tells it")
+@router.get("/frontend/settings", summary="What a page has to know, as LibreTranslate tells it", responses=_ANY_ERROR)
 async def frontend_settings(service: ServiceDependency) -> FrontendSettings:
     first = service.translator.directions[0]
     source = NamedLanguage(code=first.source, name=language_name(first.source))
@@ -149,11 +151,9 @@ def _start(service: Service, body: TranslateRequest) -> Translation:
     return service.translator.start(body.texts(), body.source, body.target, options)
 
 
-async def _stream(
-    service: Service, caller: Caller, body: TranslateRequest, last_event_id: str | None
-) -> TranslationStream:
+async def _stream(service: Service, caller: Caller, body: TranslateRequest, last_event_id: str) -> TranslationStream:
     # Checked before anything is started, which from then on has to be closed.
-    if last_event_id is not None and not _EVENT_ID.fullmatch(last_event_id):
+    if last_event_id and not _EVENT_ID.fullmatch(last_event_id):
         raise InvalidRequest("Last-Event-ID", "must be an event's id")
     with ExitStack() as stack:
         stack.enter_context(service.access.stream(caller))
@@ -162,7 +162,7 @@ async def _stream(
         return TranslationStream(
             translation,
             shape=_shape(body),
-            last_event_id=-1 if last_event_id is None else int(last_event_id),
+            last_event_id=int(last_event_id) if last_event_id else -1,
             keep_alive_seconds=service.settings.keep_alive_seconds,
             send_timeout_seconds=service.settings.send_timeout_seconds,
             on_close=stack.pop_all().close,

@@ -1,6 +1,9 @@
 """What a request asks for, by itself and with what it leaves out."""
 
+import json
+
 import pytest
+from pydantic import ValidationError
 
 from service.schemas import TranslateRequest
 
@@ -12,3 +15,37 @@ def test_the_default_beam_is_as_wide_as_the_limit_allows(alternatives: int, limi
     """Where the alternatives themselves are too many, the translator says so."""
     request = TranslateRequest(q="Yes.", source="en", target="fr", alternatives=alternatives)
     assert request.options(max_beam_size=limit).beam.size == size
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("beam_size", True),
+        ("beam_size", 2.0),
+        ("beam_size", "2"),
+        ("temperature", True),
+        ("timeout_seconds", False),
+        ("alternatives", "1"),
+        ("stream", 1),
+        ("stream", "true"),
+        ("scores", 0),
+        ("q", 1),
+        ("q", [True]),
+        ("source", ["en"]),
+        ("target_prefix", None),
+    ],
+)
+def test_json_says_what_it_means(field: str, value: object) -> None:
+    """A bool is no number, a number is no text."""
+    body = {"q": "Hi.", "source": "en", "target": "fr", field: value}
+    with pytest.raises(ValidationError, match=field):
+        TranslateRequest.model_validate_json(json.dumps(body), strict=True)
+
+
+@pytest.mark.parametrize("word", ["1", "0", "on", "yes", "True", ""])
+def test_in_a_form_a_flag_is_true_or_false(word: str) -> None:
+    form = {"q": "Hi.", "source": "en", "target": "fr"}
+    assert TranslateRequest.model_validate({**form, "stream": "true"}).stream
+    assert not TranslateRequest.model_validate({**form, "stream": "false"}).stream
+    with pytest.raises(ValidationError, match="must be true or false"):
+        TranslateRequest.model_validate({**form, "stream": word})

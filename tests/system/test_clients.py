@@ -49,6 +49,32 @@ def test_a_form_is_answered_as_json_is(server: Server) -> None:
     assert (refused.status_code, refused.json()["error"]) == (400, "q: field required")
 
 
+def test_a_multipart_form_is_answered_as_json_is(server: Server) -> None:
+    """As `FormData` of a browser sends it; LibreTranslate takes both kinds."""
+    url = f"{server.url}/translate"
+    fields = {"q": f"{SENTENCES[1]}\n{SENTENCES[2]} é", "source": "en", "target": "fr", "alternatives": 1}
+    parts = [(name, (None, str(value))) for name, value in fields.items()]
+    form, body = httpx.post(url, files=parts), httpx.post(url, json=fields)
+    assert form.status_code == 200
+    assert form.json() == body.json()
+    several = httpx.post(url, files=[*parts[1:3], ("q", (None, "Yes.")), ("q", (None, "No."))])
+    assert several.json() == {"translatedText": ["Oui.", "Non."]}
+    streamed = httpx.post(url, files=[*parts, ("stream", (None, "true"))])
+    assert "event: done" in streamed.text
+
+
+def test_what_is_no_multipart_form(server: Server) -> None:
+    url = f"{server.url}/translate"
+    for answer, problem in (
+        (httpx.post(url, files={"q": ("text.txt", b"Yes.")}), "body: Too many files"),
+        (httpx.post(url, content=b"q=Yes.", headers={"Content-Type": "multipart/form-data"}), "body: "),
+        (httpx.post(url, content=b"x", headers={"Content-Type": "multipart/form-data; boundary=a"}), "body: "),
+        (httpx.post(url, content=b"x", headers={"Content-Type": "text/plain"}), "Content-Type: must be "),
+    ):
+        assert answer.status_code == 400
+        assert answer.json()["error"].startswith(problem)
+
+
 def test_what_libretranslate_s_page_asks(server: Server) -> None:
     settings = httpx.get(f"{server.url}/frontend/settings").json()
     assert settings == {
