@@ -101,6 +101,12 @@ class OptimiserConfig(_Section):
     )
     compile: bool = Field(default=False, description="torch.compile; costs minutes at the start, has not paid on a CPU")
 
+    @model_validator(mode="after")
+    def _check_warmup(self) -> Self:
+        if self.warmup_steps >= self.max_steps:
+            raise ValueError(f"warmup_steps ({self.warmup_steps}) must be less than max_steps ({self.max_steps})")
+        return self
+
 
 class TrainConfig(_Section):
     """The whole experiment."""

@@ -5,8 +5,10 @@ Everything is a function of the config and its seed, so that a resumed run sees 
 
 import functools
 import lzma
+import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
@@ -20,6 +22,10 @@ from model.training.config import Corpus, TrainConfig
 _SURE: Final = 0.9
 
 _SIDES: Final = ("source", "target")
+
+# In letters and digits. What is so short ("Thank you.") is common property: a model has to learn it from somewhere.
+_SHORT: Final = 10
+_NO_LETTERS: Final = re.compile(r"[\W_]+")
 
 
 class Pair(NamedTuple):
@@ -42,12 +48,12 @@ def read_pairs(path: Path) -> Iterator[Pair]:
             for number, raw in enumerate(lines, start=1):
                 columns = raw.decode().rstrip("\n").split("\t")
                 if len(columns) != 2 or not all(column.strip() for column in columns):
-                    raise CorpusError(f"{path.name}:{number}: expected two non-empty tab-separated columns")
+                    raise CorpusError(f"{path}:{number}: expected two non-empty tab-separated columns")
                 yield Pair(columns[0].strip(), columns[1].strip())
     except UnicodeDecodeError as error:
-        raise CorpusError(f"{path.name}:{number}: not UTF-8 ({error.reason} at byte {error.start})") from None
+        raise CorpusError(f"{path}:{number}: not UTF-8 ({error.reason} at byte {error.start})") from None
     except (lzma.LZMAError, EOFError) as error:
-        raise CorpusError(f"{path.name}: not a whole .xz file, after line {number}: {error}") from None
+        raise CorpusError(f"{path}: not a whole .xz file, after line {number}: {error}") from None
 
 
 def _open_bytes(path: Path) -> IO[bytes]:
@@ -59,14 +65,32 @@ def fingerprint(pair: Pair, languages: tuple[str, str]) -> int:
     return hash((pair, languages))
 
 
+def validation_marks(pair: Pair, languages: tuple[str, str]) -> Iterator[int]:
+    """What a pair that is validated on shares with those that training must not see, in this process.
+
+    Only letters and digits count, and not their case. Two pairs share a mark when both sides are the same, whichever
+    is the source, or when one side is, unless it is short.
+    """
+    sides = [(_letters(text), language) for text, language in zip(pair, languages, strict=True)]
+    yield hash(frozenset(sides))
+    yield from (hash(side) for side in sides if len(side[0]) > _SHORT)
+
+
+def _letters(text: str) -> str:
+    return _NO_LETTERS.sub("", unicodedata.normalize("NFKC", text).casefold()) or text
+
+
 class CorpusFilter:
     """Decides which pairs of a corpus are kept, and counts what it drops by reason.
 
-    `seen` is what corpora before it held, and grows.
+    `seen` is what corpora before it held, and grows; `validated` are the marks of what is validated on.
     """
 
-    def __init__(self, corpus: Corpus, config: TrainConfig, seen: set[int]) -> None:
+    def __init__(
+        self, corpus: Corpus, config: TrainConfig, seen: set[int], validated: Collection[int] = frozenset()
+    ) -> None:
         self.dropped: Counter[str] = Counter()
+        self._validated = validated
         self._corpus = corpus
         self._data = config.data
         self._languages = config.languages(corpus)
@@ -87,6 +111,8 @@ class CorpusFilter:
             return "unbalanced"
         if pair.source == pair.target and words[1] > 2:
             return "copy"
+        if self._validated and any(mark in self._validated for mark in validation_marks(pair, self._languages)):
+            return "validated on"
         mark = fingerprint(pair, self._languages)
         if mark in self._seen:
             return "duplicate"
@@ -124,12 +150,30 @@ def corpus_path(corpus: Corpus, directory: Path) -> Path:
     return corpus.path if corpus.path.exists() and not path.exists() else path
 
 
-def load_corpus(corpus: Corpus, config: TrainConfig, directory: Path, seen: set[int] | None = None) -> LoadedCorpus:
+def check_paths(config: TrainConfig, directory: Path) -> None:
+    """Raises `ValueError` naming the field of each corpus that is not there."""
+    missing = [
+        f"data.{name}.{number}.path: no file {corpus.path} in {directory}, nor where the path itself says"
+        for name, corpora in (("train", config.data.train), ("validation", config.data.validation))
+        for number, corpus in enumerate(corpora)
+        if not corpus_path(corpus, directory).is_file()
+    ]
+    if missing:
+        raise ValueError("; ".join(missing))
+
+
+def load_corpus(
+    corpus: Corpus,
+    config: TrainConfig,
+    directory: Path,
+    seen: set[int] | None = None,
+    validated: Collection[int] = frozenset(),
+) -> LoadedCorpus:
     """Read, filter, deduplicate (against `seen`, too) and sample one corpus; deterministic."""
     pairs = read_pairs(corpus_path(corpus, directory))
     if config.data.lowercase:
         pairs = (Pair(pair.source.lower(), pair.target.lower()) for pair in pairs)
-    chosen = CorpusFilter(corpus, config, set() if seen is None else seen)
+    chosen = CorpusFilter(corpus, config, set() if seen is None else seen, validated)
     kept = [pair for pair in pairs if chosen.keeps(pair)]
     if corpus.max_pairs is not None and len(kept) > corpus.max_pairs:
         order = np.random.default_rng([config.seed, len(kept)]).permutation(len(kept))[: corpus.max_pairs]

@@ -26,7 +26,7 @@ from model.manifest import Direction, load_tokenizer
 from model.tokenizer import TRAINED_FILE, Tokenizer, language_tag
 from model.training.augment import augment
 from model.training.config import Corpus, TrainConfig
-from model.training.corpora import Pair, corpus_path, fingerprint, load_corpus
+from model.training.corpora import Pair, check_paths, corpus_path, load_corpus, validation_marks
 
 logger = logging.getLogger(__name__)
 
@@ -42,16 +42,19 @@ class Part(NamedTuple):
 
 
 def load_parts(
-    corpora: list[Corpus], config: TrainConfig, directory: Path, without: Collection[Part] = ()
+    corpora: list[Corpus], config: TrainConfig, directory: Path, validated: Collection[Part] = ()
 ) -> list[Part]:
-    """The pairs of each corpus that `without` does not hold, in both directions where it says so.
+    """The pairs of each corpus, in both directions where it says so, without those that are in or close to `validated`.
 
     Logs what the filters dropped.
     """
     parts = []
-    seen = {fingerprint(pair, part.direction.codes()) for part in without for pair in part.pairs}
+    seen: set[int] = set()
+    marks = {
+        mark for part in validated for pair in part.pairs for mark in validation_marks(pair, part.direction.codes())
+    }
     for corpus in track(corpora, description="reading corpora", disable=not os.isatty(2)):
-        pairs, dropped = load_corpus(corpus, config, directory, seen)
+        pairs, dropped = load_corpus(corpus, config, directory, seen, marks)
         logger.info("%s: %d pairs %s", corpus.path.name, len(pairs), dict(dropped.most_common()) or "")
         source, target = config.languages(corpus)
         parts.append(Part(pairs, Direction(source=source, target=target), corpus.repeat))
@@ -173,6 +176,7 @@ class Prepared(NamedTuple):
 def prepare(config: TrainConfig, data_directory: Path, cache: Path) -> Prepared:
     """Tokenizer, training pairs and validation pairs; made once per data config, then read from `cache`."""
     _check_validation(config)
+    check_paths(config, data_directory)
     folder = cache / _key(config, data_directory)
     done = folder / TRAINED_FILE
     if done.exists():
@@ -181,7 +185,7 @@ def prepare(config: TrainConfig, data_directory: Path, cache: Path) -> Prepared:
         )
     # First, so that a sample of a training corpus can be what is validated on: training then leaves it out.
     validation = load_parts(config.data.validation, config, data_directory)
-    parts = load_parts(config.data.train, config, data_directory, without=validation)
+    parts = load_parts(config.data.train, config, data_directory, validated=validation)
     if not any(part.pairs for part in parts):
         raise ValueError("no pairs are left to train on: see the counts of the filters in the log")
     if config.start_from is not None:

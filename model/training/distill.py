@@ -15,7 +15,7 @@ from rich.progress import MofNCompleteColumn, Progress
 
 from model.manifest import Wanted, load_config
 from model.training.config import TrainConfig
-from model.training.corpora import corpus_path
+from model.training.corpora import check_paths, corpus_path
 from model.training.data import Part, load_parts
 from model.training.evaluate import (
     DecodingOptions,
@@ -49,17 +49,19 @@ def distill(
     """Translate the source side of every training corpus of `config`; returns the files written in `output`.
 
     Each file is a corpus of the student's config: `source<TAB>translation` lines. Sources over the teacher's length,
-    and translations that are empty or that never ended, are left out. An interrupted call, repeated, goes on after the
-    last whole line. Raises `CheckpointError`, and `ValueError` for a direction that the teacher lacks, and for an
-    `output` that holds another experiment's, teacher's or beam's.
+    translations that are empty or that never ended, and what is validated on, are left out. An interrupted call,
+    repeated, goes on after the last whole line. Raises `CheckpointError`, and `ValueError` for a direction that the
+    teacher lacks, a corpus that is not there, and an `output` that holds another experiment's, teacher's or beam's.
     """
+    check_paths(config, data)
     lacking = set(config.directions()) - set(load_config(teacher).directions)
     if lacking:
         raise ValueError(f"{teacher} does not translate {', '.join(sorted(map(str, lacking)))}")
     output.mkdir(parents=True, exist_ok=True)
     _claim(output, config, teacher, data, options)
     written = []
-    for number, part in enumerate(load_parts(config.data.train, config, data)):
+    validated = load_parts(config.data.validation, config, data)
+    for number, part in enumerate(load_parts(config.data.train, config, data, validated)):
         translator = load_translator(teacher, options.precision, Wanted(*part.direction.codes()), options.device)
         path = output / f"{number:02}-{part.direction}.tsv"
         if not path.exists():
@@ -71,7 +73,7 @@ def distill(
 def _claim(output: Path, config: TrainConfig, teacher: Path, directory: Path, options: TeacherOptions) -> None:
     """Write down what `output` is made of; raises `ValueError` where it is made of something else."""
     weights = _digest(teacher / "model.safetensors")
-    corpora = [_digest(corpus_path(corpus, directory)) for corpus in config.data.train]
+    corpora = [_digest(corpus_path(corpus, directory)) for corpus in config.data.train + config.data.validation]
     search = {"beam_size": options.decoding.beam_size, "length_penalty": options.decoding.length_penalty}
     data = config.model_dump(mode="json", include={"data", "seed", "source_language", "target_language"})
     made_of = json.dumps(

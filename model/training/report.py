@@ -26,7 +26,8 @@ class MissingExtraError(RuntimeError):
 class RunLog:
     """Takes every step and validation of a run; a context manager.
 
-    `log.csv` in `directory` has a row for every 100 steps and one for every validation; a resumed run appends.
+    `log.csv` in `directory` has a row for every 100 steps, one for what is left at the end, and one for every
+    validation; a resumed run appends.
     Without a directory it is silent. Raises `MissingExtraError` when TensorBoard is asked for and not installed.
     """
 
@@ -41,6 +42,8 @@ class RunLog:
         self._writer = csv.DictWriter(self._file, COLUMNS, restval="", lineterminator="\n")
         if path.stat().st_size == 0:
             self._writer.writeheader()
+        self._step = first_step
+        self._rate = 0.0
         self._losses: list[float] = []
         self._tokens = 0
         self._seconds = 0.0
@@ -53,6 +56,7 @@ class RunLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._end_window()
         self._progress.stop()
         self._file.close()
         for board in self._boards:
@@ -60,27 +64,38 @@ class RunLog:
 
     def step(self, step: int, loss: float, rate: float, tokens: int) -> None:
         """An update, by `tokens` source and target tokens without padding."""
+        self._step, self._rate = step, rate
         self._losses.append(loss)
         self._tokens += tokens
         now = time.perf_counter()
         self._seconds += now - self._since
         self._since = now
-        if step % _WINDOW:
-            self._progress.advance(self._task)
-            return
-        speed = self._tokens / self._seconds
-        mean = sum(self._losses) / len(self._losses)
-        description = f"loss {mean:.3f}  lr {rate:.2e}  {speed:,.0f} tokens/s"
-        self._progress.update(self._task, advance=1, description=description)
-        logger.info("step %d  %s", step, description)
-        self._row(step, loss=mean, learning_rate=rate, tokens_per_second=speed)
-        self._losses, self._tokens, self._seconds = [], 0, 0.0
+        self._progress.update(self._task, advance=1, description=self._description())
+        if step % _WINDOW == 0:
+            self._end_window()
 
     def validation(self, step: int, loss: float) -> None:
         """Nats per target token. Called when the validation is over: its time is none of a step's."""
         logger.info("step %d  validation loss %.4f", step, loss)
         self._row(step, validation_loss=loss)
         self._since = time.perf_counter()
+
+    def _description(self) -> str:
+        return f"loss {self._loss():.3f}  lr {self._rate:.2e}  {self._speed():,.0f} tokens/s"
+
+    def _loss(self) -> float:
+        return sum(self._losses) / len(self._losses)
+
+    def _speed(self) -> float:
+        return self._tokens / self._seconds
+
+    def _end_window(self) -> None:
+        """Write down what is known since the last time."""
+        if not self._losses:
+            return
+        logger.info("step %d  %s", self._step, self._description())
+        self._row(self._step, loss=self._loss(), learning_rate=self._rate, tokens_per_second=self._speed())
+        self._losses, self._tokens, self._seconds = [], 0, 0.0
 
     def _row(self, step: int, **values: float) -> None:
         self._writer.writerow({"step": step} | {name: f"{value:.6g}" for name, value in values.items()})

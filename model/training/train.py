@@ -40,7 +40,7 @@ def train(config: TrainConfig, data: Path, output: Path, device: str = "cpu", te
             run.go(tensorboard)
         except TrainingError:
             if run.state.exists():
-                logger.error("the last good state is %s", run.state)
+                logger.error("the last good state is %s; the same command goes on from it", run.state)
             raise
         if group.is_first:
             _draw(output)
@@ -57,8 +57,8 @@ class _Run:
         self.output = output
         self.state = output / "state.pt"
         self.checkpoint = output / "checkpoint"
-        self.tokenizer, pairs, self.validation = self._prepare(data)
-        self.trainer = Trainer(config, pairs, group)
+        self.tokenizer, pairs, validation = self._prepare(data)
+        self.trainer = Trainer(config, pairs, validation, group)
         if self.state.exists():
             self.trainer.resume(self.state)
             logger.info("resumed at step %d", self.trainer.step)
@@ -106,7 +106,7 @@ class _Run:
         return self.trainer.step < options.max_steps
 
     def _validate(self, log: RunLog) -> None:
-        loss = self.trainer.validation_loss(self.validation)
+        loss = self.trainer.validation_loss()
         is_best = self.trainer.best.update(loss)
         if is_best or self.config.optimiser.patience is None:
             self._export()

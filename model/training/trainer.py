@@ -76,10 +76,11 @@ def _moving_average(decay: float) -> Callable[[Sequence[Tensor], Sequence[Tensor
 class Trainer:
     """Weights, optimiser, average, and place in the data."""
 
-    def __init__(self, config: TrainConfig, pairs: PackedPairs, group: Group) -> None:
+    def __init__(self, config: TrainConfig, pairs: PackedPairs, validation: PackedPairs, group: Group) -> None:
         torch.manual_seed(config.seed)
         self.config = config
         self.pairs = pairs
+        self.validation = validation
         self.group = group
         self.model = _first_model(config).to(group.device)
         if config.optimiser.compile:
@@ -142,8 +143,7 @@ class Trainer:
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), options.clip_norm).item()
         if not math.isfinite(loss) or not math.isfinite(norm):
             raise TrainingError(
-                f"loss is {loss} and gradient norm {norm} at step {self.step}; "
-                "resume from the last checkpoint with a lower learning_rate"
+                f"loss is {loss} and gradient norm {norm} at step {self.step}; run it again with a lower learning_rate"
             )
         self.optimiser.step()
         self.average.update_parameters(self.model)
@@ -167,14 +167,14 @@ class Trainer:
         return torch.autocast(device, dtype=torch.bfloat16, enabled=uses_bfloat16(self.config.optimiser, device))
 
     @torch.inference_mode()
-    def validation_loss(self, pairs: PackedPairs) -> float:
+    def validation_loss(self) -> float:
         """Nats per target token of the averaged weights, without label smoothing; all processes must call."""
         model = self.averaged_model().eval()
         pad = self.config.model.pad_id
         loss, tokens = 0.0, 0
-        batches = epoch_batches(pairs, self.config.optimiser.batch_tokens, 0, 0)
+        batches = epoch_batches(self.validation, self.config.optimiser.batch_tokens, 0, 0)
         for indices in batches[self.group.rank :: self.group.size]:
-            source, target = self._to_device(pairs.batch(indices, pad))
+            source, target = self._to_device(self.validation.batch(indices, pad))
             with self._autocast():
                 logits = model(source, target)
             tokens += int((target != pad).sum())
@@ -216,7 +216,7 @@ class Trainer:
         except (RuntimeError, EOFError, UnpicklingError) as error:
             raise TrainingError(f"{path} cannot be read: {error}") from None
         fixed = self._fixed()
-        differing = [name for name in fixed if fixed[name] != state["fixed"][name]]
+        differing = [name for name in fixed if fixed[name] != state["fixed"].get(name)]
         if differing:
             raise TrainingError(f"{path} is of another experiment: {', '.join(differing)} differ; use another output")
         self.model.load_state_dict(state["model"])
@@ -230,10 +230,14 @@ class Trainer:
             _set_random_state(state["random"][self.group.rank], self.group.device)
 
     def _fixed(self) -> dict[str, str]:
-        """What a resumed run may not change: the model, and which batches come in which order."""
+        """What a resumed run may not change: the model, which batches come in which order, and what losses compare."""
         whole = self.config.model_dump(mode="json")
         options = whole.pop("optimiser")
-        whole |= {"batch_tokens": options["batch_tokens"], "the corpora": self.pairs.digest()}
+        whole |= {
+            "batch_tokens": options["batch_tokens"],
+            # Together: other training text makes another tokenizer, and that other ids of what is validated on.
+            "the training or validation text": (self.pairs.digest(), self.validation.digest()),
+        }
         return {name: repr(value) for name, value in whole.items()}
 
 

@@ -16,7 +16,7 @@ def train_ours(job: Job) -> Trained:
     changes = {"batch_tokens": job.batch_tokens, "precision": job.precision, "max_steps": WARM_UP + job.steps}
     # The pairs are there already, so the corpus is never read.
     config = train_config(job.model, OPTIMISER.model_copy(update=changes), Corpus(path=Path(os.devnull)), job.seed)
-    trainer = Trainer(config, job.pairs, Group("cpu"))
+    trainer = Trainer(config, job.pairs, job.pairs, Group("cpu"))
     meter = Meter(job.model.pad_id)
     steps = ([batch] for batch in shared_batches(job)) if job.mode == "steps" else trainer.batches()
     for batches in itertools.islice(steps, WARM_UP + job.steps):

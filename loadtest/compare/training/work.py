@@ -89,7 +89,7 @@ def train_config(model: ModelConfig, optimiser: OptimiserConfig, corpus: Corpus,
         source_language="en",
         target_language="fr",
         seed=seed,
-        # What is validated on is left out of the training text: a single pair.
+        # What is validated on, and what is like it, is left out of the training text: a single pair here.
         data=DataConfig(train=[corpus], validation=[corpus.model_copy(update={"max_pairs": 1})], check_language=False),
         tokenizer=TokenizerConfig(vocab_size=model.vocab_size),
         model=model,

@@ -9,7 +9,7 @@ from model.checkpoint import save_checkpoint
 from model.manifest import CheckpointConfig, Direction
 from model.tokenizer import Tokenizer
 from model.training import data
-from model.training.config import AugmentConfig, TrainConfig
+from model.training.config import AugmentConfig, Corpus, TrainConfig
 from model.training.corpora import Pair
 from model.training.data import PackedPairs, Part, changed_copies, epoch_batches, load_parts, pack, prepare
 from model.transformer import Transformer
@@ -95,6 +95,32 @@ def test_a_sample_of_a_training_corpus_can_be_validated_on(experiment: TrainConf
     _, train, validation = prepare(experiment.model_copy(update={"data": watched}), tmp_path, tmp_path / "cache")
     assert len(validation) == 20
     assert len(train) == len(lines) - 20
+
+
+@pytest.mark.parametrize(
+    ("row", "is_kept"),
+    [
+        ("The house stood empty.\tLa maison est restée vide.", False),
+        ("the house stood empty\tUne autre traduction.", False),
+        ("Another source\tLa maison était vide !", False),
+        ("The house stands empty.\tLa maison est vide.", True),
+        ("thank you!\tmerci !", False),
+        ("Thank you.\tJe te remercie.", True),
+    ],
+)
+def test_training_leaves_out_what_is_like_a_validated_pair(
+    experiment: TrainConfig, tmp_path: Path, row: str, is_kept: bool
+) -> None:
+    """In one column of a longer sentence, or in both of a short one; whatever the case and the punctuation."""
+    watched = "The house stood empty.\tLa maison était vide.\nThank you.\tMerci.\n"
+    (tmp_path / "validation.tsv").write_text(watched, encoding="utf-8")
+    source, target = row.split("\t")
+    (tmp_path / "train.tsv").write_text(f"{row}\n", encoding="utf-8")
+    (tmp_path / "turned.tsv").write_text(f"{target}\t{source}\n", encoding="utf-8")
+    turned = Corpus(path=Path("turned.tsv"), source_language="fr", target_language="en")
+    validated = load_parts(experiment.data.validation, experiment, tmp_path)
+    parts = load_parts([*experiment.data.train, turned], experiment, tmp_path, validated)
+    assert [len(part.pairs) for part in parts] == [is_kept, is_kept]
 
 
 def test_half_a_repeat_is_every_other_epoch(tmp_path: Path, tokenizer: Tokenizer) -> None:

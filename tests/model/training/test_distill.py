@@ -69,6 +69,16 @@ def test_translations_that_never_end_are_left_out(
     assert list(read_pairs(path)) == [("cat", "CAT"), ("hat", "a b c")]
 
 
+def test_what_is_validated_on_is_not_translated(
+    experiment: TrainConfig, teacher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "train.tsv").write_text("cat\tx\nDog!\tY\n")
+    (tmp_path / "validation.tsv").write_text("dog\ty\n")
+    monkeypatch.setattr(module, "translate_all", lambda _, texts, *__: (Translation(text, 1) for text in texts))
+    [path] = distill(experiment, teacher, tmp_path, tmp_path / "distilled")
+    assert list(read_pairs(path)) == [("cat", "cat")]
+
+
 def test_another_teacher_or_direction_is_refused(experiment: TrainConfig, teacher: Path, tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text("cat\tx\n")
     distill(experiment, teacher, tmp_path, tmp_path / "distilled")

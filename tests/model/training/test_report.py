@@ -38,6 +38,18 @@ def test_a_resumed_run_forgets_the_rows_that_it_will_write_again(tmp_path: Path)
     ]  # fmt: skip
 
 
+def test_the_last_steps_have_a_row_too(tmp_path: Path) -> None:
+    for first, last in ((0, 130), (130, 160)):
+        with RunLog(tmp_path, 200, first) as log:
+            for step in range(first + 1, last + 1):
+                log.step(step, float(step), 1e-3, 50)
+    assert [(row["step"], row["loss"]) for row in _rows(tmp_path)] == [
+        ("100", "50.5"),
+        ("130", "115.5"),
+        ("160", "145.5"),
+    ]
+
+
 def test_without_a_directory_it_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
     with RunLog(None, 100, 0, tensorboard=True) as log:
         log.step(1, 1.0, 1e-3, 50)

@@ -15,7 +15,7 @@ from model.checkpoint import load_model
 from model.decoding import greedy_decode
 from model.manifest import load_config, load_tokenizer
 from model.training import train as module
-from model.training.config import TrainConfig
+from model.training.config import Corpus, TrainConfig
 from model.training.evaluate import evaluate
 from model.training.train import train
 from model.training.trainer import Batch, Trainer, TrainingError
@@ -96,7 +96,7 @@ def test_an_interrupted_run_goes_on_where_it_was(experiment: TrainConfig, tmp_pa
 
 def _losses(monkeypatch: pytest.MonkeyPatch, *losses: float) -> None:
     remaining = iter(losses)
-    monkeypatch.setattr(Trainer, "validation_loss", lambda self, pairs: next(remaining))
+    monkeypatch.setattr(Trainer, "validation_loss", lambda self: next(remaining))
 
 
 def test_patience_stops_and_keeps_the_best(
@@ -167,12 +167,14 @@ def test_a_resume_of_another_experiment_is_refused(experiment: TrainConfig, tmp_
         with pytest.raises(TrainingError, match=rf"is of another experiment: {next(iter(other))} differ"):
             train(experiment.model_copy(update=other), tmp_path, run)
     train(_with(experiment, max_steps=4, learning_rate=1e-4), tmp_path, run)
-    corpus = tmp_path / "train.tsv"
-    before = corpus.read_text(encoding="utf-8")
-    corpus.write_text(before + "a new\tPAIR\n", encoding="utf-8")
-    with pytest.raises(TrainingError, match=r"another experiment: the corpora differ"):
-        train(_with(experiment, max_steps=6), tmp_path, run)
-    corpus.write_text(before, encoding="utf-8")
+    for name in ("train", "validation"):
+        corpus = tmp_path / f"{name}.tsv"
+        before = corpus.read_text(encoding="utf-8")
+        corpus.write_text(before + "a new\tPAIR\n", encoding="utf-8")
+        with pytest.raises(TrainingError, match="another experiment: the training or validation text differ"):
+            train(_with(experiment, max_steps=6), tmp_path, run)
+        corpus.write_text(before, encoding="utf-8")
+    train(_with(experiment, max_steps=6), tmp_path, run)
     (run / "state.pt").write_bytes((run / "state.pt").read_bytes()[:1000])
     with pytest.raises(TrainingError, match=r"state\.pt cannot be read"):
         train(experiment, tmp_path, run)
@@ -233,8 +235,28 @@ def _toml(config: TrainConfig) -> str:
     return text + "".join(f"[[data.{name}]]\n{lines(corpus)}" for name in lists for corpus in lists[name])
 
 
-def test_a_wrong_config_names_the_field(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("optimiser", "problem"),
+    [
+        ("learning_rat = 1.0", r"optimiser\.learning_rat: Extra"),
+        (
+            "warmup_steps = 100\nmax_steps = 100",
+            r"optimiser: .*warmup_steps \(100\) must be less than max_steps \(100\)",
+        ),
+    ],
+)
+def test_a_wrong_config_names_the_field(tmp_path: Path, optimiser: str, problem: str) -> None:
     path = tmp_path / "x.toml"
-    path.write_text('source_language = "en"\n[optimiser]\nlearning_rat = 1.0\n')
-    with pytest.raises(ValueError, match=r"optimiser\.learning_rat"):
+    path.write_text(f'source_language = "en"\n[optimiser]\n{optimiser}\n')
+    with pytest.raises(ValueError, match=problem):
         TrainConfig.from_toml(path)
+
+
+def test_corpora_that_are_not_there_are_named_by_their_fields(experiment: TrainConfig, tmp_path: Path) -> None:
+    data = experiment.data
+    lost = [*data.train, Corpus(path=Path("lost.tsv"))]
+    config = experiment.model_copy(update={"data": data.model_copy(update={"train": lost})})
+    (tmp_path / "validation.tsv").unlink()
+    problems = r"data\.train\.1\.path: no file lost\.tsv in .*; data\.validation\.0\.path: no file validation\.tsv in "
+    with pytest.raises(ValueError, match=problems):
+        train(config, tmp_path, tmp_path / "run")

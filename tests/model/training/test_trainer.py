@@ -25,7 +25,7 @@ def _with(experiment: TrainConfig, **options: object) -> TrainConfig:
 
 
 def _trainer(config: TrainConfig, pairs: PackedPairs) -> Trainer:
-    return Trainer(config, pairs, Group("cpu"))
+    return Trainer(config, pairs, pairs, Group("cpu"))
 
 
 def _steps(trainer: Trainer, count: int) -> Trainer:
