@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 
 from babel import Locale, UnknownLocaleError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
 from model.config import ModelConfig
 from model.manifest import Direction, LanguageCode
@@ -17,6 +18,11 @@ def _has_locale(language: str) -> bool:
     except UnknownLocaleError:
         return False
     return True
+
+
+def _problem(error: ErrorDetails) -> str:
+    field = ".".join(map(str, error["loc"])) or "file"
+    return f"{field}: {error['msg'].removeprefix('Value error, ')}"
 
 
 class _Section(BaseModel):
@@ -154,7 +160,6 @@ class TrainConfig(_Section):
         try:
             return cls.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
         except ValidationError as error:
-            fields = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in error.errors())
-            raise ValueError(f"{path}: {fields}") from None
+            raise ValueError(f"{path}: {'; '.join(map(_problem, error.errors()))}") from None
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None

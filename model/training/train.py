@@ -16,7 +16,7 @@ from model.training.config import TrainConfig
 from model.training.data import PackedPairs, prepare
 from model.training.parallel import Group
 from model.training.report import MissingExtraError, RunLog, plot
-from model.training.trainer import Batch, Trainer, TrainingError, learning_rate
+from model.training.trainer import Batch, Trainer, TrainingError, check_start, learning_rate
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +31,7 @@ def train(config: TrainConfig, data: Path, output: Path, device: str = "cpu", te
     `output` gets `checkpoint/`, `state.pt` (for a resume), `log.csv` and `curve.png`. Under torchrun every process
     calls this, and the first one writes.
     """
+    check_start(config)
     reuse_large_blocks()
     with Group(device) as group:
         if not group.is_first:

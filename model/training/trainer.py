@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.optim.swa_utils import AveragedModel
 
 from model.checkpoint import load_model
-from model.manifest import load_config
+from model.manifest import CheckpointError, load_config
 from model.training.config import OptimiserConfig, TrainConfig
 from model.training.data import PackedPairs, epoch_batches
 from model.training.parallel import Group
@@ -250,12 +250,25 @@ def uses_bfloat16(config: OptimiserConfig, device: str) -> bool:
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
+def check_start(config: TrainConfig) -> None:
+    """Raises `TrainingError` where `start_from` is no checkpoint, or one of another shape."""
+    if config.start_from is None:
+        return
+    try:
+        start = load_config(config.start_from).model
+    except CheckpointError as error:
+        raise TrainingError(f"start_from: {error}") from None
+    dropout = {"dropout", "attention_dropout"}
+    theirs, ours = (model.model_dump(exclude=dropout) for model in (start, config.model))
+    differing = [name for name in ours if ours[name] != theirs[name]]
+    if differing:
+        values = ", ".join(f"{name} {theirs[name]} where [model] says {ours[name]}" for name in differing)
+        raise TrainingError(f"start_from: {config.start_from} has {values}")
+
+
 def _first_model(config: TrainConfig) -> Transformer:
     if config.start_from is None:
         return Transformer(config.model)
-    dropout = {"dropout": config.model.dropout, "attention_dropout": config.model.attention_dropout}
-    if load_config(config.start_from).model.model_copy(update=dropout) != config.model:
-        raise TrainingError(f"start_from: {config.start_from} has another [model] than this config")
     model = Transformer(config.model)
     model.load_state_dict(load_model(config.start_from).state_dict())
     return model

@@ -68,8 +68,10 @@ def test_continues_from_a_checkpoint_on_other_data(experiment: TrainConfig, tmp_
     [ids] = greedy_decode(load_model(checkpoint), [tokenizer.encode("red cat")], 20)
     assert tokenizer.decode(ids) == "ROUGE"
     other = second.model_copy(update={"model": second.model.model_copy(update={"num_heads": 4})})
-    with pytest.raises(TrainingError, match=r"start_from: .* has another"):
+    with pytest.raises(TrainingError, match=r"start_from: .* has num_heads 2 where \[model\] says 4"):
         train(other, tmp_path, tmp_path / "third")
+    with pytest.raises(TrainingError, match=r"start_from: .*nowhere is not a checkpoint"):
+        train(second.model_copy(update={"start_from": tmp_path / "nowhere"}), tmp_path, tmp_path / "fourth")
 
 
 def test_an_interrupted_run_goes_on_where_it_was(experiment: TrainConfig, tmp_path: Path) -> None:
@@ -241,7 +243,7 @@ def _toml(config: TrainConfig) -> str:
         ("learning_rat = 1.0", r"optimiser\.learning_rat: Extra"),
         (
             "warmup_steps = 100\nmax_steps = 100",
-            r"optimiser: .*warmup_steps \(100\) must be less than max_steps \(100\)",
+            r"optimiser: warmup_steps \(100\) must be less than max_steps \(100\)",
         ),
     ],
 )
