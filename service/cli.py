@@ -71,6 +71,12 @@ def _settings(arguments: list[str]) -> Settings:
         _fail(str(error))
 
 
+UrlOption = Annotated[str | None, typer.Option(help="A running server; without it, the model runs here.")]
+ApiKeyOption = Annotated[
+    str | None, typer.Option(help="For a server that wants one; or DRAGOMAN_API_KEY, which others cannot see.")
+]
+
+
 @app.command()
 def translate(  # noqa: PLR0913  each is an option of the command
     texts: Annotated[list[str] | None, typer.Argument(help="Texts; standard input if there are none.")] = None,
@@ -81,10 +87,8 @@ def translate(  # noqa: PLR0913  each is an option of the command
     as_json: Annotated[bool, typer.Option("--json", help="An object for each text, or each line of a file.")] = False,
     alternatives: Annotated[int, typer.Option(min=0, help="Other translations too, with --json.")] = 0,
     beam_size: Annotated[int | None, typer.Option(min=1, help="Hypotheses of beam search; 1 is greedy.")] = None,
-    url: Annotated[str | None, typer.Option(help="A running server; without it, the model runs here.")] = None,
-    api_key: Annotated[
-        str | None, typer.Option(help="For a server that wants one; or DRAGOMAN_API_KEY, which others cannot see.")
-    ] = None,
+    url: UrlOption = None,
+    api_key: ApiKeyOption = None,
     model: Annotated[Path | None, typer.Option(help="Checkpoint directory, when the model runs here.")] = None,
 ) -> None:
     """Translate, printing each token as it comes; lines stay lines."""
@@ -234,23 +238,42 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
 
 
 @app.command()
-def robustness(
+def robustness(  # noqa: PLR0913  each is an option of the command
     model: ModelOption = EMBEDDED_MODEL,
     beam_size: BeamOption = 1,
     precision: PrecisionOption = "float32",
     source: SourceOption = None,
     target: TargetOption = None,
+    url: UrlOption = None,
+    api_key: ApiKeyOption = None,
 ) -> None:
-    """Which kinds of everyday input a checkpoint survives: a table of cases and pass rates."""
-    from model.manifest import Wanted
+    """Which kinds of everyday input a model survives, alone or in a running server: a table of cases and pass rates."""
+    from model.manifest import Direction, Wanted
     from model.training.evaluate import DecodingOptions, load_translator, translate_all
     from model.training.robustness import cases_path, load_cases, markdown, run
+    from service.client import Client
+
+    def by_checkpoint(texts: list[str]) -> list[str]:
+        options = DecodingOptions(beam_size=beam_size)
+        return [translation.text for translation in translate_all(translator, texts, options)]
+
+    def by_server(texts: list[str]) -> list[str]:
+        assert url is not None
+        with Client(url, api_key=api_key or CommandSettings().api_key) as client:
+            return [
+                client.translate(text, source=direction.source, target=direction.target, beam_size=beam_size).text
+                for text in texts
+            ]
 
     with _reported():
-        translator = load_translator(model, precision, Wanted(source, target))
-        cases = load_cases(cases_path(translator.direction))
-        options = DecodingOptions(beam_size=beam_size)
-        results = run(cases, lambda texts: [each.text for each in translate_all(translator, texts, options)])
+        if url is None:
+            translator = load_translator(model, precision, Wanted(source, target))
+            direction = translator.direction
+        elif source and target:
+            direction = Direction(source=source, target=target)
+        else:
+            raise ValueError("--url needs --source and --target, too")
+        results = run(load_cases(cases_path(direction)), by_checkpoint if url is None else by_server)
     typer.echo(markdown(results))
 
 
@@ -283,10 +306,11 @@ def _reported() -> Iterator[None]:
     """Says what is wrong with a file, a checkpoint or a setting, and ends the program."""
     from model.training.report import MissingExtraError
     from model.training.trainer import TrainingError
+    from service.client import ClientError
 
     try:
         yield
-    except (ValueError, OSError, TrainingError, MissingExtraError) as error:
+    except (ValueError, OSError, TrainingError, MissingExtraError, ClientError) as error:
         _fail(str(error))
 
 

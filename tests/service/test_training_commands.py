@@ -66,10 +66,12 @@ def test_robustness(checkpoint: Path) -> None:
         (["evaluate", "{tmp}/good.tsv", "--device", "gpu"], "device: gpu is not one; use cpu, cuda, cuda:1, ..."),
         (["evaluate", "{tmp}/good.tsv", "--target", "de"], "languages ?-de: the model translates en-fr"),
         (["robustness", "--source", "de"], "languages de-?: the model translates en-fr"),
+        (["robustness", "--url", "http://127.0.0.1:9", "--source", "en"], "--url needs --source and --target, too"),
+        (["robustness", "--url", "127.0.0.1:9", "--source", "en", "--target", "fr"], "127.0.0.1:9"),
         (["train", "{tmp}/wrong.toml", "--data", "{tmp}", "--output", "{tmp}/run"], "wrong.toml: data.train: Field"),
         (["train", "{tmp}/broken.toml", "--data", "{tmp}", "--output", "{tmp}/run"], "broken.toml: "),
         (["train", "{tmp}/good.toml", "--data", "{tmp}", "--output", "{tmp}/run"], "train.tsv:2: expected two non-em"),
-        (["distill", "{tmp}/good.toml", "--teacher", "{tmp}", "--data", ".", "--output", "{tmp}/d"], "not a checkp"),
+        (["distill", "{tmp}/good.toml", "--teacher", "{tmp}", "--data", "{tmp}", "--output", "{tmp}/d"], "not a ch"),
     ],
 )  # fmt: skip
 def test_mistakes_get_one_line(tmp_path: Path, arguments: list[str], message: str) -> None:

@@ -1,13 +1,16 @@
-"""A model of several directions, from its text to its translations: trained, evaluated and served by the commands."""
+"""The training commands and a server: what was trained is served, and what is served is judged."""
 
 from itertools import product
 from pathlib import Path
 
 import httpx
+import pytest
 from typer.testing import CliRunner
 
+from model.training import robustness
+from model.training.robustness import Case
 from service.cli import app
-from tests.system.conftest import StartServer
+from tests.system.conftest import Server, StartServer
 
 # English, French, German.
 ADJECTIVES = [
@@ -84,3 +87,11 @@ def test_each_direction_is_trained_evaluated_and_served(tmp_path: Path, start_se
         assert {code: sorted(targets) for code, targets in languages.items() if targets} == {
             "en": ["de", "fr"], "fr": ["en"],
         }  # fmt: skip
+
+
+def test_a_server_keeps_what_the_model_alone_loses(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = {"emoji": (Case(source="I am a cat. 🦩🪁", contains=(("chat",),), verbatim=("🦩🪁",)),)}
+    monkeypatch.setattr(robustness, "load_cases", lambda _: cases)
+    assert "| emoji | 0/1 |" in _dragoman("robustness")
+    languages = ("--source", "en", "--target", "fr")
+    assert "| emoji | 1/1 |" in _dragoman("robustness", "--url", server.url, *languages)
