@@ -144,7 +144,8 @@ def _direction(config: CheckpointConfig, wanted: Wanted) -> Direction:
     if len(told) != 1:
         asked = "-".join(code or "?" for code in wanted)
         names = ", ".join(map(str, every[:_MOST_NAMED])) + (", ..." if len(every) > _MOST_NAMED else "")
-        raise ValueError(f"languages {asked}: the model translates {names}")
+        hint = "; say which source and target" if told else ""
+        raise ValueError(f"languages {asked}: the model translates {names}{hint}")
     return possible[0]
 
 

@@ -102,7 +102,8 @@ class _Run:
     def _goes_on(self) -> bool:
         options = self.config.optimiser
         if options.patience is not None and self.trainer.best.since >= options.patience:
-            logger.info("stopped: %d validations without improvement", self.trainer.best.since)
+            best = self.trainer.best
+            logger.info("stopped: %d validations without improvement; the best, %.4f, is kept", best.since, best.loss)
             return False
         return self.trainer.step < options.max_steps
 

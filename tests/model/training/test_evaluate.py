@@ -185,8 +185,8 @@ def test_moses_without_sacremoses(checkpoint: Path, test_set: Path, monkeypatch:
 
 def test_the_target_language(tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     both = _save(tmp_path / "both", tokenizer, "fr", "de")
-    for wanted in (None, "es"):
-        with pytest.raises(ValueError, match=rf"languages \?-{wanted or '.'}: the model translates en-fr, en-de"):
+    for wanted, hint in ((None, "; say which"), ("es", "$")):
+        with pytest.raises(ValueError, match=rf"languages \?-{wanted or '.'}: the model translates en-fr, en-de{hint}"):
             load_translator(both, wanted=Wanted(target=wanted))
     asked: list[object] = []
     monkeypatch.setattr(Tokenizer, "encode_batch", lambda _, texts, *languages: asked.append((texts, languages)))

@@ -237,6 +237,13 @@ def _toml(config: TrainConfig) -> str:
     return text + "".join(f"[[data.{name}]]\n{lines(corpus)}" for name in lists for corpus in lists[name])
 
 
+def test_the_experiments_of_this_project_are_valid() -> None:
+    paths = sorted((Path(module.__file__).parent / "configs").glob("*.toml"))
+    assert paths
+    for path in paths:
+        assert TrainConfig.from_toml(path).directions()
+
+
 @pytest.mark.parametrize(
     ("optimiser", "problem"),
     [
