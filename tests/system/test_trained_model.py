@@ -84,9 +84,8 @@ def test_each_direction_is_trained_evaluated_and_served(tmp_path: Path, start_se
             answer = httpx.post(f"{server.url}/translate", json=request, timeout=60)
             assert answer.json() == {"translatedText": translation}
         languages = {each["code"]: each["targets"] for each in httpx.get(f"{server.url}/languages").json()}
-        assert {code: sorted(targets) for code, targets in languages.items() if targets} == {
-            "en": ["de", "fr"], "fr": ["en"],
-        }  # fmt: skip
+        assert languages["en"] == ["de", "fr"]
+        assert "en" in languages["fr"]
 
 
 def test_a_server_keeps_what_the_model_alone_loses(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
