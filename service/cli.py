@@ -1,4 +1,4 @@
-"""`dragoman serve | translate | keys | import | train | distill | evaluate | robustness | bench`."""
+"""`dragoman serve | translate | doctor | keys | import | train | distill | evaluate | robustness | bench`."""
 
 import asyncio
 import logging
@@ -128,6 +128,28 @@ def translate(  # noqa: PLR0913  each is an option of the command
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         _fail(f"{output or 'standard output'}: {error.strerror}")
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def doctor(
+    context: typer.Context,
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long to translate.")] = 5.0,
+    as_json: Annotated[bool, typer.Option("--json", help="The report as one object.")] = False,
+) -> None:
+    """Say what would run here, and try it out; takes the settings of `dragoman serve`. Fails if something is broken."""
+    import msgspec
+
+    from service.doctor import examine, lines
+
+    logging.basicConfig(level=logging.ERROR)
+    report = examine(_settings(context.args), seconds)
+    if as_json:
+        typer.echo(msgspec.json.format(msgspec.json.encode(report)))
+    else:
+        typer.echo("\n".join(lines(report)))
+    if report.problems:
+        typer.echo("\n".join(f"dragoman: {problem}" for problem in report.problems), err=True)
+        raise typer.Exit(1)
 
 
 @app.command(name="import")

@@ -60,6 +60,12 @@ class Access:
         if self._file is not None:
             self._file.close()
 
+    async def problems(self) -> list[str]:
+        """What of the settings does not work at the moment, for people."""
+        if not await self._rates.reachable():
+            return ["redis_url: Redis does not answer"]
+        return []
+
     async def admit(self, key: str | None, address: str | None) -> Caller:
         """Count a request of whoever has this key, or has none and this address.
 

@@ -47,6 +47,16 @@ class Rates:
         if self._redis is not None:
             await self._redis.disconnect()
 
+    async def reachable(self) -> bool:
+        """Whether Redis answers, where there is one."""
+        if self._shared is None:
+            return True
+        try:
+            async with asyncio.timeout(_REDIS_SECONDS):
+                return await self._shared.storage.check()
+        except (StorageError, OSError):
+            return False
+
     async def count(self, caller: str, what: str, limit: int, cost: int) -> int | None:
         """Count `cost` (in `what`) against `limit` a minute, and it must not be more.
 

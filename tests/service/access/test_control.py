@@ -176,3 +176,9 @@ async def test_streams_are_limited_while_they_are_open(opened: Open, refusals: l
     with access.stream(caller):
         pass
     assert refusals == ["streams"]
+
+
+async def test_a_redis_that_is_not_there_is_a_problem(opened: Open) -> None:
+    assert await (await opened()).problems() == []
+    access = await opened(redis_url="redis://127.0.0.1:1/0")
+    assert await access.problems() == ["redis_url: Redis does not answer"]

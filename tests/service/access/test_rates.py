@@ -1,6 +1,7 @@
 """Limits of a minute: what is let through, and that whoever waits as long as told is let through."""
 
 import asyncio
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import aclosing
@@ -84,7 +85,8 @@ def test_streams_are_counted_while_they_are_open() -> None:
 
 
 def test_redis_without_its_client_is_said_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "redis", None)
+    for name in ("redis", "redis.asyncio"):
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(RatesError, match=r"redis_url: .*dragoman\[redis\]"):
         Rates("redis://127.0.0.1/0")
 
@@ -111,7 +113,9 @@ async def test_without_an_answer_of_redis_each_server_counts_for_itself(
 ) -> None:
     async with aclosing(Rates(redis.url)) as rates:
         assert await _used(rates, "a", 3) == 3
+        assert await rates.reachable()
         redis.freeze()
+        assert not await rates.reachable()
         assert await _used(rates, "a", 3) == 3
     assert [record.message for record in caplog.records] == ["Redis does not answer: this server counts for itself"]
     redis.thaw()

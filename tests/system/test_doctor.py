@@ -1,0 +1,55 @@
+"""`dragoman doctor`: a healthy installation, and one that is not."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+from service.doctor import told_settings
+from service.settings import Settings
+from tests.system.conftest import COMPILES
+
+
+def _doctor(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "service", "doctor", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+
+def test_what_works_is_tried_out() -> None:
+    done = _doctor("--json", "--seconds", "0.2", "--replicas", "1", "--slots", "4")
+    assert (done.returncode, done.stderr) == (0, "")
+    report = json.loads(done.stdout)
+    assert report["pytorch"] == torch.__version__
+    assert report["processor"]["cores"] == len(os.sched_getaffinity(0))
+    assert (report["processor"]["operators"] is not None) is COMPILES
+    [model] = report["models"]
+    assert (model["name"], model["state"], model["directions"]) == ("en-fr", "ready", ["en-fr"])
+    assert model["max_sentence_tokens"] > 0
+    assert [speed["at_once"] for speed in report["speeds"]] == [1, 4]
+    for speed in report["speeds"]:
+        assert speed["tokens_per_second"] > 0
+        assert speed["first_token_milliseconds"] > 0
+    assert report["settings"]["slots"] == 4
+    assert report["given"] == ["replicas", "slots"]
+    assert report["problems"] == []
+
+
+def test_what_is_broken_is_said(tmp_path: Path) -> None:
+    done = _doctor("--models", str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr == f"dragoman: {tmp_path}: there is no checkpoint in it\n"
+    assert f"models={tmp_path}" in done.stdout
+
+
+def test_a_wrong_setting_is_named() -> None:
+    done = _doctor("--slots", "none")
+    assert done.returncode == 2
+    assert done.stderr.startswith("dragoman: slots: ")
+
+
+def test_a_password_is_not_told() -> None:
+    settings = Settings.model_validate({"redis_url": "redis://user:hidden@127.0.0.1:6379/0"})
+    assert told_settings(settings)["redis_url"] == "redis://user:***@127.0.0.1:6379/0"
