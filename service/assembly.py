@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import dropwhile
 from typing import Final, NamedTuple
 
 from msgspec import UNSET
@@ -10,10 +11,12 @@ from model.tokenizer import Detokenizer, Tokenizer
 from service.engine.request import FinishReason, TokenReport
 from service.events import Alignment, Alternative, Candidate, SegmentFinished, TextTranslated, TokenGenerated
 from service.text.placement import Aligned, place_marks
-from service.text.segment import Segment, Term
+from service.text.segment import Segment, Term, has_words
+from service.text.sentences import is_unspaced
 
 _ATTENTION_DIGITS: Final = 4
 """More than a picture shows; a sentence has as many weights as the product of its lengths."""
+_APOSTROPHES: Final = ("'", "’")
 
 
 class Version(NamedTuple):
@@ -45,6 +48,7 @@ class Wording:
         self._term: int | None = None
         self._written = segment.before
         self._is_first = True
+        self._has_words = False
         self._aligned: list[Aligned] = []
 
     def push(self, token: TokenReport, *, is_last: bool) -> str:
@@ -53,6 +57,7 @@ class Wording:
         if is_last:
             text += segment.written(self._detokenizer.flush())
         self._written = text or self._written
+        self._has_words = self._has_words or has_words(text)
         if segment.marks:
             self._aligned.append(Aligned(text, self._place(token)))
             text = place_marks(segment.sentence, segment.marks, self._aligned) if is_last else ""
@@ -63,28 +68,44 @@ class Wording:
 
     def _words(self, token: TokenReport) -> str:
         text = self._detokenizer.push(token.token_id)
-        term, self._term = self._term, self._term if token.term is None and not text else token.term
-        if token.term is None:
-            return self._apart(term, self._segment.written(text))
-        if token.term == term:
-            return ""  # all of it was written with its first token
-        return self._term_behind(text[:1].isspace(), self._segment.terms[token.term])
+        if token.term is not None:
+            term, self._term = self._term, token.term
+            # All of it is written with its first token.
+            return "" if token.term == term else self._term_behind(text[:1].isspace(), self._segment.terms[token.term])
+        words = self._segment.written(text)
+        if self._term is not None and words:
+            words = self._apart(self._segment.terms[self._term], words)
+            self._term = None if words else self._term
+        return words
 
-    def _apart(self, term: int | None, text: str) -> str:
-        """A model may take a stand-in for the beginning of a word; a term that ends before a space is none."""
-        if term is None or not text[:1].isalnum():
+    def _apart(self, term: Term, text: str) -> str:
+        """What is said behind a term, without what would make another word of it.
+
+        A model may take a stand-in for the beginning of a word; a term that ends before a space is none.
+        """
+        if not text[:1].isalnum() or is_unspaced(text[:1]):
             return text
-        end = self._segment.terms[term].end
-        return " " + text if self._segment.sentence[end : end + 1].isspace() else text
+        if not term.is_copy:
+            return "".join(dropwhile(str.isalnum, text))
+        return " " + text if self._segment.sentence[term.end : term.end + 1].isspace() else text
 
     def _term_behind(self, has_space: bool, term: Term) -> str:
         """A term as the sentence has it, and a space before it if it `has_space` or would run into a word."""
         segment = self._segment
-        words = term.translation.upper() if segment.capitals and not term.is_copy else term.translation
+        words = term.translation if term.is_copy else segment.written(self._cased(term))
         last = self._written[-1:]
         before = segment.sentence[term.start - 1 : term.start] if term.start else ""
         is_attached = before != "" and not before.isspace() and (before.isalnum() or not last.isalnum())
+        if not term.is_copy and (last in _APOSTROPHES or is_unspaced(last) or is_unspaced(words[:1])):
+            is_attached = True
         return words if is_attached or not has_space or last.isspace() else " " + words
+
+    def _cased(self, term: Term) -> str:
+        """The translation of a term, with the capital that the beginning of a sentence asks for."""
+        words = term.translation.upper() if term.capitals else term.translation
+        first = next(filter(str.isalpha, self._segment.sentence), "")
+        is_plain = words.partition(" ")[0].islower()  # "iPhone" is not
+        return words[:1].upper() + words[1:] if first.isupper() and is_plain and not self._has_words else words
 
     def _place(self, token: TokenReport) -> int | None:
         if token.term is not None:

@@ -34,7 +34,7 @@ class Preparation:
         self._options = options
         self._second = second
         self._prompt_ids = self._tokenizer.target_prefix(self._direction.target, self._direction.source)
-        self._splitter = Splitter(self._fits, restore_capitals=restore_capitals)
+        self._splitter = Splitter(self._fits, restore_capitals, options.glossary)
 
     def work(self, index: int, text: str) -> Iterator[Work]:
         """That of a text, as it is asked for."""
@@ -117,7 +117,11 @@ class Preparation:
         limit = self._model.max_sentence_tokens
         source, target = self._direction.codes()
         words = segment.reading().text
-        return len(words) <= limit * _LONGEST_TOKEN and len(self._tokenizer.encode(words, target, source)) <= limit
+        if len(words) > limit * _LONGEST_TOKEN or len(self._tokenizer.encode(words, target, source)) > limit:
+            return False
+        # What is to be written has to have a place, too.
+        given = [term.translation for term in segment.terms if not term.is_copy]
+        return sum(len(self._tokenizer.encode_target(each)) for each in given) <= limit
 
 
 def prepare(texts: Sequence[str], preparations: Sequence[Preparation], target_prefix: str) -> Iterator[Work]:

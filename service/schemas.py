@@ -1,5 +1,6 @@
 """Wire types of the HTTP API. They end here: nothing below `api` sees them."""
 
+import json
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WrapValidator
@@ -8,6 +9,7 @@ from pydantic_core import PydanticCustomError, ValidationError
 from service.engine.request import Beam, Constraints, Sampling
 from service.errors import InvalidRequest
 from service.models.library import State
+from service.text.glossary import LONGEST_TERM, MAX_ENTRIES, Glossary
 from service.translation import MAX_BEAM_SIZE, TranslationOptions
 
 _MAX_SEED: Final = 2**63 - 1
@@ -34,7 +36,21 @@ def _true_or_false(value: object) -> object:
 
 
 Flag = Annotated[bool, BeforeValidator(_true_or_false)]
+
+
+def _from_json(value: Any) -> Any:
+    """A form and a URL have no objects: there it is JSON."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        raise PydanticCustomError("json_type", "must be an object, in JSON") from None
+
+
 Texts = Annotated[str | list[str], WrapValidator(_one_problem)]
+Word = Annotated[str, Field(pattern=r"\S", max_length=LONGEST_TERM)]
+Entries = Annotated[dict[Word, Word], BeforeValidator(_from_json), Field(max_length=MAX_ENTRIES)]
 LanguageCode = Annotated[str, Field(min_length=1, max_length=16)]
 
 
@@ -82,6 +98,12 @@ class TranslateRequest(BaseModel):
     no_repeat_ngram_size: int = Field(
         default=0, ge=0, le=_MAX_NGRAM, description="so many tokens in a row come no second time; 0 is no such rule"
     )
+    glossary: Entries = Field(
+        default={},
+        description="translations of terms, written so wherever the term is a whole word of the text; one in lower "
+        "case is also found all in capitals, and with a capital at the beginning of a sentence",
+        examples=[{"cat": "matou"}],
+    )
     target_prefix: str = Field(
         default="", description="what the translation begins with, and goes on from; for a text of one sentence"
     )
@@ -111,6 +133,7 @@ class TranslateRequest(BaseModel):
             beam=self._beam(max_beam_size),
             constraints=Constraints(self.repetition_penalty, self.no_repeat_ngram_size),
             target_prefix=self.target_prefix,
+            glossary=Glossary(self.glossary),
             top_candidates=self.top_candidates,
             alignment=self._tells_alignment(),
             attention=self.attention,

@@ -17,6 +17,7 @@ from service.events import Event, Finished, Started, Timings, Usage
 from service.models.served import ServedModel
 from service.relay import Relay, Submitted, between
 from service.text.detection import Detected
+from service.text.glossary import NOTHING, Glossary
 from service.work import Work
 
 
@@ -34,6 +35,8 @@ class TranslationOptions:
     """Only with `alignment`."""
     is_html: bool = False
     """Not with `alignment`."""
+    glossary: Glossary = NOTHING
+    """Not by way of another language."""
     max_new_tokens: int | None = None
     timeout_seconds: float | None = None
 

@@ -74,11 +74,15 @@ def _given(rows: Sequence[Row], batch: StepBatch, scores: StepScores) -> dict[in
     }
     if scores.alignment is None:
         return given
+    place_of = {number: place for place, number in enumerate(batch.logit_rows)}
     for place, number in enumerate(batch.alignment_rows):
         row = rows[number]
         if row.pending:
             weights = scores.alignment[place, : len(row.request.source_ids) - 1].tolist()
-            term = looked_at(row.request.terms, row.pending, weights)
+            logits = scores.logits[place_of[number]]
+            first = [row.request.terms[each].ids[0] for each in row.pending]
+            behind = (logits.max() - logits[first]).tolist()
+            term = looked_at(row.request.terms, row.pending, weights, behind)
             if term is not None:
                 given[number] = Extension(row.parent, beginning(row.request, term), row.total)
     return given

@@ -1,9 +1,9 @@
 """Words of the source whose translation is given: placeholders that are copied, terms of a glossary.
 
-A term is written where the model begins it by itself, or where the decoder looks at its words and hardly elsewhere:
-then its tokens come next, whatever is probable (after Alkhouli et al. 2018, who do so with dictionary entries). What
-has been given no place so is written before the end. Each is written once. Tokens that are not chosen count as certain:
-their log-probability is 0.
+A term is written where the model begins it by itself or nearly does, or where the decoder looks at its words and hardly
+elsewhere: then its tokens come next, whatever is probable (after Alkhouli et al. 2018, who do so with dictionary
+entries). What has been given no place so is written before the end. Each is written once. Tokens that are not chosen
+count as certain: their log-probability is 0.
 
 Pure Python; knows no rows and no slots.
 """
@@ -17,6 +17,11 @@ from service.engine.request import GivenTerm
 # sentences with placeholders is 72.1 without the first rule, 71.9 with it, and 69.7 with half of the attention.
 _NEARLY_ALL: Final = 0.9
 _SOME: Final = 0.01
+# Where the first token of a term is that near to the best one, and this share of the attention is on the term, words
+# find their place: with glossaries (`loadtest.glossary`, 1,000 sentences of Tatoeba) BLEU is 41.0 with this rule, 40.5
+# without it, and 50 instead of 66 terms come behind the end.
+_NEAR: Final = 2.0
+_ENOUGH: Final = 0.1
 
 
 class Open(NamedTuple):
@@ -47,9 +52,17 @@ def what_is_open(terms: Sequence[GivenTerm], written: Iterable[int | None]) -> O
     return Open(rest, last if rest else None, pending)
 
 
-def looked_at(terms: Sequence[GivenTerm], pending: Iterable[int], weights: Sequence[float]) -> int | None:
-    """The pending term that nearly all attention is on; `weights` are those of the source without its end."""
-    return _most_looked_at(terms, pending, weights, _NEARLY_ALL)
+def looked_at(
+    terms: Sequence[GivenTerm], pending: Sequence[int], weights: Sequence[float], behind: Sequence[float]
+) -> int | None:
+    """The pending term that nearly all attention is on, or that is nearly begun.
+
+    `weights` are those of the source without its end; `behind` tells of the first token of each pending term how much
+    less probable it is than the best one: the difference of their logarithms.
+    """
+    near = [number for number, distance in zip(pending, behind, strict=True) if distance <= _NEAR]
+    found = _most_looked_at(terms, near, weights, _ENOUGH)
+    return _most_looked_at(terms, pending, weights, _NEARLY_ALL) if found is None else found
 
 
 def begun(terms: Sequence[GivenTerm], pending: Iterable[int], weights: Sequence[float], token: int) -> int | None:

@@ -60,6 +60,7 @@ class Row(NamedTuple):
             or request.sampling.temperature > 0
             or self.is_constrained
             or request.top_candidates > 0
+            or bool(self.pending)
         )
 
     @property

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
-from html import escape, unescape
+from html import unescape
 from itertools import accumulate
 from typing import Final, NamedTuple
 
@@ -228,9 +228,9 @@ def _is_inside(tag: _Placed, term: Term, offset: int) -> bool:
 
 
 def _spelled_term(spelling: _Spelling, term: Term, offset: int, tags: Iterable[_Placed]) -> Term:
-    """As it is written, with the tags in the middle of it; another translation is no markup."""
+    """What is copied, as it is written, with the tags in the middle of it."""
     if not term.is_copy:
-        return term._replace(translation=escape(term.translation, quote=True))
+        return term
     inside = [tag for tag in tags if _is_inside(tag, term, offset)]
     return term._replace(translation=spelling.raw(offset + term.start, offset + term.end, inside))
 

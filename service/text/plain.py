@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from service.text.glossary import NOTHING, Glossary
 from service.text.segment import Fits, Segment, Term, segment_of
 from service.text.sentences import cut, pieces, sentence_ends
 from service.text.verbatim import find_verbatim
@@ -19,11 +20,13 @@ _CELL: Final = re.compile(r"[^\t]*\t*")
 class Splitter:
     """How texts are split: into sentences that a model `fits`, or that are copied as there is no place to cut them.
 
-    With `restore_capitals`, sentences all in capitals are translated in lower case (`Segment.capitals`).
+    With `restore_capitals`, sentences all in capitals are translated in lower case (`Segment.capitals`). Terms of the
+    `glossary` are translated as it says.
     """
 
     fits: Fits
     restore_capitals: bool = True
+    glossary: Glossary = NOTHING
 
     def split(self, text: str, language: str) -> Iterator[Segment]:
         """Sentences of `text`, line by line, and in a line cell by cell where there are tabs.
@@ -70,10 +73,13 @@ class Splitter:
         """Of a text that is a line, or a part of one; `kept` are copied beside what is found to be no language."""
         offset = 0
         for piece in pieces(text):
-            terms = _terms(piece, [each for each in kept if offset <= each.start < offset + len(piece)], offset)
+            own = [term for term in kept if offset <= term.start < offset + len(piece)]
+            copied = [term._replace(start=term.start - offset, end=term.end - offset) for term in own]
             offset += len(piece)
+            ends = list(sentence_ends(piece, language))
+            terms = _apart([*self.glossary.find(piece, [0, *ends]), *_verbatim(piece), *copied])
             start = first = 0
-            for end in sentence_ends(piece, language):
+            for end in ends:
                 last = bisect_left(terms, end, first, key=lambda term: term.start)
                 if last > first and terms[last - 1].end > end:
                     continue  # it goes on, as a term does
@@ -93,9 +99,16 @@ class Splitter:
             yield from self._fitting(text, place, end, [term for term in terms if term.end > place])
 
 
-def _terms(piece: str, kept: Sequence[Term], offset: int) -> list[Term]:
-    """What is copied of a piece of a text; what is kept may be a part of it."""
-    found = [Term(start, end, piece[start:end], is_copy=True) for start, end in find_verbatim(piece)]
-    own = [term._replace(start=term.start - offset, end=term.end - offset) for term in kept]
-    alone = [term for term in own if not any(each.start <= term.start < each.end for each in found)]
-    return sorted([*found, *alone])
+def _verbatim(piece: str) -> list[Term]:
+    return [Term(start, end, piece[start:end], is_copy=True) for start, end in find_verbatim(piece)]
+
+
+def _apart(terms: Iterable[Term]) -> list[Term]:
+    """In the order of the text, without those that overlap a longer one, or one as long that comes before them."""
+    found: list[Term] = []
+    for term in sorted(terms, key=lambda each: each.start - each.end):
+        place = bisect_left(found, term.start, key=lambda each: each.start)
+        is_free = place == 0 or found[place - 1].end <= term.start
+        if is_free and (place == len(found) or term.end <= found[place].start):
+            found.insert(place, term)
+    return found

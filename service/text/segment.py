@@ -17,8 +17,10 @@ class Term(NamedTuple):
     start: int
     end: int
     translation: str
-    is_copy: bool
-    """Whether it is no word: then a stand-in is read in its place."""
+    is_copy: bool = False
+    """Whether it is no word: then a stand-in is read in its place, and its translation is written as it is."""
+    capitals: bool = False
+    """Whether its translation is written in capitals."""
 
 
 class Mark(NamedTuple):

@@ -19,9 +19,14 @@ _CLAUSES: Final = (
     regex.compile(r"\s+(?=(?:and|but|or|because|et|mais|ou|car|und|aber|oder|weil|y|pero|porque|e|ma|perché|mas)\s)"),
 )
 _SPACE: Final = regex.compile(r"\s+")
-_WITHOUT_SPACES: Final = regex.compile(
-    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
-)
+WITHOUT_SPACES: Final = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
+"""An expression for the letters of scripts that have no space between words."""
+_WITHOUT_SPACES: Final = regex.compile(WITHOUT_SPACES)
+
+
+def is_unspaced(character: str) -> bool:
+    """Whether it belongs to a script that has no space between words."""
+    return _WITHOUT_SPACES.fullmatch(character) is not None
 
 
 def pieces(text: str) -> Iterator[str]:

@@ -89,6 +89,33 @@ def test_a_term_is_written_as_it_is(tokenizer: Tokenizer, sentence: str, term: s
     assert [version.text for version in assembly.versions()] == [expected] * 2
 
 
+@pytest.mark.parametrize(
+    ("segment", "said", "expected"),
+    [
+        (Segment("", "A cat.", "", terms=[Term(2, 5, "matou")]), "un X", "un matou"),
+        (Segment("- ", "Cat here.", "", terms=[Term(0, 3, "gros matou")]), "X ici", "- Gros matou ici"),
+        (Segment("", "Cat here.", "", terms=[Term(0, 3, "matou")]), "le X ici", "le matou ici"),
+        (Segment("", "Cat here.", "", terms=[Term(0, 3, "iChat pro")]), "X ici", "iChat pro ici"),
+        (Segment("", "cat here.", "", terms=[Term(0, 3, "matou")]), "X ici", "matou ici"),
+        (Segment("", "The CAT.", "", terms=[Term(4, 7, "chat été", capitals=True)]), "le X", "le CHAT ÉTÉ"),
+        (Segment("", "A CAT.", "", terms=[Term(2, 5, "r&d")], capitals=True, encoding="html"), "un X", "UN R&amp;D"),
+        (Segment("", "The bear.", "", terms=[Term(4, 8, "ours")]), "l' X", "l'ours"),
+        (Segment("", "The cat is.", "", terms=[Term(4, 7, "chat")]), "le X +s est", "le chat est"),
+        (Segment("", "The cat.", "", terms=[Term(4, 7, "猫")]), "le X", "le猫"),
+    ],
+)
+def test_a_word_is_written_as_its_place_asks(tokenizer: Tokenizer, segment: Segment, said: str, expected: str) -> None:
+    """With its capital, its escapes, no space where the language has none, and no ending of the model's (+)."""
+    ending = next(each for each in range(len(tokenizer)) if tokenizer.piece_bytes(each) == b"s")
+    reports = [
+        TokenReport(1, token, -0.5, term=0 if word == "X" else None)
+        for word in said.split()
+        for token in ([ending] if word == "+s" else tokenizer.encode_target(word))
+    ]
+    assembly = SegmentAssembly(0, segment, tokenizer)
+    assert "".join(assembly.push(report).text for report in reports) == expected
+
+
 def _version(text: str, score: float = -1.0) -> Version:
     return Version(text, 2 * score, 2)
 

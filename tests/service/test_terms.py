@@ -28,7 +28,15 @@ def test_what_is_open_follows_from_what_was_written() -> None:
 def test_a_term_comes_when_nearly_all_attention_is_on_it(
     weights: list[float], pending: list[int], expected: int | None
 ) -> None:
-    assert looked_at(TERMS, pending, weights) == expected
+    assert looked_at(TERMS, pending, weights, [9.0] * len(pending)) == expected
+
+
+@pytest.mark.parametrize(
+    ("behind", "expected"), [([9.0, 9.0], None), ([9.0, 1.0], 1), ([1.0, 1.0], 0), ([1.0, 0.0], 0)]
+)
+def test_or_when_it_is_nearly_begun_and_looked_at(behind: list[float], expected: int | None) -> None:
+    assert looked_at(TERMS, [0, 1], [0.3, 0.2, 0.2, 0.1, 0.2], behind) == expected
+    assert looked_at(TERMS, [0], [0.9, 0.0, 0.0, 0.0, 0.1], behind[:1]) is None
 
 
 def test_a_term_that_the_model_begins_is_the_one_that_it_looks_at_more() -> None:

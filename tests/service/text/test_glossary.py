@@ -1,0 +1,57 @@
+"""Terms are found as whole words, in the forms that they may have."""
+
+import pytest
+
+from service.text.glossary import Glossary
+from service.text.plain import Splitter
+
+GLOSSARY = Glossary(
+    {"cat": "matou", "cat  food": "croquettes", "Dr. No": "Dr Non", "iPhone": "iTruc", "C++": "C plus", "猫": "cat"}
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a cat, the cat's", ["cat:matou", "cat:matou"]),
+        ("cats, concat, cat_1, cat2", []),
+        ("some cat food", ["cat food:croquettes"]),
+        ("cat\n  food", ["cat\n  food:croquettes"]),
+        ("cat foods", ["cat:matou"]),
+        ("Cat food. My Cat. “Cat!", ["Cat food:croquettes"]),
+        ("The CAT", ["CAT:MATOU"]),
+        ("an iPhone, an IPHONE, an iphone", ["iPhone:iTruc"]),
+        ("in C++, not C", ["C++:C plus"]),
+        ("我喜欢猫和iPhone", ["猫:cat", "iPhone:iTruc"]),
+        ("", []),
+    ],
+)
+def test_terms_are_whole_words(text: str, expected: list[str]) -> None:
+    found = GLOSSARY.find(text)
+    written = [(each.translation.upper() if each.capitals else each.translation, each) for each in found]
+    assert [f"{text[each.start : each.end]}:{translation}" for translation, each in written] == expected
+
+
+def test_every_sentence_may_begin_with_a_capital() -> None:
+    text = "Dr. No came. “Cat” he said. The Cat. Cat!"
+    segments = list(Splitter(lambda segment: True, glossary=GLOSSARY).split(text, "en"))
+    assert [(each.sentence, [term.translation for term in each.terms]) for each in segments] == [
+        ("Dr. No came.", ["Dr Non"]),
+        ("“Cat” he said.", ["matou"]),
+        ("The Cat.", []),
+        ("Cat!", ["matou"]),
+    ]
+
+
+def test_of_what_overlaps_the_longer_is_kept() -> None:
+    glossary = Glossary({"cat": "matou", "example.com": "ici", "say {name} now": "dis"})
+    text = "a cat, {cat}, https://a.org/cat, example.com, say {name} now"
+    [segment] = Splitter(lambda segment: True, glossary=glossary).split(text, "en")
+    assert [term.translation for term in segment.terms] == ["matou", "{cat}", "https://a.org/cat", "ici", "dis"]
+    assert segment.reading().text == "a cat, X, X, example.com, say {name} now"
+
+
+def test_a_million_words_of_terms_are_found_one_after_the_other() -> None:
+    """The terms that share their first word are looked up, not tried."""
+    glossary = Glossary({f"cat {number}": "x" for number in range(5000)} | {"cat": "y"})
+    assert sum(1 for _ in glossary.find("cat 4999 cats " * 50_000)) == 50_000

@@ -1,0 +1,78 @@
+"""Glossaries against a real server: in every kind of search, in streams, and among what else is kept in texts."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.system.conftest import Server
+from tests.system.sse import stream, text_of
+
+GLOSSARY = {"cat": "matou", "black cat": "félin noir"}
+LANGUAGES = {"source": "en", "target": "fr"}
+
+
+def _translate(server: Server, q: str | list[str], **options: Any) -> Any:
+    body = {"q": q, **LANGUAGES, "glossary": GLOSSARY, **options}
+    response = httpx.post(f"{server.url}/translate", json=body, timeout=60)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"beam_size": 4}, {"temperature": 0.3, "seed": 3}, {"alternatives": 3}, {"glossary": json.dumps(GLOSSARY)}],
+)
+def test_its_terms_are_written(server: Server, options: dict[str, Any]) -> None:
+    answer = _translate(server, ["I have a cat.", "The black cat sleeps.", "My dog sleeps."], **options)
+    cat, black_cat, dog = answer["translatedText"]
+    assert " matou" in cat
+    assert " félin noir" in black_cat
+    assert " chien " in dog
+    for other in answer.get("alternatives", [[]])[0]:
+        assert " matou" in other
+
+
+async def test_a_stream_has_them_too(server: Server) -> None:
+    text = "I have a cat. The black cat sleeps.\n- I AM A CAT."
+    async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
+        streamed = text_of(await stream(client, text, glossary=GLOSSARY))
+        query = httpx.QueryParams({"q": text, **LANGUAGES, "glossary": json.dumps(GLOSSARY)})
+        listened = await client.get(f"/translate/stream?{query}")
+    assert streamed == _translate(server, text)["translatedText"]
+    assert " matou" in streamed
+    assert " MATOU" in streamed
+    assert "\n- JE " in streamed
+    assert json.dumps({"translatedText": streamed}, ensure_ascii=False)[:-1] in listened.text.replace('":"', '": "')
+
+
+def test_so_does_a_form(server: Server) -> None:
+    fields = {"q": "I have a cat.", **LANGUAGES, "glossary": json.dumps(GLOSSARY)}
+    answer = httpx.post(f"{server.url}/translate", data=fields).json()
+    assert answer == _translate(server, "I have a cat.")
+
+
+def test_among_tags_addresses_and_placeholders(server: Server) -> None:
+    html = '<p>I see a <b>cat</b> on <a href="/cat">https://cat.org/cat</a> and {cat}.</p>'
+    translated = _translate(server, html, format="html", glossary={"cat": "R&D"})["translatedText"]
+    for kept in ("<b>R&amp;D</b>", '<a href="/cat">https://cat.org/cat</a>', "{cat}"):
+        assert translated.count(kept) == 1, translated
+
+
+@pytest.mark.parametrize(
+    ("glossary", "problem"),
+    [
+        ({"": "x"}, "glossary"),
+        ({"cat": " "}, "glossary.cat"),
+        ({"cat": 1}, "glossary.cat"),
+        ({"cat": "x" * 201}, "glossary.cat"),
+        ({str(number): "x" for number in range(10_001)}, "glossary"),
+        (["cat"], "glossary"),
+        ("{", "glossary: must be an object, in JSON"),
+    ],
+)
+def test_a_glossary_that_cannot_be_used_is_refused(server: Server, glossary: Any, problem: str) -> None:
+    response = httpx.post(f"{server.url}/translate", json={"q": "a", **LANGUAGES, "glossary": glossary})
+    assert response.status_code == 400
+    assert response.json()["error"].startswith(problem)
