@@ -71,10 +71,11 @@ def _columns(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def _lines(pairs: Iterator[tuple[str, str]], dictionary: Mapping[str, str]) -> Iterator[Line]:
-    rows = [(source, reference, _words(source), set(_words(reference))) for source, reference in pairs]
-    nouns = _nouns(words for _, _, words, _ in rows)
-    for source, reference, words, theirs in rows:
-        known = {word: dictionary[word] for word in words if word in nouns and word in dictionary}
+    rows = [(source, reference, set(_words(reference))) for source, reference in pairs]
+    nouns = _nouns(_words(source) for source, _, _ in rows)
+    for source, reference, theirs in rows:
+        # Written as the dictionary has them: "House" in the middle of a sentence is another word, and no term.
+        known = {word: dictionary[word] for word in _WORD.findall(source) if word in nouns and word in dictionary}
         if entries := {word: translation for word, translation in known.items() if translation in theirs}:
             yield Line(source, reference, entries)
 
