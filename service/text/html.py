@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
-from html import unescape
+from html import escape, unescape
 from itertools import accumulate
 from typing import Final, NamedTuple
 

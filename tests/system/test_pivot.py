@@ -136,9 +136,9 @@ def test_alternatives_are_of_the_second_translation(pivoting: Server) -> None:
     assert answer["alternatives"] == second["alternatives"]
 
 
-@pytest.mark.parametrize("field", ["alignment", "attention"])
-def test_what_only_one_model_can_say_is_refused(pivoting: Server, field: str) -> None:
-    refused = _answer(pivoting, "The cat.", "en", "it", stream=True, **{field: True})
+@pytest.mark.parametrize(("field", "value"), [("alignment", True), ("attention", True), ("glossary", {"cat": "micio"})])
+def test_what_only_one_model_can_do_is_refused(pivoting: Server, field: str, value: object) -> None:
+    refused = _answer(pivoting, "The cat.", "en", "it", stream=True, **{field: value})
     assert refused.status_code == 400
     assert refused.json()["error"] == f"{field}: is not available from en into it, by way of fr"
 
