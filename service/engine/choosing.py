@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import groupby
+from itertools import groupby, repeat
 from operator import itemgetter
 from typing import Any
 
@@ -150,12 +150,11 @@ def _widest(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
     totals, ids, own = (each.tolist() for each in best_extensions(logits, starts, max(row.wanted for row in rows)))
     chosen: list[list[Extension]] = [[] for _ in rows]
     for _, beam in groupby(range(len(rows)), key=lambda number: rows[number].source_slot):
-        ranked = [(total, number, rank) for number in beam for rank, total in enumerate(totals[number])]
+        ranked = [each for number in beam for each in zip(totals[number], repeat(number), ids[number], own[number])]
         # Stable: of equal ones the earlier parent's, then the lower token, comes first.
         ranked.sort(key=itemgetter(0), reverse=True)
-        for total, number, rank in ranked[: rows[ranked[0][1]].wanted]:
-            choice = Choice(ids[number][rank], own[number][rank])
-            chosen[number].append(Extension(rows[number].parent, choice, total))
+        for total, number, token, logprob in ranked[: rows[ranked[0][1]].wanted]:
+            chosen[number].append(Extension(rows[number].parent, Choice(token, logprob), total))
     return chosen
 
 

@@ -8,6 +8,7 @@ Pure Python: what is chosen in a row comes from `choosing`.
 """
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final, NamedTuple, Protocol
 
 from model.search import BeamSearch, Choice, Extension, Path
@@ -15,6 +16,7 @@ from service.engine.request import Constraints, FinishReason, GenerationRequest
 from service.engine.terms import Open, what_is_open
 
 UNCONSTRAINED: Final = Constraints()
+_by_total: Final = attrgetter("total")
 
 
 class Row(NamedTuple):
@@ -217,13 +219,14 @@ class BeamWriter:
             choices = [extension.choice for extension in extensions]
             self._search = self._search_from(Path(self._prompt + choices, sum(choice.logprob for choice in choices)))
         else:
-            pending = [self._open(path).pending for path in self._search.live]
-            possible = [
-                _unless_end(extension, pending[extension.parent], self._request, self._eos_id)
-                for extension in extensions
-            ]
+            if self._request.terms:
+                pending = [self._open(path).pending for path in self._search.live]
+                extensions = [
+                    _unless_end(extension, pending[extension.parent], self._request, self._eos_id)
+                    for extension in extensions
+                ]
             # Stable, and they come in the order of their parents: of equal ones the earlier parent's is first.
-            best = sorted(possible, key=lambda extension: -extension.total)[: 2 * self._request.beam.size]
+            best = sorted(extensions, key=_by_total, reverse=True)[: 2 * self._request.beam.size]
             self._inherit(self._search.advance(best))
         return self._written()
 
