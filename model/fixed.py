@@ -19,19 +19,28 @@ INPUTS: Final = 5
 """Rows of a step's inputs: tokens, positions, slots, source slots and source lengths."""
 
 
+class StepTables:
+    """Where steps of up to so many rows leave what is large; steps that are done one at a time can share it."""
+
+    def __init__(self, rows: int, vocab_size: int, max_width: int, device: torch.device) -> None:
+        self.logits = torch.zeros(rows, vocab_size, device=device)
+        self.alignment = torch.zeros(rows, max_width, device=device)
+
+
 class StepBuffers:
     """What steps of so many rows read and write, always in the same place."""
 
-    def __init__(self, rows: int, vocab_size: int, max_width: int, device: torch.device) -> None:
+    def __init__(self, rows: int, tables: StepTables) -> None:
+        device = tables.logits.device
         self.inputs = torch.zeros(INPUTS, rows, dtype=torch.int64, device=device)
         """`[INPUTS, rows]`; a step leaves what the next one reads, if each row goes on with its best token."""
         self.tokens = torch.zeros(rows, dtype=torch.int64, device=device)
         """The most probable id of each row, `[rows]`."""
         self.logprobs = torch.zeros(rows, device=device)
         """Its log-probability, float32 `[rows]`."""
-        self.logits = torch.zeros(rows, vocab_size, device=device)
+        self.logits = tables.logits[:rows]
         """float32 `[rows, vocab]`."""
-        self.alignment = torch.zeros(rows, max_width, device=device)
+        self.alignment = tables.alignment[:rows]
         """Where in its source each row looks, float32 `[rows, width]` and behind it whatever was there before."""
 
     @property

@@ -1,6 +1,7 @@
 """`dragoman bench`: Dragoman's engine and its peers on the same weights and the same requests."""
 
 import json
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -50,7 +51,9 @@ def bench(  # noqa: PLR0913  each is an option of the command
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, ...: of Dragoman and transformers.")] = "auto",
     mode: Annotated[str | None, typer.Option(help="Of Dragoman's engine; by its device if not given.")] = None,
-    slots: Annotated[int, typer.Option(min=1, help="Of Dragoman's engines, each.")] = _DEFAULT_SLOTS,
+    slots: Annotated[
+        int | None, typer.Option(min=1, help="Of Dragoman's engines, each; enough for --concurrency if not given.")
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write ratios and raw figures to this file.")] = None,
 ) -> None:
     """Measure Dragoman's engine beside others: the same weights and requests, taking turns.
@@ -64,19 +67,21 @@ def bench(  # noqa: PLR0913  each is an option of the command
     if json_file is not None and not os.access(json_file.parent, os.W_OK):
         # Not after half an hour.
         raise typer.BadParameter(f"{json_file.parent} cannot be written to", param_hint="--json")
+    levels = _numbers("--concurrency", concurrency, int, "1,4,16")
+    engines = _at_most("--replicas", replicas or (cores if device == "cpu" else 1), cores)
     comparison = Comparison(
         shape=shape,
         mode=_known_mode(mode, device),
         peers=[OURS, *peers],
         cores=_at_most("--cores", cores, machine.cores()),
-        replicas=_at_most("--replicas", replicas or (cores if device == "cpu" else 1), cores),
+        replicas=engines,
         rounds=rounds,
-        concurrency=_numbers("--concurrency", concurrency, int, "1,4,16"),
+        concurrency=levels,
         batches=batches,
         loads=_numbers("--loads", loads, float, "0.5,0.85") if loads else [],
         arrival_seconds=arrival_seconds,
         device=device,
-        slots=slots,
+        slots=slots or max(_DEFAULT_SLOTS, math.ceil(max(levels) / engines)),
     )
     try:
         check_installed(peers)
@@ -89,8 +94,8 @@ def bench(  # noqa: PLR0913  each is an option of the command
 def _run(comparison: Comparison, config: ModelConfig, json_file: Path | None) -> None:
     console = Console()
     load_at_start = machine.load_average()
-    warning = machine.warning(load_at_start)
-    if warning is not None:
+    warnings = [each for each in (machine.warning(load_at_start), _queue_warning(comparison)) if each is not None]
+    for warning in warnings:
         console.print(warning, style="bold red")
     limit = None if comparison.device == "cpu" else _memory_limit(comparison, config)
     result = _measure(comparison, config, console)
@@ -103,12 +108,19 @@ def _run(comparison: Comparison, config: ModelConfig, json_file: Path | None) ->
         )
     if json_file is not None:
         loads = {"load_average_at_start": load_at_start, "load_average_at_end": machine.load_average()}
-        report = as_json(comparison, result, machine.describe() | loads | {"warning": warning})
+        report = as_json(comparison, result, machine.describe() | loads | {"warnings": warnings})
         if limit is not None:
             report["memory_limit"] = limit._asdict()
         json_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    if warning is not None:
+    for warning in warnings:
         console.print(warning, style="bold red")
+
+
+def _queue_warning(comparison: Comparison) -> str | None:
+    slots, most = comparison.replicas * comparison.slots, max(comparison.concurrency)
+    if most <= slots:
+        return None
+    return f"With {most} in flight and {slots} slots, Dragoman's requests wait in its queue: that is measured too."
 
 
 class _MemoryLimit(NamedTuple):

@@ -18,8 +18,8 @@ from typing import Final
 from loadtest.compare.peers import Job, Measured
 from loadtest.compare.process import PeerProcess, peer_process
 from loadtest.compare.report import Comparison, Result, Run, speeds
-from loadtest.compare.roster import prepare
-from loadtest.compare.workload import MEAN, make_requests, poisson_arrivals, request_count
+from loadtest.compare.roster import OURS, prepare
+from loadtest.compare.workload import MEAN, longest_requests, make_requests, poisson_arrivals, request_count
 from model.config import ModelConfig
 
 _WARM_UP: Final = 0
@@ -44,6 +44,8 @@ def measure(comparison: Comparison, config: ModelConfig, progress: Progress) -> 
             comparison.slots,
         )
         peers = {name: stack.enter_context(peer_process(name, job)) for name in comparison.peers}
+        if comparison.device != "cpu":
+            _record_graphs(comparison, config, peers[OURS])
         runs = _closed_loops(comparison, config, peers, progress)
         runs += _open_loops(comparison, config, peers, _capacities(comparison, runs), progress)
         return Result(runs, {name: peer.memory() for name, peer in peers.items()})
@@ -53,6 +55,16 @@ def run_count(comparison: Comparison) -> int:
     """How many times `progress` will be called."""
     closed = len(comparison.concurrency) * (comparison.rounds + 1)
     return len(comparison.peers) * (closed + len(comparison.loads) * comparison.rounds)
+
+
+def _record_graphs(comparison: Comparison, config: ModelConfig, ours: PeerProcess) -> None:
+    """Let each engine meet every size of a batch and every length, so that no run that counts records a graph."""
+    sizes = itertools.takewhile(
+        lambda size: size < max(comparison.concurrency), (2**power for power in itertools.count())
+    )
+    for size in [*sizes, max(comparison.concurrency)]:
+        count = min(size, comparison.slots) * comparison.replicas
+        ours.closed_loop(longest_requests(count, config), count)
 
 
 def _closed_loops(

@@ -73,6 +73,12 @@ def make_requests(count: int, config: ModelConfig, seed: int) -> list[Request]:
     return [_make_request(config, generator) for _ in range(count)]
 
 
+def longest_requests(count: int, config: ModelConfig) -> list[Request]:
+    """As many of the longest ones as are asked for, sources and targets."""
+    words = [config.vocab_size - 1] * (LONGEST - 2)
+    return [Request([length_word(config, LONGEST), *words, config.eos_id], LONGEST) for _ in range(count)]
+
+
 def _make_request(config: ModelConfig, generator: random.Random) -> Request:
     # The mean of a lognormal is exp(mu + sigma^2 / 2).
     mu = math.log(MEAN) - LOG_SIGMA**2 / 2

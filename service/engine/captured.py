@@ -27,7 +27,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from model.attention import padding_mask
 from model.cache import SlotCache
-from model.fixed import FixedStep, StepBuffers
+from model.fixed import FixedStep, StepBuffers, StepTables
 from model.transformer import Transformer
 from service.engine.batching import SourceBatch, StepBatch, StepScores
 from service.engine.graphs import Again, Arriving, CapturedStep, executor_of
@@ -87,6 +87,9 @@ class CapturedRunner:
         # A row that fills up a bucket: bos at the first position of the last slot, with a source of one token there.
         self._filling = torch.tensor([[model.config.bos_id], [0], [slots], [slots], [1]])
         self._ahead_seconds = ahead_seconds
+        self._slots = slots
+        # One for all sizes: the logits of a large vocabulary would otherwise take several times as much memory.
+        self._tables = self._new_tables(slots)
         self._buffers: dict[int, StepBuffers] = {}
         self._captured: dict[Bucket, tuple[StepBuffers, CapturedStep]] = {}
         self._capture_common()
@@ -99,7 +102,8 @@ class CapturedRunner:
             for width in reversed([each for each in self._widths if each <= _COMMON_WIDTH]):
                 self._capture(Bucket(rows, width, with_alignment=False))
         seconds = round(time.monotonic() - started, 3)
-        logger.info("decode steps captured", extra={"steps": len(self._captured), "seconds": seconds})
+        what = "decode steps captured" if self._executor.records else "decode steps of fixed shapes, without graphs"
+        logger.info(what, extra={"steps": len(self._captured), "seconds": seconds})
 
     @_errors_of_the_device()
     @torch.inference_mode()
@@ -182,7 +186,8 @@ class CapturedRunner:
             started = time.monotonic()
             self._capture(bucket)
             seconds = round(time.monotonic() - started, 3)
-            logger.info("decode step captured while serving", extra={**bucket._asdict(), "seconds": seconds})
+            if self._executor.records:
+                logger.info("decode step captured while serving", extra={**bucket._asdict(), "seconds": seconds})
         return self._captured[bucket]
 
     def _capture(self, bucket: Bucket) -> None:
@@ -201,7 +206,10 @@ class CapturedRunner:
         self._captured[bucket] = buffers, captured
 
     def _new_buffers(self, rows: int) -> StepBuffers:
-        return StepBuffers(rows, self._model.config.vocab_size, self._widths[-1], self._device)
+        return StepBuffers(rows, self._tables if rows <= self._slots else self._new_tables(rows))
+
+    def _new_tables(self, rows: int) -> StepTables:
+        return StepTables(rows, self._model.config.vocab_size, self._widths[-1], self._device)
 
 
 def _sizes(first: int, last: int) -> list[int]:

@@ -31,6 +31,9 @@ class Arriving(Protocol):
 class Executor(Protocol):
     """One device. All is done in the order in which it was asked for."""
 
+    records: bool
+    """Whether what is captured is recorded, and not done again as it was the first time."""
+
     def capture(self, step: Callable[[], object]) -> CapturedStep:
         """Record what `step` does. It is done a few times for that, on whatever its tensors hold."""
         ...
@@ -51,6 +54,8 @@ def executor_of(device: torch.device) -> Executor:
 
 class PlainExecutor:
     """A device without graphs."""
+
+    records = False
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -86,6 +91,8 @@ class _Arrived:
 
 class CudaExecutor:
     """A GPU, which becomes the current one of this process. Graphs share their memory: one runs at a time."""
+
+    records = True
 
     def __init__(self, device: torch.device) -> None:
         self._device = device

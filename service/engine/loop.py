@@ -50,11 +50,11 @@ class EngineLoop:
     def step(self) -> None:
         """Schedule, run, choose, update: every running request goes on."""
         plan = self._scheduler.schedule()
-        groups = [each.writer.rows() for each in plan.running]
-        rows = list(chain.from_iterable(groups))
         started = time.monotonic()
         queue_seconds = [started - self._submitted_at.pop(each.request_id) for each in plan.admitted]
         try:
+            groups = [each.writer.rows() for each in plan.running]
+            rows = list(chain.from_iterable(groups))
             if plan.admitted:
                 self._runner.prefill(source_batch(plan.admitted))
             encoded = time.monotonic()
@@ -64,7 +64,7 @@ class EngineLoop:
         except Exception:
             # Whatever a step dies of, out of memory or a bad index, is its own requests' end, not the engine's:
             # a request that killed its engine would be given to the next one, and the next.
-            logger.exception("step failed", extra={"rows": len(rows)})
+            logger.exception("step failed", extra={"requests": len(plan.running)})
             failed = self._scheduler.fail(plan)
             self._channel.send(StepReport([], self._stats(), failed))
             return

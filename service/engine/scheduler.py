@@ -10,6 +10,7 @@ Pure Python: no torch, no clock, no input or output.
 """
 
 import heapq
+import logging
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from msgspec.structs import replace
 from model.search import Choice, Extension
 from service.engine.request import Alternative, GenerationRequest, TokenReport
 from service.engine.writers import SearchDiffers, Writer, writer_of
+
+logger = logging.getLogger(__name__)
 
 MAX_PREFIX_ROWS: Final = 128
 """Rows of forced prefixes in one step, at most, unless a single request brings more."""
@@ -103,27 +106,32 @@ class Scheduler:
     def update(self, plan: Plan, extensions: Iterable[list[Extension]]) -> tuple[list[TokenReport], list[int]]:
         """Let each of the plan's requests go on with what its rows have given; free the finished.
 
-        Returns what is to be reported, and the ids of those that cannot go on.
+        Returns what is to be reported, and the ids of those that cannot go on: one that fails here, whatever it dies
+        of, ends alone.
         """
         reports: list[TokenReport] = []
         failed: list[int] = []
         for running, own in zip(plan.running, extensions, strict=True):
             try:
-                written = running.writer.take(own)
-            except SearchDiffers:
+                reports += self._go_on(running, own)
+            except Exception as error:
+                if not isinstance(error, SearchDiffers):
+                    logger.exception("a request failed in what it makes of a step")
                 failed.append(running.request_id)
                 self._leave(running.request_id)
-                continue
-            tokens = [_report(running.request_id, each) for each in written.choices]
-            if written.finish_reason is not None:
-                alternatives = tuple(
-                    Alternative([_report(running.request_id, each) for each in path.choices], path.total)
-                    for path in written.alternatives
-                )
-                tokens[-1] = replace(tokens[-1], finish_reason=written.finish_reason, alternatives=alternatives)
-                self._leave(running.request_id)
-            reports += tokens
         return reports, failed
+
+    def _go_on(self, running: Running, extensions: list[Extension]) -> list[TokenReport]:
+        written = running.writer.take(extensions)
+        tokens = [_report(running.request_id, each) for each in written.choices]
+        if written.finish_reason is not None:
+            alternatives = tuple(
+                Alternative([_report(running.request_id, each) for each in path.choices], path.total)
+                for path in written.alternatives
+            )
+            tokens[-1] = replace(tokens[-1], finish_reason=written.finish_reason, alternatives=alternatives)
+            self._leave(running.request_id)
+        return tokens
 
     def fail(self, plan: Plan) -> list[int]:
         """End the requests of a step that failed; returns their ids."""

@@ -106,7 +106,18 @@ def test_a_busy_machine_is_said_to_be(measured: _Measure, monkeypatch: pytest.Mo
     done = _run("--shape", "base", "--json", str(tmp_path / "figures.json"))
 
     assert done.output.count("The machine is busy") == 2
-    assert "1.50" in json.loads((tmp_path / "figures.json").read_text())["machine"]["warning"]
+    [warning] = json.loads((tmp_path / "figures.json").read_text())["machine"]["warnings"]
+    assert "1.50" in warning
+
+
+def test_there_are_slots_for_all_unless_told_otherwise_and_then_that_is_said(measured: _Measure) -> None:
+    done = _run("--shape", "base", "--cores", "1", "--concurrency", "1,300")
+    assert (measured.comparison.slots, "queue" in done.output) == (300, False)
+    done = _run("--shape", "base", "--cores", "1", "--concurrency", "1,300", "--slots", "200")
+    assert measured.comparison.slots == 200
+    assert done.output.count("With 300 in flight and 200 slots, Dragoman's requests wait in its queue") == 2
+    _run("--shape", "base", "--cores", "1", "--concurrency", "1,4")
+    assert measured.comparison.slots == 64
 
 
 @pytest.mark.parametrize(

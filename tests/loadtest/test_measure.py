@@ -13,7 +13,7 @@ from loadtest.compare.measure import measure, run_count, settled
 from loadtest.compare.peers import Answer, Job, Measured, Memory
 from loadtest.compare.report import Comparison, Run
 from loadtest.compare.roster import ENTRIES
-from loadtest.compare.workload import MEAN, Arrival, Request
+from loadtest.compare.workload import LONGEST, MEAN, Arrival, Request
 from service.engine.modes import MODES
 from tests.loadtest.toy import TOY
 
@@ -103,6 +103,16 @@ def test_runs_that_count(calls: Calls) -> None:
     assert len(told) == len(calls) == run_count(COMPARISON)
     assert result.runs == [run for run in told if run.round > 0]
     assert result.memory == {"dragoman": MEMORY, "other": MEMORY}
+
+
+def test_on_a_gpu_every_size_and_length_comes_before_what_counts(calls: Calls) -> None:
+    result = measure(replace(COMPARISON, device="cuda", concurrency=[2, 12], slots=64), TOY, lambda _: None)
+    warming = [work for _, work in calls[: len(calls) - run_count(replace(COMPARISON, concurrency=[2, 12]))]]
+    assert [len(work) for work in warming] == [1, 2, 4, 8, 12]
+    assert {name for name, _ in calls[: len(warming)]} == {"dragoman"}
+    longest = {(len(request.source_ids), request.new_tokens) for work in warming for request in work}  # type: ignore[union-attr]
+    assert longest == {(LONGEST, LONGEST)}
+    assert len(result.runs) == 2 * (2 + 2) * 2
 
 
 def test_who_comes_first_finds_an_empty_system_and_is_not_counted() -> None:

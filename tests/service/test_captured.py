@@ -11,7 +11,7 @@ from model.config import ModelConfig
 from model.decoding import greedy_decode
 from service.engine.batching import SourceBatch, StepBatch, StepScores
 from service.engine.captured import CapturedRunner
-from service.engine.graphs import CapturedStep
+from service.engine.graphs import CapturedStep, PlainExecutor
 from service.engine.runner import DeviceLost
 from tests.conftest import random_model
 
@@ -107,8 +107,9 @@ def test_no_step_ahead_without_time_or_with_many_rows(config: ModelConfig, devic
 
 
 def test_a_ready_runner_has_what_most_requests_need(
-    config: ModelConfig, device: torch.device, caplog: pytest.LogCaptureFixture
+    config: ModelConfig, device: torch.device, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(PlainExecutor, "records", True)
     with caplog.at_level(logging.INFO):
         runner = _runner(config, device)
         ready = len(caplog.records)
@@ -122,6 +123,20 @@ def test_a_ready_runner_has_what_most_requests_need(
     [wide, aligned] = caplog.records[ready:]
     assert (wide.__dict__["rows"], wide.__dict__["width"], wide.__dict__["with_alignment"]) == (4, 128, False)
     assert (aligned.__dict__["width"], aligned.__dict__["with_alignment"]) == (32, True)
+
+
+def test_a_device_without_graphs_says_so(config: ModelConfig, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        runner = _runner(config, torch.device("cpu"))
+        runner.decode(_batch([1, 1, 1], 70))
+    assert [record.message for record in caplog.records] == ["decode steps of fixed shapes, without graphs"]
+
+
+def test_steps_of_all_sizes_share_the_memory_of_their_logits(config: ModelConfig, device: torch.device) -> None:
+    runner = _runner(config, device)
+    memory = {buffers.logits.data_ptr() for buffers in runner._buffers.values()}
+    assert len(runner._buffers) > 2
+    assert len(memory) == 1
 
 
 def test_what_is_captured_late_disturbs_nobody(config: ModelConfig, device: torch.device) -> None:

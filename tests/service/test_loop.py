@@ -3,11 +3,13 @@
 import pytest
 import torch
 
+from model.search import Extension
 from service.engine.batching import SourceBatch, StepBatch, StepScores
 from service.engine.loop import EngineLoop
 from service.engine.request import Beam, Cancel, Command, GenerationRequest, Report, Sampling, StepReport, Submit
 from service.engine.runner import DeviceLost
 from service.engine.scheduler import Scheduler
+from service.engine.writers import SingleWriter, Written
 
 EOS = 2
 
@@ -99,6 +101,23 @@ def test_a_failed_step_fails_its_own_requests_and_the_loop_lives(error: Exceptio
     assert [report.failed for report in channel.reports if report.failed] == [[1, 2]]
     assert channel.tokens(3) == [5, EOS]
     assert channel.reports[-1].stats.running == 0
+
+
+def test_a_request_whose_tokens_cannot_be_taken_ends_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine lives, the others go on, and the slot is free."""
+    take = SingleWriter.take
+
+    def fail_at_the_third(self: SingleWriter, extensions: list[Extension]) -> Written:
+        if extensions[0].choice.token == 7 and len(self._request.source_ids) == 5:
+            raise IndexError("a bug of ours")
+        return take(self, extensions)
+
+    monkeypatch.setattr(SingleWriter, "take", fail_at_the_third)
+    channel = _run(ScriptedRunner(), [_submit(1, 4), _submit(2, 5)], [], [], [_submit(3, 3)], slots=2)
+    assert [report.failed for report in channel.reports if report.failed] == [[1]]
+    assert channel.tokens(1) == [5, 6]
+    assert channel.tokens(2) == [5, 6, 7, 8, 9, EOS]
+    assert channel.tokens(3) == [5, 6, 7, EOS]
 
 
 def test_a_lost_device_fails_no_request_but_ends_the_engine() -> None:

@@ -73,6 +73,45 @@ async def test_silence_with_a_reason_is_no_hang() -> None:
     assert restarts.count == 0
 
 
+class _Engine:
+    """A process that has nothing to say."""
+
+    def __init__(self) -> None:
+        self.killed = False
+        self.stdin = self
+
+    def is_closing(self) -> bool:
+        return True
+
+    def kill(self) -> None:
+        self.killed = True
+
+
+@pytest.mark.parametrize(("timeout_seconds", "is_killed"), [(600.0, False), (0.0, True)])
+async def test_time_without_work_counts_for_nothing(
+    monkeypatch: pytest.MonkeyPatch, timeout_seconds: float, is_killed: bool
+) -> None:
+    """An engine that had nothing to do for an hour has its whole time for what it is then given."""
+    monkeypatch.setattr("service.engine.process._SECOND_CHANCE_SECONDS", 0.01)
+    options = EngineOptions("nowhere", "fp32", threads=1, slots=1, max_prefill=1, max_length=8)
+    engine, process, reports = (
+        EngineProcess(options, EngineObserver(), timeout_seconds),
+        _Engine(),
+        asyncio.StreamReader(),
+    )
+    engine._process = process  # type: ignore[assignment]
+    engine._loaded.set()
+    engine._heard_at = time.monotonic() - 3600
+    reading = asyncio.create_task(engine._read(reports))
+    await asyncio.sleep(0.05)  # several chances
+    assert not reading.done()
+    engine.submit(GenerationRequest([5, 2], 3))
+    await asyncio.wait({reading}, timeout=10 if is_killed else 0.2)
+    assert process.killed == reading.done() == is_killed
+    reports.feed_data(b"report")
+    assert await reading == (b"" if is_killed else b"report")
+
+
 async def test_a_mode_for_gpus_works_without_one(caplog: pytest.LogCaptureFixture) -> None:
     """bf16, and what it does on a device without graphs, through the whole of an engine process."""
     options = EngineOptions(

@@ -1,5 +1,6 @@
 """The scheduler by its rules, then under random histories."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -137,6 +138,23 @@ def test_a_failed_step_ends_its_requests() -> None:
     plan = scheduler.schedule()
     assert scheduler.fail(plan) == [1]
     assert _ids(scheduler.schedule()) == [2]
+
+
+@pytest.mark.parametrize("fails", [1, 2])
+def test_a_request_whose_writer_fails_ends_alone(caplog: pytest.LogCaptureFixture, fails: int) -> None:
+    scheduler = _scheduler(slots=4)
+    scheduler.add(1, _request(beam=2))
+    scheduler.add(2, _request())
+    plan = scheduler.schedule()
+    beyond = Extension(5, Choice(7, -0.5), -0.5)  # of a hypothesis that a beam does not have
+    given = {1: [Extension(0, Choice(token, -0.1), -0.1) for token in (5, 6)], 2: [Extension(0, Choice(7, -0.5), -0.5)]}
+    given[fails] = {1: [beyond], 2: []}[fails]
+    reports, failed = scheduler.update(plan, given.values())
+    [other] = {1, 2} - {fails}
+    assert failed == [fails]
+    assert [report.request_id for report in reports] == [other] * (other == 2)
+    assert _ids(scheduler.schedule()) == [other]
+    assert "failed in what it makes of a step" in caplog.text
 
 
 @given(
