@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from pickle import UnpicklingError
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -18,6 +19,8 @@ from model.training.config import OptimiserConfig, TrainConfig
 from model.training.data import PackedPairs, epoch_batches
 from model.training.parallel import Group
 from model.transformer import Transformer
+
+_ADVICE: Final = "run it again with a lower learning_rate"
 
 Batch = tuple[Tensor, Tensor]
 """Source and target ids, each `[batch, longest]`, padded on the right."""
@@ -142,9 +145,7 @@ class Trainer:
         [loss] = self.group.sum(own_loss)
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), options.clip_norm).item()
         if not math.isfinite(loss) or not math.isfinite(norm):
-            raise TrainingError(
-                f"loss is {loss} and gradient norm {norm} at step {self.step}; run it again with a lower learning_rate"
-            )
+            raise TrainingError(f"loss is {loss} and gradient norm {norm} at step {self.step}; {_ADVICE}")
         self.optimiser.step()
         self.average.update_parameters(self.model)
         self.step += 1
@@ -168,7 +169,10 @@ class Trainer:
 
     @torch.inference_mode()
     def validation_loss(self) -> float:
-        """Nats per target token of the averaged weights, without label smoothing; all processes must call."""
+        """Nats per target token of the averaged weights, without label smoothing; all processes must call.
+
+        Raises `TrainingError` when it is not a number: these weights must not replace good ones.
+        """
         model = self.averaged_model().eval()
         pad = self.config.model.pad_id
         loss, tokens = 0.0, 0
@@ -180,6 +184,8 @@ class Trainer:
             tokens += int((target != pad).sum())
             loss += token_loss(logits, target, pad).item()
         total, count = self.group.sum(loss, tokens)
+        if not math.isfinite(total):
+            raise TrainingError(f"validation loss is {total} at step {self.step}; {_ADVICE}")
         return total / count
 
     def averaged_model(self) -> Transformer:

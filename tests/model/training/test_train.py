@@ -199,6 +199,26 @@ def test_a_failed_run_keeps_its_last_good_state(
     assert "the last good state is" in caplog.text
 
 
+def test_weights_that_cannot_be_validated_replace_nothing(
+    experiment: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last step before a validation ruins them: no loss of training has shown it yet."""
+
+    def ruin_at_step_10(self: Trainer, batches: Sequence[Batch]) -> float:
+        loss = train_step(self, batches)
+        if self.step == 10:
+            with torch.no_grad():
+                self.averaged_model().embedding.weight.fill_(torch.inf)
+        return loss
+
+    train_step = Trainer.train_step
+    monkeypatch.setattr(Trainer, "train_step", ruin_at_step_10)
+    with pytest.raises(TrainingError, match="validation loss is nan at step 10"):
+        train(_with(experiment, validate_every=5), tmp_path, tmp_path / "run")
+    assert torch.load(tmp_path / "run" / "state.pt", weights_only=True)["place"]["step"] == 5
+    assert load_model(tmp_path / "run" / "checkpoint").embedding.weight.isfinite().all()
+
+
 @pytest.mark.timeout(300)
 def test_two_processes_take_the_steps_of_one(experiment: TrainConfig, tmp_path: Path) -> None:
     """Two processes with two batches each a step, as one process with four; and not as one with two."""
