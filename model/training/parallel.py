@@ -84,8 +84,3 @@ class Group:
             gathered = [None] * self.size
             distributed.all_gather_object(gathered, value)
         return gathered
-
-    def wait(self) -> None:
-        """Until all have come here."""
-        if self.size > 1:
-            distributed.barrier()

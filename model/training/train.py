@@ -67,13 +67,17 @@ class _Run:
         logger.info("%d pairs, %.1fM parameters, %d steps", len(pairs), parameters / 1e6, config.optimiser.max_steps)
 
     def _prepare(self, data: Path) -> tuple[Tokenizer, PackedPairs, PackedPairs]:
-        # The first process writes the arrays; the others then find them.
-        if not self.group.is_first:
-            self.group.wait()
-        prepared = prepare(self.config, data, self.output / "data")
+        cache = self.output / "data"
+        problem: Exception | None = None
         if self.group.is_first:
-            self.group.wait()
-        return prepared
+            try:
+                prepare(self.config, data, cache)
+            except (ValueError, OSError) as error:
+                problem = error
+        # The others wait here until the first process has written the arrays, or failed: one message is enough then.
+        if any(self.group.sum(problem is not None)):
+            raise problem or TrainingError("the first process failed")
+        return prepare(self.config, data, cache)
 
     def go(self, tensorboard: bool) -> None:
         """Step until the end, a stop signal, or `patience`."""

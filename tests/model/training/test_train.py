@@ -17,6 +17,7 @@ from model.manifest import load_config, load_tokenizer
 from model.training import train as module
 from model.training.config import Corpus, TrainConfig
 from model.training.evaluate import evaluate
+from model.training.parallel import Group
 from model.training.train import train
 from model.training.trainer import Batch, Trainer, TrainingError
 
@@ -217,6 +218,16 @@ def test_weights_that_cannot_be_validated_replace_nothing(
         train(_with(experiment, validate_every=5), tmp_path, tmp_path / "run")
     assert torch.load(tmp_path / "run" / "state.pt", weights_only=True)["place"]["step"] == 5
     assert load_model(tmp_path / "run" / "checkpoint").embedding.weight.isfinite().all()
+
+
+def test_where_the_first_process_finds_no_text_the_others_do_not_look_for_it(
+    experiment: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Group, "is_first", False)
+    monkeypatch.setattr(Group, "sum", lambda self, *failures: [1.0])
+    with pytest.raises(TrainingError, match="the first process failed"):
+        train(experiment, tmp_path, tmp_path / "run")
+    assert not (tmp_path / "run" / "data").exists()
 
 
 @pytest.mark.timeout(300)
