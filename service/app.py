@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 from msgspec.structs import replace
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from model.manifest import CheckpointConfig, load_config, load_tokenizer
+from model.manifest import CheckpointConfig, CheckpointError, load_config, load_tokenizer
 from service.access.control import Access
 from service.api import deepl, documentation, errors, operations, page, translate
 from service.api.middleware import BodyLimit, RequestObservation, UnexpectedErrors
@@ -24,7 +24,11 @@ from service.engine.request import EngineOptions
 from service.errors import EngineFailed
 from service.importing import imported
 from service.metrics import Metrics
-from service.models.library import Entry, Library, entries_of
+from service.models.directory import Found, look
+from service.models.entry import Entry
+from service.models.library import Build, Library
+from service.models.memory import MEGABYTE
+from service.models.room import Room
 from service.models.served import ServedModel
 from service.settings import Settings
 from service.state import Service
@@ -91,29 +95,43 @@ def build_service(settings: Settings) -> Service:
     """Everything behind the routes, engines not yet started; raises `CheckpointError`."""
     metrics = Metrics(VERSION, settings.mode)
 
-    def build(name: str, path: Path) -> ServedModel:
-        return build_model(name, path, settings, metrics)
+    def build(found: Found, path: Path) -> ServedModel:
+        return build_model(found, path, settings, metrics)
 
-    if settings.models is not None:
-        entries = entries_of(settings.models)
-    else:
-        # Read at once, and not in the background: whoever names one model is told at once what is wrong with it.
-        name = settings.model.resolve().name
-        entries = [Entry(name, settings.model, model=build(name, imported(settings.model)))]
-    library = Library(entries, build)
+    library = Library(
+        _entries(settings, build),
+        build,
+        Room(None if settings.max_models_memory_mb is None else settings.max_models_memory_mb * MEGABYTE),
+        directory=settings.models,
+        poll_seconds=settings.models_poll_seconds,
+        on_change=lambda models: metrics.models_served({each.name: each.described for each in models}),
+    )
     translator = Translator(lambda: library.routes, limits_of(settings))
     return Service(settings, translator, library, metrics, Access(settings, metrics.refused))
 
 
-def build_model(name: str, path: Path, settings: Settings, metrics: Metrics) -> ServedModel:
-    """A checkpoint of ours, engines not yet started; raises `CheckpointError`."""
+def _entries(settings: Settings, build: Build) -> list[Entry]:
+    if settings.models is None:
+        # Read at once, and not in the background: whoever names one model is told at once what is wrong with it.
+        found = Found(settings.model.resolve().name, settings.model, "")
+        return [Entry(found, model=build(found, imported(settings.model)))]
+    if not (models := look(settings.models)):
+        raise CheckpointError(f"{settings.models}: there is no checkpoint in it")
+    return [Entry(each) for each in models.values()]
+
+
+def build_model(found: Found, path: Path, settings: Settings, metrics: Metrics) -> ServedModel:
+    """Of a checkpoint of ours, which is what was found or made of that; raises `CheckpointError`."""
     config = load_config(path)
     tokenizer = load_tokenizer(path)
-    pool = build_pool(name, path, config, settings, metrics)
-    return ServedModel(name, config, tokenizer, pool, settings.max_sentence_tokens)
+    fingerprint = found.fingerprint if path == found.path else ""
+    pool = build_pool(found.name, path, config, settings, metrics, fingerprint)
+    return ServedModel(found.name, config, tokenizer, pool, settings.max_sentence_tokens)
 
 
-def build_pool(name: str, path: Path, config: CheckpointConfig, settings: Settings, metrics: Metrics) -> EnginePool:
+def build_pool(
+    name: str, path: Path, config: CheckpointConfig, settings: Settings, metrics: Metrics, fingerprint: str = ""
+) -> EnginePool:
     options = EngineOptions(
         checkpoint=str(path.resolve()),
         mode=settings.mode,
@@ -123,20 +141,13 @@ def build_pool(name: str, path: Path, config: CheckpointConfig, settings: Settin
         max_length=config.model.max_positions,
         log_level=settings.log_level,
         device=settings.device,
+        fingerprint=fingerprint,
     )
-    metrics.model_served(name, _directions(config))
     engines = [
         EngineProcess(replace(options, replica=number), metrics.observer(name, number), settings.engine_timeout_seconds)
         for number in range(settings.replicas)
     ]
     return EnginePool(engines, capacity=settings.replicas * settings.slots + settings.max_waiting)
-
-
-def _directions(config: CheckpointConfig) -> str:
-    """For people who look at the metrics: a label has no room for thousands of them."""
-    if config.directions:
-        return ",".join(map(str, config.directions))
-    return f"{len(config.languages)} languages"
 
 
 def limits_of(settings: Settings) -> Limits:

@@ -17,7 +17,7 @@ from service.access.rates import RatesError
 from service.app import VERSION, build_service
 from service.errors import EngineFailed, ServiceError
 from service.events import Finished
-from service.models.library import State
+from service.models.entry import State
 from service.settings import Settings
 from service.state import Service
 from service.translation import TranslationOptions

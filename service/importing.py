@@ -50,7 +50,7 @@ async def imported_meanwhile(path: Path) -> Path:
 
 def _place_of(path: Path) -> Path:
     """Where the checkpoint of ours is, or will be."""
-    return platformdirs.user_cache_path("dragoman") / "models" / _key(path) if _is_foreign(path) else path
+    return platformdirs.user_cache_path("dragoman") / "models" / fingerprint(path) if _is_foreign(path) else path
 
 
 @contextmanager
@@ -81,7 +81,7 @@ def _is_foreign(path: Path) -> bool:
     return isinstance(described, dict) and "model_type" in described
 
 
-def _key(path: Path) -> str:
+def fingerprint(path: Path) -> str:
     """Of the files' names, sizes and times: other content is another model."""
     files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file())
     states = [(str(each.resolve()), each.stat().st_size, each.stat().st_mtime_ns) for each in files]

@@ -1,5 +1,6 @@
 """What Prometheus sees; the only importer of prometheus_client. Base units, no label of unbounded cardinality."""
 
+from collections.abc import Mapping
 from typing import Final, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
@@ -81,10 +82,11 @@ class Metrics:
         """Count one request that got no further than the door."""
         self._refusals.labels(reason).inc()
 
-    def model_served(self, model: str, directions: str) -> None:
-        """`directions` is what it translates, for people."""
-        version, mode = self._version_and_mode
-        self._build_info.labels(version, mode, model, directions).set(1)
+    def models_served(self, models: Mapping[str, str]) -> None:
+        """All there are now: their names, and what they translate, for people."""
+        self._build_info.clear()
+        for model, directions in models.items():
+            self._build_info.labels(*self._version_and_mode, model, directions).set(1)
 
     def observer(self, model: str, replica: int) -> EngineObserver:
         """What the engine of this index of a model reports to."""

@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError, ValidationError
 
 from service.engine.request import Beam, Constraints, Sampling
 from service.errors import InvalidRequest
-from service.models.library import State
+from service.models.entry import State
 from service.text.glossary import LONGEST_TERM, MAX_ENTRIES, Glossary
 from service.translation import MAX_BEAM_SIZE, TranslationOptions
 
@@ -258,6 +258,7 @@ class ModelStatus(BaseModel):
     directions: list[str] = Field(description="what it translates", examples=[["en-fr"]])
     state: State
     reason: str | None = Field(default=None, description="why it failed")
+    memory_bytes: int = Field(description="resident memory of its engine processes now")
 
 
 class Status(BaseModel):

@@ -131,7 +131,17 @@ class Settings(AccessSettings):
     models: Path | None = Field(
         default=None,
         description="directory of checkpoints, in the place of --model: each of its entries is served by its own "
-        "engines, named as it is; of two with the same direction the first by name",
+        "engines, named as it is; of two with the same direction the first by name. What is put in, changed or removed "
+        "later is loaded, replaced or unloaded",
+    )
+    models_poll_seconds: float = Field(
+        default=5.0, gt=0, description="between two looks at the models directory; two that agree count"
+    )
+    max_models_memory_mb: int | None = Field(
+        default=None,
+        ge=1,
+        description="resident memory of all engines together; over it, idle models are unloaded, the least "
+        "recently used first, and loaded again when they are asked for",
     )
     device: Annotated[str, AfterValidator(usable_device)] = Field(
         default="auto",

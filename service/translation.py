@@ -121,7 +121,7 @@ class Translation:
 
     def _submitted(self, work: Work, *, is_cut: bool = False) -> Submitted:
         self._source_tokens += len(work.source_ids)
-        generation = work.model.pool.submit(self._request(work)) if work.source_ids else None
+        generation = work.model.submit(self._request(work)) if work.source_ids else None
         return Submitted(work, generation, is_cut)
 
     async def _handed_on(self, first: Submitted) -> list[Submitted]:

@@ -37,7 +37,13 @@ async def readyz(service: ServiceDependency) -> Status:
 @router.get("/models", summary="The models, and how each is", responses=_ANY_ERROR, response_model_exclude_none=True)
 async def models(service: ServiceDependency) -> list[ModelStatus]:
     return [
-        ModelStatus(name=each.name, state=each.state, reason=each.reason, directions=each.described())
+        ModelStatus(
+            name=each.name,
+            directions=each.described(),
+            state=each.state,
+            reason=each.reason,
+            memory_bytes=each.memory_bytes,
+        )
         for each in service.library.entries
     ]
 

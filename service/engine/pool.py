@@ -18,6 +18,8 @@ class EnginePool:
     def __init__(self, engines: list[EngineProcess], capacity: int) -> None:
         self.engines = engines
         self._capacity = capacity
+        self.running = False
+        """Whether engines are started, loaded or not; without any, requests wait."""
 
     @property
     def loaded(self) -> bool:
@@ -29,7 +31,14 @@ class EnginePool:
         """Slots that requests in flight hold or need, in all replicas."""
         return sum(engine.load for engine in self.engines)
 
+    @property
+    def pids(self) -> list[int]:
+        """Of the engine processes that there are."""
+        return [engine.pid for engine in self.engines if engine.pid is not None]
+
     def start(self) -> None:
+        """Also after a stop."""
+        self.running = True
         for engine in self.engines:
             engine.start()
 
@@ -37,8 +46,10 @@ class EnginePool:
         """Until every replica has its model; raises `EngineFailed` if one cannot start."""
         await asyncio.gather(*(engine.wait_until_started() for engine in self.engines))
 
-    async def stop(self) -> None:
-        await asyncio.gather(*(engine.stop() for engine in self.engines))
+    async def stop(self, reason: str = "the engine was stopped") -> None:
+        """Requests that are in flight get an error with the reason; those that come later wait for the next start."""
+        self.running = False
+        await asyncio.gather(*(engine.stop(reason) for engine in self.engines))
 
     def admit(self) -> None:
         """Raises `QueueFull` when no new request can be taken."""

@@ -72,6 +72,12 @@ class EngineProcess:
         self._started = asyncio.Event()
 
     @property
+    def pid(self) -> int | None:
+        """Of the engine process, while there is one."""
+        process = self._process
+        return None if process is None or process.returncode is not None else process.pid
+
+    @property
     def ready(self) -> bool:
         return self._loaded.is_set()
 
@@ -81,7 +87,9 @@ class EngineProcess:
         return sum(generation.request.beam.size for generation in self._generations.values())
 
     def start(self) -> None:
-        """Begin supervision; returns at once."""
+        """Begin supervision; returns at once. Also after a stop."""
+        self._started = asyncio.Event()
+        self._start_failure = None
         self._supervisor = asyncio.create_task(self._supervise())
 
     async def wait_until_started(self) -> None:
@@ -90,13 +98,15 @@ class EngineProcess:
         if self._start_failure is not None:
             raise EngineFailed(self._start_failure)
 
-    async def stop(self) -> None:
-        """End the engine process; requests still in flight get an error."""
+    async def stop(self, reason: str = "the engine was stopped") -> None:
+        """End the engine process; requests in flight get an error, later ones wait for the next start."""
+        held = [*self._generations.values()]
         if self._supervisor is not None:
             self._supervisor.cancel()
             await asyncio.gather(self._supervisor, return_exceptions=True)
-        for generation in list(self._generations.values()):
-            self._fail(generation, "the engine was stopped")
+        for generation in held:
+            if generation.request_id in self._generations:
+                self._fail(generation, reason)
 
     def submit(self, request: GenerationRequest) -> Generation:
         """Hand a request to the engine; while none is up, it waits for the next one."""

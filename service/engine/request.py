@@ -160,7 +160,8 @@ Report = StepReport | Ready | Failed
 class EngineOptions(msgspec.Struct, frozen=True):
     """Everything an engine process is told when it starts.
 
-    `device` is `cpu`, `cuda:1` or the like, or `cuda`, of which each `replica` takes the next in turn.
+    `device` is `cpu`, `cuda:1` or the like, or `cuda`, of which each `replica` takes the next in turn. With a
+    `fingerprint` the files of the checkpoint have to be those that had it (`service.importing`).
     """
 
     checkpoint: str
@@ -172,3 +173,4 @@ class EngineOptions(msgspec.Struct, frozen=True):
     log_level: str = "info"
     device: str = "cpu"
     replica: int = 0
+    fingerprint: str = ""

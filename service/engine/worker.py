@@ -14,6 +14,7 @@ from service import logs
 from service.engine.channel import PipeChannel
 from service.engine.request import EngineOptions, Failed, Ready
 from service.engine.scheduler import Scheduler
+from service.importing import fingerprint
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +43,11 @@ def main() -> None:
     try:
         mode = mode_on(options.mode, torch.device(options.device))
         device = device_of(options.device, options.replica)
-        model = load_model(Path(options.checkpoint), mode.dtype).to(device)
+        checkpoint = Path(options.checkpoint)
+        model = load_model(checkpoint, mode.dtype).to(device)
+        # The HTTP process has the tokenizer of those that it has read.
+        if options.fingerprint and fingerprint(checkpoint) != options.fingerprint:
+            raise CheckpointError(f"{checkpoint}: its files have changed")
         parameters = sum(p.numel() for p in model.parameters())
         config = model.config
         runner = mode.build_runner(model, options.slots, options.max_length)

@@ -1,145 +1,209 @@
-"""Loads models and offers those that are ready; takes them away again when the server ends."""
+"""Which models are served: loads what is in the directory, follows its changes, and keeps within the memory limit."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any
 
 from model.manifest import CheckpointError
-from service.engine.request import GenerationRequest
 from service.errors import EngineFailed, ServiceError
 from service.importing import imported_meanwhile
+from service.models.directory import Found, look
+from service.models.entry import Entry, State
+from service.models.memory import estimated_bytes
+from service.models.room import Room
 from service.models.routing import Routes
 from service.models.served import ServedModel
 
 logger = logging.getLogger(__name__)
 
-_PACKAGE: Final = ".argosmodel"
-_PROBE_TEXT: Final = "Hello."
-_PROBE_TOKENS: Final = 32
-_PROBE_SECONDS: Final = 60.0
-
-Build = Callable[[str, Path], ServedModel]
+Build = Callable[[Found, Path], ServedModel]
 """Makes what a checkpoint of ours is served by, engines not yet started; raises `CheckpointError`."""
 
 
-class State(StrEnum):
-    LOADING = "loading"
-    READY = "ready"
-    FAILED = "failed"
-
-
-@dataclass(eq=False)
-class Entry:
-    """A checkpoint and what has become of it."""
-
-    name: str
-    path: Path
-    state: State = State.LOADING
-    reason: str | None = None
-    """Why it failed."""
-    model: ServedModel | None = None
-    """None until its files have been read."""
-
-    def described(self) -> list[str]:
-        """What it translates, for people."""
-        return [str(direction) for direction in self.model.directions] if self.model else []
-
-
 class Library:
-    """The models of one server; `routes` are those of the ready ones, and change as a whole."""
+    """The models of one server; `routes` are those of all that are offered, and change as a whole.
 
-    def __init__(self, entries: Sequence[Entry], build: Build) -> None:
+    One model is imported, and one is loaded, at a time: both take more memory than a loaded model.
+    """
+
+    def __init__(
+        self,
+        entries: Iterable[Entry],
+        build: Build,
+        room: Room,
+        *,
+        directory: Path | None = None,
+        poll_seconds: float = 5.0,
+        on_change: Callable[[Sequence[ServedModel]], None] = lambda models: None,
+    ) -> None:
+        """`directory` is looked at every `poll_seconds`; `on_change` gets all that are offered, when it changes."""
         self.entries = list(entries)
         self.routes = Routes()
         self._build = build
-        self._loading: asyncio.Task[None] | None = None
+        self._room = room
+        self._directory = directory
+        self._poll_seconds = poll_seconds
+        self._on_change = on_change
+        self._seen: Mapping[str, Found] = {each.name: each.found for each in self.entries}
+        self._importing = asyncio.Lock()
+        self._loading = asyncio.Lock()
         self._tried = asyncio.Event()
-
-    @property
-    def ready(self) -> bool:
-        """Whether all models have been tried, and at least one can answer now."""
-        return self._tried.is_set() and any(each.model and each.model.pool.loaded for each in self._ready())
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def started(self) -> bool:
-        """As `ready`, but for engines that have died since and are being replaced."""
-        return self._tried.is_set() and bool(self._ready())
+        """Whether all models found at the start have been tried, and there is at least one."""
+        return self._tried.is_set() and any(each.offered for each in self.entries)
+
+    @property
+    def ready(self) -> bool:
+        """As `started`, but for models whose engines have all died and are being replaced."""
+        return self._tried.is_set() and any(each.offered and self._answers(each) for each in self.entries)
 
     def start(self) -> None:
         """Begin to load; returns at once."""
-        self._loading = asyncio.create_task(self._load_all())
+        for entry in self.entries:
+            entry.task = self._do(self._introduce(entry))
+        self._do(self._watch([entry.task for entry in self.entries if entry.task]))
 
     async def wait_until_tried(self) -> None:
-        """Until all models are ready or have failed; raises `EngineFailed` with the reasons if all have."""
+        """Until all models found at the start are ready or have failed; raises `EngineFailed` if all have."""
         await self._tried.wait()
-        if not self._ready():
+        if not self.started:
             raise EngineFailed("; ".join(f"{each.name}: {each.reason}" for each in self.entries))
 
     async def stop(self) -> None:
         """End all engines; requests still in flight get an error."""
-        if self._loading is not None:
-            self._loading.cancel()
-            await asyncio.gather(self._loading, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(each.model.pool.stop() for each in self.entries if each.model))
 
-    async def _load_all(self) -> None:
-        # One after the other: loading takes more memory than a loaded model.
-        for entry in self.entries:
-            await self._load(entry)
-        self._tried.set()
+    def _do(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
-    async def _load(self, entry: Entry) -> None:
+    async def _watch(self, first: Sequence[asyncio.Task[None]]) -> None:
+        await asyncio.gather(*first, return_exceptions=True)
+        self._tried.set()
+        while True:
+            await asyncio.sleep(self._poll_seconds)
+            if self._directory is not None:
+                await self._follow(self._directory)
+            if not self._loading.locked():
+                async with self._loading:
+                    await self._room.tidy(self.entries)
+
+    async def _follow(self, directory: Path) -> None:
+        """What is new or other than at the last look but one is loaded; what is gone is unloaded."""
+        try:
+            found = await asyncio.to_thread(look, directory)
+        except CheckpointError as error:
+            logger.error("models directory cannot be read", extra={"reason": str(error)})
+            return
+        seen, self._seen = self._seen, found
+        self._forget(entry for entry in self.entries if entry.name not in found)
+        for name, each in found.items():
+            # What is still being copied changes from look to look.
+            if seen.get(name) == each:
+                self._renew(each)
+
+    def _renew(self, found: Found) -> None:
+        """Have this version of a model, and no other one but that which takes requests until this one does."""
+        known = [entry for entry in self.entries if entry.name == found.name and entry.state is not State.UNLOADING]
+        self._forget(entry for entry in known if entry.found != found and not entry.offered)
+        if not any(entry.found == found for entry in known):
+            entry = Entry(found)
+            self.entries.append(entry)
+            entry.task = self._do(self._introduce(entry))
+
+    def _forget(self, entries: Iterable[Entry]) -> None:
+        for entry in list(entries):
+            if entry.state is not State.UNLOADING:
+                entry.state = State.UNLOADING
+                self._do(self._retire(entry))
+
+    async def _introduce(self, entry: Entry) -> None:
+        """Load a new model, then send requests to it, and no more to the one of its name before."""
         try:
             if entry.model is None:
-                path = await imported_meanwhile(entry.path)
-                entry.model = await asyncio.to_thread(self._build, entry.name, path)
-            entry.model.pool.start()
-            await entry.model.pool.wait_until_started()
-            await _probe(entry.model)
+                async with self._importing:
+                    path = await imported_meanwhile(entry.found.path)
+                    entry.model = await asyncio.to_thread(self._build, entry.found, path)
+                    entry.needed_bytes = estimated_bytes(path, len(entry.model.pool.engines))
+            entry.model.on_demand = lambda: self._bring_back(entry)
+            async with self._loading:
+                if self._room.has(entry, self.entries):
+                    await self._load(entry, entry.model)
+                else:
+                    entry.state = State.UNLOADED
         except (CheckpointError, ServiceError, OSError) as error:
-            if entry.model is not None:
-                await entry.model.pool.stop()
-            entry.state, entry.reason = State.FAILED, str(error)
-            logger.error("model cannot be used", extra={"model": entry.name, "reason": entry.reason})
+            await self._fail(entry, str(error))
             return
-        entry.state = State.READY
-        self.routes = Routes(each.model for each in self._ready() if each.model)
-        logger.info("model ready", extra={"model": entry.name})
+        before = [each for each in self.entries if each.name == entry.name and each.offered]
+        entry.offered = True
+        for each in before:
+            each.offered = False
+        self._changed()
+        logger.info("model %s", entry.state, extra={"model": entry.name})
+        self._forget(before)
 
-    def _ready(self) -> list[Entry]:
-        return [each for each in self.entries if each.state is State.READY]
+    def _bring_back(self, entry: Entry) -> None:
+        """A request is there, and engines are not."""
+        if entry.state is State.FAILED:
+            self._do(self._fail(entry, entry.reason or ""))
+        elif entry.task is None or entry.task.done():
+            entry.task = self._do(self._load_on_demand(entry))
 
+    async def _load_on_demand(self, entry: Entry) -> None:
+        assert entry.model is not None
+        try:
+            async with self._loading:
+                # Its requests may have run out of time while they waited.
+                if entry.is_wanted and await self._room.make(entry, self.entries):
+                    await self._load(entry, entry.model)
+        except (CheckpointError, ServiceError) as error:
+            await self._fail(entry, str(error))
 
-def entries_of(directory: Path) -> list[Entry]:
-    """The checkpoints of a directory, by name: all of its directories and Argos packages that are not hidden.
+    async def _load(self, entry: Entry, model: ServedModel) -> None:
+        retired = entry.state is State.UNLOADING
+        entry.state = entry.state if retired else State.LOADING
+        await model.load()
+        self._room.measure(entry)
+        entry.state = entry.state if retired else State.READY
 
-    Raises `CheckpointError` where there are none.
-    """
-    try:
-        paths = sorted(directory.iterdir())
-    except OSError as error:
-        raise CheckpointError(f"{directory}: {error.strerror}") from None
-    found = [path for path in paths if path.name[0] != "." and (path.is_dir() or path.suffix == _PACKAGE)]
-    if not found:
-        raise CheckpointError(f"{directory}: there is no checkpoint in it")
-    return [Entry(path.name, path) for path in found]
+    async def _fail(self, entry: Entry, reason: str) -> None:
+        entry.state = entry.state if entry.state is State.UNLOADING else State.FAILED
+        entry.reason, entry.offered = reason, False
+        logger.error("model cannot be used", extra={"model": entry.name, "reason": reason})
+        self._changed()
+        if entry.model is not None:
+            await entry.model.pool.stop(reason)
 
+    async def _retire(self, entry: Entry) -> None:
+        """Take a model away: at once from new requests, from running ones at their end."""
+        entry.offered = False
+        self._changed()
+        logger.info("model unloading", extra={"model": entry.name})
+        if entry.task is not None and not (entry.model and entry.model.is_used):
+            entry.task.cancel()
+            await asyncio.gather(entry.task, return_exceptions=True)
+        if entry.model is not None:
+            await entry.model.wait_until_unused()
+            await entry.model.pool.stop()
+        self.entries.remove(entry)
 
-async def _probe(model: ServedModel) -> None:
-    """A model is ready when it has translated something: an engine's first step may take longer than others."""
-    direction = model.directions[0]
-    source, target = direction.codes()
-    ids = model.tokenizer.encode(_PROBE_TEXT, target, source)
-    prompt = model.tokenizer.target_prefix(target, source)
-    length = min(_PROBE_TOKENS, model.max_new_tokens)
-    generation = model.pool.submit(GenerationRequest(ids, length, prompt_ids=list(prompt)))
-    deadline = asyncio.get_running_loop().time() + _PROBE_SECONDS
-    try:
-        while await generation.next_tokens(deadline):
-            pass
-    finally:
-        generation.close()
+    def _changed(self) -> None:
+        offered = [each.model for each in self.entries if each.offered and each.model]
+        self.routes = Routes(offered)
+        self._on_change(offered)
+
+    @staticmethod
+    def _answers(entry: Entry) -> bool:
+        """Also one that has to be loaded first does."""
+        assert entry.model is not None
+        return entry.state is not State.READY or entry.model.pool.loaded

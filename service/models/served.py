@@ -1,14 +1,23 @@
 """A model that is served: its languages, its tokenizer, its limits and its engines."""
 
-from collections.abc import Hashable
+import asyncio
+import time
+from collections.abc import Callable, Hashable
+from typing import Final
 
 from model.manifest import CheckpointConfig
 from model.tokenizer import Tokenizer
+from service.engine.generation import Generation
 from service.engine.pool import EnginePool
+from service.engine.request import GenerationRequest
+
+_PROBE_TEXT: Final = "Hello."
+_PROBE_TOKENS: Final = 32
+_PROBE_SECONDS: Final = 60.0
 
 
 class ServedModel:
-    """One checkpoint and the engines that run it. Knows no other model."""
+    """One checkpoint and the engines that run it, whenever they do. Knows no other model."""
 
     def __init__(
         self,
@@ -22,22 +31,61 @@ class ServedModel:
         positions = config.model.max_positions
         self.name = name
         self.directions = tuple(config.all_directions())
+        self.described = ",".join(map(str, config.directions)) or f"{len(config.languages)} languages"
+        """What it translates, for people: there may be thousands of directions."""
         self.tokenizer = tokenizer
         self.pool = pool
         self.max_sentence_tokens = min(max_sentence_tokens or positions, positions // 2)
         """Longer ones are cut. With room for a translation that is longer than its source."""
         self.max_new_tokens = positions - len(config.prompt.target_prefix)
+        self.used_at = time.monotonic()
+        self.on_demand: Callable[[], None] = lambda: None
+        """Called when a request is there and engines are not."""
         self._users: set[Hashable] = set()
+        self._unused = asyncio.Event()
+        self._unused.set()
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether nobody uses it."""
-        return not self._users
+    def submit(self, request: GenerationRequest) -> Generation:
+        """To the engines that run, or that are to be started."""
+        self.used_at = time.monotonic()
+        generation = self.pool.submit(request)
+        if not self.pool.running:
+            self.on_demand()
+        return generation
 
     def acquire(self, user: Hashable) -> None:
-        """It stays loaded until all its users have released it."""
+        """Until all its users have released it, it goes on taking their requests."""
         self._users.add(user)
+        self._unused.clear()
 
     def release(self, user: Hashable) -> None:
         """May be called twice."""
         self._users.discard(user)
+        if not self._users:
+            self._unused.set()
+
+    @property
+    def is_used(self) -> bool:
+        return bool(self._users)
+
+    async def wait_until_unused(self) -> None:
+        await self._unused.wait()
+
+    async def load(self) -> None:
+        """Start the engines and translate something: a first step may take longer than others.
+
+        Raises `ServiceError`; then the engines that have been started are still to be stopped.
+        """
+        self.pool.start()
+        await self.pool.wait_until_started()
+        source, target = self.directions[0].codes()
+        ids = self.tokenizer.encode(_PROBE_TEXT, target, source)
+        prompt = self.tokenizer.target_prefix(target, source)
+        length = min(_PROBE_TOKENS, self.max_new_tokens)
+        generation = self.pool.submit(GenerationRequest(ids, length, prompt_ids=list(prompt)))
+        deadline = asyncio.get_running_loop().time() + _PROBE_SECONDS
+        try:
+            while await generation.next_tokens(deadline):
+                pass
+        finally:
+            generation.close()

@@ -39,6 +39,24 @@ async def test_a_first_start_that_fails_is_told_and_not_repeated(mode: str, devi
     await engine.stop()
 
 
+async def test_files_that_have_changed_are_not_loaded() -> None:
+    """The tokenizer is that of the files that were there."""
+    options = EngineOptions(
+        checkpoint=str(EMBEDDED_MODEL),
+        mode="fp32",
+        threads=1,
+        slots=1,
+        max_prefill=1,
+        max_length=256,
+        fingerprint="of others",
+    )
+    engine = EngineProcess(options, EngineObserver())
+    engine.start()
+    with pytest.raises(EngineFailed, match="en-fr: its files have changed"):
+        await engine.wait_until_started()
+    await engine.stop()
+
+
 class Restarts(EngineObserver):
     count = 0
 

@@ -30,6 +30,8 @@ LIMITS = Limits(
 
 
 class NotedPool:
+    running = True
+
     def __init__(self) -> None:
         self.requests: list[GenerationRequest] = []
 

@@ -1,0 +1,38 @@
+"""What is in a models directory. Knows nothing of how it is loaded."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from model.manifest import CheckpointError
+from service.importing import fingerprint
+
+_PACKAGE: Final = ".argosmodel"
+
+
+class Found(NamedTuple):
+    """A checkpoint in the directory, as it was when it was looked at."""
+
+    name: str
+    path: Path
+    fingerprint: str
+
+
+def look(directory: Path) -> Mapping[str, Found]:
+    """The checkpoints of a directory, by name: all of its directories and Argos packages that are not hidden.
+
+    Raises `CheckpointError` where there is no such directory.
+    """
+    try:
+        paths = sorted(directory.iterdir())
+    except OSError as error:
+        raise CheckpointError(f"{directory}: {error.strerror}") from None
+    found = (_found(path) for path in paths if path.name[0] != "." and (path.is_dir() or path.suffix == _PACKAGE))
+    return {each.name: each for each in found if each is not None}
+
+
+def _found(path: Path) -> Found | None:
+    try:
+        return Found(path.name, path, fingerprint(path))
+    except OSError:
+        return None  # it is being removed at this moment

@@ -1,0 +1,32 @@
+"""What counts as a model of a directory."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from model.manifest import CheckpointError
+from service.models.directory import look
+
+
+def test_directories_and_packages_are_models(tmp_path: Path) -> None:
+    for name in ("b", "a", ".hidden"):
+        (tmp_path / name).mkdir()
+    for name in ("zh_en.argosmodel", "README.md"):
+        (tmp_path / name).write_text("")
+    assert list(look(tmp_path)) == ["a", "b", "zh_en.argosmodel"]
+
+
+def test_other_files_are_another_version(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    file = tmp_path / "a" / "config.json"
+    file.write_text("{}")
+    before = look(tmp_path)["a"]
+    assert look(tmp_path)["a"] == before
+    os.utime(file, (1, 1))
+    assert look(tmp_path)["a"] != before
+
+
+def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="nowhere: No such file"):
+        look(tmp_path / "nowhere")
