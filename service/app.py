@@ -16,12 +16,13 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from model.manifest import CheckpointConfig, CheckpointError, load_config, load_tokenizer
 from service.access.control import Access
-from service.api import deepl, documentation, errors, operations, page, translate
+from service.api import deepl, documentation, errors, glossaries, operations, page, translate
 from service.api.middleware import BodyLimit, RequestObservation, UnexpectedErrors
 from service.engine.pool import EnginePool
 from service.engine.process import EngineProcess
 from service.engine.request import EngineOptions
 from service.errors import EngineFailed
+from service.glossaries import GlossaryStore
 from service.importing import imported
 from service.metrics import Metrics
 from service.models.directory import Found, look
@@ -68,6 +69,7 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
     app.state.service = service
     app.include_router(translate.router)
     app.include_router(deepl.router)
+    app.include_router(glossaries.router)
     app.include_router(operations.router)
     app.include_router(page.router)
     for route in translate.router.routes:
@@ -81,7 +83,7 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origins,
-            allow_methods=("GET", "POST"),
+            allow_methods=("GET", "POST", "DELETE"),
             allow_headers=("*",),
             expose_headers=("Retry-After", "X-Request-ID"),
         )
@@ -106,8 +108,9 @@ def build_service(settings: Settings) -> Service:
         poll_seconds=settings.models_poll_seconds,
         on_change=lambda models: metrics.models_served({each.name: each.described for each in models}),
     )
+    store = GlossaryStore(settings.glossaries)
     translator = Translator(lambda: library.routes, limits_of(settings))
-    return Service(settings, translator, library, metrics, Access(settings, metrics.refused))
+    return Service(settings, translator, library, metrics, Access(settings, metrics.refused), store)
 
 
 def _entries(settings: Settings, build: Build) -> list[Entry]:

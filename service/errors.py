@@ -4,6 +4,7 @@
     +-- InvalidRequest      400  the request is wrong; names the field
     +-- KeyRequired         400  an API key is wanted (DeepL's routes: 403)
     +-- InvalidKey          403  that is no API key of this server
+    +-- UnknownGlossary     404  none of the caller's has that id or name
     +-- TooLong             413  a text, a sentence or a body over its limit
     +-- QueueFull           429  try again after `retry_after_seconds`
     +-- RateLimited         429  too much in a minute, or at once; try again after `retry_after_seconds`
@@ -38,6 +39,14 @@ class InvalidRequest(ServiceError):
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
+
+
+class UnknownGlossary(ServiceError):
+    status = 404
+    code = "unknown_glossary"
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"glossary_id: {problem}")
 
 
 class TooLong(ServiceError):

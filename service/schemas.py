@@ -104,6 +104,9 @@ class TranslateRequest(BaseModel):
         "case is also found all in capitals, and with a capital at the beginning of a sentence",
         examples=[{"cat": "matou"}],
     )
+    glossary_id: str | None = Field(
+        default=None, max_length=200, description="id or name of a glossary that the server keeps, in the place of one"
+    )
     target_prefix: str = Field(
         default="", description="what the translation begins with, and goes on from; for a text of one sentence"
     )
@@ -128,6 +131,8 @@ class TranslateRequest(BaseModel):
 
     def options(self, max_beam_size: int) -> TranslationOptions:
         """Raises `InvalidRequest` for options that exclude one another; the limit is only that of the default beam."""
+        if self.glossary and self.glossary_id:
+            raise InvalidRequest("glossary_id", "there is a glossary in the request already")
         return TranslationOptions(
             sampling=Sampling(self.temperature, self.top_k, self.top_p, self.seed),
             beam=self._beam(max_beam_size),

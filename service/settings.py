@@ -180,6 +180,10 @@ class Settings(AccessSettings):
     restore_capitals: bool = Field(
         default=True, description="sentences all in capitals are translated in lower case, and answered in capitals"
     )
+    glossaries: Path | None = Field(
+        default=None,
+        description="directory where glossaries are kept, which servers may share; without, requests bring their own",
+    )
     max_texts: int = Field(default=1024, ge=1, description="texts in one request's array")
     max_body_bytes: int = Field(default=2_000_000, ge=1, description="size of a request's body")
     request_timeout_seconds: float = Field(default=120.0, gt=0, description="deadline of a request that sets none")

@@ -6,6 +6,7 @@ from fastapi import Request
 
 from service.access.control import Access
 from service.errors import NotReady
+from service.glossaries import GlossaryStore
 from service.metrics import Metrics
 from service.models.library import Library
 from service.settings import Settings
@@ -21,6 +22,7 @@ class Service:
     library: Library
     metrics: Metrics
     access: Access
+    glossaries: GlossaryStore
     draining: bool = False
     """Running requests may finish, new ones are refused."""
 

@@ -32,6 +32,11 @@ async def caller_of(request: Request, service: Annotated[Service, Depends(servic
 CallerDependency = Annotated[Caller, Depends(caller_of)]
 
 
+def owner_of(caller: Caller) -> str | None:
+    """Whose glossaries a caller has: those of its key; all who have none share theirs."""
+    return None if caller.key is None else caller.key.name
+
+
 async def _key(request: Request) -> str | None:
     """From the header (of DeepL's clients, or a bearer's), the URL, or the body (both of LibreTranslate's)."""
     scheme, _, value = request.headers.get("authorization", "").partition(" ")

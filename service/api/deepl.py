@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from service.api.access import CallerDependency
 from service.api.bodies import body_of, form_fields, parse_body
-from service.api.translate import language_name, until_finished
+from service.api.translate import kept_glossary, language_name, until_finished
 from service.errors import InvalidRequest
 from service.schemas import Texts
 from service.state import Service, service_of
@@ -37,7 +37,7 @@ class DeepLRequest(BaseModel):
     source_lang: str | None = Field(default=None, max_length=16, examples=["EN"])
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = "default"
     tag_handling: str | None = Field(default=None, description="html; xml is not available")
-    glossary_id: str | None = Field(default=None, description="not available")
+    glossary_id: str | None = Field(default=None, description="only with source_lang")
     style_id: str | None = Field(default=None, description="not available")
     translation_memory_id: str | None = Field(default=None, description="not available")
     custom_instructions: Texts | None = Field(default=None, description="not available")
@@ -46,9 +46,11 @@ class DeepLRequest(BaseModel):
         """Raises `InvalidRequest` for what no model here can do."""
         if self.tag_handling not in (None, "html"):
             raise InvalidRequest("tag_handling", "must be html")
-        for field in ("glossary_id", "style_id", "translation_memory_id", "custom_instructions"):
+        for field in ("style_id", "translation_memory_id", "custom_instructions"):
             if getattr(self, field):
                 raise InvalidRequest(field, "is not available")
+        if self.glossary_id and not self.source_lang:
+            raise InvalidRequest("source_lang", "has to be given with glossary_id")
         if self.formality in ("more", "less"):
             raise InvalidRequest("formality", "is not available for any language; prefer_more and prefer_less are")
 
@@ -91,21 +93,22 @@ _ERROR_DESCRIPTIONS: Final[dict[int | str, str]] = {
     # Its presence also keeps FastAPI from documenting a 422 that is never sent.
     "default": "any other error",
 }
-_ERRORS: Final[dict[int | str, dict[str, Any]]] = {
+ERRORS: Final[dict[int | str, dict[str, Any]]] = {
     status: {"model": DeepLError, "description": text} for status, text in _ERROR_DESCRIPTIONS.items()
 }
 
 
-@router.post("/translate", summary="Translate texts", responses=_ERRORS, openapi_extra=body_of(DeepLRequest))
+@router.post("/translate", summary="Translate texts", responses=ERRORS, openapi_extra=body_of(DeepLRequest))
 async def translate(request: Request, service: ServiceDependency, caller: CallerDependency) -> DeepLTranslations:
     """Texts are always split into sentences, and their white space is kept: `split_sentences`,
     `preserve_formatting`, `context` and `model_type` change nothing."""
     body = await parse_body(request, DeepLRequest)
     body.check()
-    source, target = _direction(service, body)
+    source, target = direction_of(service, body.source_lang, body.target_lang)
     service.check_ready()
     texts = body.texts()
-    options = TranslationOptions(is_html=body.tag_handling == "html")
+    glossary = await kept_glossary(service, caller, body.glossary_id, source, target)
+    options = TranslationOptions(is_html=body.tag_handling == "html", glossary=glossary)
     async with service.access.charged(caller, sum(map(len, texts))):
         translation = service.translator.start(texts, source, target, options)
         finished = await until_finished(request, translation)
@@ -118,8 +121,8 @@ async def translate(request: Request, service: ServiceDependency, caller: Caller
     )
 
 
-@router.get("/languages", summary="Source or target languages", responses=_ERRORS, response_model_exclude_none=True)
-@router.post("/languages", summary="Source or target languages", responses=_ERRORS, response_model_exclude_none=True)
+@router.get("/languages", summary="Source or target languages", responses=ERRORS, response_model_exclude_none=True)
+@router.post("/languages", summary="Source or target languages", responses=ERRORS, response_model_exclude_none=True)
 async def languages(
     request: Request,
     service: ServiceDependency,
@@ -141,8 +144,8 @@ async def languages(
     ]
 
 
-@router.get("/usage", summary="Characters translated", responses=_ERRORS)
-@router.post("/usage", summary="Characters translated", responses=_ERRORS)
+@router.get("/usage", summary="Characters translated", responses=ERRORS)
+@router.post("/usage", summary="Characters translated", responses=ERRORS)
 async def usage(service: ServiceDependency, caller: CallerDependency) -> DeepLUsage:
     limit = caller.limits.characters_per_month
     return DeepLUsage(
@@ -155,17 +158,17 @@ def _language(code: str) -> DeepLLanguage:
     return DeepLLanguage(language=code.upper(), name=language_name(code))
 
 
-def _direction(service: Service, body: DeepLRequest) -> tuple[str, str]:
-    """The model's codes. Raises `InvalidRequest` with the names and the spelling of DeepL's fields."""
+def direction_of(service: Service, source_lang: str | None, target_lang: str) -> tuple[str, str]:
+    """The models' codes. Raises `InvalidRequest` with the names and the spelling of DeepL's fields."""
     directions = service.translator.directions
     sources = sorted({each.source for each in directions})
-    source = _known(body.source_lang, sources) if body.source_lang else AUTOMATIC
+    source = _known(source_lang, sources) if source_lang else AUTOMATIC
     if source is None:
-        raise InvalidRequest("source_lang", f"{body.source_lang} is not supported; available: {_listed(sources)}")
+        raise InvalidRequest("source_lang", f"{source_lang} is not supported; available: {_listed(sources)}")
     targets = sorted({each.target for each in directions if source in (each.source, AUTOMATIC)})
-    target = _known(body.target_lang, targets)
+    target = _known(target_lang, targets)
     if target is None:
-        raise InvalidRequest("target_lang", f"{body.target_lang} is not supported; available: {_listed(targets)}")
+        raise InvalidRequest("target_lang", f"{target_lang} is not supported; available: {_listed(targets)}")
     return source, target
 
 

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Coroutine
 from contextlib import ExitStack, aclosing
+from dataclasses import replace
 from typing import Annotated, Any, Final, TypeVar
 
 from babel import Locale, UnknownLocaleError
@@ -12,7 +13,7 @@ from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 
 from service.access.control import Caller
-from service.api.access import CallerDependency
+from service.api.access import CallerDependency, owner_of
 from service.api.bodies import body_of, parse_body
 from service.api.documentation import EVENTS
 from service.errors import InvalidRequest
@@ -31,6 +32,7 @@ from service.schemas import (
 )
 from service.state import Service, service_of
 from service.streaming import AnswerShape, TranslationStream, answer
+from service.text.glossary import NOTHING, Glossary
 from service.translation import Translation
 from service.translator import AUTOMATIC
 
@@ -78,7 +80,7 @@ async def translate(request: Request, service: ServiceDependency, caller: Caller
         return await _stream(service, caller, body, request.headers.get("last-event-id", ""))
     body.check_without_stream()
     async with service.access.charged(caller, body.characters()):
-        finished = await until_finished(request, _start(service, body))
+        finished = await until_finished(request, await _start(service, caller, body))
     return JSONResponse(answer(finished, _shape(body)))
 
 
@@ -145,10 +147,20 @@ def _language(code: str, targets: list[str]) -> Language:
     return Language(code=code, name=language_name(code), targets=targets)
 
 
-def _start(service: Service, body: TranslateRequest) -> Translation:
+async def _start(service: Service, caller: Caller, body: TranslateRequest) -> Translation:
     service.check_ready()
     options = body.options(service.translator.limits.max_beam_size)
+    if body.glossary_id:
+        kept = await kept_glossary(service, caller, body.glossary_id, body.source, body.target)
+        options = replace(options, glossary=kept)
     return service.translator.start(body.texts(), body.source, body.target, options)
+
+
+async def kept_glossary(service: Service, caller: Caller, identifier: str | None, source: str, target: str) -> Glossary:
+    """By its id or name, if there is one; raises `InvalidRequest` and `UnknownGlossary`."""
+    if not identifier:
+        return NOTHING
+    return await asyncio.to_thread(service.glossaries.glossary, identifier, owner_of(caller), source, target)
 
 
 async def _stream(service: Service, caller: Caller, body: TranslateRequest, last_event_id: str) -> TranslationStream:
@@ -158,7 +170,7 @@ async def _stream(service: Service, caller: Caller, body: TranslateRequest, last
     with ExitStack() as stack:
         stack.enter_context(service.access.stream(caller))
         async with service.access.charged(caller, body.characters()):
-            translation = _start(service, body)
+            translation = await _start(service, caller, body)
         return TranslationStream(
             translation,
             shape=_shape(body),

@@ -1,8 +1,10 @@
 """Words whose translation somebody has laid down."""
 
+import csv
+import io
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
 import regex
 
@@ -14,6 +16,54 @@ LONGEST_TERM: Final = 200  # characters, of either side
 
 # A word of a script that parts words by spaces, or else a single character; terms begin and end with whole ones.
 _TOKEN: Final = regex.compile(rf"[\w--{WITHOUT_SPACES}]+|\S", regex.VERSION1)
+
+
+Format = Literal["tsv", "csv"]
+
+
+class EntriesError(ValueError):
+    """Says which line of a list of entries is wrong."""
+
+
+def read_entries(text: str, format: Format) -> dict[str, str]:
+    """A term and its translation on each line, as DeepL has them: parted by a tab, or by a comma with quotes as needed.
+
+    Further columns of CSV are languages, and not looked at. Raises `EntriesError`.
+    """
+    dialect: type[csv.Dialect] = csv.excel if format == "csv" else _Tabs
+    entries: dict[str, str] = {}
+    rows = csv.reader(io.StringIO(text, newline=""), dialect)
+    try:
+        for row in rows:
+            cells = [*map(_plain, row)]
+            if not any(cells):
+                continue
+            if len(cells) < 2 or not all(cells[:2]) or (len(cells) > 2 and format == "tsv"):
+                raise EntriesError(f"line {rows.line_num} is not a term and its translation")
+            term, translation = cells[:2]
+            if term in entries:
+                raise EntriesError(f"line {rows.line_num} has a term that was there before: {term[:LONGEST_TERM]}")
+            if max(len(term), len(translation)) > LONGEST_TERM:
+                raise EntriesError(f"line {rows.line_num} is longer than {LONGEST_TERM} characters on one side")
+            entries[term] = translation
+    except csv.Error as error:
+        raise EntriesError(f"line {rows.line_num}: {error}") from None
+    if len(entries) > MAX_ENTRIES:
+        raise EntriesError(f"{len(entries)} entries, the limit is {MAX_ENTRIES}")
+    return entries
+
+
+def write_entries(entries: Mapping[str, str]) -> str:
+    """As `read_entries` reads TSV."""
+    return "\n".join(f"{term}\t{translation}" for term, translation in entries.items())
+
+
+class _Tabs(csv.Dialect):
+    """No quoting."""
+
+    delimiter = "\t"
+    lineterminator = "\n"
+    quoting = csv.QUOTE_NONE
 
 
 class Glossary:

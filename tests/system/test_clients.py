@@ -15,7 +15,7 @@ from libretranslatepy import LibreTranslateAPI
 from playwright.sync_api import Browser
 
 from tests.system.browser import needs_chromium, run_browser
-from tests.system.conftest import Server
+from tests.system.conftest import Server, run_server
 from tests.system.cutting import cutting_proxy
 from tests.system.sentences import SENTENCES
 
@@ -135,7 +135,6 @@ def test_deepl_s_usage_counts_characters(deepl_client: deepl.DeepLClient) -> Non
         ({"target_lang": "XX"}, "target_lang: XX is not supported; available: FR"),
         ({"source_lang": "DE"}, "source_lang: DE is not supported; available: EN"),
         ({"tag_handling": "xml"}, "tag_handling: must be html"),
-        ({"glossary": "def3a26b-3e84-45b3-84ae-0c0aaf3525f7"}, "glossary_id: is not available"),
         ({"formality": "more"}, "formality: is not available for any language"),
     ],
 )
@@ -143,6 +142,81 @@ def test_deepl_is_told_what_is_wrong(deepl_client: deepl.DeepLClient, options: d
     with pytest.raises(deepl.DeepLException, match=f"Bad request, message: {message}") as caught:
         deepl_client.translate_text("Yes.", **{"source_lang": "EN", "target_lang": "FR", **options})
     assert caught.value.http_status_code == 400
+
+
+@pytest.fixture(scope="module")
+def keeping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Server]]:
+    """Two servers that share their glossaries."""
+    directory = tmp_path_factory.mktemp("glossaries")
+    flags = ("--glossaries", str(directory / "kept"))
+    with run_server(directory / "log", *flags) as first, run_server(directory / "log2", *flags) as second:
+        yield first, second
+
+
+def test_deepl_s_glossaries(keeping: tuple[Server, Server]) -> None:
+    first, second = (closing(deepl.DeepLClient("any key", server_url=each.url)) for each in keeping)
+    with first as one, second as other:
+        [pair] = one.get_glossary_languages()
+        assert (pair.source_lang, pair.target_lang) == ("en", "fr")
+        made = one.create_glossary("animals", "EN", "FR", {"cat": "matou", "black dog": "toutou noir"})
+        again = one.create_glossary_from_csv("more", "EN", "FR", 'dog,"toutou, dit-on"\n')
+        assert (made.name, made.ready, made.source_lang, made.target_lang) == ("animals", True, "EN", "FR")
+        assert [each.glossary_id for each in other.list_glossaries()] == [made.glossary_id, again.glossary_id]
+        assert other.get_glossary(made.glossary_id).entry_count == 2
+        assert other.get_glossary_entries(made) == {"cat": "matou", "black dog": "toutou noir"}
+        assert other.get_glossary_entries(again) == {"dog": "toutou, dit-on"}
+        for client in (one, other):
+            translated = client.translate_text(["A cat.", "My dog."], source_lang="EN", target_lang="FR", glossary=made)
+            assert isinstance(translated, list)
+            assert "matou" in translated[0].text
+            assert "chien" in translated[1].text
+        other.delete_glossary(made)
+        for client in (one, other):
+            with pytest.raises(deepl.GlossaryNotFoundException):
+                client.get_glossary(made.glossary_id)
+            with pytest.raises(deepl.DeepLException, match="glossary_id: there is none of this id or name"):
+                client.translate_text("A cat.", source_lang="EN", target_lang="FR", glossary=made.glossary_id)
+        one.delete_glossary(again)
+        assert one.list_glossaries() == []
+
+
+def test_a_kept_glossary_is_known_by_its_name_too(keeping: tuple[Server, Server]) -> None:
+    pets = {"name": "pets", "source_lang": "en", "target_lang": "fr", "entries_format": "tsv"}
+    url = f"{keeping[0].url}/v2/glossaries"
+    made = [httpx.post(url, json=pets | {"entries": entries}) for entries in ("cat\tmatou", "cat\tminou")]
+    assert [each.status_code for each in made] == [201, 201]
+    body = {"q": "I have a cat.", "source": "en", "target": "fr", "glossary_id": "pets"}
+    ambiguous = httpx.post(f"{keeping[1].url}/translate", json=body)
+    assert (ambiguous.status_code, ambiguous.json()["code"]) == (404, "unknown_glossary")
+    httpx.delete(f"{url}/{made[0].json()['glossary_id']}").raise_for_status()
+    assert "minou" in httpx.post(f"{keeping[1].url}/translate", json=body).json()["translatedText"]
+    streamed = httpx.get(f"{keeping[1].url}/translate/stream", params=body).text
+    assert "minou" in streamed
+    for wrong, problem in (
+        ({"glossary": {"cat": "x"}}, "glossary_id: there is a"),
+        ({"source": "auto"}, "glossary_id: is"),
+    ):
+        refused = httpx.post(f"{keeping[1].url}/translate", json=body | wrong)
+        assert refused.status_code == 400
+        assert refused.json()["error"].startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"entries": "cat"}, "entries: line 1 is not a term and its translation"),
+        ({"entries": "cat\tchat\n\ncat\tmatou"}, "entries: line 3 has a term that was there before: cat"),
+        ({"entries": ""}, "entries: there are none"),
+        ({"target_lang": "DE"}, "target_lang: DE is not supported; available: FR"),
+        ({"entries_format": "xlsx"}, "entries_format: "),
+        ({}, "glossaries: are not kept here: the server needs --glossaries DIRECTORY"),
+    ],
+)
+def test_a_glossary_that_cannot_be_kept(server: Server, wrong: dict[str, str], message: str) -> None:
+    body = {"name": "a", "source_lang": "EN", "target_lang": "FR", "entries": "a\tb", "entries_format": "tsv", **wrong}
+    refused = httpx.post(f"{server.url}/v2/glossaries", json=body)
+    assert refused.status_code == 400
+    assert refused.json()["message"].startswith(message)
 
 
 def test_deepl_s_errors_have_its_shape(server: Server) -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from service.text.glossary import Glossary
+from service.text import glossary as module
+from service.text.glossary import EntriesError, Format, Glossary, read_entries, write_entries
 from service.text.plain import Splitter
 
 GLOSSARY = Glossary(
@@ -55,3 +56,30 @@ def test_a_million_words_of_terms_are_found_one_after_the_other() -> None:
     """The terms that share their first word are looked up, not tried."""
     glossary = Glossary({f"cat {number}": "x" for number in range(5000)} | {"cat": "y"})
     assert sum(1 for _ in glossary.find("cat 4999 cats " * 50_000)) == 50_000
+
+
+def test_entries_are_read_as_they_were_written() -> None:
+    entries = {"cat": "matou", 'a "big"  cat': "gros, matou"}
+    plain = {" ".join(term.split()): translation for term, translation in entries.items()}
+    assert read_entries(write_entries(entries), "tsv") == plain
+    assert read_entries('\n cat , matou ,en,fr\r\n"a ""big""  cat","gros, matou"\n', "csv") == plain
+    assert read_entries(" \n", "tsv") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "format", "problem"),
+    [
+        ("cat", "tsv", "line 1 is not"),
+        ("a\tb\n\tc", "tsv", "line 2 is not"),
+        ("a\tb\tc", "tsv", "line 1 is not"),
+        ("a,", "csv", "line 1 is not"),
+        ("a,b\n\n a ,c", "csv", "line 3 has a term that was there before: a"),
+        (f"a,{'x' * 201}", "csv", "line 1 is longer than 200"),
+        ("a,b\nc,d\ne,f", "csv", "3 entries, the limit is 2"),
+        ("a,b" + "x" * 200_000, "csv", "line 1: field larger than"),
+    ],
+)
+def test_wrong_entries_are_named(text: str, format: Format, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_ENTRIES", 2)
+    with pytest.raises(EntriesError, match=problem):
+        read_entries(text, format)

@@ -1,0 +1,131 @@
+"""DeepL's routes for glossaries that are kept, and what the routes that translate ask of them."""
+
+import asyncio
+from typing import Final, Literal
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from model.manifest import Direction
+from service.api.access import CallerDependency, owner_of
+from service.api.bodies import body_of, parse_body
+from service.api.deepl import ERRORS, ServiceDependency, direction_of
+from service.errors import InvalidRequest
+from service.glossaries import Description
+from service.state import Service
+from service.text.glossary import EntriesError, read_entries, write_entries
+
+router = APIRouter(prefix="/v2", tags=["as DeepL"])
+
+_LONGEST_NAME: Final = 200
+_TSV: Final = "text/tab-separated-values"
+
+
+class GlossaryRequest(BaseModel):
+    """DeepL's. What is not named here is ignored, as DeepL does."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: str = Field(min_length=1, max_length=_LONGEST_NAME, examples=["animals"])
+    source_lang: str = Field(min_length=2, max_length=16, examples=["EN"])
+    target_lang: str = Field(min_length=2, max_length=16, examples=["FR"])
+    entries: str = Field(description="a term and its translation on each line", examples=["cat\tmatou"])
+    entries_format: Literal["tsv", "csv"]
+
+
+class GlossaryInfo(BaseModel):
+    glossary_id: str
+    name: str
+    ready: bool = True
+    source_lang: str
+    target_lang: str
+    creation_time: str
+    entry_count: int
+
+
+class GlossaryList(BaseModel):
+    glossaries: list[GlossaryInfo]
+
+
+class LanguagePair(BaseModel):
+    source_lang: str
+    target_lang: str
+
+
+class LanguagePairs(BaseModel):
+    supported_languages: list[LanguagePair]
+
+
+@router.get("/glossary-language-pairs", summary="Languages of glossaries", responses=ERRORS)
+async def language_pairs(service: ServiceDependency, caller: CallerDependency) -> LanguagePairs:
+    """Those that a model translates straight; none where glossaries are not kept."""
+    known = [each for each in service.translator.directions if _is_straight(service, each)]
+    pairs = [LanguagePair(source_lang=each.source, target_lang=each.target) for each in known]
+    return LanguagePairs(supported_languages=pairs if service.glossaries.can_keep else [])
+
+
+@router.post(
+    "/glossaries",
+    summary="Keep a glossary",
+    status_code=201,
+    responses=ERRORS,
+    openapi_extra=body_of(GlossaryRequest),
+)
+async def create(request: Request, service: ServiceDependency, caller: CallerDependency) -> GlossaryInfo:
+    """It never changes; it is seen by those who have the key that it was made with."""
+    body = await parse_body(request, GlossaryRequest)
+    source, target = direction_of(service, body.source_lang, body.target_lang)
+    direction = Direction(source=source, target=target)
+    if not _is_straight(service, direction):
+        raise InvalidRequest("target_lang", f"no model translates from {source} into {target} by itself")
+    try:
+        entries = read_entries(body.entries, body.entries_format)
+    except EntriesError as error:
+        raise InvalidRequest("entries", str(error)) from None
+    if not entries:
+        raise InvalidRequest("entries", "there are none")
+    return _info(await asyncio.to_thread(service.glossaries.add, body.name, direction, entries, owner_of(caller)))
+
+
+@router.get("/glossaries", summary="Glossaries that are kept", responses=ERRORS)
+async def glossaries(service: ServiceDependency, caller: CallerDependency) -> GlossaryList:
+    found = await asyncio.to_thread(service.glossaries.all, owner_of(caller))
+    return GlossaryList(glossaries=[_info(each) for each in found])
+
+
+@router.get("/glossaries/{glossary_id}", summary="A glossary without its entries", responses=ERRORS)
+async def glossary(glossary_id: str, service: ServiceDependency, caller: CallerDependency) -> GlossaryInfo:
+    return _info(await asyncio.to_thread(service.glossaries.find, glossary_id, owner_of(caller)))
+
+
+@router.get(
+    "/glossaries/{glossary_id}/entries",
+    summary="The entries of a glossary",
+    response_class=Response,
+    responses={**ERRORS, 200: {"content": {_TSV: {"schema": {"type": "string"}}}, "description": "as TSV"}},
+)
+async def entries(glossary_id: str, service: ServiceDependency, caller: CallerDependency) -> Response:
+    found = await asyncio.to_thread(service.glossaries.entries, glossary_id, owner_of(caller))
+    return Response(write_entries(found), media_type=_TSV)
+
+
+@router.delete("/glossaries/{glossary_id}", summary="Forget a glossary", status_code=204, responses=ERRORS)
+async def delete(glossary_id: str, service: ServiceDependency, caller: CallerDependency) -> None:
+    await asyncio.to_thread(service.glossaries.delete, glossary_id, owner_of(caller))
+
+
+def _is_straight(service: Service, direction: Direction) -> bool:
+    """Whether one model translates it: by way of another language, no glossary goes."""
+    route = service.library.routes.find(*direction.codes())
+    return route is not None and route.pivot is None
+
+
+def _info(known: Description) -> GlossaryInfo:
+    return GlossaryInfo(
+        glossary_id=known.id,
+        name=known.name,
+        source_lang=known.source,
+        target_lang=known.target,
+        creation_time=known.created_at.isoformat(timespec="microseconds"),
+        entry_count=known.entry_count,
+    )

@@ -1,0 +1,135 @@
+"""Glossaries that are kept: a file for each, in a directory that several servers may share.
+
+A file is written whole and never changed, so nobody reads half of one and whoever has read it may keep what it says.
+"""
+
+import os
+import re
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from model.manifest import Direction
+from service.errors import InvalidRequest, UnknownGlossary
+from service.text.glossary import Glossary
+
+MOST_GLOSSARIES: Final = 1000
+_IN_MEMORY: Final = 32
+_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class Description(msgspec.Struct, frozen=True, kw_only=True):
+    """A glossary without its entries."""
+
+    id: str
+    name: str
+    source: str
+    target: str
+    created_at: datetime
+    entry_count: int
+    owner: str | None = None
+    """The name of the API key that it belongs to; None is who has none."""
+
+
+class Kept(Description, frozen=True, kw_only=True):
+    entries: dict[str, str]
+
+
+D = TypeVar("D", bound=Description)
+
+
+class GlossaryStore:
+    """The glossaries of a directory; without one there are none, and none can be added.
+
+    All of it reads or writes files. Everybody has glossaries of their own: those of others are as if there were none.
+    """
+
+    def __init__(self, directory: Path | None) -> None:
+        """Raises `OSError` where the directory cannot be made."""
+        self._directory = directory
+        self._glossary = lru_cache(_IN_MEMORY)(lambda identifier: Glossary(self._kept(identifier).entries))
+        if directory is not None:
+            directory.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def can_keep(self) -> bool:
+        return self._directory is not None
+
+    def add(self, name: str, direction: Direction, entries: Mapping[str, str], owner: str | None) -> Description:
+        """Raises `InvalidRequest` if there is no place for it."""
+        if self._directory is None:
+            raise InvalidRequest("glossaries", "are not kept here: the server needs --glossaries DIRECTORY")
+        if len(list(self._directory.glob("*.json"))) >= MOST_GLOSSARIES:
+            raise InvalidRequest("glossaries", f"there are {MOST_GLOSSARIES} already, which is the limit")
+        kept = Kept(
+            id=str(uuid.uuid4()),
+            name=name,
+            source=direction.source,
+            target=direction.target,
+            created_at=datetime.now(UTC),
+            entry_count=len(entries),
+            owner=owner,
+            entries=dict(entries),
+        )
+        draft = self._directory / f"{kept.id}.draft"
+        with draft.open("xb") as file:
+            file.write(msgspec.json.encode(kept))
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(draft.with_suffix(".json"))
+        return kept
+
+    def all(self, owner: str | None) -> list[Description]:
+        """The oldest first."""
+        names = [] if self._directory is None else [path.stem for path in self._directory.glob("*.json")]
+        found = (self._read(name, Description) for name in names)
+        own = [each for each in found if each is not None and each.owner == owner]
+        return sorted(own, key=lambda each: (each.created_at, each.id))
+
+    def find(self, identifier: str, owner: str | None) -> Description:
+        """By its id, or by its name if no other has it. Raises `UnknownGlossary`."""
+        if self._directory is not None and _ID.fullmatch(identifier):
+            known = self._read(identifier, Description)
+            if known is not None and known.owner == owner:
+                return known
+        named = [each for each in self.all(owner) if each.name == identifier]
+        if len(named) != 1:
+            raise UnknownGlossary("several have this name: use an id" if named else "there is none of this id or name")
+        return named[0]
+
+    def entries(self, identifier: str, owner: str | None) -> dict[str, str]:
+        """As `find`."""
+        return self._kept(self.find(identifier, owner).id).entries
+
+    def glossary(self, identifier: str, owner: str | None, source: str, target: str) -> Glossary:
+        """As `find`; also raises `InvalidRequest` where it is for other languages."""
+        known = self.find(identifier, owner)
+        if (known.source, known.target) != (source, target):
+            problem = f"is from {known.source} into {known.target}, not from {source} into {target}"
+            raise InvalidRequest("glossary_id", problem)
+        return self._glossary(known.id)
+
+    def delete(self, identifier: str, owner: str | None) -> None:
+        """What is being translated with it goes on. Raises `UnknownGlossary`."""
+        self._path(self.find(identifier, owner).id).unlink(missing_ok=True)
+
+    def _kept(self, identifier: str) -> Kept:
+        kept = self._read(identifier, Kept)
+        if kept is None:
+            raise UnknownGlossary("it has just been deleted")
+        return kept
+
+    def _read(self, identifier: str, kind: type[D]) -> D | None:
+        try:
+            return msgspec.json.decode(self._path(identifier).read_bytes(), type=kind)
+        except FileNotFoundError:
+            return None
+
+    def _path(self, identifier: str) -> Path:
+        assert self._directory is not None
+        return self._directory / f"{identifier}.json"
