@@ -7,8 +7,8 @@ in one error that lists every problem.
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
 from model.config import ModelConfig
@@ -45,26 +45,39 @@ def load_model(directory: Path, dtype: torch.dtype = torch.float32) -> Transform
     """The model in evaluation mode, its weights converted to `dtype`; raises `CheckpointError`."""
     config = load_config(directory)
     path = directory / "model.safetensors"
-    try:
-        stored = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{path}: {error}") from None
     model = Transformer(config.model)
     tied = _tied(config.model)
     expected = {name: tensor for name, tensor in model.state_dict().items() if name not in tied}
-    problems = [f"missing {name}" for name in expected.keys() - stored.keys()]
-    problems += [f"unexpected {name}" for name in stored.keys() - expected.keys()]
-    problems += [
-        f"{name} is {list(stored[name].shape)}, expected {list(tensor.shape)}"
-        for name, tensor in expected.items()
-        if name in stored and stored[name].shape != tensor.shape
-    ]
-    # Somewhere behind these it would no longer show: rounding to integers hides what is not a number.
-    problems += [f"{name} has a number that is not finite" for name in stored if not stored[name].isfinite().all()]
+    try:
+        with safe_open(path, "pt") as file:
+            stored = set(file.keys())
+        problems = [f"missing {name}" for name in expected.keys() - stored]
+        problems += [f"unexpected {name}" for name in stored - expected.keys()]
+        for name in expected.keys() & stored:
+            problems += _filled(expected[name], _read(path, name), name)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{path}: {error}") from None
     if problems:
         raise CheckpointError(f"{path}: {'; '.join(sorted(problems))}")
-    model.load_state_dict(stored | {alias: stored[name] for alias, name in tied.items()})
     return model.to(dtype).eval()
+
+
+def _read(path: Path, name: str) -> Tensor:
+    """One tensor by itself: a file that is open keeps all in memory that was read of it."""
+    with safe_open(path, "pt") as file:
+        tensor: Tensor = file.get_tensor(name)
+    return tensor
+
+
+def _filled(weight: Tensor, stored: Tensor, name: str) -> list[str]:
+    """Copies into a weight what is stored, or says what is wrong with that."""
+    if stored.shape != weight.shape:
+        return [f"{name} is {list(stored.shape)}, expected {list(weight.shape)}"]
+    # Somewhere behind these it would no longer show: rounding to integers hides what is not a number.
+    if stored.numel() and not torch.stack(stored.aminmax()).isfinite().all():
+        return [f"{name} has a number that is not finite"]
+    weight.copy_(stored)
+    return []
 
 
 def _tied(config: ModelConfig) -> dict[str, str]:

@@ -40,7 +40,7 @@ class FusedScores(NamedTuple):
 class FusedTransformer:
     """A float32 `Transformer` on a CPU as int8 in C++, reading and writing a `SlotCache`.
 
-    Its weights are copied, but for the embedding. Raises RuntimeError where the operators are not available.
+    Its weights are taken from the model, which is of no use then. Raises RuntimeError where there are no operators.
     """
 
     @staticmethod
@@ -136,11 +136,16 @@ def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:
             yield f"{name}.weight", module.weight.detach().float().contiguous()
             yield f"{name}.bias", module.bias.detach().float().contiguous()
     for name, parts in _linears(modules):
-        weights = torch.cat([part.weight.detach().float() for part in parts])
-        quantised, scales = quantise_rows(weights, INT8_MAX)
+        quantised, scales = quantise_rows(_together([part.weight.detach().float() for part in parts]), INT8_MAX)
+        for part in parts:
+            del part.weight  # or there would be two of all of them
         yield f"{name}.weight", quantised.to(torch.int8)
         yield f"{name}.scale", scales
         yield f"{name}.bias", torch.cat([_bias(part) for part in parts])
+
+
+def _together(weights: list[Tensor]) -> Tensor:
+    return weights[0] if len(weights) == 1 else torch.cat(weights)
 
 
 def _linears(modules: dict[str, nn.Module]) -> Iterator[tuple[str, list[nn.Linear]]]:

@@ -1,5 +1,6 @@
 """What the tests of the fused transformer share: a small model's shape, its sources, and a fused one with its cache."""
 
+import copy
 from collections.abc import Sequence
 
 import torch
@@ -33,7 +34,7 @@ class Side:
 
     def __init__(self, model: Transformer) -> None:
         self.cache = SlotCache(model.config, slots=SLOTS, max_source_length=20, max_target_length=20)
-        self.fused = FusedTransformer(model, self.cache)
+        self.fused = FusedTransformer(copy.deepcopy(model), self.cache)
 
     def encode(self, sources: Sequence[Tensor], slots: Sequence[int]) -> None:
         self.fused.encode(*packed(sources), slots)
