@@ -15,9 +15,10 @@ from msgspec.structs import replace
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from model.manifest import CheckpointConfig, CheckpointError, load_config, load_tokenizer
+from service import tracing
 from service.access.control import Access
 from service.api import deepl, documentation, errors, glossaries, operations, page, translate
-from service.api.middleware import BodyLimit, RequestObservation, UnexpectedErrors
+from service.api.middleware import UNLOGGED, BodyLimit, RequestObservation, UnexpectedErrors
 from service.engine.pool import EnginePool
 from service.engine.process import EngineProcess
 from service.engine.request import EngineOptions
@@ -33,6 +34,7 @@ from service.models.room import Room
 from service.models.served import ServedModel
 from service.settings import Settings
 from service.state import Service
+from service.tracing import RequestTracing
 from service.translation import MAX_BEAM_SIZE, Limits
 from service.translator import Translator
 
@@ -42,10 +44,11 @@ VERSION: Final = version("dragoman")
 
 
 def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None) -> FastAPI:
-    """The application for these settings; raises `CheckpointError` for a model that cannot be used.
+    """The application for these settings; raises `CheckpointError` and `UnusableSettingError`.
 
     `on_failure` is called when no model can be used, which no restart would mend.
     """
+    tracer_provider = tracing.provider(VERSION) if settings.traces else None
     service = build_service(settings)
 
     @asynccontextmanager
@@ -57,6 +60,8 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
         await asyncio.gather(waiting, return_exceptions=True)
         await service.library.stop()
         await service.access.aclose()
+        if tracer_provider is not None:
+            await tracing.close(tracer_provider)
 
     app = FastAPI(
         title="Dragoman",
@@ -65,6 +70,8 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
         lifespan=lifespan,
         docs_url=None,  # FastAPI's own loads its viewer from elsewhere; ours is with the page
         redoc_url=None,
+        # Newer versions trace requests by themselves, and tell the whole URL: texts and keys can be in it.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.service = service
     app.include_router(translate.router)
@@ -88,6 +95,8 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
             expose_headers=("Retry-After", "X-Request-ID"),
         )
     app.add_middleware(RequestObservation, metrics=service.metrics)
+    if tracer_provider is not None:
+        app.add_middleware(RequestTracing, made=tracer_provider, untraced=UNLOGGED)
     if settings.trusted_proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=[str(each) for each in settings.trusted_proxies])
     return app

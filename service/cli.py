@@ -15,10 +15,8 @@ from pydantic_settings import CliApp, SettingsError
 
 from model.manifest import CheckpointError
 from service.access.command import app as keys_app
-from service.access.keys import KeysError
-from service.access.rates import RatesError
 from service.errors import ServiceError
-from service.settings import EMBEDDED_MODEL, CommandSettings, Settings
+from service.settings import EMBEDDED_MODEL, CommandSettings, Settings, UnusableSettingError
 
 # As in model.training.evaluate, which would load torch.
 Precision = Literal["float32", "int8"]
@@ -50,7 +48,7 @@ def serve(context: typer.Context) -> None:
 
     try:
         server = DrainingServer(create_app(settings, on_failure), settings)
-    except (CheckpointError, KeysError, RatesError) as error:
+    except (CheckpointError, UnusableSettingError) as error:
         _fail(str(error))
     # Bound before an engine is started: a port in use is said at once.
     server.run(sockets=[server.config.bind_socket()])

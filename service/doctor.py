@@ -12,13 +12,11 @@ from typing import Any, Final
 import msgspec
 
 from model.manifest import CheckpointError
-from service.access.keys import KeysError
-from service.access.rates import RatesError
 from service.app import VERSION, build_service
 from service.errors import EngineFailed, ServiceError
 from service.events import Finished
 from service.models.entry import State
-from service.settings import Settings
+from service.settings import Settings, UnusableSettingError
 from service.state import Service
 from service.translation import TranslationOptions
 
@@ -101,7 +99,7 @@ def examine(settings: Settings, seconds: float) -> Report:
         report.notes.append("there are no C++ operators, for want of a compiler: several times slower than with them")
     try:
         service = build_service(settings.model_copy(update={"log_level": "error"}))
-    except (CheckpointError, KeysError, RatesError) as error:
+    except (CheckpointError, UnusableSettingError) as error:
         report.problems.append(str(error))
     else:
         asyncio.run(_try_out(service, seconds, report))

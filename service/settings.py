@@ -73,6 +73,10 @@ def _usable_cores() -> int:
         return cores
 
 
+class UnusableSettingError(Exception):
+    """A setting that is right by itself, but that cannot be used here; the message is for people."""
+
+
 def _separated(value: object) -> object:
     """A list in a flag or a variable has commas, not JSON."""
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
@@ -195,6 +199,9 @@ class Settings(AccessSettings):
         default=30.0, gt=0, description="a reader that takes nothing for so long is cut"
     )
     keep_alive_seconds: float = Field(default=15.0, gt=0, description="between comment lines on an idle stream")
+    traces: bool = Field(
+        default=False, description="send OpenTelemetry traces to where OTEL_... variables say; needs `dragoman[otel]`"
+    )
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @model_validator(mode="after")

@@ -119,6 +119,7 @@ class TranslationStream(EventSourceResponse):
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["state"]["translation"] = self._translation
         try:
             await super().__call__(scope, receive, send)
         except SendTimeoutError:

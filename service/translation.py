@@ -89,6 +89,19 @@ def default_target_length(source_tokens: int, forced_tokens: int, model: ServedM
     return min(forced_tokens + generous, model.max_new_tokens)
 
 
+class Progress(NamedTuple):
+    """How far a translation has come. Times are of `time.monotonic`."""
+
+    started_at: float
+    admitted_at: float | None
+    """When the first segment that needs a model had its slot."""
+    first_token_at: float | None
+    ended_at: float
+    segments: int
+    source_tokens: int
+    generated_tokens: int
+
+
 class Translation:
     """A request in progress: some of its segments in the engines, its events in the order of the text."""
 
@@ -105,6 +118,8 @@ class Translation:
         self._segments = 0
         self._source_tokens = 0
         self._generated_tokens = 0
+        self._first: Generation | None = None
+        self._first_token_at: float | None = None
         self._look_ahead()
 
     def _look_ahead(self) -> None:
@@ -122,6 +137,7 @@ class Translation:
     def _submitted(self, work: Work, *, is_cut: bool = False) -> Submitted:
         self._source_tokens += len(work.source_ids)
         generation = work.model.submit(self._request(work)) if work.source_ids else None
+        self._first = self._first or generation
         return Submitted(work, generation, is_cut)
 
     async def _handed_on(self, first: Submitted) -> list[Submitted]:
@@ -163,6 +179,18 @@ class Translation:
         for each in self._ahead:
             each.fail(error)
 
+    def progress(self) -> Progress:
+        """As of now, for whoever traces requests."""
+        return Progress(
+            self._started_at,
+            None if self._first is None else self._first.admitted_at,
+            self._first_token_at,
+            time.monotonic(),
+            self._segments,
+            self._source_tokens,
+            self._generated_tokens,
+        )
+
     async def events(self) -> AsyncGenerator[Sequence[Event]]:
         """Events in the order of the text, as many at a time as are there; ends with `Finished`.
 
@@ -172,7 +200,6 @@ class Translation:
         yield [Started(self.id, job.source, job.target, job.detected, job.pivots)]
         wanted = job.options.beam.alternatives
         texts = [TextAssembly(wanted) for _ in range(job.texts)]
-        first_token_at: float | None = None
         while self._ahead:
             if self._failure is not None:
                 raise self._failure
@@ -188,7 +215,7 @@ class Translation:
                 told_from = work.offset if job.options.alignment else None
                 assembly = SegmentAssembly(number, work.segment, work.model.tokenizer, work.spans, told_from)
                 async for tokens in self._tokens_of(submitted.generation):
-                    first_token_at = first_token_at or time.monotonic()
+                    self._first_token_at = self._first_token_at or time.monotonic()
                     yield [assembly.push(token) for token in tokens]
                     await asyncio.sleep(0)
                 self._generated_tokens += assembly.tokens
@@ -201,7 +228,7 @@ class Translation:
                 self._look_ahead()
         now = time.monotonic()
         usage = Usage(self._segments, self._source_tokens, self._generated_tokens)
-        timings = Timings((first_token_at or now) - self._started_at, now - self._started_at)
+        timings = Timings((self._first_token_at or now) - self._started_at, now - self._started_at)
         yield [Finished([text.finished() for text in texts], usage, timings, job.detected, job.pivots)]
 
     async def _tokens_of(self, generation: Generation) -> AsyncGenerator[list[TokenReport]]:

@@ -35,7 +35,7 @@ class Caller:
 
 
 class Access:
-    """Keys, limits and usage of one server. Raises `KeysError` and `RatesError` for settings that cannot be used."""
+    """Keys, limits and usage of one server. Raises `UnusableSettingError`."""
 
     def __init__(self, settings: AccessSettings, on_refusal: Callable[[Refusal], None] = lambda _: None) -> None:
         self._file = None if settings.keys is None else KeyFile(settings.keys)

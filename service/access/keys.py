@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from service.settings import UnusableSettingError
+
 _VERSION: Final = 1
 _BUSY_SECONDS: Final = 5.0
 _NO_LIMIT: Final = 2**62
@@ -44,7 +46,7 @@ _SCHEMA: Final = """
 """
 
 
-class KeysError(Exception):
+class KeysError(UnusableSettingError):
     """A file that cannot be used, a name that is taken or unknown; the message is for people."""
 
 

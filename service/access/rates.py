@@ -14,6 +14,8 @@ from limits.aio.storage import MemoryStorage, RedisStorage
 from limits.aio.strategies import SlidingWindowCounterRateLimiter
 from limits.errors import StorageError
 
+from service.settings import UnusableSettingError
+
 if TYPE_CHECKING:
     from redis.asyncio import ConnectionPool
 
@@ -23,10 +25,6 @@ _MINUTE: Final = 60.0
 _REDIS_SECONDS: Final = 0.5
 """A Redis that takes longer to answer is as good as gone: requests wait for it."""
 _REDIS_PAUSE_SECONDS: Final = 5.0
-
-
-class RatesError(Exception):
-    """The setting cannot be used; the message is for people."""
 
 
 class Rates:
@@ -78,7 +76,9 @@ def _redis(url: str) -> "ConnectionPool":
     try:
         from redis.asyncio import ConnectionPool
     except ImportError:
-        raise RatesError("redis_url: the client is missing; it comes with `pip install 'dragoman[redis]'`") from None
+        raise UnusableSettingError(
+            "redis_url: the client is missing; it comes with `pip install 'dragoman[redis]'`"
+        ) from None
     return ConnectionPool.from_url(url)
 
 

@@ -17,7 +17,7 @@ logger = logging.getLogger("dragoman.requests")
 
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 # Polled all the time; one line each would drown the rest.
-_UNLOGGED: Final = frozenset({"/livez", "/readyz", "/health", "/metrics"})
+UNLOGGED: Final = frozenset({"/livez", "/readyz", "/health", "/metrics"})
 
 
 class RequestObservation:
@@ -54,10 +54,9 @@ class RequestObservation:
             outcome = state.get("outcome") or ("ok" if 200 <= status < 400 else "error")
             route = getattr(scope.get("route"), "path", "unmatched")
             self._metrics.request_finished(route, outcome, seconds)
-            if route not in _UNLOGGED:
+            if route not in UNLOGGED:
                 fields = {"request_id": request_id, "method": scope["method"], "route": route, "status": status}
-                if key_name := state.get("key_name"):
-                    fields["key_name"] = key_name
+                fields |= {name: state[name] for name in ("key_name", "trace_id") if name in state}
                 logger.info("request", extra=fields | {"outcome": outcome, "seconds": round(seconds, 4)})
 
 

@@ -187,6 +187,7 @@ def _shape(body: TranslateRequest) -> AnswerShape:
 
 async def until_finished(request: Request, translation: Translation) -> Finished:
     """The whole translation, which is closed then; raises `ClientDisconnect` and `ServiceError`."""
+    request.state.translation = translation
     try:
         return await _unless_disconnected(request, _finished(translation))
     finally:

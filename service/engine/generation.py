@@ -18,6 +18,7 @@ class Generation:
         self.request = request
         self._cancel = cancel
         self.submitted_at = time.monotonic()
+        self.admitted_at: float | None = None
         self.engines_lost = 0
         self.tokens: list[TokenReport] = []
         self._failure: ServiceError | None = None

@@ -82,6 +82,7 @@ class EngineLoop:
             encode_seconds=encoded - started if plan.admitted else None,
             step_seconds=seconds / steps,
             queue_seconds=queue_seconds,
+            admitted=[each.request_id for each in plan.admitted],
         )
         self._channel.send(StepReport(tokens, stats, failed))
 

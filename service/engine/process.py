@@ -218,8 +218,11 @@ class EngineProcess:
 
     def _handle(self, report: Report) -> None:
         match report:
-            case StepReport(tokens, failed=failed):
+            case StepReport(tokens, stats, failed):
                 self._observer.step(report)
+                for request_id, seconds in zip(stats.admitted, stats.queue_seconds, strict=True):
+                    if generation := self._generations.get(request_id):
+                        generation.admitted_at = generation.submitted_at + seconds
                 for token in tokens:
                     self._deliver(token)
                 for request_id in failed:

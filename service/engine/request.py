@@ -131,6 +131,8 @@ class StepStats(msgspec.Struct, frozen=True, array_like=True):
     step_seconds: float | None = None
     """Of each of them."""
     queue_seconds: list[float] = []
+    admitted: list[int] = []
+    """The requests that `queue_seconds` are of."""
 
 
 class StepReport(msgspec.Struct, frozen=True, tag=True, array_like=True):

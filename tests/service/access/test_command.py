@@ -65,7 +65,8 @@ def test_what_is_wrong_is_said(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "DRAGOMAN_KEYS" in _keys("list").stderr
 
 
-def test_a_server_says_what_is_wrong_with_its_keys(path: Path) -> None:
+def test_a_server_says_what_is_wrong_with_its_keys(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.logs.configure", lambda level: None)  # it would outlive the test's standard error
     path.write_text("This is no database, but a text that is long enough to be looked at. " * 20)
     result = CliRunner().invoke(app, ["serve"])
     assert (result.exit_code, result.stderr) == (2, f"dragoman: {path}: file is not a database\n")

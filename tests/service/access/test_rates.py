@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from service.access.rates import Rates, RatesError, Streams
+from service.access.rates import Rates, Streams
+from service.settings import UnusableSettingError
 from tests.service.access.redis import RedisServer, needs_redis, run_redis
 
 
@@ -87,7 +88,7 @@ def test_streams_are_counted_while_they_are_open() -> None:
 def test_redis_without_its_client_is_said_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("redis", "redis.asyncio"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(RatesError, match=r"redis_url: .*dragoman\[redis\]"):
+    with pytest.raises(UnusableSettingError, match=r"redis_url: .*dragoman\[redis\]"):
         Rates("redis://127.0.0.1/0")
 
 
