@@ -62,7 +62,7 @@ class Wording:
             self._aligned.append(Aligned(text, self._place(token)))
             text = place_marks(segment.sentence, segment.marks, self._aligned) if is_last else ""
         if self._is_first:
-            text = segment.before + text
+            text = segment.lead + segment.before + text
             self._is_first = False
         return text + segment.after if is_last else text
 
@@ -199,7 +199,7 @@ def segment_finished(
 
 def copied(index: int, text_index: int, segment: Segment) -> tuple[TokenGenerated, SegmentFinished]:
     """The events of a segment that is not translated."""
-    text = segment.text
+    text = segment.copy
     return TokenGenerated(index, 0, text, None), SegmentFinished(index, text_index, text, None, "copied")
 
 

@@ -11,6 +11,7 @@ from service.models.routing import Leg
 from service.text.html import split_attribute, split_html
 from service.text.plain import Splitter
 from service.text.segment import STAND_IN, Segment, Term
+from service.text.sentences import joint
 from service.translation import TranslationOptions, default_target_length
 from service.work import Between, Work
 
@@ -34,7 +35,9 @@ class Preparation:
         self._options = options
         self._second = second
         self._prompt_ids = self._tokenizer.target_prefix(self._direction.target, self._direction.source)
-        self._splitter = Splitter(self._fits, restore_capitals, options.glossary)
+        last = self if second is None else second
+        between = joint(self._direction.source, last._direction.target)
+        self._splitter = Splitter(self._fits, restore_capitals, options.glossary, between)
 
     def work(self, index: int, text: str) -> Iterator[Work]:
         """That of a text, as it is asked for."""
@@ -66,7 +69,7 @@ class Preparation:
         """Of what the model before this one has made of a segment; `forced_ids` begin its translation."""
         segment = first.segment
         parts = list(self._parts(segment, between)) or [Segment("", "", "", translatable=False)]
-        parts[0] = parts[0]._replace(before=segment.before + parts[0].before)
+        parts[0] = parts[0]._replace(before=segment.before + parts[0].before, lead=segment.lead)
         parts[-1] = parts[-1]._replace(after=parts[-1].after + segment.after)
         capitals = [each._replace(capitals=each.capitals or segment.capitals) for each in parts]
         work = [self._work_of(first.text_index, each, 0) for each in capitals]

@@ -208,7 +208,7 @@ class Translation:
                 self._segments += 1
                 if submitted.generation is None:
                     yield copied(number, work.text_index, work.segment)
-                    texts[work.text_index].add([Version(work.segment.text, 0.0, 0)])
+                    texts[work.text_index].add([Version(work.segment.copy, 0.0, 0)])
                     # A book of numbers would otherwise keep the event loop to itself.
                     await asyncio.sleep(0)
                     continue

@@ -8,7 +8,7 @@ from typing import Final
 
 from service.text.glossary import NOTHING, Glossary
 from service.text.segment import Fits, Segment, Term, segment_of
-from service.text.sentences import cut, pieces, sentence_ends
+from service.text.sentences import closes, cut, pieces, sentence_ends
 from service.text.verbatim import find_verbatim
 
 # What begins an item of a list, a quoted line or a heading, in Markdown and elsewhere.
@@ -27,6 +27,8 @@ class Splitter:
     fits: Fits
     restore_capitals: bool = True
     glossary: Glossary = NOTHING
+    joint: str = ""
+    """What parts the translations of two sentences that no white space parts (`sentences.joint`)."""
 
     def split(self, text: str, language: str) -> Iterator[Segment]:
         """Sentences of `text`, line by line, and in a line cell by cell where there are tabs.
@@ -71,6 +73,13 @@ class Splitter:
 
     def sentences(self, text: str, language: str, kept: Sequence[Term] = ()) -> Iterator[Segment]:
         """Of a text that is a line, or a part of one; `kept` are copied beside what is found to be no language."""
+        last = Segment("", "", "")
+        for segment in self._sentences(text, language, kept):
+            runs_on = last.sentence and segment.sentence and not (last.after or segment.before)
+            yield segment._replace(lead=self.joint) if runs_on and not closes(segment.sentence[0]) else segment
+            last = segment
+
+    def _sentences(self, text: str, language: str, kept: Sequence[Term]) -> Iterator[Segment]:
         offset = 0
         for piece in pieces(text):
             own = [term for term in kept if offset <= term.start < offset + len(piece)]

@@ -75,11 +75,18 @@ class Segment(NamedTuple):
     encoding: Encoding = "plain"
     raw: str | None = None
     """The sentence as it is written, if otherwise."""
+    lead: str = ""
+    """What its translation has to be parted by from the one before: no part of the text."""
 
     @property
     def text(self) -> str:
         """The part of the text that it stands for."""
         return self.before + (self.sentence if self.raw is None else self.raw) + self.after
+
+    @property
+    def copy(self) -> str:
+        """What is written where it is not translated."""
+        return self.lead + self.text
 
     def reading(self) -> Reading:
         sentence = _sentence_case(self.sentence) if self.capitals else self.sentence

@@ -24,6 +24,22 @@ WITHOUT_SPACES: Final = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khme
 _WITHOUT_SPACES: Final = regex.compile(WITHOUT_SPACES)
 
 
+# Languages whose sentences follow one another without a space.
+_UNSPACED: Final = frozenset("bo dz ja km lo lzh my th wuu yue zh".split())
+_CLOSING: Final = frozenset({"Pe", "Pf", "Po"})
+
+
+def joint(source: str, target: str) -> str:
+    """What parts two translated sentences that nothing parts in their own language."""
+    languages = (source.partition("-")[0] in _UNSPACED, target.partition("-")[0] in _UNSPACED)
+    return " " if languages == (True, False) else ""
+
+
+def closes(character: str) -> bool:
+    """Whether it belongs to what is before it: a full stop, a closing bracket or quotation mark."""
+    return unicodedata.category(character) in _CLOSING
+
+
 def is_unspaced(character: str) -> bool:
     """Whether it belongs to a script that has no space between words."""
     return _WITHOUT_SPACES.fullmatch(character) is not None

@@ -4,7 +4,7 @@ import pytest
 from msgspec import UNSET
 
 from model.tokenizer import Tokenizer
-from service.assembly import SegmentAssembly, TextAssembly, Version, segment_finished
+from service.assembly import SegmentAssembly, TextAssembly, Version, copied, segment_finished
 from service.engine.request import Alternative, TokenReport
 from service.events import Alignment, Candidate
 from service.text.segment import Segment, Term
@@ -25,6 +25,13 @@ def test_the_events_of_a_segment_add_up_to_its_text(tokenizer: Tokenizer) -> Non
     [version] = assembly.versions()
     assert version == Version("  the cat\n", -0.5 * len(events), len(events))
     assert (version.score, assembly.finish_reason) == (-0.5, "stop")
+
+
+def test_what_parts_it_from_the_one_before_comes_first(tokenizer: Tokenizer) -> None:
+    segment = Segment("<b>", "x", "\n", lead=" ")
+    assembly = SegmentAssembly(0, segment, tokenizer)
+    assert "".join(assembly.push(report).text for report in _reports(tokenizer, "the cat")) == " <b>the cat\n"
+    assert [event.text for event in copied(0, 0, segment)] == [" <b>x\n"] * 2
 
 
 def test_alternatives_carry_the_white_space_too(tokenizer: Tokenizer) -> None:

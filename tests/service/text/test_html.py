@@ -208,3 +208,16 @@ def test_a_million_characters_end_soon(part: str) -> None:
     """A quadratic way would take minutes."""
     html = part * (300_000 // len(part))
     assert sum(len(segment.text) for segment in split_html(html, "en", _splitter())) == len(html)
+
+
+def test_sentences_without_spaces_get_a_joint_within_a_paragraph() -> None:
+    html = "<p>你好。<b>今天</b>很好。</p><p>再见！<i>好。</i>好</p>"
+    segments = list(split_html(html, "zh", Splitter(lambda segment: True, joint="|")))
+    assert "".join(segment.text for segment in segments) == html
+    assert [(segment.lead, segment.sentence) for segment in segments] == [
+        ("", "你好。"),
+        ("|", "今天很好。"),
+        ("", "再见！"),
+        ("|", "好。"),
+        ("|", "好"),
+    ]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from service.text.plain import Splitter
 from service.text.segment import Segment
+from service.text.sentences import joint
 
 _BLANKS = st.sampled_from([" ", "  ", "\t", "\n", "\r\n", "\n\n", "\u00a0", "\u2028", "   \n"])
 _MARKS = st.sampled_from("- |* |• |1. |2) |> |# |— |- [x] |. |! |? |, |; |: |12.5 |😀 |(|)|。".split("|"))
@@ -43,6 +44,48 @@ def test_all_but_the_words_is_preserved(text: str, characters: int) -> None:
         if segment.translatable:
             assert len(segment.reading().text) <= characters
             assert not re.search(r"[\t\n\r\u2028]", segment.sentence)
+
+
+@given(text=STRUCTURED, characters=st.integers(1, 60))
+def test_a_joint_is_only_where_nothing_else_parts_sentences(text: str, characters: int) -> None:
+    splitter = Splitter(lambda segment: len(segment.reading().text) <= characters, joint="|")
+    done = ""
+    for segment in splitter.split(text, "zh"):
+        if segment.lead:
+            assert done
+            assert not done[-1].isspace()
+            assert not segment.before
+        done += segment.text
+    assert done == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("你好,世界!今天很好。再见", "你好,世界!|今天很好。|再见"),
+        ("你好。 今天很好。\n再见。", "你好。 今天很好。\n再见。"),
+        ("“是的。”他说。《书》好。", "“是的。”|他说。|《书》好。"),
+        ("我喜欢猫" * 10, "|".join(["我喜欢猫" * 5] * 2)),
+    ],
+)
+def test_sentences_without_spaces_get_a_joint(text: str, expected: str) -> None:
+    segments = Splitter(lambda segment: len(segment.sentence) <= 20, joint="|").split(text, "zh")
+    assert "".join(segment.copy for segment in segments) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ("zh", "en", " "),
+        ("zh-Hant", "fr", " "),
+        ("ja", "en", " "),
+        ("en", "zh", ""),
+        ("zh", "ja", ""),
+        ("en", "fr", ""),
+    ],
+)
+def test_a_joint_is_a_space_where_only_the_source_has_none(source: str, target: str, expected: str) -> None:
+    assert joint(source, target) == expected
 
 
 def test_sentences_lines_bullets_and_space() -> None:
