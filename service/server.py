@@ -1,17 +1,23 @@
-"""Uvicorn, with a drain: on SIGTERM running requests finish while new ones are refused."""
+"""Uvicorn, with a drain, and limits of patience: on SIGTERM running requests finish while new ones are refused."""
 
 import asyncio
 import logging
+import socket
 from types import FrameType
+from typing import Final
 
 import uvicorn
 from fastapi import FastAPI
 
+from service import memory
+from service.connections import Connection
 from service.errors import NotReady
 from service.settings import Settings
 from service.state import Service
 
 logger = logging.getLogger(__name__)
+
+_TICKS_PER_SECOND: Final = 10  # uvicorn's
 
 
 class DrainingServer(uvicorn.Server):
@@ -26,12 +32,27 @@ class DrainingServer(uvicorn.Server):
             log_config=None,
             access_log=False,
             proxy_headers=False,  # the application's own setting says which proxies are believed
+            http=Connection,
+            ws="none",  # or a client could change to a protocol that has no limits
             timeout_graceful_shutdown=5,
         )
         super().__init__(config)
         self._service: Service = app.state.service
         self._drain_seconds = settings.drain_seconds
+        self._patience = (settings.receive_timeout_seconds, settings.send_timeout_seconds)
         self._drain_task: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        memory.give_large_blocks_back()
+        await super().startup(sockets)
+        memory.settle()
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _TICKS_PER_SECOND == 0:
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, Connection):
+                    connection.cut_if_overdue(*self._patience)
+        return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Called by the signal handler, in the event loop's thread."""

@@ -195,6 +195,9 @@ class Settings(AccessSettings):
         default=30.0, gt=0, description="an engine that has work and says nothing for so long is replaced"
     )
     drain_seconds: float = Field(default=30.0, ge=0, description="time that running requests get after SIGTERM")
+    receive_timeout_seconds: float = Field(
+        default=60.0, gt=0, description="a connection whose request has not come whole after so long is cut"
+    )
     send_timeout_seconds: float = Field(
         default=30.0, gt=0, description="a reader that takes nothing for so long is cut"
     )

@@ -38,8 +38,8 @@ class Service:
             raise NotReady("the model is being loaded")
 
 
-def service_of(request: Request) -> Service:
-    """The service behind a request, for `Depends`."""
+async def service_of(request: Request) -> Service:
+    """The service behind a request, for `Depends`: which runs what is not asynchronous in threads, forty at once."""
     service = request.app.state.service
     assert isinstance(service, Service)
     return service

@@ -4,15 +4,15 @@ Every event has an id, its number in the stream. Output is deterministic, so a r
 connection sends the same request with `Last-Event-ID`, to any replica, and gets the events after it.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Final, NamedTuple
 
 import msgspec
-from sse_starlette import EventSourceResponse, ServerSentEvent
-from sse_starlette.sse import AppStatus, SendTimeoutError
-from starlette.types import Receive, Scope, Send
+from starlette.responses import StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
 
 from service.errors import ServiceError
 from service.events import Event, Finished, SegmentFinished, Started, TokenGenerated
@@ -20,11 +20,9 @@ from service.translation import Translation
 
 logger = logging.getLogger(__name__)
 
-# sse-starlette would cut all streams when the server is told to stop; we let them finish.
-AppStatus.enable_automatic_graceful_drain = False
-
-# Proxies that know these do not buffer the stream. Keep the one that sse-starlette does not set itself.
-_HEADERS: Final = {"Cache-Control": "no-cache"}
+# Proxies that know these do not buffer the stream.
+_HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+_KEEP_ALIVE: Final = b": keep-alive\r\n\r\n"
 
 EVENT_NAMES: Final[dict[type, str]] = {
     Started: "start",
@@ -32,6 +30,12 @@ EVENT_NAMES: Final[dict[type, str]] = {
     SegmentFinished: "segment",
     Finished: "done",
 }
+
+
+async def disconnection(receive: Receive) -> None:
+    """Until the client is gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 class AnswerShape(NamedTuple):
@@ -80,16 +84,14 @@ def payload(event: Event, shape: AnswerShape) -> object:
 
 
 def encode(number: int, name: str, data: object) -> bytes:
-    """One event on the wire. JSON has no raw line breaks, so it is always a single data line.
-
-    Bytes, because sse-starlette passes them through: building its event object costs more than all
-    the rest of sending a token.
-    """
+    """One event on the wire. JSON has no raw line breaks, so it is always a single data line."""
     return b"id: %d\r\nevent: %s\r\ndata: %s\r\n\r\n" % (number, name.encode(), msgspec.json.encode(data))
 
 
-class TranslationStream(EventSourceResponse):
+class TranslationStream(StreamingResponse):
     """The SSE response of one translation; whatever ends it, the translation is closed.
+
+    A comment every `keep_alive_seconds` tells readers and proxies that it lives.
 
     How it ended is left in the request's state as `outcome`: `ok`, an error's code, or `cancelled` when
     the client went away.
@@ -102,7 +104,6 @@ class TranslationStream(EventSourceResponse):
         shape: AnswerShape,
         last_event_id: int,
         keep_alive_seconds: float,
-        send_timeout_seconds: float,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
         self._translation = translation
@@ -110,25 +111,37 @@ class TranslationStream(EventSourceResponse):
         self._shape = shape
         self._last_event_id = last_event_id
         self._outcome = "cancelled"
-        super().__init__(
-            self._chunks(),
-            headers=_HEADERS,
-            ping=keep_alive_seconds,
-            send_timeout=send_timeout_seconds,
-            ping_message_factory=lambda: ServerSentEvent(comment="keep-alive"),
-        )
+        self._keep_alive_seconds = keep_alive_seconds
+        super().__init__(self._chunks(), headers=_HEADERS, media_type="text/event-stream")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["state"]["translation"] = self._translation
+        sends = asyncio.Lock()
+
+        async def send_in_turn(message: Message) -> None:
+            async with sends:
+                await send(message)
+
+        self._leaving = asyncio.create_task(disconnection(receive))
+        streaming = asyncio.create_task(self.stream_response(send_in_turn))
+        tasks = (streaming, self._leaving, asyncio.create_task(self._keep_alive(send_in_turn)))
         try:
-            await super().__call__(scope, receive, send)
-        except SendTimeoutError:
-            self._outcome = "cancelled"
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if streaming.done():
+                streaming.result()
         finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             # Not left to the generator: one that was never started has no `finally`.
             self._translation.close()
             self._on_close()
             scope["state"]["outcome"] = self._outcome
+
+    async def _keep_alive(self, send: Send) -> None:
+        while True:
+            await asyncio.sleep(self._keep_alive_seconds)
+            await send({"type": "http.response.body", "body": _KEEP_ALIVE, "more_body": True})
 
     async def _chunks(self) -> AsyncIterator[bytes]:
         number = 0
@@ -137,7 +150,8 @@ class TranslationStream(EventSourceResponse):
                 if chunk := self._encode_new(number, events):
                     yield chunk
                 number += len(events)
-            self._outcome = "ok"
+            # A send that waits for its reader returns as if all were well when that one has left.
+            self._outcome = "cancelled" if self._leaving.done() else "ok"
         except ServiceError as error:
             self._outcome = error.code
             yield encode(number, "error", {"error": error.message, "code": error.code})

@@ -56,7 +56,6 @@ async def _stream(translation: ScriptedTranslation, last_event_id: int = -1) -> 
         shape=AnswerShape(),
         last_event_id=last_event_id,
         keep_alive_seconds=60,
-        send_timeout_seconds=60,
     )
     body = b""
 

@@ -1,0 +1,76 @@
+"""Connections that hold a place for nothing: a request that never comes to its end, an answer that nobody takes.
+
+Uvicorn itself waits for ever for both. Knows nothing of what is asked.
+"""
+
+import asyncio
+from typing import Any, Final
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+_MAX_HEAD_BYTES: Final = 65_536
+
+
+class Connection(HttpToolsProtocol):
+    """Uvicorn's connection, which can tell whether its client is overdue."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._receiving_since: float | None = None
+        self._head_bytes: int | None = None
+        """Of a request whose headers have begun to come, from the second read on; None between requests."""
+        self._unsent = 0
+        self._stuck_since: float | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
+        super().connection_made(transport)
+        self._receiving_since = self.loop.time()
+
+    def data_received(self, data: bytes) -> None:
+        if self._receiving_since is None:
+            self._receiving_since = self.loop.time()
+        if self._head_bytes is not None:
+            self._head_bytes += len(data)
+            if self._head_bytes > _MAX_HEAD_BYTES:
+                self.send_400_response("Headers are too large.")
+                return
+        super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head_bytes = 0
+
+    def on_headers_complete(self) -> None:
+        super().on_headers_complete()
+        self._head_bytes = None
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._receiving_since = None
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._receiving_since is not None:  # the next request was not read on until now
+            self._receiving_since = self.loop.time()
+
+    def cut_if_overdue(self, receive_seconds: float, send_seconds: float) -> None:
+        """Called about once a second. Cuts a client whose request takes longer than `receive_seconds` to come, headers
+        and body, and one that has taken nothing of its answer for `send_seconds`.
+        """
+        now = self.loop.time()
+        if self._is_overdue(now, receive_seconds) or self._is_stuck(now, send_seconds):
+            self.transport.abort()
+
+    def _is_overdue(self, now: float, seconds: float) -> bool:
+        is_answering = self.pipeline or (self.cycle and not self.cycle.more_body and not self.cycle.response_complete)
+        return self._receiving_since is not None and not is_answering and now - self._receiving_since > seconds
+
+    def _is_stuck(self, now: float, seconds: float) -> bool:
+        # Only here nothing is added to what is unsent, so that any change of it is a reader's doing.
+        is_full = self.flow.write_paused or self.transport.is_closing()
+        before, self._unsent = self._unsent, self.transport.get_write_buffer_size() if is_full else 0
+        if not self._unsent:
+            self._stuck_since = None
+        elif self._stuck_since is None or self._unsent != before:
+            self._stuck_since = now
+        return self._stuck_since is not None and now - self._stuck_since > seconds

@@ -1,0 +1,190 @@
+"""Clients that hold a connection and give nothing for it, or take nothing; and what a server keeps of them all."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.system.conftest import Server, run_server
+from tests.system.sentences import SENTENCES
+from tests.system.sse import REQUEST, stream, text_of
+
+HEAD = b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+# Far more than the sockets hold, and no work for an engine.
+COPIED = "1. 2. 3. 4. 5. 6. 7. 8. 9.\n" * 150_000
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts what Linux lists")
+
+
+@asynccontextmanager
+async def _connection(
+    server: Server, *, slow: bool = False
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    plain = socket.socket()
+    plain.setblocking(False)
+    if slow:
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    await asyncio.get_running_loop().sock_connect(plain, ("127.0.0.1", int(server.url.rsplit(":", 1)[1])))
+    reader, writer = await asyncio.open_connection(sock=plain, limit=2048 if slow else 1 << 16)
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
+
+
+def _descriptors(server: Server) -> int:
+    return len(list(Path(f"/proc/{server.process.pid}/fd").iterdir()))
+
+
+async def _until_descriptors(server: Server, expected: int) -> None:
+    async with asyncio.timeout(30):
+        while _descriptors(server) > expected:  # noqa: ASYNC110  another process's
+            await asyncio.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with the least patience, and room for large texts."""
+    patience = ("--receive-timeout-seconds", "3", "--send-timeout-seconds", "3", "--keep-alive-seconds", "1")
+    room = ("--max-characters", "5000000", "--max-body-bytes", "9000000")
+    with run_server(tmp_path_factory.mktemp("impatient") / "log", *patience, *room) as running:
+        yield running
+
+
+def _request(text: str, *, streams: bool = True, headers: bytes = b"") -> bytes:
+    body = httpx.Request("POST", "http://a", json={"q": text, **REQUEST, "stream": streams}).content
+    return HEAD + headers + b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+
+async def test_who_does_not_finish_a_request_is_cut(impatient: Server) -> None:
+    """However busily it sends; and if a whole request was among it, that is answered."""
+    whole = _request("I am a cat.")
+    answers = await asyncio.gather(
+        _until_cut(impatient, b"", b""),
+        _until_cut(impatient, HEAD, b""),
+        _until_cut(impatient, HEAD, b"X-Number: 1\r\n"),
+        _until_cut(impatient, whole[:-5], b""),
+        _until_cut(impatient, HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n[\r\n"),
+        _until_cut(impatient, whole, b"\r\n"),
+    )
+    assert [b"event: done" in answer for answer in answers] == [False] * 5 + [True]
+
+
+async def _until_cut(server: Server, begun: bytes, trickled: bytes) -> bytes:
+    """What the server says to a client that sends the one, and then the other every tenth of a second."""
+    received = b""
+    async with _connection(server) as (reader, writer), asyncio.timeout(30):
+        writer.write(begun)
+        with suppress(ConnectionError):
+            while not reader.at_eof():
+                try:
+                    async with asyncio.timeout(0.1):
+                        received += await reader.read(1 << 16)
+                except TimeoutError:
+                    writer.write(trickled)
+    return received
+
+
+async def test_headers_without_end_are_refused(server: Server) -> None:
+    async def send_headers(writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(b"X: " + b"y" * 9000 + b"\r\n")
+            await writer.drain()
+
+    async with _connection(server) as (_, writer), asyncio.timeout(30):
+        writer.write(HEAD)
+        with pytest.raises(ConnectionError):
+            await send_headers(writer)
+
+
+async def test_a_stream_that_is_silent_for_longer_is_not_cut(impatient: Server) -> None:
+    """Its reader would take more, and its request has come."""
+    text = " ".join(SENTENCES)
+    async with httpx.AsyncClient(base_url=impatient.url, timeout=60) as client:
+        expected = text_of(await stream(client, text))
+        async with client.stream("POST", "/translate", json={"q": text, **REQUEST}) as response:
+            lines = response.aiter_lines()
+            said = [await anext(lines)]
+            [engine] = impatient.engine_pids()
+            os.kill(engine, signal.SIGSTOP)
+            try:
+                while said.count(": keep-alive") < 5:
+                    said.append(await anext(lines))
+            finally:
+                os.kill(engine, signal.SIGCONT)
+            said += [line async for line in lines]
+    tokens = [json.loads(line.removeprefix("data: ")) for line in said if line.startswith("data: ")]
+    assert "".join(token["text"] for token in tokens if "logprob" in token) == expected
+    assert said.count("event: done") == 1
+
+
+@pytest.mark.parametrize("streams", [True, False], ids=["stream", "JSON"])
+async def test_who_takes_nothing_is_cut(impatient: Server, streams: bool) -> None:
+    """A stream counts as cancelled; a whole answer was given away when it was written."""
+    before = _descriptors(impatient)
+    outcome = 'endpoint="/translate",outcome="cancelled"' if streams else 'endpoint="/translate",outcome="ok"'
+    outcomes = impatient.metric("dragoman_requests_total", outcome)
+    async with _connection(impatient, slow=True) as (_, writer):
+        writer.write(_request(COPIED, streams=streams))
+        await writer.drain()
+        await asyncio.to_thread(impatient.wait_for_metric, "dragoman_requests_total", outcomes + 1, outcome, 30)
+        await _until_descriptors(impatient, before)
+    assert "Traceback" not in impatient.log.read_text()
+
+
+async def test_who_takes_little_gets_everything(impatient: Server) -> None:
+    """A whole answer may take much longer than a reader may take nothing."""
+    taken, end = 0, b""
+    async with _connection(impatient, slow=True) as (reader, writer):
+        writer.write(_request(COPIED, headers=b"Connection: close\r\n"))
+        while piece := await reader.read(1 << 16):
+            taken += len(piece)
+            end = (end + piece)[-100:]
+            if taken < 1 << 19:
+                await asyncio.sleep(0.01)
+    assert taken > 2 * len(COPIED)
+    assert end.endswith(b"0\r\n\r\n")
+
+
+async def test_large_and_broken_requests_leave_nothing_behind(impatient: Server) -> None:
+    """No descriptor, no task, no thread, and no heap full of holes."""
+
+    async def stuck(_: httpx.AsyncClient) -> None:
+        async with _connection(impatient, slow=True) as (_reader, writer):
+            writer.write(_request(COPIED))
+            await writer.drain()
+            await asyncio.sleep(5)
+
+    async def large(client: httpx.AsyncClient) -> None:
+        for number in range(1, 10):
+            body = {"q": COPIED[: 300_000 * number], **REQUEST, "stream": False}
+            assert (await client.post("/translate", json=body)).status_code == 200
+
+    async def crowd(*larger: Callable[[httpx.AsyncClient], Awaitable[None]]) -> None:
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+        async with httpx.AsyncClient(base_url=impatient.url, timeout=60, limits=limits) as client:
+            small = [stream(client, sentence) for sentence in SENTENCES[:80]]
+            await asyncio.gather(*small, *(each(client) for each in larger))
+        await _until_descriptors(impatient, before)
+
+    def left() -> tuple[float, float, int]:
+        """Bytes in memory, tasks and threads."""
+        scrape = impatient.scrape()
+        memory, tasks = (impatient.sample(scrape, name) for name in ("process_resident_memory_bytes", "dragoman_tasks"))
+        return memory, tasks, len(os.listdir(f"/proc/{impatient.process.pid}/task"))
+
+    before = _descriptors(impatient)
+    await crowd()
+    memory, tasks, threads = await asyncio.to_thread(left)
+    for _ in range(2):
+        await crowd(large, stuck, stuck)
+    memory_now, tasks_now, threads_now = await asyncio.to_thread(left)
+    assert (tasks_now, threads_now) == (tasks, threads)
+    assert memory_now < 1.1 * memory
