@@ -30,13 +30,17 @@ _QUIET_SECONDS: Final = 30.0
 _ENGINES: Final = 2
 _SLOTS: Final = 8
 _WAITING: Final = 16
+_RECEIVE_TIMEOUT_SECONDS: Final = 5.0
 _SEND_TIMEOUT_SECONDS: Final = 3.0
 _ENGINE_TIMEOUT_SECONDS: Final = 4.0
+_LAZY: Final = ("/", "/docs", "/openapi.json", "/languages", "/v2/languages", "/frontend/settings")
 _FLAGS: Final = {
     "--replicas": _ENGINES,
     "--slots": _SLOTS,
     "--max-waiting": _WAITING,
-    "--max-characters": 500_000,
+    "--max-characters": 5_000_000,
+    "--max-body-bytes": 9_000_000,
+    "--receive-timeout-seconds": _RECEIVE_TIMEOUT_SECONDS,
     "--send-timeout-seconds": _SEND_TIMEOUT_SECONDS,
     "--engine-timeout-seconds": _ENGINE_TIMEOUT_SECONDS,
 }
@@ -86,6 +90,7 @@ async def soak(server: Server, log: Path, plan: Plan) -> tuple[Site, list[Readin
     """All rounds; a reading before the first and after each."""
     async with connect(server) as client:
         tally = Tally()
+        await _warm_up(client)
         alone = [(bird, await tally.say(client, bird)) for bird in canaries(_CANARIES)]
         capacity = _ENGINES * _SLOTS + _WAITING
         site = Site(server, client, plan.rng, log, _ENGINES, capacity, alone, tally)
@@ -95,6 +100,13 @@ async def soak(server: Server, log: Path, plan: Plan) -> tuple[Site, list[Readin
             await _round(site, plan, deck)
             readings.append(await _quiet(site, readings[0]))
         return site, readings
+
+
+async def _warm_up(client: httpx.AsyncClient) -> None:
+    """What is made at its first use is no growth."""
+    for path in _LAZY:
+        await client.get(path)
+    await client.post("/detect", json={"q": "I am a cat."})
 
 
 async def _round(site: Site, plan: Plan, deck: list[str]) -> None:

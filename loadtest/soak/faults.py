@@ -22,7 +22,7 @@ from loadtest.soak.wire import Answer, connect, new_id, parse, post
 _ANSWER_SECONDS: Final = 60.0
 _DEATH_SECONDS: Final = 60.0
 _FLOOD: Final = 10
-_NUMBERS: Final = "1. 2. 3. 4. 5. 6. 7. 8. 9.\n" * 8000
+_NUMBERS: Final = "1. 2. 3. 4. 5. 6. 7. 8. 9.\n" * 100_000
 _REFUSALS: Final = frozenset({"queue_full", "not_ready"})
 
 
