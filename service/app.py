@@ -115,7 +115,7 @@ def build_service(settings: Settings) -> Service:
         Room(None if settings.max_models_memory_mb is None else settings.max_models_memory_mb * MEGABYTE),
         directory=settings.models,
         poll_seconds=settings.models_poll_seconds,
-        on_change=lambda models: metrics.models_served({each.name: each.described for each in models}),
+        on_change=lambda models: metrics.models_served({each.name: ",".join(each.described()) for each in models}),
     )
     store = GlossaryStore(settings.glossaries)
     translator = Translator(lambda: library.routes, limits_of(settings))

@@ -148,7 +148,9 @@ async def _try_out(service: Service, seconds: float, report: Report) -> None:
         await service.access.aclose()
     for entry in service.library.entries:
         limit = entry.model.max_sentence_tokens if entry.model else None
-        report.models.append(Model(entry.name, entry.state, entry.reason, entry.described(), limit))
+        report.models.append(
+            Model(entry.name, entry.state, entry.reason, entry.model.described() if entry.model else [], limit)
+        )
         if entry.state is State.FAILED:
             report.problems.append(f"{entry.name}: {entry.reason}")
 

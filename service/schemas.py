@@ -1,6 +1,7 @@
 """Wire types of the HTTP API. They end here: nothing below `api` sees them."""
 
 import json
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WrapValidator
@@ -260,7 +261,8 @@ class ModelStatus(BaseModel):
     """A model of this server."""
 
     name: str = Field(description="that of its file or directory", examples=["en-fr"])
-    directions: list[str] = Field(description="what it translates", examples=[["en-fr"]])
+    directions: Sequence[str] = Field(description="what it translates", examples=[["en-fr"]])
+    languages: Sequence[str] = Field(description="each of which it translates into every other")
     state: State
     reason: str | None = Field(default=None, description="why it failed")
     memory_bytes: int = Field(description="resident memory of its engine processes now")

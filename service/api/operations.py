@@ -39,7 +39,8 @@ async def models(service: ServiceDependency) -> list[ModelStatus]:
     return [
         ModelStatus(
             name=each.name,
-            directions=each.described(),
+            directions=each.model.listed if each.model else (),
+            languages=each.model.languages if each.model else (),
             state=each.state,
             reason=each.reason,
             memory_bytes=each.memory_bytes,

@@ -54,7 +54,3 @@ class Entry:
     def memory_bytes(self) -> int:
         """What its engines take now."""
         return resident_bytes(self.model.pool.pids) if self.model else 0
-
-    def described(self) -> list[str]:
-        """What it translates, for people."""
-        return [str(direction) for direction in self.model.directions] if self.model else []

@@ -31,8 +31,10 @@ class ServedModel:
         positions = config.model.max_positions
         self.name = name
         self.directions = tuple(config.all_directions())
-        self.described = ",".join(map(str, config.directions)) or f"{len(config.languages)} languages"
-        """What it translates, for people: there may be thousands of directions."""
+        self.languages = config.languages
+        """Each of which it translates into every other: told instead of thousands of directions."""
+        self.listed = tuple(map(str, config.directions))
+        """The other directions."""
         self.tokenizer = tokenizer
         self.pool = pool
         self.max_sentence_tokens = min(max_sentence_tokens or positions, positions // 2)
@@ -63,6 +65,10 @@ class ServedModel:
         self._users.discard(user)
         if not self._users:
             self._unused.set()
+
+    def described(self) -> list[str]:
+        """What it translates, for people."""
+        return [*self.listed, *([f"{len(self.languages)} languages"] if self.languages else [])]
 
     @property
     def is_used(self) -> bool:
