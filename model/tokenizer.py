@@ -4,6 +4,7 @@ Knows nothing of tensors, so the HTTP process can use it without loading torch.
 """
 
 import codecs
+import copy
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -204,6 +205,12 @@ class Detokenizer:
         self._tokenizer = tokenizer
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="ignore")
         self._at_start = True
+
+    def copy(self) -> "Detokenizer":
+        """One that goes on from here by itself."""
+        other = copy.copy(self)
+        other._decoder = copy.copy(self._decoder)
+        return other
 
     def push(self, token_id: int) -> str:
         """The text that this token completes; often a word, sometimes nothing."""

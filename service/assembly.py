@@ -1,5 +1,6 @@
 """From token ids to text: the tokens of a segment, then the segments of a text."""
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import dropwhile
@@ -8,8 +9,17 @@ from typing import Final, NamedTuple
 from msgspec import UNSET
 
 from model.tokenizer import Detokenizer, Tokenizer
-from service.engine.request import FinishReason, TokenReport
-from service.events import Alignment, Alternative, Candidate, SegmentFinished, TextTranslated, TokenGenerated
+from service.engine.request import BeamReport, FinishReason, LiveHypothesis, SegmentReport, TokenReport
+from service.events import (
+    Alignment,
+    Alternative,
+    BeamStepped,
+    Candidate,
+    Hypothesis,
+    SegmentFinished,
+    TextTranslated,
+    TokenGenerated,
+)
 from service.text.placement import Aligned, place_marks
 from service.text.segment import Segment, Term, has_words
 from service.text.sentences import is_unspaced
@@ -50,6 +60,12 @@ class Wording:
         self._is_first = True
         self._has_words = False
         self._aligned: list[Aligned] = []
+
+    def copy(self) -> "Wording":
+        """One that goes on from here by itself."""
+        other = copy.copy(self)
+        other._detokenizer, other._aligned = self._detokenizer.copy(), [*self._aligned]
+        return other
 
     def push(self, token: TokenReport, *, is_last: bool) -> str:
         segment = self._segment
@@ -114,6 +130,20 @@ class Wording:
         return span and span[0]
 
 
+class _Live(NamedTuple):
+    """A hypothesis of a beam."""
+
+    wording: Wording
+    text: str = ""
+    tokens: int = 0
+
+    def extended(self, report: LiveHypothesis) -> "_Live":
+        wording, text = self.wording.copy(), self.text
+        for token_id in report.ids:
+            text += wording.push(TokenReport(0, token_id, 0.0, term=report.term), is_last=False)
+        return _Live(wording, text, self.tokens + len(report.ids))
+
+
 class SegmentAssembly:
     """Grows the text of one segment from its tokens."""
 
@@ -130,8 +160,21 @@ class SegmentAssembly:
         self._spans = spans
         self._told_from = told_from
         self._wording = Wording(segment, tokenizer, spans)
+        self._live = [_Live(self._wording.copy())]
+        self._steps = 0
         self._best = Version("", 0.0, 0)
         self._last: TokenReport | None = None
+
+    def event(self, report: SegmentReport) -> TokenGenerated | BeamStepped:
+        """What is told of a report; in their order."""
+        return self.push(report) if isinstance(report, TokenReport) else self._step(report)
+
+    def _step(self, report: BeamReport) -> BeamStepped:
+        self._live = [self._live[each.parent].extended(each) for each in report.hypotheses]
+        self._steps += 1
+        told = zip(self._live, report.hypotheses, strict=True)
+        hypotheses = [Hypothesis(live.text, each.logprob / live.tokens) for live, each in told]
+        return BeamStepped(self._index, self._steps, hypotheses)
 
     @property
     def tokens(self) -> int:

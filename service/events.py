@@ -60,6 +60,23 @@ class TokenGenerated:
 
 
 @dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """What a beam may still go on with: its text so far, and the mean log-probability of its tokens."""
+
+    text: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class BeamStepped:
+    """The live hypotheses of a segment after a step of its beam, the best first; only where they were asked for."""
+
+    segment: int
+    step: int
+    hypotheses: list[Hypothesis]
+
+
+@dataclass(frozen=True, slots=True)
 class Alternative:
     """Another translation of a segment or a text; `score` as that of the first."""
 
@@ -115,4 +132,4 @@ class Finished:
     """The language between, of each text; () where there is none."""
 
 
-Event = Started | TokenGenerated | SegmentFinished | Finished
+Event = Started | TokenGenerated | BeamStepped | SegmentFinished | Finished

@@ -120,13 +120,16 @@ class TranslateRequest(BaseModel):
     attention: Flag = Field(
         default=False, description="as alignment, and all weights over the tokens of the sentence, to draw them"
     )
+    hypotheses: Flag = Field(
+        default=False, description="with each step of beam search, an event with the live hypotheses, to draw them"
+    )
     scores: Flag = Field(default=False, description="also answer the mean log-probability of each text's tokens")
     max_new_tokens: int | None = Field(default=None, ge=1, description="per sentence, a target prefix included")
     timeout_seconds: float | None = Field(default=None, gt=0.0, le=3600.0)
 
     def check_without_stream(self) -> None:
         """Raises `InvalidRequest` for what a whole answer has no place for."""
-        for field in ("top_candidates", "alignment", "attention"):
+        for field in ("top_candidates", "alignment", "attention", "hypotheses"):
             if getattr(self, field):
                 raise InvalidRequest(field, "comes in the events of a stream: ask for stream")
 
@@ -134,19 +137,28 @@ class TranslateRequest(BaseModel):
         """Raises `InvalidRequest` for options that exclude one another; the limit is only that of the default beam."""
         if self.glossary and self.glossary_id:
             raise InvalidRequest("glossary_id", "there is a glossary in the request already")
+        beam = self._beam(max_beam_size)
         return TranslationOptions(
             sampling=Sampling(self.temperature, self.top_k, self.top_p, self.seed),
-            beam=self._beam(max_beam_size),
+            beam=beam,
             constraints=Constraints(self.repetition_penalty, self.no_repeat_ngram_size),
             target_prefix=self.target_prefix,
             glossary=Glossary(self.glossary),
             top_candidates=self.top_candidates,
             alignment=self._tells_alignment(),
             attention=self.attention,
+            hypotheses=self._tells_hypotheses(beam),
             is_html=self.format == "html",
             max_new_tokens=self.max_new_tokens,
             timeout_seconds=self.timeout_seconds,
         )
+
+    def _tells_hypotheses(self, beam: Beam) -> bool:
+        if self.hypotheses and beam.size == 1:
+            raise InvalidRequest("hypotheses", "are a beam's: ask for beam_size above 1")
+        if self.hypotheses and self.format == "html":
+            raise InvalidRequest("hypotheses", "have no tags yet; not with html")
+        return self.hypotheses
 
     def _tells_alignment(self) -> bool:
         for field in ("alignment", "attention"):

@@ -15,7 +15,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from service.errors import ServiceError
-from service.events import Event, Finished, SegmentFinished, Started, TokenGenerated
+from service.events import BeamStepped, Event, Finished, SegmentFinished, Started, TokenGenerated
 from service.translation import Translation
 
 logger = logging.getLogger(__name__)
@@ -27,6 +27,7 @@ _KEEP_ALIVE: Final = b": keep-alive\r\n\r\n"
 EVENT_NAMES: Final[dict[type, str]] = {
     Started: "start",
     TokenGenerated: "token",
+    BeamStepped: "hypotheses",
     SegmentFinished: "segment",
     Finished: "done",
 }

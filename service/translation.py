@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from service.assembly import SegmentAssembly, TextAssembly, Version, copied, segment_finished
 from service.engine.generation import Generation
-from service.engine.request import Beam, Constraints, GenerationRequest, Sampling, TokenReport
+from service.engine.request import Beam, Constraints, GenerationRequest, Sampling, SegmentReport, TokenReport
 from service.errors import DeadlineExceeded, ServiceError
 from service.events import Event, Finished, Started, Timings, Usage
 from service.models.served import ServedModel
@@ -33,6 +33,8 @@ class TranslationOptions:
     alignment: bool = False
     attention: bool = False
     """Only with `alignment`."""
+    hypotheses: bool = False
+    """Only with a beam, and not with `is_html`."""
     is_html: bool = False
     """Not with `alignment`."""
     glossary: Glossary = NOTHING
@@ -144,7 +146,8 @@ class Translation:
         """What a first model has made of its work, submitted to the second."""
         assert first.generation is not None
         assert first.work.then is not None
-        tokens = [token async for some in self._tokens_of(first.generation) for token in some]
+        reports = [report async for some in self._reports_of(first.generation) for report in some]
+        tokens = [report for report in reports if isinstance(report, TokenReport)]
         self._generated_tokens += len(tokens)
         is_cut = tokens[-1].finish_reason == "length"
         return [
@@ -165,6 +168,7 @@ class Translation:
             alignment=options.alignment or bool(work.segment.marks),
             attention=options.attention,
             terms=list(work.terms),
+            hypotheses=options.hypotheses,
         )
 
     def close(self) -> None:
@@ -214,9 +218,11 @@ class Translation:
                     continue
                 told_from = work.offset if job.options.alignment else None
                 assembly = SegmentAssembly(number, work.segment, work.model.tokenizer, work.spans, told_from)
-                async for tokens in self._tokens_of(submitted.generation):
-                    self._first_token_at = self._first_token_at or time.monotonic()
-                    yield [assembly.push(token) for token in tokens]
+                async for reports in self._reports_of(submitted.generation):
+                    events = [assembly.event(report) for report in reports]
+                    if self._first_token_at is None and assembly.tokens:
+                        self._first_token_at = time.monotonic()
+                    yield events
                     await asyncio.sleep(0)
                 self._generated_tokens += assembly.tokens
                 versions = assembly.versions()
@@ -231,7 +237,7 @@ class Translation:
         timings = Timings((self._first_token_at or now) - self._started_at, now - self._started_at)
         yield [Finished([text.finished() for text in texts], usage, timings, job.detected, job.pivots)]
 
-    async def _tokens_of(self, generation: Generation) -> AsyncGenerator[list[TokenReport]]:
-        while tokens := await generation.next_tokens(self._deadline):
-            yield tokens
+    async def _reports_of(self, generation: Generation) -> AsyncGenerator[list[SegmentReport]]:
+        while reports := await generation.next_reports(self._deadline):
+            yield reports
         generation.close()

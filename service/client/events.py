@@ -28,6 +28,7 @@ class Options(TypedDict, total=False):
     top_candidates: int
     alignment: bool
     attention: bool
+    hypotheses: bool
     scores: bool
     max_new_tokens: int
     timeout_seconds: float
@@ -85,6 +86,14 @@ class Token(msgspec.Struct, frozen=True):
     source_tokens: list[tuple[int, int] | None] = []
 
 
+class Hypotheses(msgspec.Struct, frozen=True):
+    """What a beam may still go on with after a step, the best first."""
+
+    segment: int
+    step: int
+    hypotheses: list[Scored]
+
+
 class Segment(msgspec.Struct, frozen=True):
     """A sentence is complete."""
 
@@ -108,7 +117,7 @@ class Done(msgspec.Struct, frozen=True):
     detectedLanguage: Any = None
 
 
-Event = Start | Token | Segment | Done
+Event = Start | Token | Hypotheses | Segment | Done
 
 
 class Translation(msgspec.Struct, frozen=True):
@@ -132,7 +141,13 @@ class Error(msgspec.Struct):
     code: str = "error"
 
 
-_EVENTS: Final[Mapping[str, type[Event]]] = {"start": Start, "token": Token, "segment": Segment, "done": Done}
+_EVENTS: Final[Mapping[str, type[Event]]] = {
+    "start": Start,
+    "token": Token,
+    "hypotheses": Hypotheses,
+    "segment": Segment,
+    "done": Done,
+}
 
 
 def event_of(name: str, data: bytes | str) -> Event | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from service.engine.request import GenerationRequest, TokenReport
+from service.engine.request import BeamReport, GenerationRequest, SegmentReport, TokenReport
 from service.errors import DeadlineExceeded, ServiceError
 
 
@@ -21,6 +21,9 @@ class Generation:
         self.admitted_at: float | None = None
         self.engines_lost = 0
         self.tokens: list[TokenReport] = []
+        self._reports: list[SegmentReport] = []
+        self._beams_told = 0
+        self._beams_again = 0
         self._failure: ServiceError | None = None
         self._read = 0
         self._news = asyncio.Event()
@@ -31,6 +34,15 @@ class Generation:
 
     def deliver(self, token: TokenReport) -> None:
         self.tokens.append(token)
+        self._reports.append(token)
+        self._news.set()
+
+    def deliver_beam(self, beam: BeamReport) -> None:
+        if self._beams_again > 0:
+            self._beams_again -= 1  # told by an engine that died: the search was begun again
+            return
+        self._beams_told += 1
+        self._reports.append(beam)
         self._news.set()
 
     def close(self) -> None:
@@ -43,12 +55,17 @@ class Generation:
         self._news.set()
 
     async def next_tokens(self, deadline: float) -> list[TokenReport]:
-        """The tokens that have come since the last call, at least one; [] once all were read.
+        """As `next_reports`, of a request that asks for tokens alone."""
+        assert not self.request.hypotheses
+        return [report for report in await self.next_reports(deadline) if isinstance(report, TokenReport)]
+
+    async def next_reports(self, deadline: float) -> list[SegmentReport]:
+        """What has come since the last call, one at least; [] once all was read.
 
         `deadline` is on the event loop's clock. Raises `DeadlineExceeded`, and whatever the request was
         failed with.
         """
-        if self._read == len(self.tokens) and self._failure is None:
+        if self._read == len(self._reports) and self._failure is None:
             if self.finished:
                 return []
             self._news.clear()
@@ -59,12 +76,13 @@ class Generation:
                 raise DeadlineExceeded("the translation was not finished in time") from None
         if self._failure is not None:
             raise self._failure
-        fresh = self.tokens[self._read :]
-        self._read = len(self.tokens)
+        fresh = self._reports[self._read :]
+        self._read = len(self._reports)
         return fresh
 
     def continuation(self) -> GenerationRequest:
-        """The request that makes another engine go on where this one stopped."""
+        """The request that makes another engine go on where this one stopped; it is that engine's from then on."""
+        self._beams_again = self._beams_told
         told = [token.token_id for token in self.tokens]
         # A beam is searched again from its start; one hypothesis goes on behind what was told.
         told_last = self.request.beam.size == 1 and len(told) > len(self.request.forced_ids)

@@ -70,7 +70,7 @@ class EngineLoop:
             return
         seconds = time.monotonic() - encoded
         extensions = [next(chosen) if len(group) == 1 else _joined(islice(chosen, len(group))) for group in groups]
-        tokens, failed = self._scheduler.update(plan, extensions)
+        progress = self._scheduler.update(plan, extensions)
         scheduler = self._scheduler
         stats = StepStats(
             scheduler.running,
@@ -84,7 +84,7 @@ class EngineLoop:
             queue_seconds=queue_seconds,
             admitted=[each.request_id for each in plan.admitted],
         )
-        self._channel.send(StepReport(tokens, stats, failed))
+        self._channel.send(StepReport(progress.tokens, stats, progress.failed, progress.beams))
 
     def _choose(self, plan: Plan, rows: Sequence[Row]) -> tuple[Iterator[list[Extension]], int]:
         """What each row goes on with, and in how many steps of the decoder."""

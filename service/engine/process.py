@@ -218,13 +218,16 @@ class EngineProcess:
 
     def _handle(self, report: Report) -> None:
         match report:
-            case StepReport(tokens, stats, failed):
+            case StepReport(tokens, stats, failed, beams):
                 self._observer.step(report)
                 for request_id, seconds in zip(stats.admitted, stats.queue_seconds, strict=True):
                     if generation := self._generations.get(request_id):
                         generation.admitted_at = generation.submitted_at + seconds
                 for token in tokens:
                     self._deliver(token)
+                for beam in beams:
+                    if beam.request_id in self._generations:
+                        self._generations[beam.request_id].deliver_beam(beam)
                 for request_id in failed:
                     if request_id in self._generations:
                         self._fail(

@@ -56,7 +56,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, array_like=True):
     A client has `told_ids` from an engine that died, of `told_terms`, a number or None for each, if there are any:
     they come again, but are not reported again. With `top_candidates`, every token comes with that many of the most
     probable ones at its place; with `alignment`, with the position of the source that it looks at most; with
-    `attention` too, with all weights.
+    `attention` too, with all weights. With `hypotheses`, each step of a beam is told.
     """
 
     source_ids: list[int]
@@ -72,6 +72,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, array_like=True):
     prompt_ids: list[int] = []
     terms: list[GivenTerm] = []
     told_terms: list[int | None] = []
+    hypotheses: bool = False
 
 
 class Submit(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -117,6 +118,27 @@ class TokenReport(msgspec.Struct, frozen=True, array_like=True):
     term: int | None = None
 
 
+class LiveHypothesis(msgspec.Struct, frozen=True, array_like=True):
+    """One that a beam goes on with after a step: `ids` behind the `parent`-th of those before, and the sum of all its
+    log-probabilities. `term` is as in `TokenReport`."""
+
+    parent: int
+    ids: list[int]
+    logprob: float
+    term: int | None = None
+
+
+class BeamReport(msgspec.Struct, frozen=True, array_like=True):
+    """All live hypotheses of one request after a step, the best first; before the first step there is an empty one."""
+
+    request_id: int
+    hypotheses: list[LiveHypothesis]
+
+
+SegmentReport = TokenReport | BeamReport
+"""What comes of a segment, in the order of the steps, and of a step its tokens first."""
+
+
 class StepStats(msgspec.Struct, frozen=True, array_like=True):
     """What one step of the loop did, and how the engine stands after it."""
 
@@ -141,6 +163,7 @@ class StepReport(msgspec.Struct, frozen=True, tag=True, array_like=True):
     tokens: list[TokenReport]
     stats: StepStats
     failed: list[int] = []
+    beams: list[BeamReport] = []
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True, array_like=True):

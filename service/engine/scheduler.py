@@ -14,12 +14,12 @@ import logging
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
 from model.search import Choice, Extension
-from service.engine.request import Alternative, GenerationRequest, TokenReport
+from service.engine.request import Alternative, BeamReport, GenerationRequest, TokenReport
 from service.engine.writers import SearchDiffers, Writer, writer_of
 
 logger = logging.getLogger(__name__)
@@ -44,6 +44,14 @@ class Plan:
 
     admitted: tuple[Running, ...]
     running: tuple[Running, ...]
+
+
+class Progress(NamedTuple):
+    """What is to be reported of a step, and the ids of those that cannot go on."""
+
+    tokens: list[TokenReport]
+    beams: list[BeamReport]
+    failed: list[int]
 
 
 class Scheduler:
@@ -103,25 +111,23 @@ class Scheduler:
             admitted.append(running)
         return Plan(tuple(admitted), tuple(sorted(self._running.values(), key=lambda r: r.slots[0])))
 
-    def update(self, plan: Plan, extensions: Iterable[list[Extension]]) -> tuple[list[TokenReport], list[int]]:
+    def update(self, plan: Plan, extensions: Iterable[list[Extension]]) -> Progress:
         """Let each of the plan's requests go on with what its rows have given; free the finished.
 
-        Returns what is to be reported, and the ids of those that cannot go on: one that fails here, whatever it dies
-        of, ends alone.
+        One that fails here, whatever it dies of, ends alone.
         """
-        reports: list[TokenReport] = []
-        failed: list[int] = []
+        progress = Progress([], [], [])
         for running, own in zip(plan.running, extensions, strict=True):
             try:
-                reports += self._go_on(running, own)
+                self._go_on(running, own, progress)
             except Exception as error:
                 if not isinstance(error, SearchDiffers):
                     logger.exception("a request failed in what it makes of a step")
-                failed.append(running.request_id)
+                progress.failed.append(running.request_id)
                 self._leave(running.request_id)
-        return reports, failed
+        return progress
 
-    def _go_on(self, running: Running, extensions: list[Extension]) -> list[TokenReport]:
+    def _go_on(self, running: Running, extensions: list[Extension], progress: Progress) -> None:
         written = running.writer.take(extensions)
         tokens = [_report(running.request_id, each) for each in written.choices]
         if written.finish_reason is not None:
@@ -131,7 +137,9 @@ class Scheduler:
             )
             tokens[-1] = replace(tokens[-1], finish_reason=written.finish_reason, alternatives=alternatives)
             self._leave(running.request_id)
-        return tokens
+        progress.tokens.extend(tokens)
+        if written.live:
+            progress.beams.append(BeamReport(running.request_id, [*written.live]))
 
     def fail(self, plan: Plan) -> list[int]:
         """End the requests of a step that failed; returns their ids."""

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple, Protocol
 
 from model.search import BeamSearch, Choice, Extension, Path
-from service.engine.request import Constraints, FinishReason, GenerationRequest
+from service.engine.request import Constraints, FinishReason, GenerationRequest, LiveHypothesis
 from service.engine.terms import Open, what_is_open
 
 UNCONSTRAINED: Final = Constraints()
@@ -83,6 +83,8 @@ class Written(NamedTuple):
     choices: Sequence[Choice]
     finish_reason: FinishReason | None = None
     alternatives: Sequence[Path] = ()
+    live: Sequence[LiveHypothesis] = ()
+    """What a beam goes on with, where that is wanted."""
 
 
 class Writer(Protocol):
@@ -217,7 +219,9 @@ class BeamWriter:
         is_prefix, self._has_begun = self._is_at_prefix, True
         if is_prefix:
             choices = [extension.choice for extension in extensions]
-            self._search = self._search_from(Path(self._prompt + choices, sum(choice.logprob for choice in choices)))
+            total = sum(choice.logprob for choice in choices)
+            self._search = self._search_from(Path(self._prompt + choices, total))
+            live = [LiveHypothesis(0, self._request.forced_ids, total)]
         else:
             if self._request.terms:
                 pending = [self._open(path).pending for path in self._search.live]
@@ -227,8 +231,12 @@ class BeamWriter:
                 ]
             # Stable, and they come in the order of their parents: of equal ones the earlier parent's is first.
             best = sorted(extensions, key=_by_total, reverse=True)[: 2 * self._request.beam.size]
-            self._inherit(self._search.advance(best))
-        return self._written()
+            survivors = self._search.advance(best)
+            self._inherit(survivors)
+            live = [LiveHypothesis(own.parent, [own.choice.token], own.total, own.choice.term) for own in survivors]
+        written = self._written()
+        is_live = self._request.hypotheses and written.finish_reason is None
+        return written._replace(live=live) if is_live else written
 
     @property
     def _is_at_prefix(self) -> bool:

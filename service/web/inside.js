@@ -12,6 +12,7 @@ export class InsideView {
     this.onSelect = onSelect;
     this.translation = null;
     this.sentence = null;
+    this.spans = null;
     this.chosen = -1;
     this.following = true;
     this.replaying = null;
@@ -38,7 +39,9 @@ export class InsideView {
 
   /** Catch up with what has come since; follows the newest token until somebody chooses one. */
   grow() {
-    const written = (this.translation?.sentences ?? []).filter((each) => each.tokens.some((token) => token.attention));
+    const written = (this.translation?.sentences ?? []).filter(
+      ({ tokens, steps }) => steps.length > 0 || tokens.some((token) => token.attention),
+    );
     if (written.length === 0) return;
     this.find("#inside-view").hidden = false;
     this.find("#inside-empty").hidden = true;
@@ -46,6 +49,7 @@ export class InsideView {
     if (this.following || this.sentence === null) this.openSentence(written.at(-1));
     this.appendTokens();
     if (this.following) this.choose(this.sentence.tokens.length - 1);
+    this.showBeam();
     this.showHypotheses();
   }
 
@@ -72,9 +76,10 @@ export class InsideView {
   }
 
   openSentence(sentence) {
-    if (sentence === this.sentence) return;
+    if (sentence === this.sentence && sentence.spans === this.spans) return;
     this.stopReplay();
     this.sentence = sentence;
+    this.spans = sentence.spans; // a beam has steps before its first token tells them
     this.chosen = -1;
     this.find("#sentence").value = sentence.number;
     this.find("#tokens").replaceChildren();
@@ -119,13 +124,14 @@ export class InsideView {
 
   /** Show what is known of one token. */
   choose(index) {
-    if (index === this.chosen) return;
+    if (index === this.chosen || index >= this.sentence.tokens.length) return;
     this.mark(index);
     const token = this.sentence.tokens[index];
     this.find(".chosen").replaceChildren(...tokenLabel(token.piece));
     this.showAttention(token);
     this.showCandidates(token);
     this.showMask(index);
+    this.showBeam();
     this.onSelect(this.sentence, token);
   }
 
@@ -181,6 +187,27 @@ export class InsideView {
     const written = element("span", { class: "special" }, [START]);
     this.find("#seen").replaceChildren(written, " ", before.map((token) => token.text).join(""));
     drawMask(this.find("#mask"), this.sentence.tokens.length, index);
+  }
+
+  /** The live hypotheses: the newest while it is written, then those of the chosen token's step. */
+  showBeam() {
+    const { steps, tokens } = this.sentence;
+    const at = Math.min(this.following ? steps.length : this.chosen + 1, steps.length) - 1;
+    this.find("#beam-view").hidden = steps.length === 0;
+    if (at < 0) return;
+    const written = tokens.map((token) => token.text).join("");
+    const ours = steps[at].filter(({ text }) => written.startsWith(text));
+    const own = ours.sort((one, other) => other.text.length - one.text.length)[0];
+    this.find("#beam-step").textContent = `${at + 1}`;
+    this.find("#live").replaceChildren(
+      ...steps[at].map((each) =>
+        bar([each.text.trim() || "…"], Math.exp(each.score), {
+          chosen: each === own,
+          value: decimal(each.score),
+          block: true,
+        }),
+      ),
+    );
   }
 
   showHypotheses() {

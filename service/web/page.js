@@ -15,6 +15,7 @@ const ERROR_PLACES = {
   target: "language",
   alternatives: "option",
   beam_size: "option",
+  hypotheses: "option",
   api_key: "key",
 };
 const WRONG_KEY = "invalid_key";
@@ -116,6 +117,7 @@ function request() {
   if ($("alternatives").value !== "0") body.alternatives = Number($("alternatives").value);
   if ($("beam").value) body.beam_size = Number($("beam").value);
   if ($("inside").open) Object.assign(body, { attention: true, top_candidates: CANDIDATES });
+  if ($("inside").open && (body.beam_size ?? (body.alternatives ? 2 : 1)) > 1) body.hypotheses = true;
   return body;
 }
 

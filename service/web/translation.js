@@ -17,6 +17,7 @@ export class Translation {
   apply({ event, data }) {
     if (event === "start") this.start(data);
     if (event === "token") this.add(data);
+    if (event === "hypotheses") this.sentence(data).steps.push(data.hypotheses);
     if (event === "segment") Object.assign(this.sentences[data.segment], data);
     if (event === "done") this.done = data;
     if (event === "error") throw new TranslationError(data);
@@ -26,10 +27,11 @@ export class Translation {
     this.source = source;
   }
 
-  /** The sentence of a token; its first token brings what its source tokens stand for. */
+  /** The sentence of a token or of a beam's step; its first token brings what its source tokens stand for. */
   sentence({ segment: number, source_tokens: spans = [] }) {
-    this.sentences[number] ??= { number, spans: spans.map((span) => span && this.range(...span)), tokens: [] };
-    return this.sentences[number];
+    const sentence = (this.sentences[number] ??= { number, spans: [], tokens: [], steps: [] });
+    if (spans.length > 0) sentence.spans = spans.map((span) => span && this.range(...span));
+    return sentence;
   }
 
   add(token) {

@@ -5,8 +5,8 @@ from msgspec import UNSET
 
 from model.tokenizer import Tokenizer
 from service.assembly import SegmentAssembly, TextAssembly, Version, copied, segment_finished
-from service.engine.request import Alternative, TokenReport
-from service.events import Alignment, Candidate
+from service.engine.request import Alternative, BeamReport, LiveHypothesis, TokenReport
+from service.events import Alignment, BeamStepped, Candidate, TokenGenerated
 from service.text.segment import Segment, Term
 
 
@@ -59,6 +59,30 @@ def test_a_token_is_aligned_to_characters_of_its_text(tokenizer: Tokenizer) -> N
     events = [assembly.push(TokenReport(1, first, -0.5, alignment=(position, 0.4))) for position in (0, 1)]
     assert [event.alignment for event in events] == [Alignment(7, 10, 0.4), None]
     assert assembly.push(TokenReport(1, first, -0.5)).alignment is UNSET
+
+
+def test_live_hypotheses_grow_from_their_parents(tokenizer: Tokenizer) -> None:
+    """Characters that are not whole yet, terms and capitals as in the translation; scores are means."""
+    the, *cat = tokenizer.encode_target("the cat")
+    dog, emoji = tokenizer.encode_target("dog"), tokenizer.encode_target("🐈")[-4:]
+    segment = Segment("(", "X", ")", capitals=True, terms=[Term(0, 1, "le chien")])
+    assembly = SegmentAssembly(2, segment, tokenizer)
+    steps = [
+        [LiveHypothesis(0, [the], -1.0), LiveHypothesis(0, dog, -2.0)],
+        [LiveHypothesis(1, emoji[:2], -3.0), LiveHypothesis(0, cat, -3.0), LiveHypothesis(0, [the], -4.0, term=0)],
+        [LiveHypothesis(0, emoji[2:], -3.5), LiveHypothesis(2, [the], -5.0, term=0)],
+    ]
+    events = [assembly.event(BeamReport(1, step)) for step in steps]
+    assert isinstance(assembly.event(TokenReport(1, the, -1.0)), TokenGenerated)
+    told = [event for event in events if isinstance(event, BeamStepped)]
+    assert [(event.segment, event.step) for event in told] == [(2, 1), (2, 2), (2, 3)]
+    texts = [[each.text for each in event.hypotheses] for event in told]
+    assert texts[0] == ["(THE", "(DOG"]
+    assert texts[1][:2] == ["(DOG", "(THE CAT"]
+    assert texts[2][0] == "(DOG🐈"
+    assert texts[1][2] == texts[2][1]
+    assert "chien" in texts[1][2].lower()
+    assert told[1].hypotheses[2].score == -2.0
 
 
 def test_what_was_in_capitals_is_written_in_capitals(tokenizer: Tokenizer) -> None:

@@ -1,6 +1,7 @@
 """Hypotheses in their slots, step by step, with results that are made up."""
 
 import pytest
+from msgspec.structs import replace
 
 from model.search import Choice, Extension
 from service.engine.request import Beam, GenerationRequest
@@ -87,6 +88,30 @@ def test_a_beam_tells_what_is_settled_and_its_alternatives_at_the_end() -> None:
     end = writer.take([_extension(0, EOS, -4.0), _extension(0, 9, -9.0)])
     assert (_tokens(end), end.finish_reason) == ([8, EOS], "stop")
     assert [(path.ids, path.total) for path in end.alternatives] == [([5, 7, 4, EOS], -4.0)]
+
+
+def test_a_beam_tells_its_live_hypotheses_to_whom_asks() -> None:
+    steps = [
+        [_extension(0, 5, -0.1), _extension(0, 6, -0.2)],
+        [_extension(1, 8, -0.3), _extension(0, 7, -0.4), _extension(0, EOS, -0.5)],
+        [_extension(0, EOS, -0.6), _extension(1, EOS, -0.7)],
+    ]
+    request = replace(_request(beam=2), hypotheses=True)
+    told = [written.live for writer in [BeamWriter(request, [0, 1], EOS)] for written in map(writer.take, steps)]
+    assert [[(each.parent, each.ids, each.logprob) for each in live] for live in told] == [
+        [(0, [5], -0.1), (0, [6], -0.2)],
+        [(1, [8], -0.3), (0, [7], -0.4)],
+        [],
+    ]
+    writer = BeamWriter(_request(beam=2), [0, 1], EOS)
+    assert not any(writer.take(step).live for step in steps), "nobody else pays"
+
+
+def test_a_beam_behind_a_prefix_tells_it_first() -> None:
+    writer = BeamWriter(replace(_request(forced=[5, 6], beam=2), hypotheses=True, prompt_ids=[40]), [0, 1], EOS)
+    [first] = writer.take([_extension(0, 5, -1.0), _extension(0, 6, -2.0)]).live
+    assert (first.ids, first.logprob) == ([5, 6], -3.0)
+    assert [each.ids for each in writer.take([_extension(0, 9, -3.5), _extension(0, 8, -4.0)]).live] == [[9], [8]]
 
 
 def test_a_beam_that_is_searched_again_repeats_nothing() -> None:

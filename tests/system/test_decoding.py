@@ -3,6 +3,7 @@
 import asyncio
 import math
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -65,6 +66,43 @@ async def test_a_beam_streams_what_it_answers(client: httpx.AsyncClient, beam_si
     assert indices == sorted(set(indices))
     assert done["usage"]["generated_tokens"] == len(indices)
     assert all("alternatives" not in event.data for event in events)
+
+
+async def test_a_stream_tells_the_live_hypotheses_to_whom_asks(client: httpx.AsyncClient) -> None:
+    events = await stream(client, TEXT, beam_size=3, hypotheses=True)
+    plain = await stream(client, TEXT, beam_size=3)
+    others = [event for event in events if event.name != "hypotheses"]
+    assert [(event.name, event.data.get("text")) for event in others] == [
+        (event.name, event.data.get("text")) for event in plain
+    ]
+    assert [event.id for event in events] == list(range(len(events)))
+    for segment in (each.data for each in events if each.name == "segment"):
+        own = [each for each in events if each.data.get("segment") == segment["segment"]]
+        steps = [each.data for each in own if each.name == "hypotheses"]
+        assert [step["step"] for step in steps] == list(range(1, len(steps) + 1))
+        assert all(1 <= len(step["hypotheses"]) <= 3 for step in steps)
+        for before, step in pairwise(steps):
+            texts = tuple(each["text"] for each in before["hypotheses"])
+            assert all(each["text"].startswith(texts) for each in step["hypotheses"]), "each has a parent"
+        length = sum(each.name == "token" for each in own)
+        for step in steps[: length - 1]:
+            assert any(segment["text"].startswith(each["text"]) for each in step["hypotheses"]), "it was alive"
+    body = {"q": TEXT, **REQUEST, "beam_size": 3, "hypotheses": True}
+    async with client.stream("POST", "/translate", json=body, headers={"Last-Event-ID": "7"}) as response:
+        again = [event async for event in read_events(response)]
+    assert again[:-1] == events[8:-1]
+
+
+@pytest.mark.parametrize(
+    "options", [{"hypotheses": True}, {"hypotheses": True, "beam_size": 1}, {"hypotheses": True, "format": "html"}]
+)
+async def test_hypotheses_are_a_beam_s(client: httpx.AsyncClient, options: dict[str, object]) -> None:
+    request = {"q": TEXT, "source": "en", "target": "fr", "stream": True, "beam_size": 2, **options}
+    if options == {"hypotheses": True}:
+        request["stream"] = False
+    response = await client.post("/translate", json=request)
+    assert response.status_code == 400
+    assert response.json()["error"].startswith("hypotheses: ")
 
 
 async def test_a_stream_tells_alternatives_and_candidates(client: httpx.AsyncClient) -> None:

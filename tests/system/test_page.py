@@ -192,6 +192,52 @@ def test_alternatives_and_the_beam(page: Page) -> None:
     expect(page.locator("#others")).to_be_hidden()
 
 
+def test_the_beam_is_seen_while_it_searches(page: Page) -> None:
+    """Its steps before the first token is settled, too; and later those of the token that is chosen."""
+    body = {"q": "The old man is waiting for my friends.", "source": "en", "target": "fr", "stream": True}
+    options = {"beam_size": 4, "hypotheses": True, "attention": True, "top_candidates": 5}
+    events = httpx.post(f"{page.url}translate", json=body | options).content.split(b"\r\n\r\n")
+    first = next(number for number, event in enumerate(events) if b"event: token" in event)
+    assert first > 2, "a beam that settles at once shows nothing here"
+    halves = [b"\r\n\r\n".join(half).decode() for half in ([*events[:first], b""], events[first:])]
+    page.evaluate(_HELD % json.dumps(halves))
+    page.locator("#beam").select_option("4")
+    page.locator("#text").fill("The old man is waiting for my friends.")
+    live = page.locator("#live .label")
+    expect(page.locator("#beam-step")).to_have_text(str(first - 1))
+    told = json.loads(events[first - 1].split(b"data: ")[1])["hypotheses"]
+    written = [json.loads(event.split(b"data: ")[1])["text"] for event in events if b"event: token" in event]
+    expect(live).to_have_text([each["text"].strip() for each in told])
+    expect(page.locator("#output")).to_be_empty()
+    page.evaluate("goOn()")
+    _finish(page)
+    page.locator("#tokens [role=option]").nth(1).click()
+    expect(page.locator("#beam-step")).to_have_text("2")
+    expect(page.locator("#live .chosen-one .label")).to_have_text("".join(written[:2]).strip())
+    page.locator("#beam").select_option("1")
+    expect(page.locator("#beam-view")).to_be_hidden()
+
+
+_HELD = """
+    (() => {
+        const [now, later] = %s;
+        const fetched = window.fetch;
+        window.fetch = async () => new Response(new ReadableStream({
+            start(controller) {
+                const send = (text) => controller.enqueue(new TextEncoder().encode(text));
+                send(now);
+                window.goOn = () => {
+                    window.fetch = fetched;
+                    send(later);
+                    controller.close();
+                };
+            },
+        }), { headers: { "Content-Type": "text/event-stream" } });
+    })()
+"""
+"""An answer whose second half comes when the page is told to go on."""
+
+
 def test_inside_the_model(page: Page) -> None:
     """Words whose translation is known: what is shown of a token is its own."""
     page.locator("#text").fill("😀\nThe old dog likes Canada.")
@@ -236,7 +282,7 @@ def test_nobody_pays_for_a_view_that_is_closed(page: Page) -> None:
     page.locator("summary").click()
     with page.expect_request("**/translate") as sent:
         page.locator("#text").fill("Yes.")
-    assert not {"attention", "top_candidates", "alignment"} & set(_body(sent.value))
+    assert not {"attention", "top_candidates", "alignment", "hypotheses"} & set(_body(sent.value))
     expect(page.locator("#output")).to_have_text("Oui.")
     with page.expect_request("**/translate") as sent:
         page.locator("summary").click()
