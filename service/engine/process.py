@@ -218,22 +218,8 @@ class EngineProcess:
 
     def _handle(self, report: Report) -> None:
         match report:
-            case StepReport(tokens, stats, failed, beams):
-                self._observer.step(report)
-                for request_id, seconds in zip(stats.admitted, stats.queue_seconds, strict=True):
-                    if generation := self._generations.get(request_id):
-                        generation.admitted_at = generation.submitted_at + seconds
-                for token in tokens:
-                    self._deliver(token)
-                for beam in beams:
-                    if beam.request_id in self._generations:
-                        self._generations[beam.request_id].deliver_beam(beam)
-                for request_id in failed:
-                    if request_id in self._generations:
-                        self._fail(
-                            self._generations[request_id],
-                            "it failed in a step, or was begun again and went another way",
-                        )
+            case StepReport():
+                self._handle_step(report)
             case Ready(parameters, device):
                 facts = {"parameters": parameters, "mode": self._options.mode, "device": device}
                 logger.info("engine ready", extra=facts)
@@ -245,6 +231,23 @@ class EngineProcess:
             case Failed(reason):
                 logger.error("engine cannot start", extra={"reason": reason})
                 self._start_failure = reason
+
+    def _handle_step(self, report: StepReport) -> None:
+        self._observer.step(report)
+        for request_id, seconds in zip(report.stats.admitted, report.stats.queue_seconds, strict=True):
+            if generation := self._generations.get(request_id):
+                generation.admitted_at = generation.submitted_at + seconds
+        for token in report.tokens:
+            self._deliver(token)
+        for beam in report.beams:
+            if beam.request_id in self._generations:
+                self._generations[beam.request_id].deliver_beam(beam)
+        for request_id in report.failed:
+            if request_id in self._generations:
+                self._fail(
+                    self._generations[request_id],
+                    "it failed in a step, or was begun again and went another way",
+                )
 
     def _fail(self, generation: Generation, reason: str) -> None:
         generation.close()
