@@ -30,7 +30,9 @@ WORKDIR /build
 # pip stays outside: the virtual environment goes into the final image as it is.
 RUN python3 -m venv --without-pip /opt/venv
 COPY pyproject.toml ./
-RUN python3 -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
+# With the extras of operators: traces, and limits that several servers count in one Redis.
+RUN python3 -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+extras = project["optional-dependencies"]; print(*project["dependencies"], *extras["otel"], *extras["redis"], sep="\n")' \
         > requirements.txt \
     && echo "${CONSTRAINTS}" > constraints.txt \
     && { python3 -m pip --python /opt/venv/bin/python install --no-cache-dir --disable-pip-version-check \

@@ -112,11 +112,13 @@ class TranslationStream(StreamingResponse):
         self._shape = shape
         self._last_event_id = last_event_id
         self._outcome = "cancelled"
+        self._request_id: str | None = None
         self._keep_alive_seconds = keep_alive_seconds
         super().__init__(self._chunks(), headers=_HEADERS, media_type="text/event-stream")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["state"]["translation"] = self._translation
+        self._request_id = scope["state"].get("request_id")
         sends = asyncio.Lock()
 
         async def send_in_turn(message: Message) -> None:
@@ -158,7 +160,7 @@ class TranslationStream(StreamingResponse):
             yield encode(number, "error", {"error": error.message, "code": error.code})
         except Exception:
             # Our bug, but still the stream's one last event.
-            logger.exception("unexpected error in a stream")
+            logger.exception("unexpected error in a stream", extra={"request_id": self._request_id})
             self._outcome = ServiceError.code
             yield encode(number, "error", {"error": "internal error", "code": ServiceError.code})
 

@@ -50,7 +50,9 @@ class InputError(Exception):
 async def local_engine(settings: Settings, job: Job) -> AsyncIterator[Stream]:
     """An engine of our own, for as long as the context lasts. Raises `ServiceError` and `CheckpointError`."""
     # Someone at a terminal reads the translation; what an engine notes in passing is for a server's log.
-    service = build_service(settings.model_copy(update={"log_level": "warning", "replicas": 1, "keys": None}))
+    # And nobody is asked for a key here.
+    for_one = {"log_level": "warning", "replicas": 1, "keys": None, "redis_url": None}
+    service = build_service(settings.model_copy(update=for_one))
 
     async def stream(q: str | list[str]) -> AsyncGenerator[Event]:
         request = _request(q, job)

@@ -8,6 +8,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
+from limits.aio.storage import MemoryStorage
 
 from service.access.rates import Rates, Streams
 from service.settings import UnusableSettingError
@@ -71,6 +72,21 @@ async def test_a_caller_is_not_sent_away_for_longer_than_needed(clock: Clock) ->
     assert wait is not None
     clock.now += wait - 2
     assert await rates.count("a", "requests", 60, 1) is not None
+
+
+async def test_callers_are_forgotten_after_a_while(clock: Clock) -> None:
+    """There are more addresses than memory."""
+    rates = Rates(None)
+    for minute in range(4):
+        for number in range(50):
+            assert await rates.count(f"{minute} {number}", "requests", 1, 1) is None
+            assert await rates.count(f"{minute} {number}", "requests", 1, 1) is not None
+        clock.now += 60.0
+    storage = rates._own.storage
+    assert isinstance(storage, MemoryStorage)
+    assert len(storage.storage) <= 3 * 50
+    assert len(storage.expirations) == len(storage.storage)
+    assert len(storage.locks) <= len(storage.storage)
 
 
 def test_streams_are_counted_while_they_are_open() -> None:
