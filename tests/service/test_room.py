@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
+from model.manifest import CheckpointError
 from service.errors import EngineFailed
 from service.models.directory import Found
 from service.models.entry import Entry, State
@@ -104,10 +107,17 @@ async def test_what_has_grown_goes_when_it_is_idle() -> None:
 
 
 def test_memory_is_estimated_from_weights(tmp_path: Path) -> None:
-    empty = estimated_bytes(tmp_path, 1)
-    (tmp_path / "model.safetensors").write_bytes(bytes(1000))
-    (tmp_path / "tokenizer.model").write_bytes(bytes(1000))
-    assert estimated_bytes(tmp_path, 3) == 3 * (empty + 1000)
+    """However they are stored: they are loaded in float32."""
+
+    def estimated(weights: dict[str, torch.Tensor], engines: int) -> int:
+        save_file(weights, tmp_path / "model.safetensors")
+        return estimated_bytes(tmp_path, engines)
+
+    half, whole = torch.zeros(10, 100, dtype=torch.float16), torch.zeros(7)
+    assert estimated({"a": half, "b": whole}, 3) == 3 * (estimated({}, 1) + 4 * 1007)
+    (tmp_path / "model.safetensors").write_bytes(b"broken")
+    with pytest.raises(CheckpointError, match=r"model\.safetensors"):
+        estimated_bytes(tmp_path, 1)
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")

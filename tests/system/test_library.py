@@ -1,7 +1,6 @@
 """Models that come, change and go while others are translated."""
 
 import asyncio
-import os
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import torch
+from safetensors.torch import save_file
 
 from model.tokenizer import Tokenizer
 from service.settings import EMBEDDED_MODEL
@@ -141,11 +142,8 @@ def test_models_give_way_to_one_another(start_server: StartServer, tmp_path: Pat
     directory = tmp_path / "models"
     for name, directions, seed in (("a", "de-en", 1), ("b", "en-it", 2), ("c", "fr-en", 3)):
         write_model(directory / name, tokenizer, directions, seed=seed)
-    (directory / "large").mkdir()
-    for file in (directory / "c").iterdir():
-        shutil.copy(file, directory / "large")
-    with (directory / "large" / "model.safetensors").open("ab") as weights:
-        os.truncate(weights.fileno(), 900_000_000)
+    write_model(directory / "large", tokenizer, "de-fr", seed=4)
+    save_file({"weight": torch.zeros(40_000_000, dtype=torch.int8)}, directory / "large" / "model.safetensors")
     with start_server("--models", str(directory), *POLL, "--max-models-memory-mb", "450") as server:
         states = {"a": "ready", "b": "unloaded", "c": "unloaded", "large": "failed"}
         _wait_for(server, states)
