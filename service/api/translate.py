@@ -61,7 +61,8 @@ _ANY_ERROR: Final[dict[int | str, dict[str, Any]]] = {"default": _ERRORS["defaul
 _STREAM_DOCUMENTATION: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "content": {_EVENT_STREAM: {"schema": EVENTS}},
-        "description": "Events `start`, `token`, `segment`, and exactly one `done` or `error` at the end.",
+        "description": "Events `start`, `token`, `segment`, `hypotheses` if asked for, and exactly one `done` or "
+        "`error` at the end.",
     }
 }
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import gc
 import logging
 import os
 import signal
@@ -53,6 +54,7 @@ def main() -> None:
         runner = mode.build_runner(model, options.slots, options.max_length)
         del model  # a runner may have copied its weights
         _give_memory_back()
+        gc.freeze()  # what is there now stays: looking through it again and again takes a twentieth of a step of beams
     except (CheckpointError, RuntimeError) as error:
         channel.send(Failed(str(error)))
         sys.exit(1)
