@@ -50,6 +50,9 @@ class CheckpointConfig(BaseModel):
     directions: tuple[Direction, ...] = ()
     languages: tuple[LanguageCode, ...] = Field(default=(), description="each of them into every other")
     prompt: Prompt = Prompt()
+    max_sentence_tokens: int | None = Field(
+        default=None, ge=8, description="longer sentences are better cut: what the model has learned to translate well"
+    )
     model: ModelConfig
 
     @model_validator(mode="after")

@@ -78,20 +78,23 @@ ApiKeyOption = Annotated[
 @app.command()
 def translate(  # noqa: PLR0913  each is an option of the command
     texts: Annotated[list[str] | None, typer.Argument(help="Texts; standard input if there are none.")] = None,
-    source: Annotated[str, typer.Option(help="Language of the text.")] = "en",
+    source: Annotated[str, typer.Option(help="Language of the text; auto detects it.")] = "en",
     target: Annotated[str, typer.Option(help="Language to translate into.")] = "fr",
     files: Annotated[list[Path] | None, typer.Option("--file", "-f", help="Translate this file; several too.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="An object for each text, or each line of a file.")] = False,
     alternatives: Annotated[int, typer.Option(min=0, help="Other translations too, with --json.")] = 0,
     beam_size: Annotated[int | None, typer.Option(min=1, help="Hypotheses of beam search; 1 is greedy.")] = None,
+    glossary: Annotated[
+        Path | None, typer.Option(help="File of terms and their translations, a pair each line: TSV, or .csv.")
+    ] = None,
     url: UrlOption = None,
     api_key: ApiKeyOption = None,
     model: Annotated[Path | None, typer.Option(help="Checkpoint directory, when the model runs here.")] = None,
 ) -> None:
     """Translate, printing each token as it comes; lines stay lines."""
     from service.client import ClientError, Options
-    from service.terminal import InputError, Job, local_engine, read, server
+    from service.terminal import InputError, Job, local_engine, read, read_glossary, server
     from service.terminal import translate as run
 
     if texts and files:
@@ -116,6 +119,8 @@ def translate(  # noqa: PLR0913  each is an option of the command
             await run(stream, work, job)
 
     try:
+        if glossary is not None:
+            options["glossary"] = read_glossary(glossary)
         work = [text if as_json else f"{text}\n" for text in texts] if texts else read(files, by_line=as_json)
         with nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8", newline="") as sink:
             asyncio.run(show(sink))

@@ -178,8 +178,8 @@ class Settings(AccessSettings):
     max_sentence_tokens: int | None = Field(
         default=None,
         ge=8,
-        description="longer sentences are cut at clause marks; the default is half of the model's positions, so that "
-        "a translation has room. Less helps models that were trained on short sentences",
+        description="longer sentences are cut at clause marks; the default is what the checkpoint says, or half of the "
+        "model's positions, so that a translation has room. Less helps models that were trained on short sentences",
     )
     restore_capitals: bool = Field(
         default=True, description="sentences all in capitals are translated in lower case, and answered in capitals"

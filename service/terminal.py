@@ -15,11 +15,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from service.api.errors import invalid_request
 from service.app import build_service
-from service.client import AsyncClient, Done, Event, Options, Segment, Token
+from service.client import AsyncClient, Detected, Done, Event, Options, Segment, Start, Token
 from service.client.events import event_of, translations_of
 from service.schemas import TranslateRequest
 from service.settings import Settings
 from service.streaming import EVENT_NAMES, AnswerShape, payload
+from service.text.glossary import EntriesError, read_entries
 
 # A file goes in requests of about this size, whole lines each: enough to fill a batch, far below a server's limit.
 _REQUEST_CHARACTERS: Final = 10_000
@@ -108,13 +109,41 @@ def _read(path: Path | None) -> str:
         raise InputError(f"{name}: {error.strerror}") from None
 
 
+def read_glossary(path: Path) -> dict[str, str]:
+    """The entries of a file: CSV if its name says so, else TSV. Raises `InputError`."""
+    try:
+        return read_entries(_read(path), "csv" if path.suffix.lower() == ".csv" else "tsv")
+    except EntriesError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
 async def translate(stream: Stream, texts: Sequence[str], job: Job) -> None:
     """Translate texts one after the other, line for line, writing what comes as it comes."""
     with _progress(sum(map(len, texts)), job) as advance:
-        write = _write_json if job.as_json else _write_text
+        write = _write_json if job.as_json else _Announcing().write_text
         for q in _grouped(texts) if job.as_json else _pieces(texts):
             async with aclosing(stream(q)) as events:
                 await write(q, events, job.output, advance)
+
+
+class _Announcing:
+    """Says on standard error which language was detected, whenever it is another one than before."""
+
+    def __init__(self) -> None:
+        self._language: str | None = None
+
+    async def write_text(
+        self, q: str | list[str], events: AsyncIterator[Event], output: TextIO, advance: Callable[[float], None]
+    ) -> None:
+        await _write_text(q, self._announced(events), output, advance)
+
+    async def _announced(self, events: AsyncIterator[Event]) -> AsyncIterator[Event]:
+        async for event in events:
+            if isinstance(event, Start) and isinstance(found := event.detectedLanguage, Detected):
+                if found.language != self._language:
+                    print(f"detected: {found.language} ({found.confidence:.0f} %)", file=sys.stderr)
+                self._language = found.language
+            yield event
 
 
 async def _write_text(
@@ -143,6 +172,8 @@ async def _write_json(
                 answer: dict[str, object] = {"text": text, "translatedText": translation.text}
                 if event.scores is not None:
                     answer["score"] = translation.score
+                if translation.detected is not None:
+                    answer["detectedLanguage"] = msgspec.to_builtins(translation.detected)
                 if translation.alternatives:
                     answer["alternatives"] = [msgspec.to_builtins(each) for each in translation.alternatives]
                 output.write(json.dumps(answer, ensure_ascii=False) + "\n")

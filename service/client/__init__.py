@@ -16,6 +16,7 @@ from service.client.errors import Busy, ClientError, NotDragoman, Refused, Unrea
 from service.client.events import (
     Alignment,
     Candidate,
+    Detected,
     Done,
     Event,
     Hypotheses,
@@ -37,6 +38,7 @@ __all__ = [
     "Candidate",
     "Client",
     "ClientError",
+    "Detected",
     "Done",
     "Event",
     "Hypotheses",

@@ -9,7 +9,7 @@ from typing import Self, Unpack, overload
 import httpx
 from httpx_sse import aconnect_sse
 
-from service.client.events import Event, Language, Options, Translation
+from service.client.events import Detected, Event, Language, Options, Translation
 from service.client.resume import DEFAULT_URL, FAILURES, RETRIES, TIMEOUT, Server, check, decoded, translations
 
 
@@ -71,6 +71,17 @@ class AsyncClient(Server):
                 response = await self._http.get("/languages")
                 check(response)
                 return decoded(response, list[Language])
+            except FAILURES as error:
+                await asyncio.sleep(patience.seconds_after(error))
+
+    async def detect(self, text: str) -> list[Detected]:
+        """The languages that the server translates, the most probable one of the text first. Raises `ClientError`."""
+        patience = self._patience()
+        while True:
+            try:
+                response = await self._http.post("/detect", json=self._about(text))
+                check(response)
+                return decoded(response, list[Detected])
             except FAILURES as error:
                 await asyncio.sleep(patience.seconds_after(error))
 

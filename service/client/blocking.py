@@ -8,7 +8,7 @@ from typing import Self, Unpack, overload
 import httpx
 from httpx_sse import connect_sse
 
-from service.client.events import Event, Language, Options, Translation
+from service.client.events import Detected, Event, Language, Options, Translation
 from service.client.resume import DEFAULT_URL, FAILURES, RETRIES, TIMEOUT, Server, check, decoded, translations
 
 
@@ -72,6 +72,17 @@ class Client(Server):
                 response = self._http.get("/languages")
                 check(response)
                 return decoded(response, list[Language])
+            except FAILURES as error:
+                time.sleep(patience.seconds_after(error))
+
+    def detect(self, text: str) -> list[Detected]:
+        """The languages that the server translates, the most probable one of the text first. Raises `ClientError`."""
+        patience = self._patience()
+        while True:
+            try:
+                response = self._http.post("/detect", json=self._about(text))
+                check(response)
+                return decoded(response, list[Detected])
             except FAILURES as error:
                 time.sleep(patience.seconds_after(error))
 

@@ -15,6 +15,8 @@ class Options(TypedDict, total=False):
     """What `POST /translate` takes besides text and languages; the README says what each does."""
 
     format: str
+    glossary: Mapping[str, str]
+    glossary_id: str
     alternatives: int
     temperature: float
     top_k: int
@@ -63,12 +65,23 @@ class Timings(msgspec.Struct, frozen=True):
     total_seconds: float
 
 
+class Detected(msgspec.Struct, frozen=True):
+    """A language, and how sure that is, in per cent."""
+
+    language: str
+    confidence: float
+
+
 class Start(msgspec.Struct, frozen=True):
-    """The server has accepted the request."""
+    """The server has accepted the request.
+
+    `detectedLanguage` is there where the source was "auto": one, or for a list of texts one of each.
+    """
 
     id: str
     source: str
     target: str
+    detectedLanguage: Detected | list[Detected] | None = None
     pivot: str | list[str | None] | None = None
     """The language between, where no model translates at once; of several texts, that of each."""
 
@@ -114,7 +127,7 @@ class Done(msgspec.Struct, frozen=True):
     alternatives: list[str | list[str]] = []
     scores: float | list[float | None] | None = None
     alternativeScores: list[float | list[float | None] | None] = []
-    detectedLanguage: Any = None
+    detectedLanguage: Detected | list[Detected] | None = None
 
 
 Event = Start | Token | Hypotheses | Segment | Done
@@ -126,6 +139,8 @@ class Translation(msgspec.Struct, frozen=True):
     text: str
     score: float | None = None
     alternatives: list[Scored] = []
+    detected: Detected | None = None
+    """The language of the text, where the source was "auto"."""
 
 
 class Language(msgspec.Struct, frozen=True):
@@ -174,9 +189,13 @@ def translations_of(done: Done) -> list[Translation]:
     alternatives = each(done.alternatives) if done.alternatives else nothing
     scores = each(done.scores) if done.scores is not None else nothing
     others = each(done.alternativeScores) if done.alternativeScores else nothing
+    detected = each(done.detectedLanguage) if done.detectedLanguage is not None else nothing
     return [
         Translation(
-            text, score, [Scored(*pair) for pair in zip(mine or [], own or [None] * len(mine or []), strict=True)]
+            text,
+            score,
+            [Scored(*pair) for pair in zip(mine or [], own or [None] * len(mine or []), strict=True)],
+            language,
         )
-        for text, score, mine, own in zip(texts, scores, alternatives, others, strict=True)
+        for text, score, mine, own, language in zip(texts, scores, alternatives, others, detected, strict=True)
     ]

@@ -136,6 +136,9 @@ class Server:
         body = {"q": text, "source": source, "target": target, **options, **self._key}
         return Reading(self.url, body, self._retries)
 
+    def _about(self, text: str) -> dict[str, object]:
+        return {"q": text, **self._key}
+
     def _patience(self) -> Patience:
         return Patience(self.url, self._retries)
 

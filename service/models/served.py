@@ -27,7 +27,7 @@ class ServedModel:
         pool: EnginePool,
         max_sentence_tokens: int | None = None,
     ) -> None:
-        """`max_sentence_tokens` is the deployment's wish; None leaves half of the positions to a sentence."""
+        """`max_sentence_tokens` is the deployment's wish; else it is the checkpoint's, or half of the positions."""
         positions = config.model.max_positions
         self.name = name
         self.directions = tuple(config.all_directions())
@@ -37,7 +37,7 @@ class ServedModel:
         """The other directions."""
         self.tokenizer = tokenizer
         self.pool = pool
-        self.max_sentence_tokens = min(max_sentence_tokens or positions, positions // 2)
+        self.max_sentence_tokens = min(max_sentence_tokens or config.max_sentence_tokens or positions, positions // 2)
         """Longer ones are cut. With room for a translation that is longer than its source."""
         self.max_new_tokens = positions - len(config.prompt.target_prefix)
         self.used_at = time.monotonic()

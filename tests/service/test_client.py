@@ -13,6 +13,7 @@ from service.client import (
     AsyncClient,
     Busy,
     Client,
+    Detected,
     Done,
     Event,
     NotDragoman,
@@ -214,3 +215,34 @@ def test_languages(serve: Serve, waits: list[float]) -> None:
         [english] = client.languages()
     assert (english.code, english.targets) == ("en", ["fr"])
     assert len(waits) == 1
+
+
+def test_the_language_that_was_detected_is_told(serve: Serve) -> None:
+    one, both = (
+        '{"language":"en","confidence":99.5}',
+        '[{"language":"en","confidence":99.5},{"language":"de","confidence":7.0}]',
+    )
+    end = DONE.replace('"translatedText":"Je suis"', f'"translatedText":"Je suis","detectedLanguage":{one}')
+    server = serve(START.replace('"source"', f'"detectedLanguage":{one},"source"') + end)
+    start, done = _stream(server)
+    english = Detected("en", 99.5)
+    assert isinstance(start, Start)
+    assert isinstance(done, Done)
+    assert (start.detectedLanguage, done.detectedLanguage) == (english, english)
+    several = DONE.replace('"translatedText":"Je suis"', f'"translatedText":["A","B"],"detectedLanguage":{both}')
+    with Client(serve(several).url) as client:
+        found = client.translate(["a", "b"], source="auto", target="fr")
+    assert [each.detected for each in found] == [english, Detected("de", 7.0)]
+
+
+async def test_both_clients_detect(serve: Serve, waits: list[float]) -> None:
+    starting = Answer(503, '{"error":"starting","code":"not_ready"}')
+    known = Answer(200, '[{"language":"en","confidence":99.5},{"language":"de","confidence":0.1}]')
+    expected = [Detected("en", 99.5), Detected("de", 0.1)]
+    server = serve(starting, known)
+    with Client(server.url, api_key="k") as client:
+        assert client.detect("I am") == expected
+    assert len(waits) == 1
+    assert [body for _, body in server.asked] == [{"q": "I am", "api_key": "k"}] * 2
+    async with AsyncClient(serve(known).url) as client:
+        assert await client.detect("I am") == expected

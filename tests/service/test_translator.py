@@ -16,6 +16,7 @@ from service.events import Started
 from service.models.routing import Routes
 from service.models.served import ServedModel
 from service.text.detection import Detected
+from service.text.glossary import Glossary
 from service.translation import Limits, Translation, TranslationOptions
 from service.translator import Translator
 
@@ -128,3 +129,29 @@ async def test_an_engine_that_never_lets_its_reader_wait_does_not_outrun_the_dea
     await asyncio.sleep(0.31)
     with pytest.raises(DeadlineExceeded):
         [_ async for _ in events]
+
+
+@pytest.mark.parametrize(
+    ("wished", "described", "expected"), [(None, None, 48), (None, 20, 20), (30, 20, 30), (None, 90, 48), (90, 20, 48)]
+)
+def test_how_long_a_sentence_may_be(
+    config: ModelConfig, tokenizer: Tokenizer, wished: int | None, described: int | None, expected: int
+) -> None:
+    """As the deployment wishes, or else as the checkpoint says, but never more than half of the positions."""
+    directions = (Direction(source="en", target="fr"),)
+    model = config.model_copy(update={"max_positions": 96})
+    checkpoint = CheckpointConfig(directions=directions, max_sentence_tokens=described, model=model)
+    served = ServedModel("model", checkpoint, tokenizer, cast(EnginePool, NotedPool()), wished)
+    assert served.max_sentence_tokens == expected
+
+
+async def test_terms_of_a_glossary_count_in_the_length_of_a_sentence(translator: Translator, pool: NotedPool) -> None:
+    """What they are translated by has to have a place."""
+    text = "The cat and the cat and the cat and the cat."
+    translator.start([text], "en", "fr", TranslationOptions())
+    assert len(pool.requests) == 1
+    long = Glossary({"cat": "un chat très long et très gros"})
+    translator.start([text], "en", "fr", TranslationOptions(glossary=long))
+    terms = [len(request.terms) for request in pool.requests[1:]]
+    assert sum(terms) == 4
+    assert len(terms) > 1

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -101,6 +102,23 @@ def test_json(server: Server, tmp_path: Path, remote: bool) -> None:
     assert sentence["alternatives"][0]["score"] < sentence["score"] < 0
     assert empty == {"text": "", "translatedText": "", "score": None}
     assert number == {"text": "42", "translatedText": "42", "score": None}
+
+
+@pytest.mark.parametrize("remote", [True, False])
+def test_a_glossary_and_a_language_that_is_not_told(server: Server, tmp_path: Path, remote: bool) -> None:
+    glossary = tmp_path / "glossary.csv"
+    glossary.write_text('cat,"matou, gros",en,fr\n')
+    where = (*(("--url", server.url) if remote else ()), "--glossary", str(glossary), "--source", "auto")
+    done = _translate(*where, stdin="I have a cat.\n" * 900)
+    assert done.returncode == 0
+    assert done.stdout.count("matou, gros") == 900
+    assert re.fullmatch(r"detected: en \([0-9]+ %\)\n", done.stderr)
+    answer = json.loads(_translate(*where, "--json", "A cat.").stdout)
+    assert "matou, gros" in answer["translatedText"]
+    assert answer["detectedLanguage"]["language"] == "en"
+    glossary.write_text("cat\n")
+    done = _translate(*where, "A cat.")
+    assert (done.returncode, done.stderr) == (2, f"dragoman: {glossary}: line 1 is not a term and its translation\n")
 
 
 def test_a_bar_where_somebody_looks(server: Server, tmp_path: Path) -> None:
