@@ -17,7 +17,9 @@ from loadtest.local_server import Said, Server, engine_deaths
 from loadtest.sentences import SENTENCES
 from loadtest.soak import fuzz
 from loadtest.soak.canaries import Broken, Canary, Tally
+from loadtest.soak.proxy import Weather, proxy
 from loadtest.soak.wire import Answer, connect, new_id, parse, post
+from service.client import AsyncClient, Busy, ClientError
 
 _ANSWER_SECONDS: Final = 60.0
 _DEATH_SECONDS: Final = 60.0
@@ -229,6 +231,31 @@ async def crowd(site: Site) -> None:
     await asyncio.gather(*(one() for _ in range(200)))
 
 
+async def bad_networks(site: Site) -> None:
+    """Proxies that delay, hold back, are slow and cut: our client gets every text whole all the same."""
+
+    async def one(canary: Canary, said: Said) -> None:
+        cuts = iter(site.rng.sample(range(1, 3000), 2))
+
+        def weather() -> Weather:
+            delay, held = site.rng.choice([0.0, 0.02]), site.rng.choice([0, 2000, 50_000])
+            return Weather(delay, held, site.rng.choice([None, 20_000.0]), next(cuts, None))
+
+        async with proxy(site.port, weather) as url, AsyncClient(url, retries=10) as client:
+            try:
+                text = (await client.translate(canary.text, source="en", target="fr", **canary.options)).text
+            except Busy:
+                site.count("bad_networks", "refused")
+            except ClientError as error:
+                site.problems.append(f"bad_networks: {error.code} {error}")
+            else:
+                site.count("bad_networks", "ok")
+                if text != said.text:
+                    site.problems.append(f"bad_networks: another text for {canary.text[:40]!r}")
+
+    await asyncio.gather(*(one(*each) for each in site.rng.sample(site.alone, 4)))
+
+
 FAULTS: Final[dict[str, Fault]] = {
     each.__name__: each
     for each in (
@@ -241,6 +268,7 @@ FAULTS: Final[dict[str, Fault]] = {
         flood,
         fuzzed,
         crowd,
+        bad_networks,
     )
 }
 

@@ -16,7 +16,7 @@ from loadtest.soak.canaries import Tally
 from loadtest.soak.faults import FAULTS, Site
 from loadtest.soak.report import Reading, check_log, summary
 
-QUICK = "engine_killed,disconnect_storm,flood,fuzzed,half_open"
+QUICK = "engine_killed,disconnect_storm,flood,fuzzed,half_open,bad_networks"
 
 
 def _run(*options: str) -> tuple[int, dict[str, Any]]:
