@@ -133,7 +133,7 @@ async def test_a_real_prometheus_answers_everything(tmp_path: Path, capsys: pyte
                 except (OSError, json.JSONDecodeError):  # it does not listen yet, or answers 503 in words
                     await asyncio.sleep(0.1)
             assert found == []
-        assert Prometheus(url).values('count(ALERTS{alertname=~"Dragoman.*"}) or vector(0)') == [0]
+        assert Prometheus(url).values('count(ALERTS{alertname=~"Dragoman.*", alertstate="firing"}) or vector(0)') == [0]
         broken = tmp_path / "broken.json"
         dashboard = DASHBOARD.read_text()
         broken.write_text(
