@@ -145,12 +145,13 @@ async function translate() {
   busy(true);
   try {
     await loaded;
-    const response = await fetch("translate", {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify(request()),
-      signal: mine.signal,
-    });
+    const body = request();
+    let response = await send(body, mine.signal);
+    if (response.status === 400 && body.attention) {
+      // By way of another language there is none.
+      delete body.attention;
+      response = await send(body, mine.signal);
+    }
     if (!response.ok) throw new TranslationError(await response.json());
     for await (const event of serverSentEvents(response)) {
       translation.apply(event);
@@ -165,6 +166,11 @@ async function translate() {
   } finally {
     if (running === mine) busy(false);
   }
+}
+
+function send(body, signal) {
+  const headers = { "Content-Type": "application/json" };
+  return fetch("translate", { method: "POST", headers, body: JSON.stringify(body), signal });
 }
 
 function busy(is) {
@@ -235,8 +241,10 @@ function stop() {
   running?.abort();
 }
 
-function showDetected({ source }) {
-  if (from.value === AUTOMATIC) $("detected").textContent = `detected: ${nameOf(source)}`;
+function showDetected({ source, pivot }) {
+  const said = from.value === AUTOMATIC ? [`detected: ${nameOf(source)}`] : [];
+  if (pivot) said.push(`by way of ${nameOf(pivot)}`);
+  $("detected").textContent = said.join(", ");
 }
 
 // --- the text and its highlights

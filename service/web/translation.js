@@ -7,6 +7,7 @@ export class Translation {
   constructor(text) {
     this.text = text;
     this.source = null;
+    this.pivot = null;
     this.sentences = [];
     this.tokens = 0;
     this.done = null;
@@ -23,8 +24,9 @@ export class Translation {
     if (event === "error") throw new TranslationError(data);
   }
 
-  start({ source }) {
+  start({ source, pivot = null }) {
     this.source = source;
+    this.pivot = pivot;
   }
 
   /** The sentence of a token or of a beam's step; its first token brings what its source tokens stand for. */

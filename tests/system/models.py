@@ -1,4 +1,4 @@
-"""Small random models, as a models directory holds them."""
+"""Models for a models directory: small random ones, and the embedded one as what it is not."""
 
 from pathlib import Path
 
@@ -6,8 +6,9 @@ import torch
 
 from model.checkpoint import save_checkpoint
 from model.config import ModelConfig
-from model.manifest import CheckpointConfig, Direction
+from model.manifest import CheckpointConfig, Direction, load_config
 from model.tokenizer import Tokenizer
+from service.settings import EMBEDDED_MODEL
 from tests.conftest import random_model
 
 
@@ -25,3 +26,14 @@ def write_model(directory: Path, tokenizer: Tokenizer, *directions: str, seed: i
     pairs = tuple(Direction(source=each[:2], target=each[3:]) for each in directions)
     described = CheckpointConfig(directions=pairs, model=config)
     save_checkpoint(directory, described, random_model(config, seed).state_dict(), tokenizer, torch.float32)
+
+
+def relabel_embedded_model(directory: Path, direction: str) -> None:
+    """It comes to an end, as random ones do not, whatever it is given: French for English, say."""
+    directory.mkdir()
+    for file in EMBEDDED_MODEL.iterdir():
+        if file.name != "config.json":
+            (directory / file.name).symlink_to(file)
+    pair = Direction(source=direction[:2], target=direction[3:])
+    described = load_config(EMBEDDED_MODEL).model_copy(update={"directions": (pair,)})
+    (directory / "config.json").write_text(described.model_dump_json())

@@ -11,8 +11,10 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Request, Route, ViewportSize, expect
 
 from service.access.keys import KeyFile, KeyLimits
+from service.settings import EMBEDDED_MODEL
 from tests.system.browser import needs_chromium, run_browser
 from tests.system.conftest import Server, StartServer
+from tests.system.models import relabel_embedded_model
 from tests.system.sentences import LONG_TEXT
 
 pytestmark = needs_chromium
@@ -421,3 +423,21 @@ def test_a_server_that_wants_a_key_is_given_one(
 
 def test_a_server_that_knows_no_keys_asks_for_none(page: Page) -> None:
     expect(page.get_by_label("API key")).to_be_hidden()
+
+
+def test_what_goes_by_way_of_another_language_says_so(
+    browser: Browser, start_server: StartServer, tmp_path: Path
+) -> None:
+    """The inside is open, and there is no attention from end to end."""
+    directory = tmp_path / "models"
+    directory.mkdir()
+    (directory / "en-fr").symlink_to(EMBEDDED_MODEL)
+    relabel_embedded_model(directory / "fr-it", "fr-it")
+    with start_server("--models", str(directory)) as server, closing(browser.new_page(base_url=server.url)) as page:
+        page.goto("/")
+        page.locator("#from").select_option("en")
+        page.locator("#to").select_option("it")
+        page.locator("#text").fill("The cat sat on the mat.")
+        _finish(page)
+        expect(page.locator("#detected")).to_have_text("by way of French")
+        expect(page.locator("#output .token").first).to_be_visible()

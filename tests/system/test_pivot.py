@@ -1,7 +1,6 @@
 """Where no model translates at once, two do, one behind the other."""
 
 import os
-import re
 import signal
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 from model.tokenizer import Tokenizer
 from service.settings import EMBEDDED_MODEL
 from tests.system.conftest import Server, run_server
-from tests.system.models import write_model
+from tests.system.models import relabel_embedded_model, write_model
 from tests.system.sse import Event, read_events, stream, text_of
 
 
@@ -23,14 +22,7 @@ def pivoting(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer) -> 
     (directory / "en-fr").symlink_to(EMBEDDED_MODEL)
     write_model(directory / "fr-sv", tokenizer, "fr-sv", seed=3, positions=64)
     write_model(directory / "de-en", tokenizer, "de-en", seed=1, positions=120)
-    (again := directory / "fr-it").mkdir()
-    for file in EMBEDDED_MODEL.iterdir():
-        (again / file.name).symlink_to(file)
-    (again / "config.json").unlink()
-    described = (EMBEDDED_MODEL / "config.json").read_text()
-    (again / "config.json").write_text(
-        re.sub('"source": "en",(\\s*)"target": "fr"', r'"source": "fr",\1"target": "it"', described)
-    )
+    relabel_embedded_model(directory / "fr-it", "fr-it")
     with run_server(tmp_path_factory.mktemp("server") / "log", "--models", str(directory)) as server:
         yield server
 
