@@ -1,4 +1,4 @@
-"""Two replicas behind Ray's proxy, one of them killed while clients read: `python -m loadtest.replicas --help`."""
+"""Replicas behind Ray's proxy: one of two is killed, or one becomes two. `python -m loadtest.replicas --help`."""
 
 import asyncio
 import json
@@ -19,6 +19,7 @@ from loadtest.sentences import SENTENCES
 
 _LANGUAGES: Final = {"source": "en", "target": "fr", "stream": True}
 _REPLICAS: Final = 2
+_ONGOING: Final = 2.0
 _PATIENCE_SECONDS: Final = 120.0
 
 
@@ -76,14 +77,20 @@ class Reader:
 def main(
     streams: Annotated[int, typer.Option(min=1, help="That run when a replica is killed.")] = 8,
     sentences: Annotated[int, typer.Option(min=1, help="Of each.")] = 40,
+    grow: Annotated[bool, typer.Option(help="Begin with one replica, and wait for Ray to add the other.")] = False,
 ) -> None:
-    """Every text alone; then all at once, and kill -9 of a replica when all have begun: the same texts."""
+    """Every text alone; then all at once, and kill -9 of a replica when all have begun: the same texts.
+
+    With --grow nothing is killed: texts are asked for until there are two replicas.
+    """
     texts = [
         " ".join(SENTENCES[(7 * number + k) % len(SENTENCES)] for k in range(sentences)) for number in range(streams)
     ]
-    with _cluster() as url:
-        result = asyncio.run(_check(url, texts))
+    with _cluster(1 if grow else _REPLICAS) as url:
+        result = asyncio.run(_grow(url, texts) if grow else _check(url, texts))
     typer.echo(json.dumps(result, indent=1))
+    if grow:
+        raise typer.Exit(result["replicas_at_the_end"] < _REPLICAS or result["same_text_as_alone"] < result["streams"])
     whole = result["same_text_as_alone"] == streams and result["replicas_at_the_end"] == _REPLICAS
     # Where all had ended, or nobody noticed, nothing has been shown.
     if not whole or not result["streams_that_resumed"]:
@@ -91,7 +98,7 @@ def main(
 
 
 @contextmanager
-def _cluster() -> Iterator[str]:
+def _cluster(replicas: int) -> Iterator[str]:
     """The application in a Ray of this machine's own; the address of its proxy."""
     os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_AUTH_MODE="disabled")
     import ray
@@ -106,7 +113,8 @@ def _cluster() -> Iterator[str]:
     ray.init(num_cpus=_REPLICAS + 2, include_dashboard=False, log_to_driver=False)
     try:
         serve.start(http_options={"host": "127.0.0.1", "port": port})
-        serve.run(application(Options(engines=1, min_replicas=_REPLICAS, max_replicas=_REPLICAS)), name="dragoman")
+        options = Options(engines=1, min_replicas=replicas, max_replicas=_REPLICAS, ongoing_requests=_ONGOING)
+        serve.run(application(options), name="dragoman")
         yield f"http://127.0.0.1:{port}"
     finally:
         serve.shutdown()  # type: ignore[no-untyped-call]
@@ -135,6 +143,29 @@ async def _check(url: str, texts: Sequence[str]) -> dict[str, Any]:
         "same_text_as_alone": sum(one.text == other.text for one, other in zip(alone, resumed, strict=True)),
         "seconds_from_the_kill_to_the_last_end": round(seconds, 2),
         "replicas_at_the_end": replicas,
+    }
+
+
+async def _grow(url: str, texts: Sequence[str]) -> dict[str, Any]:
+    """Asks for all texts at once, again and again, until Ray has added a replica or everybody has lost patience."""
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+    async with httpx.AsyncClient(base_url=url, timeout=_PATIENCE_SECONDS, limits=limits) as client:
+        alone = [(await Reader(client, text).read()).text for text in texts]
+        before = len(replica_pids())
+        started = time.monotonic()
+        streams = identical = 0
+        while (replicas := len(replica_pids())) < _REPLICAS and time.monotonic() < started + _PATIENCE_SECONDS:
+            read = await asyncio.gather(*(Reader(client, text).read() for text in texts))
+            streams += len(texts)
+            identical += sum(one.text == text for one, text in zip(read, alone, strict=True))
+    return {
+        "replicas": before,
+        "ongoing_requests_wanted": _ONGOING,
+        "requests_at_once": len(texts),
+        "seconds_until_there_were_two": round(time.monotonic() - started, 1),
+        "replicas_at_the_end": replicas,
+        "streams": streams,
+        "same_text_as_alone": identical,
     }
 
 
