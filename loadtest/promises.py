@@ -39,6 +39,8 @@ _LANES: Final = 64
 _POLL_SECONDS: Final = 0.01
 _ARRAY: Final = 7  # sentences of one array
 _LANGUAGES: Final = {"source": "en", "target": "fr"}
+_UNCUT: Final = ("--max-sentence-tokens", "10000")
+"""Offline decoding cuts no sentence: the server only those that have no room."""
 _USUAL_CHARACTERS: Final = 50_000  # of one request; a short book does not lower the limit
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
@@ -167,7 +169,7 @@ def oracle(
         )
     options = DecodingOptions(beam_size)
     expected = [each.text for each in translate_all(load_translator(EMBEDDED_MODEL, precision), sentences, options)]
-    with run_server(flags or []) as server:
+    with run_server([*_UNCUT, *(flags or [])]) as server:
         served = asyncio.run(_translate_all(server, sentences, _LANGUAGES | {"beam_size": beam_size}))
     equal = sum(one == other for one, other in zip(expected, served, strict=True))
     typer.echo(f"{equal} of {count} texts are the oracle's")
