@@ -52,7 +52,7 @@ def main(
     with run_server(flags or []) as server:
         without, given = asyncio.run(_both(server, lines, {"beam_size": beam_size}))
     missed = [number for number, line in enumerate(lines) if _honoured(line, without[number]) < len(line.entries)]
-    typer.echo("| sentences | glossary | terms honoured | BLEU | chrF |\n|---|---|---|---|---|")
+    typer.echo("| sentences | glossary | terms honoured | behind the end | BLEU | chrF |\n|---|---|---|---|---|---|")
     for name, numbers in (("all with a term", range(len(lines))), ("where the model missed one", missed)):
         for glossary, translations in (("without", without), ("with", given)):
             row = _row([lines[number] for number in numbers], [translations[number] for number in numbers])
@@ -112,13 +112,20 @@ def _honoured(line: Line, translation: str) -> int:
     return sum(each in words for each in line.entries.values())
 
 
+def _behind_the_end(line: Line, translation: str) -> int:
+    """What has found no place in its sentence: terms that stand alone behind the last mark."""
+    ends = (rf"[.!?»”\"]\s+{re.escape(term)}\s*[.!?]?$" for term in line.entries.values())
+    return sum(re.search(end, translation, re.IGNORECASE) is not None for end in ends)
+
+
 def _row(lines: Sequence[Line], translations: Sequence[str]) -> str:
     references = [[line.reference for line in lines]]
     terms = sum(len(line.entries) for line in lines)
     honoured = sum(map(_honoured, lines, translations))
+    late = sum(map(_behind_the_end, lines, translations))
     bleu = sacrebleu.corpus_bleu(translations, references).score
     chrf = sacrebleu.corpus_chrf(translations, references).score
-    return f"{honoured} of {terms} ({100 * honoured / max(terms, 1):.1f} %) | {bleu:.1f} | {chrf:.1f}"
+    return f"{honoured} of {terms} ({100 * honoured / max(terms, 1):.1f} %) | {late} | {bleu:.1f} | {chrf:.1f}"
 
 
 if __name__ == "__main__":

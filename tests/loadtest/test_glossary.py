@@ -33,5 +33,14 @@ def test_terms_are_nouns_that_the_reference_has(tmp_path: Path, monkeypatch: pyt
         ["| where the model missed one: 1", "without", "0 of 1 (0.0 %)"],
         ["| where the model missed one: 1", "with", "1 of 1 (100.0 %)"],
     ]
-    assert rows[1][3] == "100.0"
+    assert rows[1][3:5] == ["0", "100.0"]
     assert "{'cat': 'chat'}\nLe félin mange.\nLe chat mange." in done.output
+
+
+@pytest.mark.parametrize(
+    ("translation", "expected"),
+    [("Le chat. Il dort.", 0), ("Il dort. chat.", 1), ("« Il dort » Chat", 1), ("Un chat.", 0)],
+)
+def test_terms_that_found_no_place_are_counted(translation: str, expected: int) -> None:
+    line = glossary.Line("", "", {"cat": "chat", "dog": "chien"})
+    assert glossary._behind_the_end(line, translation) == expected
