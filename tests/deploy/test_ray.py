@@ -35,6 +35,23 @@ def test_readers_outlive_a_replica() -> None:
     assert seen["streams_that_resumed"] >= 1
 
 
+def _can_make_namespaces() -> bool:
+    if os.geteuid() or not shutil.which("ip"):
+        return False
+    name = f"dragoman{os.getpid()}"
+    made = subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False).returncode == 0
+    return made and subprocess.run(["ip", "netns", "del", name], check=False).returncode == 0
+
+
+@pytest.mark.skipif(not _can_make_namespaces(), reason="needs root and network namespaces")
+@pytest.mark.timeout(600)
+def test_readers_outlive_a_node() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "loadtest.nodes"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+
+
 def test_the_config_file_says_what_the_application_understands() -> None:
     [described] = yaml.safe_load((ROOT / "deploy/ray/serve.yaml").read_text())["applications"]
     assert described["import_path"] == f"{application.__module__}:{application.__name__}"
