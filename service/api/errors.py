@@ -73,14 +73,16 @@ async def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     request.state.outcome = "invalid_request"
     code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "invalid_request")
-    headers = {"Allow": _allowed(request)} if error.status_code == 405 else error.headers
+    headers = dict(error.headers or {})
+    if error.status_code == 405 and (allowed := _allowed(request)):
+        headers["Allow"] = allowed
     return JSONResponse(_body(request, error.detail, code), error.status_code, headers)
 
 
 def _allowed(request: Request) -> str:
-    """All methods of a path: routes know only their own."""
-    operations = request.app.openapi()["paths"].get(request.scope["route"].path, {"get": None})
-    return ", ".join(sorted(method.upper() for method in operations))
+    """All methods of a path that is described: its routes know only their own. "" for others, files among them."""
+    path = getattr(request.scope.get("route"), "path", "")
+    return ", ".join(sorted(method.upper() for method in request.app.openapi()["paths"].get(path, {})))
 
 
 async def _client_disconnect(request: Request, error: Exception) -> Response:

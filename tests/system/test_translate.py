@@ -212,6 +212,9 @@ async def test_other_wrong_requests(client: httpx.AsyncClient) -> None:
         (await client.post("/translate", content=b"q", headers={"Content-Type": "text/csv"}), 400, "Content-Type: "),
         (await client.get("/translate/stream", params={"q": "a"}), 400, "source: field required"),
         (await client.get("/translate"), 405, "Method Not Allowed"),
+        (await client.put("/openapi.json"), 405, "Method Not Allowed"),
+        (await client.delete("/web/page.js"), 405, "Method Not Allowed"),
+        (await client.post("/"), 405, "Method Not Allowed"),
         (await client.get("/nowhere"), 404, "Not Found"),
         (
             await client.get(
