@@ -4,15 +4,15 @@ Every event has an id, its number in the stream. Output is deterministic, so a r
 connection sends the same request with `Last-Event-ID`, to any replica, and gets the events after it.
 """
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Final, NamedTuple
 
 import msgspec
-from starlette.responses import StreamingResponse
-from starlette.types import Message, Receive, Scope, Send
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette.sse import AppStatus
+from starlette.types import Receive, Scope, Send
 
 from service.errors import ServiceError
 from service.events import BeamStepped, Event, Finished, SegmentFinished, Started, TokenGenerated
@@ -20,9 +20,11 @@ from service.translation import Translation
 
 logger = logging.getLogger(__name__)
 
-# Proxies that know these do not buffer the stream.
-_HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-_KEEP_ALIVE: Final = b": keep-alive\r\n\r\n"
+# sse-starlette would cut all streams when the server is told to stop; we let them finish.
+AppStatus.enable_automatic_graceful_drain = False
+
+# Proxies that know these do not buffer the stream. Keep the one that sse-starlette does not set itself.
+_HEADERS: Final = {"Cache-Control": "no-cache"}
 
 EVENT_NAMES: Final[dict[type, str]] = {
     Started: "start",
@@ -31,12 +33,6 @@ EVENT_NAMES: Final[dict[type, str]] = {
     SegmentFinished: "segment",
     Finished: "done",
 }
-
-
-async def disconnection(receive: Receive) -> None:
-    """Until the client is gone."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 class AnswerShape(NamedTuple):
@@ -85,11 +81,15 @@ def payload(event: Event, shape: AnswerShape) -> object:
 
 
 def encode(number: int, name: str, data: object) -> bytes:
-    """One event on the wire. JSON has no raw line breaks, so it is always a single data line."""
+    """One event on the wire. JSON has no raw line breaks, so it is always a single data line.
+
+    Bytes, because sse-starlette passes them through: building its event object costs more than all
+    the rest of sending a token.
+    """
     return b"id: %d\r\nevent: %s\r\ndata: %s\r\n\r\n" % (number, name.encode(), msgspec.json.encode(data))
 
 
-class TranslationStream(StreamingResponse):
+class TranslationStream(EventSourceResponse):
     """The SSE response of one translation; whatever ends it, the translation is closed.
 
     A comment every `keep_alive_seconds` tells readers and proxies that it lives.
@@ -113,38 +113,25 @@ class TranslationStream(StreamingResponse):
         self._last_event_id = last_event_id
         self._outcome = "cancelled"
         self._request_id: str | None = None
-        self._keep_alive_seconds = keep_alive_seconds
-        super().__init__(self._chunks(), headers=_HEADERS, media_type="text/event-stream")
+        # Without its limit on the time of a send: `Connection` cuts who takes nothing, and the errors of that limit
+        # hold what was to be sent in cycles, megabytes of it.
+        super().__init__(
+            self._chunks(),
+            headers=_HEADERS,
+            ping=keep_alive_seconds,
+            ping_message_factory=lambda: ServerSentEvent(comment="keep-alive"),
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["state"]["translation"] = self._translation
         self._request_id = scope["state"].get("request_id")
-        sends = asyncio.Lock()
-
-        async def send_in_turn(message: Message) -> None:
-            async with sends:
-                await send(message)
-
-        self._leaving = asyncio.create_task(disconnection(receive))
-        streaming = asyncio.create_task(self.stream_response(send_in_turn))
-        tasks = (streaming, self._leaving, asyncio.create_task(self._keep_alive(send_in_turn)))
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if streaming.done():
-                streaming.result()
+            await super().__call__(scope, receive, send)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
             # Not left to the generator: one that was never started has no `finally`.
             self._translation.close()
             self._on_close()
             scope["state"]["outcome"] = self._outcome
-
-    async def _keep_alive(self, send: Send) -> None:
-        while True:
-            await asyncio.sleep(self._keep_alive_seconds)
-            await send({"type": "http.response.body", "body": _KEEP_ALIVE, "more_body": True})
 
     async def _chunks(self) -> AsyncIterator[bytes]:
         number = 0
@@ -154,7 +141,7 @@ class TranslationStream(StreamingResponse):
                     yield chunk
                 number += len(events)
             # A send that waits for its reader returns as if all were well when that one has left.
-            self._outcome = "cancelled" if self._leaving.done() else "ok"
+            self._outcome = "ok" if self.active else "cancelled"
         except ServiceError as error:
             self._outcome = error.code
             yield encode(number, "error", {"error": error.message, "code": error.code})

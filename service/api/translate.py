@@ -31,7 +31,7 @@ from service.schemas import (
     TranslateResponse,
 )
 from service.state import Service, service_of
-from service.streaming import AnswerShape, TranslationStream, answer, disconnection
+from service.streaming import AnswerShape, TranslationStream, answer
 from service.text.glossary import NOTHING, Glossary
 from service.translation import Translation
 from service.translator import AUTOMATIC
@@ -205,7 +205,7 @@ async def _finished(translation: Translation) -> Finished:
 async def _unless_disconnected(request: Request, work: Coroutine[Any, Any, T]) -> T:
     """Await `work`, or cancel it and raise `ClientDisconnect` when the client goes away."""
     working = asyncio.create_task(work)
-    watching = asyncio.create_task(disconnection(request.receive))
+    watching = asyncio.create_task(_disconnection(request))
     try:
         await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
@@ -215,3 +215,8 @@ async def _unless_disconnected(request: Request, work: Coroutine[Any, Any, T]) -
         working.cancel()
         watching.cancel()
         await asyncio.gather(working, watching, return_exceptions=True)
+
+
+async def _disconnection(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
