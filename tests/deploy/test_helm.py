@@ -106,7 +106,8 @@ def test_ports_are_those_that_the_image_listens_on(values: Path | None) -> None:
     if policy := manifests.get("NetworkPolicy"):
         assert [port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]] == ["http"]
         assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
-        assert "egress" not in policy["spec"]
+        listed = yaml.safe_load(values.read_text()).get("networkPolicy", {}).get("egress") if values else None
+        assert policy["spec"].get("egress") == listed, "otherwise nothing goes out"
 
 
 @every_values
@@ -155,7 +156,7 @@ def test_the_pod_is_confined(values: Path | None) -> None:
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-    assert all(mount["readOnly"] for mount in container.get("volumeMounts", ()))
+    assert all(mount["readOnly"] for mount in container.get("volumeMounts", ()) if mount["name"] == "model")
 
 
 def test_an_own_model_is_mounted_where_the_server_looks() -> None:
@@ -166,6 +167,15 @@ def test_an_own_model_is_mounted_where_the_server_looks() -> None:
     [volume] = _pod(manifests)["volumes"]
     assert volume["name"] == mount["name"]
     assert volume["persistentVolumeClaim"] == {"claimName": "en-de-large", "readOnly": True}
+
+
+def test_many_models_are_mounted_beside_what_else_is_wanted() -> None:
+    manifests = _render(CHART / "ci/many-models-values.yaml")
+    container = _container(manifests)
+    models, kept = container["volumeMounts"]
+    assert {"name": "DRAGOMAN_MODELS", "value": models["mountPath"]} in container["env"]
+    assert not any(each["name"] == "DRAGOMAN_MODEL" for each in container["env"])
+    assert [volume["name"] for volume in _pod(manifests)["volumes"]] == [models["name"], kept["name"]]
 
 
 def test_autoscaling_asks_for_what_the_adapter_gives() -> None:
