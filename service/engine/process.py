@@ -93,7 +93,7 @@ class EngineProcess:
         self._supervisor = asyncio.create_task(self._supervise())
 
     async def wait_until_started(self) -> None:
-        """Until the first start has succeeded; raises `EngineFailed` if it has failed."""
+        """Until the first start has succeeded; raises `EngineFailed` if it has failed or was stopped."""
         await self._started.wait()
         if self._start_failure is not None:
             raise EngineFailed(self._start_failure)
@@ -107,6 +107,9 @@ class EngineProcess:
         for generation in held:
             if generation.request_id in self._generations:
                 self._fail(generation, reason)
+        if not self._started.is_set():
+            self._start_failure = reason
+            self._started.set()
 
     def submit(self, request: GenerationRequest) -> Generation:
         """Hand a request to the engine; while none is up, it waits for the next one."""

@@ -170,14 +170,13 @@ class Library:
             await self._fail(entry, str(error))
 
     async def _load(self, entry: Entry, model: ServedModel) -> None:
-        retired = entry.state is State.UNLOADING
-        entry.state = entry.state if retired else State.LOADING
+        _advance(entry, State.LOADING)
         await model.load()
         self._room.measure(entry)
-        entry.state = entry.state if retired else State.READY
+        _advance(entry, State.READY)
 
     async def _fail(self, entry: Entry, reason: str) -> None:
-        entry.state = entry.state if entry.state is State.UNLOADING else State.FAILED
+        _advance(entry, State.FAILED)
         entry.reason, entry.offered = reason, False
         logger.error("model cannot be used", extra={"model": entry.name, "reason": reason})
         self._changed()
@@ -189,11 +188,13 @@ class Library:
         entry.offered = False
         self._changed()
         logger.info("model unloading", extra={"model": entry.name})
-        if entry.task is not None and not (entry.model and entry.model.is_used):
+        if entry.model is not None:
+            await entry.model.wait_until_unused()
+        # Or it would go on, also for a request that is gone.
+        if entry.task is not None:
             entry.task.cancel()
             await asyncio.gather(entry.task, return_exceptions=True)
         if entry.model is not None:
-            await entry.model.wait_until_unused()
             await entry.model.pool.stop()
         self.entries.remove(entry)
 
@@ -207,3 +208,9 @@ class Library:
         """Also one that has to be loaded first does."""
         assert entry.model is not None
         return entry.state is not State.READY or entry.model.pool.loaded
+
+
+def _advance(entry: Entry, state: State) -> None:
+    """What is being unloaded stays so, whatever becomes of it meanwhile."""
+    if entry.state is not State.UNLOADING:
+        entry.state = state

@@ -1,0 +1,75 @@
+"""Models that are taken away at a bad moment, with engines that only begin to start."""
+
+import asyncio
+from pathlib import Path
+from typing import Never
+
+import pytest
+
+from model.config import ModelConfig
+from model.manifest import CheckpointConfig, Direction
+from model.tokenizer import Tokenizer
+from service.engine.pool import EnginePool
+from service.engine.process import EngineObserver, EngineProcess
+from service.engine.request import EngineOptions, GenerationRequest
+from service.errors import EngineFailed
+from service.models.directory import Found
+from service.models.entry import Entry, State
+from service.models.library import Library
+from service.models.room import Room
+from service.models.served import ServedModel
+
+
+def _build_nothing(found: Found, path: Path) -> Never:
+    raise AssertionError
+
+
+@pytest.fixture
+def starts_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "engine"
+    program.write_text("#!/bin/sh\nexec sleep 1000\n")
+    program.chmod(0o700)
+    monkeypatch.setattr("service.engine.process.sys.executable", str(program))
+
+
+@pytest.fixture
+def entry(config: ModelConfig, tokenizer: Tokenizer, starts_for_ever: None) -> Entry:
+    options = EngineOptions(checkpoint="any", mode="fp32", threads=1, slots=1, max_prefill=1, max_length=48)
+    pool = EnginePool([EngineProcess(options, EngineObserver())], capacity=9)
+    checkpoint = CheckpointConfig(directions=(Direction(source="en", target="fr"),), model=config)
+    model = ServedModel("a", checkpoint, tokenizer, pool)
+    return Entry(Found("a", Path("a"), ""), State.UNLOADED, None, model, True)
+
+
+async def test_a_model_that_goes_while_it_is_loaded_for_a_request_that_goes(entry: Entry) -> None:
+    """Others can be loaded afterwards, and it is taken away once."""
+    model = entry.model
+    assert model is not None
+    library = Library([entry], _build_nothing, Room(None))
+    model.on_demand = lambda: library._bring_back(entry)
+    model.acquire("a request")
+    generation = model.submit(GenerationRequest([5, 2], 3))
+    async with asyncio.timeout(20):
+        while not model.pool.pids:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        assert entry.state is State.LOADING
+        library._forget([entry])
+        library._forget([entry])
+        generation.close()
+        model.release("a request")
+        await asyncio.gather(*library._tasks, return_exceptions=True)
+    assert library.entries == []
+    assert not library._loading.locked()
+    assert not model.pool.pids
+
+
+async def test_who_waits_for_a_start_that_is_stopped_is_told(entry: Entry) -> None:
+    assert entry.model is not None
+    pool = entry.model.pool
+    pool.start()
+    waiting = asyncio.create_task(pool.wait_until_started())
+    await asyncio.sleep(0)
+    await pool.stop("it was taken away")
+    with pytest.raises(EngineFailed, match="it was taken away"):
+        async with asyncio.timeout(5):
+            await waiting
