@@ -55,6 +55,7 @@ async def test_a_model_that_goes_while_it_is_loaded_for_a_request_that_goes(entr
         assert entry.state is State.LOADING
         library._forget([entry])
         library._forget([entry])
+        await asyncio.sleep(0)  # it waits for the request now
         generation.close()
         model.release("a request")
         await asyncio.gather(*library._tasks, return_exceptions=True)
