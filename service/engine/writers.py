@@ -129,8 +129,9 @@ def _unless_end(extension: Extension, pending: Sequence[int], request: Generatio
     """In the place of an end, the first term that is still missing."""
     if not pending or extension.choice.token != eos_id:
         return extension
-    choice = beginning(request, pending[0])._replace(alignment=extension.choice.alignment)
-    return Extension(extension.parent, choice, extension.total - extension.choice.logprob)
+    end = extension.choice
+    choice = beginning(request, pending[0])._replace(alignment=end.alignment, attention=end.attention)
+    return Extension(extension.parent, choice, extension.total - end.logprob)
 
 
 def beginning(request: GenerationRequest, term: int) -> Choice:

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from model.search import Choice, Extension
-from service.engine.request import Beam, GenerationRequest
+from service.engine.request import Beam, GenerationRequest, GivenTerm
 from service.engine.writers import BeamWriter, Row, SearchDiffers, Written, writer_of
 
 EOS = 2
@@ -155,3 +155,12 @@ def test_a_beam_at_its_limit_is_cut() -> None:
     writer = BeamWriter(GenerationRequest([7, EOS], 1, beam=Beam(2)), [0, 1], EOS)
     end = writer.take([_extension(0, 5, -0.1), _extension(0, 6, -0.2)])
     assert (_tokens(end), end.finish_reason) == ([5], "length")
+
+
+@pytest.mark.parametrize("beam", [1, 2])
+def test_what_comes_in_the_place_of_an_end_looks_where_the_end_looked(beam: int) -> None:
+    terms = [GivenTerm(0, 1, [9])]
+    writer = writer_of(replace(_request(beam=beam), terms=terms, alignment=True, attention=True), [4, 5][:beam], EOS)
+    end = Choice(EOS, -0.1, alignment=(0, 0.5), attention=(0.5, 0.5))
+    [choice] = writer.take([Extension(0, end, -0.1)]).choices
+    assert choice == Choice(9, 0.0, alignment=(0, 0.5), attention=(0.5, 0.5), term=0)
