@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -139,17 +140,19 @@ def test_what_fails_costs_nothing_of_the_quota(keyed: KeyedServer) -> None:
 
 async def test_two_keys_under_load_get_their_own_limits(keyed: KeyedServer) -> None:
     limits = httpx.Limits(max_connections=20)
+    started = time.monotonic()
     async with httpx.AsyncClient(base_url=keyed.url, limits=limits, timeout=60) as client:
 
         async def ask(name: str) -> tuple[str, httpx.Response]:
             return name, await client.post("/translate", json={"q": TEXT, **REQUEST, "api_key": keyed.keys[name]})
 
         answers = await asyncio.gather(*(ask(name) for _ in range(60) for name in ("ten", "thirty", "free")))
+    elapsed = time.monotonic() - started
     for name, limit in (("ten", 10), ("thirty", 30), ("free", 60)):
         mine = [answer for caller, answer in answers if caller == name]
         answered = [answer for answer in mine if answer.status_code == 200]
-        # Where a minute begins meanwhile, its first second may let one more through.
-        assert len(answered) in (limit, min(limit + 1, 60))
+        # The window slides while they ask, and where a minute begins meanwhile its first second may let one more in.
+        assert min(limit, len(mine)) <= len(answered) <= limit + 1 + int(elapsed * limit / 60)
         for answer in mine:
             if answer not in answered:
                 assert (answer.status_code, answer.json()["code"]) == (429, "rate_limited")

@@ -15,10 +15,10 @@ from model.tokenizer import Tokenizer
 from service.settings import EMBEDDED_MODEL
 from tests.system.conftest import START_SECONDS, Server, StartServer
 from tests.system.models import write_model
+from tests.system.sentences import LONG_TEXT
 from tests.system.sse import Event, read_events, text_of
 
 POLL = ("--models-poll-seconds", "0.1")
-BOOK = "".join(f"The cat number {number} sat on the mat. " for number in range(200))
 
 
 def _list(server: Server) -> list[dict[str, Any]]:
@@ -62,7 +62,7 @@ class Reader:
         self.events: list[Event] = []
 
     async def read(self) -> None:
-        body = {"q": BOOK, "source": "en", "target": "fr", "stream": True}
+        body = {"q": LONG_TEXT, "source": "en", "target": "fr", "stream": True}
         async with (
             httpx.AsyncClient(timeout=60.0) as client,
             client.stream("POST", f"{self._server.url}/translate", json=body) as response,
@@ -88,7 +88,7 @@ async def test_models_come_change_and_go(start_server: StartServer, tmp_path: Pa
         write_model(made / name, tokenizer, "de-en", seed=seed)
     with start_server("--models", str(directory), *POLL) as server:
         assert _targets(server) == {"en": ["fr"]}
-        whole = _translated(server, BOOK, "en", "fr")
+        whole = _translated(server, LONG_TEXT, "en", "fr")
 
         # A new one comes, broken at first.
         (directory / "de-en").mkdir()

@@ -101,7 +101,7 @@ def test_engines_end_with_the_http_process(start_server: StartServer) -> None:
 async def test_a_full_queue_refuses_and_says_when_to_come_back(start_server: StartServer) -> None:
     with start_server("--slots", "1", "--max-waiting", "1", "--max-segments-in-flight", "4") as server:
         async with _client(server) as client:
-            async with client.stream("POST", "/translate", json={"q": " ".join(SENTENCES), **REQUEST}) as response:
+            async with client.stream("POST", "/translate", json={"q": LONG_TEXT, **REQUEST}) as response:
                 events = read_events(response)
                 assert (await anext(events)).name == "start"
                 for body in ({"q": "Yes.", **REQUEST}, {"q": "Yes.", **REQUEST, "stream": False}):
