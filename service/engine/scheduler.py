@@ -11,6 +11,7 @@ Pure Python: no torch, no clock, no input or output.
 
 import heapq
 import logging
+import math
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -128,6 +129,9 @@ class Scheduler:
         return progress
 
     def _go_on(self, running: Running, extensions: list[Extension], progress: Progress) -> None:
+        for each in extensions:
+            if math.isnan(each.choice.logprob):
+                raise ArithmeticError("the model's logits are not numbers")
         written = running.writer.take(extensions)
         tokens = [_report(running.request_id, each) for each in written.choices]
         if written.finish_reason is not None:

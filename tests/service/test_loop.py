@@ -1,5 +1,8 @@
 """The loop with a scripted runner: no model, no process."""
 
+import math
+from typing import Any
+
 import pytest
 import torch
 
@@ -118,6 +121,34 @@ def test_a_request_whose_tokens_cannot_be_taken_ends_alone(monkeypatch: pytest.M
     assert channel.tokens(1) == [5, 6]
     assert channel.tokens(2) == [5, 6, 7, 8, 9, EOS]
     assert channel.tokens(3) == [5, 6, 7, EOS]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"sampling": Sampling(temperature=1.0)},
+        {"sampling": Sampling(temperature=1.0, top_k=3)},
+        {"beam": Beam(2)},
+        {"forced_ids": [5]},
+        {"top_candidates": 2},
+    ],
+)
+def test_a_request_whose_logits_are_not_numbers_ends_alone(options: dict[str, Any]) -> None:
+    class Broken(ScriptedRunner):
+        def decode(self, batch: StepBatch) -> StepScores:
+            scores = super().decode(batch)
+            own = batch.source_slots == 0
+            return scores._replace(
+                logprobs=scores.logprobs.masked_fill(own, math.nan),
+                logits=scores.logits.masked_fill(own[batch.logit_rows, None], math.nan),
+            )
+
+    broken = Submit(1, GenerationRequest([9, 9, EOS], 50, **options), submitted_at=0.0)
+    channel = _run(Broken(), [broken, _submit(2, 3)])
+    assert [report.failed for report in channel.reports if report.failed] == [[1]]
+    assert channel.tokens(1) == []
+    assert channel.tokens(2) == [5, 6, 7, EOS]
 
 
 def test_a_lost_device_fails_no_request_but_ends_the_engine() -> None:
