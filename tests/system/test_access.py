@@ -48,7 +48,8 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeyedServer]:
     path = directory / "keys.db"
     with closing(KeyFile(path, create=True)) as file:
         keys = {name: file.add(name, limits) for name, limits in LIMITS.items()}
-    with run_server(directory / "log", "--keys", str(path), "--cors-origins", "https://a.example") as server:
+    flags = ("--keys", str(path), "--cors-origins", "https://a.example", "--log-level", "debug")
+    with run_server(directory / "log", *flags) as server:
         yield KeyedServer(server, keys)
 
 
