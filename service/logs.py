@@ -18,3 +18,5 @@ def configure(level: str) -> None:
     )
     handler.setFormatter(formatter)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    # At debug it writes out whatever it sends.
+    logging.getLogger("sse_starlette").setLevel(max(logging.INFO, logging.root.level))
