@@ -24,9 +24,10 @@ from service.engine.loop import EngineLoop
 from service.engine.modes import MODES
 from service.engine.request import Command, GenerationRequest, Report, StepReport, Submit
 from service.engine.scheduler import Scheduler
+from service.errors import InvalidRequest
 from service.schemas import TranslateRequest
 from service.settings import EMBEDDED_MODEL, Settings
-from service.translation import MAX_BEAM_SIZE, TranslationOptions
+from service.translation import MAX_BEAM_SIZE
 
 _KINDS: Final = (
     "{}",
@@ -38,6 +39,24 @@ _KINDS: Final = (
     '{"top_candidates": 5}',
     '{"beam_size": 4}',
 )
+_FIELDS: Final = frozenset(
+    {
+        "temperature",
+        "top_k",
+        "top_p",
+        "beam_size",
+        "length_penalty",
+        "alternatives",
+        "repetition_penalty",
+        "no_repeat_ngram_size",
+        "top_candidates",
+        "alignment",
+        "attention",
+        "hypotheses",
+        "max_new_tokens",
+    }
+)
+"""What costs an engine something by itself; the others are the server's business, or belong to a text."""
 _MOST_TOKENS: Final = 200
 
 
@@ -53,8 +72,12 @@ def main(
     kinds = [json.loads(kind) for kind in options or _KINDS]
     torch.set_num_threads(1)
     config = load_config(model)
-    direction = config.all_directions()[0]
-    sources = load_tokenizer(model).encode_batch(list(SENTENCES), direction.target, direction.source)
+    direction, tokenizer = config.all_directions()[0], load_tokenizer(model)
+    sources = tokenizer.encode_batch(list(SENTENCES), direction.target, direction.source)
+    prompt = list(tokenizer.target_prefix(direction.target, direction.source))
+    if max(map(len, sources)) > config.model.max_positions:
+        raise typer.BadParameter(f"{model} has no room for the longest of the sentences", param_hint="--model")
+    patterns = [_pattern(kind, prompt, config.model.max_positions - len(prompt), slots) for kind in kinds]
     built = MODES[mode]
     runner = built.build_runner(load_model(model, built.dtype), slots, config.model.max_positions)
     # Constructed, since settings would otherwise read this shell's environment.
@@ -62,8 +85,8 @@ def main(
     speeds: list[list[float]] = [[] for _ in kinds]
     for number in range(rounds + 1):
         chosen = random.Random(number).choices(sources, k=requests)
-        for kind, each in zip(kinds, speeds, strict=True):
-            client = _Client(_requests(kind, chosen), slots)
+        for pattern, each in zip(patterns, speeds, strict=True):
+            client = _Client(_requests(pattern, chosen), slots)
             scheduler = Scheduler(slots=slots, max_prefill=prefill, eos_id=config.model.eos_id)
             started = time.process_time()
             EngineLoop(scheduler, runner, client, config.model.bos_id).run()
@@ -76,19 +99,36 @@ def main(
         typer.echo(json.dumps({"options": kind, "tokens_per_second": figures, "share": round(median / first, 2)}))
 
 
-def _requests(fields: dict[str, Any], sources: Sequence[list[int]]) -> list[GenerationRequest]:
-    options: TranslationOptions = TranslateRequest(q="", source="en", target="fr", **fields).options(MAX_BEAM_SIZE)
+def _pattern(fields: dict[str, Any], prompt: list[int], room: int, slots: int) -> GenerationRequest:
+    """A request of this kind, without a source. Raises `typer.BadParameter` for what would not be measured."""
+    if unmeasured := sorted(fields.keys() - _FIELDS):
+        raise typer.BadParameter(f"{', '.join(unmeasured)}: not measured here", param_hint="--options")
+    try:
+        options = TranslateRequest(q="", source="en", target="fr", **fields).options(MAX_BEAM_SIZE)
+    except (ValueError, InvalidRequest) as error:
+        raise typer.BadParameter(f"{json.dumps(fields)}: {error}", param_hint="--options") from None
+    if options.beam.size > slots:
+        raise typer.BadParameter(f"a beam of {options.beam.size} does not fit in {slots}", param_hint="--slots")
+    length = options.max_new_tokens or min(_MOST_TOKENS, room)
+    if length > room:
+        raise typer.BadParameter(f"max_new_tokens: the model's limit is {room}", param_hint="--options")
+    return GenerationRequest(
+        [],
+        length,
+        options.sampling,
+        options.beam,
+        options.constraints,
+        top_candidates=options.top_candidates,
+        alignment=options.alignment,
+        attention=options.attention,
+        prompt_ids=prompt,
+        hypotheses=options.hypotheses,
+    )
+
+
+def _requests(pattern: GenerationRequest, sources: Sequence[list[int]]) -> list[GenerationRequest]:
     return [
-        GenerationRequest(
-            source,
-            _MOST_TOKENS,
-            replace(options.sampling, seed=seed),
-            options.beam,
-            options.constraints,
-            top_candidates=options.top_candidates,
-            alignment=options.alignment,
-            attention=options.attention,
-        )
+        replace(pattern, source_ids=source, sampling=replace(pattern.sampling, seed=seed))
         for seed, source in enumerate(sources)
     ]
 
@@ -112,6 +152,8 @@ class _Client:
 
     def send(self, report: Report) -> None:
         assert isinstance(report, StepReport)
+        if report.failed:
+            raise RuntimeError(f"{len(report.failed)} requests failed: no figure would be right")
         frame(report)  # as it is sent otherwise
         self.tokens += len(report.tokens)
         self._free += self._width * sum(token.finish_reason is not None for token in report.tokens)
