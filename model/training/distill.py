@@ -7,6 +7,7 @@ translates alike sentences alike.
 import hashlib
 import json
 import logging
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -15,7 +16,7 @@ from rich.progress import MofNCompleteColumn, Progress
 
 from model.manifest import Wanted, load_config
 from model.training.config import TrainConfig
-from model.training.corpora import check_paths, corpus_path
+from model.training.corpora import check_paths
 from model.training.data import Part, load_parts
 from model.training.evaluate import (
     DecodingOptions,
@@ -57,11 +58,12 @@ def distill(
     lacking = set(config.directions()) - set(load_config(teacher).directions)
     if lacking:
         raise ValueError(f"{teacher} does not translate {', '.join(sorted(map(str, lacking)))}")
-    output.mkdir(parents=True, exist_ok=True)
-    _claim(output, config, teacher, data, options)
-    written = []
     validated = load_parts(config.data.validation, config, data)
-    for number, part in enumerate(load_parts(config.data.train, config, data, validated)):
+    parts = load_parts(config.data.train, config, data, validated)
+    output.mkdir(parents=True, exist_ok=True)
+    _claim(output, config, teacher, parts, options)
+    written = []
+    for number, part in enumerate(parts):
         translator = load_translator(teacher, options.precision, Wanted(*part.direction.codes()), options.device)
         path = output / f"{number:02}-{part.direction}.tsv"
         if not path.exists():
@@ -70,14 +72,16 @@ def distill(
     return written
 
 
-def _claim(output: Path, config: TrainConfig, teacher: Path, directory: Path, options: TeacherOptions) -> None:
+def _claim(output: Path, config: TrainConfig, teacher: Path, parts: list[Part], options: TeacherOptions) -> None:
     """Write down what `output` is made of; raises `ValueError` where it is made of something else."""
-    weights = _digest(teacher / "model.safetensors")
-    corpora = [_digest(corpus_path(corpus, directory)) for corpus in config.data.train + config.data.validation]
+    with (teacher / "model.safetensors").open("rb") as file:
+        weights = hashlib.file_digest(file, "sha256").hexdigest()
+    # Not of the files: what is left of them is also the filters' doing, which a newer version may have more of.
+    sources = [_digest(_sources(part)) for part in parts]
     search = {"beam_size": options.decoding.beam_size, "length_penalty": options.decoding.length_penalty}
     data = config.model_dump(mode="json", include={"data", "seed", "source_language", "target_language"})
     made_of = json.dumps(
-        {"teacher": weights, "corpora": corpora, "precision": options.precision, **search, **data}, indent=2
+        {"teacher": weights, "sources": sources, "precision": options.precision, **search, **data}, indent=2
     )
     note = output / "distilled-from.json"
     if note.exists() and note.read_text(encoding="utf-8") != made_of:
@@ -85,18 +89,21 @@ def _claim(output: Path, config: TrainConfig, teacher: Path, directory: Path, op
     note.write_text(made_of, encoding="utf-8")
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _sources(part: Part) -> Iterable[str]:
+    """Each of them once, in the order of the corpus."""
+    return dict.fromkeys(pair.source for pair in part.pairs)
+
+
+def _digest(lines: Iterable[str]) -> str:
+    digest = hashlib.sha256()
+    for line in lines:
+        digest.update(f"{line}\n".encode())
+    return digest.hexdigest()
 
 
 def _distill(part: Part, translator: OfflineTranslator, options: DecodingOptions, path: Path) -> None:
     longest = translator.model.config.max_positions
-    sources = [
-        source
-        for source in dict.fromkeys(pair.source for pair in part.pairs)
-        if len(translator.source_ids([source])[0]) <= longest
-    ]
+    sources = [source for source in _sources(part) if len(translator.source_ids([source])[0]) <= longest]
     partial = path.with_suffix(".partial")
     done = _whole_lines(partial)
     logger.info("%s: %d sources, %d of them done before", path.name, len(sources), done)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from model.training import data
 from model.training import distill as module
 from model.training.config import TrainConfig
 from model.training.corpora import read_pairs
@@ -77,6 +78,19 @@ def test_what_is_validated_on_is_not_translated(
     monkeypatch.setattr(module, "translate_all", lambda _, texts, *__: (Translation(text, 1) for text in texts))
     [path] = distill(experiment, teacher, tmp_path, tmp_path / "distilled")
     assert list(read_pairs(path)) == [("cat", "cat")]
+
+
+def test_what_other_filters_left_is_not_gone_on_with(
+    experiment: TrainConfig, teacher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lines that are there would be counted as those of other sources."""
+    (tmp_path / "train.tsv").write_text("dog\ty\ncat\tx\n")
+    (tmp_path / "validation.tsv").write_text("dog\ty\n")
+    with monkeypatch.context() as before:
+        before.setattr(data, "validation_marks", lambda *_: iter(()))
+        distill(experiment, teacher, tmp_path, tmp_path / "distilled")
+    with pytest.raises(ValueError, match=r"distilled-from\.json"):
+        distill(experiment, teacher, tmp_path, tmp_path / "distilled")
 
 
 def test_another_teacher_or_direction_is_refused(experiment: TrainConfig, teacher: Path, tmp_path: Path) -> None:
