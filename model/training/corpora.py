@@ -5,7 +5,6 @@ Everything is a function of the config and its seed, so that a resumed run sees 
 
 import functools
 import lzma
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import IO, Final, NamedTuple
 
 import numpy as np
+import regex
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 from model.training.config import Corpus, TrainConfig
@@ -23,9 +23,11 @@ _SURE: Final = 0.9
 
 _SIDES: Final = ("source", "target")
 
-# In letters and digits. What is so short ("Thank you.") is common property: a model has to learn it from somewhere.
+# In letters, their marks and digits. What is so short ("Thank you.") is common property: a model has to learn it from
+# somewhere.
 _SHORT: Final = 10
-_NO_LETTERS: Final = re.compile(r"[\W_]+")
+# Many scripts write vowels as marks, which are no word characters.
+_NO_LETTERS: Final = regex.compile(r"[^\p{L}\p{M}\p{N}]+")
 
 
 class Pair(NamedTuple):
@@ -68,8 +70,8 @@ def fingerprint(pair: Pair, languages: tuple[str, str]) -> int:
 def validation_marks(pair: Pair, languages: tuple[str, str]) -> Iterator[int]:
     """What a pair that is validated on shares with those that training must not see, in this process.
 
-    Only letters and digits count, and not their case. Two pairs share a mark when both sides are the same, whichever
-    is the source, or when one side is, unless it is short.
+    Only letters, their marks and digits count, and not their case. Two pairs share a mark when both sides are the
+    same, whichever is the source, or when one side is, unless it is short.
     """
     sides = [(_letters(text), language) for text, language in zip(pair, languages, strict=True)]
     yield hash(frozenset(sides))

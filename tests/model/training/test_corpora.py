@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from model.training.config import Corpus, TrainConfig
-from model.training.corpora import CorpusError, CorpusFilter, Pair, load_corpus, read_pairs
+from model.training.corpora import CorpusError, CorpusFilter, Pair, load_corpus, read_pairs, validation_marks
 
 
 def _config(experiment: TrainConfig, **data: object) -> TrainConfig:
@@ -98,3 +98,14 @@ def test_lower_case(experiment: TrainConfig, tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_text("Go ON\tÉtait LÀ\n", encoding="utf-8")
     loaded = load_corpus(Corpus(path=Path("x.tsv")), _config(experiment, lowercase=True), tmp_path)
     assert loaded.pairs == [Pair("go on", "était là")]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("मैं कल यहाँ आऊँगा", "मैं काल यहाँ आऊँगा"), ("ฉันเดินไปที่นั่นทุกวัน", "ฉันเดินไปที่นั้นทุกวัน")],
+)
+def test_sentences_that_differ_in_their_vowel_signs_or_tones_are_others(one: str, other: str) -> None:
+    marks = [set(validation_marks(Pair(text, "x"), ("hi", "en"))) for text in (one, other, f"{one}!")]
+    assert not marks[0] & marks[1]
+    assert marks[0] == marks[2]
+    assert len(marks[0]) == 2, "the pair's and the longer side's"
