@@ -9,7 +9,8 @@ import contextlib
 import logging
 import sys
 import time
-from typing import Final
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -98,9 +99,14 @@ class EngineProcess:
         if self._start_failure is not None:
             raise EngineFailed(self._start_failure)
 
-    async def stop(self, reason: str = "the engine was stopped") -> None:
-        """End the engine process; requests in flight get an error, later ones wait for the next start."""
-        held = [*self._generations.values()]
+    def stop(self, reason: str = "the engine was stopped") -> Coroutine[Any, Any, None]:
+        """End the engine process; requests in flight get an error, later ones wait for the next start.
+
+        Which are later is settled by the call, not when it is awaited.
+        """
+        return self._stop([*self._generations.values()], reason)
+
+    async def _stop(self, held: Sequence[Generation], reason: str) -> None:
         if self._supervisor is not None:
             self._supervisor.cancel()
             await asyncio.gather(self._supervisor, return_exceptions=True)

@@ -1,4 +1,6 @@
-"""Which replica gets the next request."""
+"""Which replica gets the next request, and which requests a stop ends."""
+
+import asyncio
 
 import pytest
 
@@ -6,7 +8,7 @@ from service.engine.generation import Generation
 from service.engine.pool import EnginePool
 from service.engine.process import EngineObserver, EngineProcess
 from service.engine.request import Beam, EngineOptions, GenerationRequest
-from service.errors import QueueFull
+from service.errors import EngineFailed, QueueFull
 
 
 class Replica(EngineProcess):
@@ -59,3 +61,18 @@ async def test_a_full_house_is_noticed() -> None:
     _submit(pool, 2)
     with pytest.raises(QueueFull):
         pool.admit()
+
+
+async def test_who_comes_while_it_stops_waits_for_the_next_start() -> None:
+    pool = EnginePool([Replica()], capacity=100)
+    pool.running = True
+    [before] = _submit(pool, 1)
+    stopping = asyncio.create_task(pool.stop("no room"))
+    while pool.running:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    [after] = _submit(pool, 1)
+    await stopping
+    with pytest.raises(EngineFailed, match="no room"):
+        await before.next_tokens(asyncio.get_running_loop().time() + 60)
+    assert pool.load == 1
+    after.close()
