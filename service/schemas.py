@@ -276,7 +276,7 @@ class ModelStatus(BaseModel):
     directions: Sequence[str] = Field(description="what it translates", examples=[["en-fr"]])
     languages: Sequence[str] = Field(description="each of which it translates into every other")
     state: State
-    reason: str | None = Field(default=None, description="why it failed")
+    reason: str | None = Field(default=None, description="why it failed, or could not be loaded the last time")
     memory_bytes: int = Field(description="resident memory of its engine processes now")
 
 

@@ -26,7 +26,7 @@ class Entry:
     found: Found
     state: State = State.LOADING
     reason: str | None = None
-    """Why it failed."""
+    """Why it failed, or could not be loaded the last time."""
     model: ServedModel | None = None
     """None until its files have been read."""
     offered: bool = False

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from model.manifest import CheckpointError
 from service.errors import EngineFailed, ServiceError
@@ -17,6 +17,10 @@ from service.models.routing import Routes
 from service.models.served import ServedModel
 
 logger = logging.getLogger(__name__)
+
+_FIRST_RETRY_SECONDS: Final = 10.0
+"""After a new model has failed, and not for what is in its files; doubled each time."""
+_LONGEST_RETRY_SECONDS: Final = 600.0
 
 Build = Callable[[Found, Path], ServedModel]
 """Makes what a checkpoint of ours is served by, engines not yet started; raises `CheckpointError`."""
@@ -65,7 +69,7 @@ class Library:
     def start(self) -> None:
         """Begin to load; returns at once."""
         for entry in self.entries:
-            entry.task = self._do(self._introduce(entry))
+            entry.task = self._do(self._introduce(entry, _FIRST_RETRY_SECONDS))
         self._do(self._watch([entry.task for entry in self.entries if entry.task]))
 
     async def wait_until_tried(self) -> None:
@@ -119,7 +123,7 @@ class Library:
         if not any(entry.found == found for entry in known):
             entry = Entry(found)
             self.entries.append(entry)
-            entry.task = self._do(self._introduce(entry))
+            entry.task = self._do(self._introduce(entry, _FIRST_RETRY_SECONDS))
 
     def _forget(self, entries: Iterable[Entry]) -> None:
         for entry in list(entries):
@@ -127,7 +131,7 @@ class Library:
                 entry.state = State.UNLOADING
                 self._do(self._retire(entry))
 
-    async def _introduce(self, entry: Entry) -> None:
+    async def _introduce(self, entry: Entry, retry_seconds: float) -> None:
         """Load a new model, then send requests to it, and no more to the one of its name before."""
         try:
             if entry.model is None:
@@ -141,9 +145,14 @@ class Library:
                     await self._load(entry, entry.model)
                 else:
                     entry.state = State.UNLOADED
-        except (CheckpointError, ServiceError, OSError) as error:
+        except CheckpointError as error:
             await self._fail(entry, str(error))
             return
+        except (ServiceError, OSError) as error:
+            await self._fail(entry, str(error))
+            entry.task = self._do(self._introduce_later(entry, retry_seconds))
+            return
+        entry.reason = None
         before = [each for each in self.entries if each.name == entry.name and each.offered]
         entry.offered = True
         for each in before:
@@ -151,6 +160,10 @@ class Library:
         self._changed()
         logger.info("model %s", entry.state, extra={"model": entry.name})
         self._forget(before)
+
+    async def _introduce_later(self, entry: Entry, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        await self._introduce(entry, min(2 * seconds, _LONGEST_RETRY_SECONDS))
 
     def _bring_back(self, entry: Entry) -> None:
         """A request is there, and engines are not."""
@@ -161,19 +174,29 @@ class Library:
 
     async def _load_on_demand(self, entry: Entry) -> None:
         assert entry.model is not None
-        try:
+        # Again for those that come while what could not be loaded is stopped.
+        while entry.is_wanted and not entry.model.pool.running:
             async with self._loading:
-                # Its requests may have run out of time while they waited.
-                if entry.is_wanted and await self._room.make(entry, self.entries):
-                    await self._load(entry, entry.model)
-        except (CheckpointError, ServiceError) as error:
-            await self._fail(entry, str(error))
+                try:
+                    # Its requests may have run out of time while they waited.
+                    if entry.is_wanted and await self._room.make(entry, self.entries):
+                        await self._load(entry, entry.model)
+                except (CheckpointError, ServiceError, OSError) as error:
+                    await self._put_off(entry, entry.model, str(error))
 
     async def _load(self, entry: Entry, model: ServedModel) -> None:
         _advance(entry, State.LOADING)
         await model.load()
         self._room.measure(entry)
+        entry.reason = None
         _advance(entry, State.READY)
+
+    async def _put_off(self, entry: Entry, model: ServedModel, reason: str) -> None:
+        """It has been loaded before: what is wrong now may be over when the next request comes."""
+        _advance(entry, State.UNLOADED)
+        entry.reason = reason
+        logger.error("model cannot be loaded", extra={"model": entry.name, "reason": reason})
+        await model.pool.stop(reason)
 
     async def _fail(self, entry: Entry, reason: str) -> None:
         _advance(entry, State.FAILED)

@@ -1,0 +1,112 @@
+"""Models whose loading fails, with engines that answer nothing."""
+
+import asyncio
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from model.manifest import CheckpointError, load_config
+from model.tokenizer import Tokenizer
+from service.engine.generation import Generation
+from service.engine.pool import EnginePool
+from service.engine.process import EngineProcess
+from service.errors import EngineFailed
+from service.models.directory import Found
+from service.models.entry import Entry
+from service.models.library import Library
+from service.models.room import Room
+from service.models.served import ServedModel
+from service.settings import EMBEDDED_MODEL
+from tests.service.test_pool import REQUEST, Replica
+
+
+class Engine(Replica):
+    def start(self) -> None: ...
+
+
+class Model(ServedModel):
+    """One whose next loads end with these errors; the others succeed."""
+
+    def __init__(self, tokenizer: Tokenizer, *failures: Exception) -> None:
+        pool = EnginePool(cast(list[EngineProcess], [Engine()]), capacity=100)
+        super().__init__("a", load_config(EMBEDDED_MODEL), tokenizer, pool)
+        self.failures = [*failures]
+        self.loaded = asyncio.Event()
+
+    async def load(self) -> None:
+        self.pool.start()
+        if self.failures:
+            raise self.failures.pop(0)
+        self.loaded.set()
+
+
+def _library(*models: Model) -> Library:
+    def never(*_: object) -> ServedModel:
+        raise AssertionError("they are built")
+
+    entries = [Entry(Found(str(number), Path(str(number)), ""), model=each) for number, each in enumerate(models)]
+    return Library(entries, never, Room())
+
+
+async def _failed(generation: Generation) -> str:
+    with pytest.raises(EngineFailed) as failed:
+        await generation.next_tokens(asyncio.get_running_loop().time() + 60)
+    return failed.value.message
+
+
+@pytest.mark.parametrize("error", [EngineFailed("killed"), OSError("killed")], ids=["engine", "system"])
+async def test_a_model_that_could_not_be_brought_back_is_tried_again_for_the_next_request(
+    tokenizer: Tokenizer, error: Exception
+) -> None:
+    model = Model(tokenizer)
+    library = _library(model)
+    [entry] = library.entries
+    library.start()
+    await library.wait_until_tried()
+    await model.pool.stop()
+    model.failures, model.loaded = [error], asyncio.Event()
+
+    assert "killed" in await _failed(model.submit(REQUEST))
+    assert (entry.state, entry.offered, entry.reason) == ("unloaded", True, "killed")
+    model.submit(REQUEST)
+    await model.loaded.wait()
+    assert entry.task is not None
+    await entry.task
+    assert (entry.state, entry.reason) == ("ready", None)
+    assert model.pool.load == 1
+    await library.stop()
+
+
+async def test_who_comes_while_a_failed_load_is_stopped_gets_another_one(tokenizer: Tokenizer) -> None:
+    model = Model(tokenizer)
+    library = _library(model)
+    library.start()
+    await library.wait_until_tried()
+    await model.pool.stop()
+    model.failures, model.loaded = [EngineFailed("killed")], asyncio.Event()
+    first = model.submit(REQUEST)
+    while model.failures or model.pool.running:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    model.submit(REQUEST)
+    assert await _failed(first) == "killed"
+    await model.loaded.wait()
+    assert model.pool.load == 1
+    await library.stop()
+
+
+async def test_only_what_is_wrong_with_the_files_is_for_good(
+    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.models.library._FIRST_RETRY_SECONDS", 0.0)
+    whole, broken = Model(tokenizer), Model(tokenizer, CheckpointError("no weights"))
+    passing = Model(tokenizer, EngineFailed("killed"), OSError("no memory"))
+    library = _library(whole, broken, passing)
+    library.start()
+    await library.wait_until_tried()
+    await passing.loaded.wait()
+    await asyncio.sleep(0)
+    assert [entry.state for entry in library.entries] == ["ready", "failed", "ready"]
+    assert [entry.offered for entry in library.entries] == [True, False, True]
+    assert [entry.reason for entry in library.entries] == [None, "no weights", None]
+    await library.stop()
