@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 
-from service.doctor import told_settings
+from service.doctor import examine, told_settings
+from service.errors import EngineFailed
 from service.settings import Settings
 from tests.system.conftest import COMPILES
 
@@ -42,6 +44,23 @@ def test_what_is_broken_is_said(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr == f"dragoman: {tmp_path}: there is no checkpoint in it\n"
     assert f"models={tmp_path}" in done.stdout
+
+
+def test_a_self_test_that_fails_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def failed(*_: object) -> None:
+        raise EngineFailed("it died")
+
+    monkeypatch.setattr("service.doctor._translated", failed)
+    assert examine(Settings(replicas=1), 0.2).problems == ["a translation failed: it died"]
+
+
+def test_what_traces_want_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise ImportError
+
+    monkeypatch.setattr("service.tracing.exporter", missing)
+    [problem] = examine(Settings(traces=True), 0.2).problems
+    assert problem.startswith("traces: OpenTelemetry is missing")
 
 
 def test_a_wrong_setting_is_named() -> None:
