@@ -32,7 +32,7 @@ from service.models.library import Build, Library
 from service.models.memory import MEGABYTE
 from service.models.room import Room
 from service.models.served import ServedModel
-from service.settings import Settings
+from service.settings import Settings, UnusableSettingError
 from service.state import Service
 from service.tracing import RequestTracing
 from service.translation import MAX_BEAM_SIZE, Limits
@@ -103,7 +103,7 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
 
 
 def build_service(settings: Settings) -> Service:
-    """Everything behind the routes, engines not yet started; raises `CheckpointError`."""
+    """Everything behind the routes, engines not yet started; raises `CheckpointError` and `UnusableSettingError`."""
     metrics = Metrics(VERSION, settings.mode)
 
     def build(found: Found, path: Path) -> ServedModel:
@@ -117,7 +117,10 @@ def build_service(settings: Settings) -> Service:
         poll_seconds=settings.models_poll_seconds,
         on_change=lambda models: metrics.models_served({each.name: ",".join(each.described()) for each in models}),
     )
-    store = GlossaryStore(settings.glossaries)
+    try:
+        store = GlossaryStore(settings.glossaries)
+    except OSError as error:
+        raise UnusableSettingError(f"glossaries: {error}") from None
     translator = Translator(lambda: library.routes, limits_of(settings))
     return Service(settings, translator, library, metrics, Access(settings, metrics.refused), store)
 
@@ -126,7 +129,11 @@ def _entries(settings: Settings, build: Build) -> list[Entry]:
     if settings.models is None:
         # Read at once, and not in the background: whoever names one model is told at once what is wrong with it.
         found = Found(settings.model.resolve().name, settings.model, "")
-        return [Entry(found, model=build(found, imported(settings.model)))]
+        try:
+            path = imported(settings.model)
+        except OSError as error:
+            raise UnusableSettingError(f"model: {error}") from None
+        return [Entry(found, model=build(found, path))]
     if not (models := look(settings.models)):
         raise CheckpointError(f"{settings.models}: there is no checkpoint in it")
     return [Entry(each) for each in models.values()]

@@ -124,7 +124,7 @@ def translate(  # noqa: PLR0913  each is an option of the command
         work = [text if as_json else f"{text}\n" for text in texts] if texts else read(files, by_line=as_json)
         with nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8", newline="") as sink:
             asyncio.run(show(sink))
-    except (ServiceError, ClientError, CheckpointError, InputError) as error:
+    except (ServiceError, ClientError, CheckpointError, UnusableSettingError, InputError) as error:
         _fail(str(error))
     except BrokenPipeError:
         # Whoever read our output has seen enough; Python must not try to flush the rest at exit.

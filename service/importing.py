@@ -62,7 +62,11 @@ def _made_at(place: Path, path: Path) -> Iterator[list[str]]:
     with tempfile.TemporaryDirectory(dir=place.parent) as directory:
         made = Path(directory) / "model"
         yield [sys.executable, "-m", "service", "import", str(path), "--output", str(made)]
-        made.rename(place)
+        try:
+            made.rename(place)
+        except OSError:
+            if not place.exists():  # another server was there first, with the same
+                raise
 
 
 def _check(code: int, said: bytes) -> None:

@@ -49,7 +49,10 @@ class InputError(Exception):
 
 @asynccontextmanager
 async def local_engine(settings: Settings, job: Job) -> AsyncIterator[Stream]:
-    """An engine of our own, for as long as the context lasts. Raises `ServiceError` and `CheckpointError`."""
+    """An engine of our own, for as long as the context lasts.
+
+    Raises `ServiceError`, `CheckpointError` and `UnusableSettingError`.
+    """
     # Someone at a terminal reads the translation; what an engine notes in passing is for a server's log.
     # And nobody is asked for a key here.
     for_one = {"log_level": "warning", "replicas": 1, "keys": None, "redis_url": None}

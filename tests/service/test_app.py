@@ -1,11 +1,13 @@
 """What the composition root makes of the settings."""
 
+from pathlib import Path
+
 import pytest
 
 from model.manifest import load_config
 from service import app
 from service.metrics import Metrics
-from service.settings import Settings
+from service.settings import Settings, UnusableSettingError
 
 
 def test_each_replica_is_told_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -15,3 +17,17 @@ def test_each_replica_is_told_its_number(monkeypatch: pytest.MonkeyPatch) -> Non
     config = load_config(settings.model)
     options = app.build_pool("en-fr", settings.model, config, settings, Metrics("0", "int8")).engines
     assert [each.replica for each in options] == [0, 1, 2]  # type: ignore[attr-defined]
+
+
+def test_a_place_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(UnusableSettingError, match=f"^glossaries: .*{file}"):
+        app.build_service(Settings(glossaries=file / "glossaries"))
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(file))
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "model.bin").touch()
+    with pytest.raises(UnusableSettingError, match=f"^model: .*{file}"):
+        app.build_service(Settings(model=foreign))

@@ -44,6 +44,13 @@ async def test_it_is_imported_once(foreign: Path, cache: Path, monkeypatch: pyte
     assert await imported_meanwhile(foreign) == place
 
 
+async def test_two_servers_may_import_it_at_once(foreign: Path, cache: Path) -> None:
+    places = await asyncio.gather(imported_meanwhile(foreign), imported_meanwhile(foreign))
+    assert places[0] == places[1]
+    assert load_config(places[0]).languages == ("de", "en", "fr")
+    assert _content(cache) == [places[0]]
+
+
 async def test_what_is_wrong_with_it_is_told(foreign: Path, cache: Path) -> None:
     (foreign / "vocab.json").unlink()
     with pytest.raises(CheckpointError, match=r"vocab\.json"):
