@@ -1,11 +1,10 @@
 """Wire types of the HTTP API. They end here: nothing below `api` sees them."""
 
-import json
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WrapValidator
-from pydantic_core import PydanticCustomError, ValidationError
+from pydantic_core import PydanticCustomError, ValidationError, from_json
 
 from service.engine.request import Beam, Constraints, Sampling
 from service.errors import InvalidRequest
@@ -44,13 +43,14 @@ def _from_json(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value)
+        return from_json(value)
     except ValueError:
         raise PydanticCustomError("json_type", "must be an object, in JSON") from None
 
 
 Texts = Annotated[str | list[str], WrapValidator(_one_problem)]
-Word = Annotated[str, Field(pattern=r"\S", max_length=LONGEST_TERM)]
+# Python takes four control characters for white space that patterns do not.
+Word = Annotated[str, Field(pattern=r"[^\s\x1c-\x1f]", max_length=LONGEST_TERM)]
 Entries = Annotated[dict[Word, Word], BeforeValidator(_from_json), Field(max_length=MAX_ENTRIES)]
 LanguageCode = Annotated[str, Field(min_length=1, max_length=16)]
 

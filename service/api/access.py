@@ -52,5 +52,5 @@ async def _key_in_body(request: Request) -> str | None:
             return msgspec.json.decode(await request.body(), type=_Body).api_key
         field = (await read_form(request)).get(_FIELD)
         return field if isinstance(field, str) else None
-    except (msgspec.DecodeError, InvalidRequest):
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, InvalidRequest):
         return None

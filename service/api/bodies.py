@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl
 
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
+from python_multipart.multipart import parse_options_header
 from starlette.exceptions import HTTPException
 
 from service.api.errors import invalid_request
@@ -18,6 +19,7 @@ JSON: Final = "application/json"
 FORM: Final = "application/x-www-form-urlencoded"
 MULTIPART: Final = "multipart/form-data"
 _MAX_FIELDS: Final = 10_000
+_UTF_8: Final = frozenset({b"utf-8", b"utf8"})
 
 
 def body_of(model: type[BaseModel]) -> dict[str, Any]:
@@ -73,6 +75,10 @@ def form_fields(body: bytes) -> dict[str, object]:
 
 
 async def _multipart(request: Request) -> list[tuple[str, str]]:
+    # Starlette would decode with whatever codec is named: some take minutes, some raise or give lone surrogates.
+    _, parameters = parse_options_header(request.headers["content-type"])
+    if parameters.get(b"charset", b"utf-8").lower() not in _UTF_8:
+        raise InvalidRequest("Content-Type", "charset must be UTF-8")
     await request.body()  # kept by the request, whose size is limited already: no part needs a limit of its own
     try:
         form = await request.form(max_files=0, max_fields=_MAX_FIELDS, max_part_size=sys.maxsize)

@@ -1,11 +1,13 @@
 """The application's door, without an engine: whose address counts, which origins, which request id."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
+from pathlib import Path
 
 import httpx
 import pytest
 
+from service.access.keys import KeyFile
 from service.app import create_app
 from service.settings import Settings
 
@@ -123,3 +125,45 @@ async def test_a_bug_is_answered_with_an_id_and_to_other_origins(
 def test_a_wrong_setting_is_named(field: str, value: str) -> None:
     with pytest.raises(ValueError, match=field):
         Settings.model_validate({field: value})
+
+
+@pytest.mark.parametrize("charset", ["punycode", "undefined", "unicode_escape", '"UTF-16"'])
+@pytest.mark.parametrize("with_keys", [False, True])
+async def test_a_form_s_codec_is_not_the_client_s_choice(
+    connect: Connect, tmp_path: Path, charset: str, with_keys: bool
+) -> None:
+    client = connect(**_keys(tmp_path) if with_keys else {})
+    headers = {"Content-Type": f"multipart/form-data; boundary=B; charset={charset}"}
+    part = b'--B\r\nContent-Disposition: form-data; name="api_key"\r\n\r\ndragoman-\\ud800-x\r\n--B--\r\n'
+    answer = await client.post("/translate", content=part, headers=headers)
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith("api_key: " if with_keys else "Content-Type: charset must be UTF-8")
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "UTF8", '"UTF-8"'])
+async def test_a_form_may_say_that_it_is_utf_8(connect: Connect, charset: str) -> None:
+    headers = {"Content-Type": f"multipart/form-data; boundary=B; charset={charset}"}
+    part = b'--B\r\nContent-Disposition: form-data; name="q"\r\n\r\n\xc3\xa9\r\n--B--\r\n'
+    answer = await connect().post("/translate", content=part, headers=headers)
+    assert (answer.status_code, answer.json()["error"]) == (
+        400,
+        "source: field required; target: field required",
+    )
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"q": ' + b"[" * 100_000, b'{"api_key": "\\ud800"}', b'{"api_key": "\xed\xa0\x80"}']
+)
+@pytest.mark.parametrize("with_keys", [False, True])
+async def test_json_that_cannot_be_read_is_refused(
+    connect: Connect, tmp_path: Path, body: bytes, with_keys: bool
+) -> None:
+    answer = await connect(**_keys(tmp_path) if with_keys else {}).post("/translate", content=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith("api_key: " if with_keys else "body: ")
+
+
+def _keys(directory: Path) -> dict[str, object]:
+    path = directory / "keys.db"
+    with closing(KeyFile(path, create=True)):
+        return {"keys": path}

@@ -1,11 +1,12 @@
 """What a request asks for, by itself and with what it leaves out."""
 
 import json
+import sys
 
 import pytest
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from service.schemas import TranslateRequest
+from service.schemas import TranslateRequest, Word
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,21 @@ def test_in_a_form_a_flag_is_true_or_false(word: str) -> None:
     assert not TranslateRequest.model_validate({**form, "stream": "false"}).stream
     with pytest.raises(ValidationError, match="must be true or false"):
         TranslateRequest.model_validate({**form, "stream": word})
+
+
+def test_a_blank_term_is_what_splits_into_nothing() -> None:
+    word = TypeAdapter(Word)
+    for character in map(chr, range(sys.maxunicode + 1)):
+        if character.isspace():
+            with pytest.raises(ValidationError):
+                word.validate_python(character * 2)
+        elif not "\ud800" <= character <= "\udfff":
+            word.validate_python(character)
+    with pytest.raises(ValidationError):
+        word.validate_python("\ud800")
+
+
+def test_a_glossary_of_brackets_is_refused() -> None:
+    form = {"q": "Hi.", "source": "en", "target": "fr"}
+    with pytest.raises(ValidationError, match="must be an object, in JSON"):
+        TranslateRequest.model_validate({**form, "glossary": "[" * 100_000})
