@@ -2,8 +2,8 @@
 
 import csv
 import io
-from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
 import regex
@@ -15,7 +15,7 @@ MAX_ENTRIES: Final = 10_000
 LONGEST_TERM: Final = 200  # characters, of either side
 
 # A word of a script that parts words by spaces, or else a single character; terms begin and end with whole ones.
-_TOKEN: Final = regex.compile(rf"[\w--{WITHOUT_SPACES}]+|\S", regex.VERSION1)
+_TOKEN: Final = regex.compile(rf"[\w--{WITHOUT_SPACES}]+|[^\s\x1c-\x1f]", regex.VERSION1)
 
 
 Format = Literal["tsv", "csv"]
@@ -77,45 +77,76 @@ class Glossary:
     def __init__(self, entries: Mapping[str, str]) -> None:
         """The translation of each term; none is blank."""
         self._entries = {_plain(term): _plain(translation) for term, translation in entries.items()}
-        counts: dict[str, set[int]] = {}
-        for term in self._entries:
-            tokens = _TOKEN.findall(term)
-            counts.setdefault(tokens[0].lower(), set()).add(len(tokens))
-        # How many tokens the terms have that begin with a token, the most first.
-        self._counts = {first: sorted(each, reverse=True) for first, each in counts.items()}
+        terms = [_pieces(term, _spans(term)) for term in self._entries]
+        self._terms = _Beginnings(terms)
+        self._firsts = {pieces[0].lower() for pieces in terms}
+        self._most = max(map(len, terms), default=0)
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def find(self, text: str, beginnings: Sequence[int] = (0,)) -> Iterator[Term]:
         """In the order of the text; none overlap. Its sentences begin at the places `beginnings`, in their order."""
-        tokens = [match.span() for match in _TOKEN.finditer(text)] if self._entries else []
+        spans = _spans(text) if self._entries else []
+        written = _pieces(text, spans)
+        lower = [piece.lower() for piece in written]
+        small = _next_places(not f"A{piece}".isupper() for piece in written)
+        changed = _next_places(piece != other for piece, other in zip(written, lower, strict=True))
         number = begun = 0
-        while number < len(tokens):
-            start, end = tokens[number]
+        while number < len(spans):
+            start, end = spans[number]
             # A quotation mark may precede the first word of a sentence.
             is_first = begun < len(beginnings) and beginnings[begun] <= start and text[start].isalnum()
-            for count in self._counts.get(text[start:end].lower(), ()):
-                last = number + count
-                if last <= len(tokens) and (term := self._term(text, start, tokens[last - 1][1], is_first)):
-                    yield term
-                    number, end = last - 1, term.end
-                    break
+            if lower[number].lstrip() in self._firsts:
+                last = number + self._most
+                exact = self._longest(written[number:last])
+                capitals = self._longest(lower[number : min(last, small[number])])
+                if not _is_in_capitals(text[start : spans[number + len(capitals) - 1][1]]):
+                    capitals = []
+                if is_first and written[number].lstrip() == _titled(lower[number].lstrip()):
+                    titled = self._longest(lower[number : min(last, changed[number + 1])])
+                    capitals = max(capitals, titled, key=len)
+                if found := max(exact, capitals, key=len):
+                    number += len(found) - 1
+                    end = spans[number][1]
+                    in_capitals = len(found) > len(exact) and _is_in_capitals(text[start:end])
+                    yield Term(start, end, self._entries["".join(found)], capitals=in_capitals)
             if is_first:
                 begun = bisect_left(beginnings, end)
             number += 1
 
-    def _term(self, text: str, start: int, end: int, is_first: bool) -> Term | None:
-        """What is from `start` up to `end`, if it is one."""
-        words = _plain(text[start:end])
-        if words in self._entries:
-            return Term(start, end, self._entries[words])
-        lower = words.lower()
-        translation = self._entries.get(lower)
-        capitals = words.isupper() and len(words) > 1
-        if translation is None or not (capitals or (is_first and words == lower[:1].upper() + lower[1:])):
-            return None
-        return Term(start, end, translation, capitals=capitals)
+    def _longest(self, pieces: list[str]) -> list[str]:
+        """Of the terms that these begin with; none is empty."""
+        pieces[:1] = [piece.lstrip() for piece in pieces[:1]]
+        return pieces[: self._terms.longest(pieces)]
+
+
+class _Beginnings:
+    """Finds the longest of its sequences that another begins with: that is the last which is not behind the other in
+    their order, or one that this itself begins with. So it takes no longer for being asked at every token.
+    """
+
+    def __init__(self, sequences: Iterable[list[str]]) -> None:
+        self._sorted = sorted(sequences)
+        self._shorter: list[int] = []
+        """The longest other that each begins with, or -1."""
+        place = -1
+        for number, sequence in enumerate(self._sorted):
+            while place >= 0 and sequence[: len(self._sorted[place])] != self._sorted[place]:
+                place = self._shorter[place]
+            self._shorter.append(place)
+            place = number
+
+    def longest(self, other: list[str]) -> int:
+        """Its length; 0 if there is none."""
+        place = bisect_right(self._sorted, other) - 1
+        if place < 0:
+            return 0
+        pairs = enumerate(zip(self._sorted[place], other, strict=False))
+        common = next((number for number, (one, another) in pairs if one != another), len(self._sorted[place]))
+        while place >= 0 and len(self._sorted[place]) > common:
+            place = self._shorter[place]
+        return 0 if place < 0 else len(self._sorted[place])
 
 
 NOTHING: Final = Glossary({})
@@ -123,3 +154,34 @@ NOTHING: Final = Glossary({})
 
 def _plain(words: str) -> str:
     return " ".join(words.split())
+
+
+def _spans(text: str) -> list[tuple[int, int]]:
+    return [match.span() for match in _TOKEN.finditer(text)]
+
+
+def _pieces(text: str, spans: Sequence[tuple[int, int]]) -> list[str]:
+    """The tokens, each with a space before it if there is white space; together they are the text, plain."""
+    previous = 0
+    pieces = []
+    for start, end in spans:
+        pieces.append((" " if start > previous else "") + text[start:end])
+        previous = end
+    return pieces
+
+
+def _next_places(marks: Iterable[bool]) -> list[int]:
+    """Of each place, and of the end, the next from there on that is marked; the end if there is none."""
+    known = [*marks]
+    places = [len(known)] * (len(known) + 1)
+    for number in reversed(range(len(known))):
+        places[number] = number if known[number] else places[number + 1]
+    return places
+
+
+def _is_in_capitals(words: str) -> bool:
+    return words.isupper() and len(words) > 1
+
+
+def _titled(lower: str) -> str:
+    return lower[:1].upper() + lower[1:]

@@ -1,5 +1,8 @@
 """Terms are found as whole words, in the forms that they may have."""
 
+import random
+from collections.abc import Iterator
+
 import pytest
 
 from service.text import glossary as module
@@ -56,6 +59,64 @@ def test_a_million_words_of_terms_are_found_one_after_the_other() -> None:
     """The terms that share their first word are looked up, not tried."""
     glossary = Glossary({f"cat {number}": "x" for number in range(5000)} | {"cat": "y"})
     assert sum(1 for _ in glossary.find("cat 4999 cats " * 50_000)) == 50_000
+
+
+def test_terms_that_never_match_are_not_tried_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At each token a search among all terms at once, however many lengths they have."""
+    asked = 0
+    longest = module._Beginnings.longest
+
+    def counted(self: module._Beginnings, other: list[str]) -> int:
+        nonlocal asked
+        asked += 1
+        return longest(self, other)
+
+    monkeypatch.setattr(module._Beginnings, "longest", counted)
+    glossary = Glossary({f"{'.' * length}!": "x" for length in range(1, 200)} | {f"{'. ' * 99}{n}": "x" for n in "ab"})
+    assert not [*glossary.find("." * 10_000)]
+    assert asked <= 3 * 10_000
+
+
+def test_the_search_finds_what_trying_every_term_finds() -> None:
+    chance = random.Random(0)
+    parts = ["a", "A", "ab", "Ab", "AB", ".", "-", "1", "ß", "É", "é", "猫", "σ", "Σ"]
+
+    def text(most: int) -> str:
+        return "".join(chance.choice(parts) + chance.choice(["", " ", "  "]) for _ in range(chance.randint(1, most)))
+
+    for _ in range(1000):
+        entries = {" ".join(text(5).split()): f"{number}" for number in range(chance.randint(1, 30))}
+        words = text(40)
+        beginnings = sorted({0, *(chance.randrange(len(words)) for _ in range(chance.randint(0, 5)))})
+        found = [
+            (each.start, each.end, each.translation, each.capitals)
+            for each in Glossary(entries).find(words, beginnings)
+        ]
+        assert found == [*_tried(entries, words, beginnings)], (entries, words, beginnings)
+
+
+def _tried(entries: dict[str, str], text: str, beginnings: list[int]) -> Iterator[tuple[int, int, str, bool]]:
+    spans = [match.span() for match in module._TOKEN.finditer(text)]
+    number = 0
+    reached = 0
+    while number < len(spans):
+        start, end = spans[number]
+        opens = any(reached <= each <= start for each in beginnings)
+        is_first = opens and text[start].isalnum()
+        for last in reversed(range(number, len(spans))):
+            words = " ".join(text[start : spans[last][1]].split())
+            lower = words.lower()
+            capitals = words.isupper() and len(words) > 1
+            titled = is_first and words == lower[:1].upper() + lower[1:]
+            if words in entries or (lower in entries and (capitals or titled)):
+                end = spans[last][1]
+                exact = words in entries
+                yield start, end, entries[words if exact else lower], capitals and not exact
+                number = last
+                break
+        if is_first:
+            reached = end
+        number += 1
 
 
 def test_entries_are_read_as_they_were_written() -> None:
