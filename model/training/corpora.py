@@ -18,7 +18,7 @@ from py3langid.langid import MODEL_FILE, LanguageIdentifier
 from model.training.config import Corpus, TrainConfig
 
 # How sure the identifier has to be of another language. Its probabilities are modest for short text, so that nearly
-# nothing good is lost: of 153,000 Tatoeba pairs one.
+# nothing good is lost.
 _SURE: Final = 0.9
 
 _SIDES: Final = ("source", "target")

@@ -64,8 +64,8 @@ class EagerRunner:
 class _LookedAt:
     """Source K/V that remember what some of the queries look at.
 
-    Those of the last decoder layer, the mean of its heads: of two layers and their heads it points best, in the
-    embedded model, to words that are spelled alike in sentences of news and their translations (95% of 1185 tokens).
+    Those of the last decoder layer, the mean of its heads: in the embedded model it points better than the first layer,
+    or any single head, to words that are spelled alike in a sentence and its translation.
     """
 
     def __init__(self, memory: SlotKV, rows: list[int]) -> None:
