@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from service.engine.request import GivenTerm
 
-# Shares of the attention. The embedded model most often writes the stand-in of what is copied by itself, and a rule that
-# asks for less, half of the attention, makes such translations worse.
+# Shares of the attention. The embedded model most often writes the stand-in of what is copied by itself, and a rule
+# that asks for less, half of the attention, makes such translations worse.
 _NEARLY_ALL: Final = 0.9
 _SOME: Final = 0.01
 # Where the first token of a term is that near to the best one, and this share of the attention is on the term, words
