@@ -18,7 +18,8 @@ class Connection(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._receiving_since: float | None = None
         self._head_bytes: int | None = None
-        """Of a request whose headers have begun to come, from the second read on; None between requests."""
+        """Of a request whose headers have begun to come, from the second read on, and of its body whatever is read
+        without any of it: the trailers of one in chunks are headers, too. None between requests."""
         self._unsent = 0
         self._stuck_since: float | None = None
 
@@ -31,10 +32,10 @@ class Connection(HttpToolsProtocol):
             self._receiving_since = self.loop.time()
         if self._head_bytes is not None:
             self._head_bytes += len(data)
-            if self._head_bytes > _MAX_HEAD_BYTES:
-                self.send_400_response("Headers are too large.")
-                return
         super().data_received(data)
+        # Not before: a read may end the headers and bring much of the body.
+        if (self._head_bytes or 0) > _MAX_HEAD_BYTES and not self.transport.is_closing():
+            self.send_400_response("Headers or trailers are too large.")
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -42,11 +43,15 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
-        self._head_bytes = None
+        self._head_bytes = 0
+
+    def on_body(self, body: bytes) -> None:
+        super().on_body(body)
+        self._head_bytes = 0
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
-        self._receiving_since = None
+        self._receiving_since = self._head_bytes = None
 
     def on_response_complete(self) -> None:
         super().on_response_complete()

@@ -92,16 +92,31 @@ async def _until_cut(server: Server, begun: bytes, trickled: bytes) -> bytes:
     return received
 
 
-async def test_headers_without_end_are_refused(server: Server) -> None:
+@pytest.mark.parametrize("begun", [HEAD, HEAD + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"])
+async def test_headers_and_trailers_without_end_are_refused(server: Server, begun: bytes) -> None:
     async def send_headers(writer: asyncio.StreamWriter) -> None:
         while True:
             writer.write(b"X: " + b"y" * 9000 + b"\r\n")
             await writer.drain()
 
     async with _connection(server) as (_, writer), asyncio.timeout(30):
-        writer.write(HEAD)
+        writer.write(begun)
         with pytest.raises(ConnectionError):
             await send_headers(writer)
+
+
+@pytest.mark.parametrize("size", [1000, 200_000])
+async def test_a_body_in_chunks_may_be_larger_than_headers(impatient: Server, size: int) -> None:
+    body = httpx.Request("POST", "http://a", json={"q": COPIED[:600_000], **REQUEST, "stream": False}).content
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for start in range(0, len(body), size):
+            yield body[start : start + size]
+
+    async with httpx.AsyncClient(base_url=impatient.url, timeout=60) as client:
+        headers = {"Content-Type": "application/json"}
+        answer = await client.post("/translate", content=chunks(), headers=headers)
+    assert answer.status_code == 200, answer.text
 
 
 async def test_a_stream_that_is_silent_for_longer_is_not_cut(impatient: Server) -> None:
