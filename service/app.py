@@ -32,7 +32,7 @@ from service.models.library import Build, Library
 from service.models.memory import MEGABYTE
 from service.models.room import Room
 from service.models.served import ServedModel
-from service.settings import Settings, UnusableSettingError
+from service.settings import Networks, Settings, UnusableSettingError
 from service.state import Service
 from service.tracing import RequestTracing
 from service.translation import MAX_BEAM_SIZE, Limits
@@ -41,6 +41,7 @@ from service.translator import Translator
 logger = logging.getLogger(__name__)
 
 VERSION: Final = version("dragoman")
+_IPV4: Final = 4
 
 
 def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None) -> FastAPI:
@@ -98,8 +99,14 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
     if tracer_provider is not None:
         app.add_middleware(RequestTracing, made=tracer_provider, untraced=UNLOGGED)
     if settings.trusted_proxies:
-        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=[str(each) for each in settings.trusted_proxies])
+        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=_hosts(settings.trusted_proxies))
     return app
+
+
+def _hosts(networks: Networks) -> list[str]:
+    """As they are written, and as a socket for both versions of IP shows those of version 4: ::ffff:10.1.2.3."""
+    mapped = (f"::ffff:{each.network_address}/{96 + each.prefixlen}" for each in networks if each.version == _IPV4)
+    return [*map(str, networks), *mapped]
 
 
 def build_service(settings: Settings) -> Service:

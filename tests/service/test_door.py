@@ -43,6 +43,14 @@ async def test_a_trusted_proxy_tells_whose_request_it_is(connect: Connect) -> No
     assert await _ask(client, "192.0.2.99, 192.0.2.1, 10.9.9.9") == 429
 
 
+@pytest.mark.parametrize("trusted", ["10.0.0.0/8", "10.1.2.3"])
+async def test_a_socket_for_both_versions_of_ip_shows_it_otherwise(connect: Connect, trusted: str) -> None:
+    client = connect("::ffff:10.1.2.3", trusted_proxies=trusted, anonymous_requests_per_minute=1)
+    assert [await _ask(client, address) for address in ("192.0.2.1", "192.0.2.2", "192.0.2.1")] == [200, 200, 429]
+    other = connect("::ffff:11.1.2.3", trusted_proxies=trusted, anonymous_requests_per_minute=1)
+    assert [await _ask(other, address) for address in ("192.0.2.1", "192.0.2.2")] == [200, 429]
+
+
 @pytest.mark.parametrize("trusted", ["", "10.0.0.0/8"])
 async def test_anybody_else_is_not_believed(connect: Connect, trusted: str) -> None:
     client = connect("127.0.0.1", trusted_proxies=trusted, anonymous_requests_per_minute=1)
