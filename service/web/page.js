@@ -62,7 +62,8 @@ function askForKey() {
 
 async function getJson(path) {
   const response = await fetch(path);
-  if (!response.ok) throw new TranslationError(await response.json());
+  const error = await errorOf(response);
+  if (error) throw error;
   return response.json();
 }
 
@@ -147,12 +148,14 @@ async function translate() {
     await loaded;
     const body = request();
     let response = await send(body, mine.signal);
-    if (response.status === 400 && body.attention) {
+    let error = await errorOf(response);
+    if (body.attention && ["attention", "alignment"].includes(error?.field)) {
       // By way of another language there is none.
       delete body.attention;
       response = await send(body, mine.signal);
+      error = await errorOf(response);
     }
-    if (!response.ok) throw new TranslationError(await response.json());
+    if (error) throw error;
     for await (const event of serverSentEvents(response)) {
       translation.apply(event);
       if (event.event === "start") showDetected(translation);
@@ -171,6 +174,10 @@ async function translate() {
 function send(body, signal) {
   const headers = { "Content-Type": "application/json" };
   return fetch("translate", { method: "POST", headers, body: JSON.stringify(body), signal });
+}
+
+async function errorOf(response) {
+  return response.ok ? null : new TranslationError(await response.json());
 }
 
 function busy(is) {
