@@ -5,6 +5,7 @@
 #
 # Every setting of `dragoman serve` is a variable (--env DRAGOMAN_REPLICAS=2). To serve another checkpoint, mount
 # its directory readable for user 10001 and name it: --volume ./checkpoint:/model:ro --env DRAGOMAN_MODEL=/model.
+# One of another format is imported at the first start, into /cache, which has to be writable: --volume dragoman:/cache.
 #
 # Build arguments, all optional:
 #   PYTHON_IMAGE          the same base image under a mirror's name, or by digest
@@ -64,7 +65,8 @@ LABEL org.opencontainers.image.title="Dragoman" \
       org.opencontainers.image.licenses="Apache-2.0"
 # By number, so that Kubernetes can verify runAsNonRoot; with a name, because libraries look their user up.
 RUN groupadd --gid 10001 dragoman \
-    && useradd --uid 10001 --gid dragoman --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin dragoman
+    && useradd --uid 10001 --gid dragoman --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin dragoman \
+    && install --directory --owner=dragoman --group=dragoman /cache
 COPY --from=pruned /opt/venv /opt/venv
 COPY --from=application /application /
 # Nothing is written at run time, bytecode neither: it was compiled when the packages were installed.
@@ -75,6 +77,9 @@ ENV PATH="/opt/venv/bin:${PATH}" \
     DRAGOMAN_PORT=5000
 # Writable where the root file system is not: a library asks for a place for temporary files when it is imported.
 ENV TMPDIR=/dev/shm
+# For imported models only. Not in memory: they are large, and are there again at the next start. A new volume of
+# Docker's gets this directory's owner.
+ENV XDG_CACHE_HOME=/cache
 USER 10001:10001
 WORKDIR /
 EXPOSE 5000
