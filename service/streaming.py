@@ -5,7 +5,8 @@ connection sends the same request with `Last-Event-ID`, to any replica, and gets
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import asdict
 from typing import Final, NamedTuple
 
@@ -95,7 +96,7 @@ class TranslationStream(EventSourceResponse):
     A comment every `keep_alive_seconds` tells readers and proxies that it lives.
 
     How it ended is left in the request's state as `outcome`: `ok`, an error's code, or `cancelled` when
-    the client went away.
+    the client went away. `context` has been entered, and is left then: with the error, if there was one.
     """
 
     def __init__(
@@ -105,10 +106,11 @@ class TranslationStream(EventSourceResponse):
         shape: AnswerShape,
         last_event_id: int,
         keep_alive_seconds: float,
-        on_close: Callable[[], None] = lambda: None,
+        context: AbstractAsyncContextManager[object] | None = None,
     ) -> None:
         self._translation = translation
-        self._on_close = on_close
+        self._context = context or nullcontext()
+        self._error: Exception | None = None
         self._shape = shape
         self._last_event_id = last_event_id
         self._outcome = "cancelled"
@@ -130,8 +132,8 @@ class TranslationStream(EventSourceResponse):
         finally:
             # Not left to the generator: one that was never started has no `finally`.
             self._translation.close()
-            self._on_close()
             scope["state"]["outcome"] = self._outcome
+            await self._context.__aexit__(type(self._error) if self._error else None, self._error, None)
 
     async def _chunks(self) -> AsyncIterator[bytes]:
         number = 0
@@ -143,9 +145,11 @@ class TranslationStream(EventSourceResponse):
             # A send that waits for its reader returns as if all were well when that one has left.
             self._outcome = "ok" if self.active else "cancelled"
         except ServiceError as error:
+            self._error = error
             self._outcome = error.code
             yield encode(number, "error", {"error": error.message, "code": error.code})
-        except Exception:
+        except Exception as error:
+            self._error = error
             # Our bug, but still the stream's one last event.
             logger.exception("unexpected error in a stream", extra={"request_id": self._request_id})
             self._outcome = ServiceError.code

@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Literal, TypeVar, TypeVarTuple
 
+from starlette.requests import ClientDisconnect
+
 from service.access.keys import Key, KeyFile, KeyLimits, seconds_to_next_month, this_month
 from service.access.rates import Rates, Streams
 from service.errors import InvalidKey, KeyRequired, QuotaExceeded, RateLimited, ServiceError, TooLong
@@ -88,7 +90,8 @@ class Access:
 
     @asynccontextmanager
     async def charged(self, caller: Caller, characters: int) -> AsyncIterator[None]:
-        """Count the characters of a translation, before it begins. One that fails costs nothing of the quota.
+        """Count the characters of a translation, before it begins. One that fails costs nothing of the quota; one whose
+        client leaves does.
 
         Raises `RateLimited`, `QuotaExceeded`, and `TooLong` for more than a minute's characters.
         """
@@ -97,7 +100,9 @@ class Access:
         await self._charge(caller, month, characters)
         try:
             yield
-        except ServiceError:
+        except ClientDisconnect:
+            raise  # what was translated until then is not given back
+        except Exception:
             await self._give_back(caller, month, characters)
             raise
 

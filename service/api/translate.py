@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Coroutine
-from contextlib import ExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from typing import Annotated, Any, Final, TypeVar
 
@@ -168,16 +168,16 @@ async def _stream(service: Service, caller: Caller, body: TranslateRequest, last
     # Checked before anything is started, which from then on has to be closed.
     if last_event_id and not _EVENT_ID.fullmatch(last_event_id):
         raise InvalidRequest("Last-Event-ID", "must be an event's id")
-    with ExitStack() as stack:
+    async with AsyncExitStack() as stack:
         stack.enter_context(service.access.stream(caller))
-        async with service.access.charged(caller, body.characters()):
-            translation = await _start(service, caller, body)
+        await stack.enter_async_context(service.access.charged(caller, body.characters()))
+        translation = await _start(service, caller, body)
         return TranslationStream(
             translation,
             shape=_shape(body),
             last_event_id=int(last_event_id) if last_event_id else -1,
             keep_alive_seconds=service.settings.keep_alive_seconds,
-            on_close=stack.pop_all().close,
+            context=stack.pop_all(),
         )
 
 

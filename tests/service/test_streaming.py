@@ -3,13 +3,15 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
 from typing import cast
 
 import msgspec
 import pytest
 from starlette.types import Message
 
-from service.errors import DeadlineExceeded
+from service.access.control import Access
+from service.errors import DeadlineExceeded, EngineFailed
 from service.events import (
     Alternative,
     Candidate,
@@ -21,6 +23,7 @@ from service.events import (
     TokenGenerated,
     Usage,
 )
+from service.settings import Settings
 from service.streaming import AnswerShape, TranslationStream, answer, encode
 from service.translation import Translation
 
@@ -49,13 +52,18 @@ class ScriptedTranslation:
         self.closed = True
 
 
-async def _stream(translation: ScriptedTranslation, last_event_id: int = -1) -> tuple[list[str], object]:
+async def _stream(
+    translation: ScriptedTranslation,
+    last_event_id: int = -1,
+    context: AbstractAsyncContextManager[object] | None = None,
+) -> tuple[list[str], object]:
     """The lines that were sent, and the outcome."""
     response = TranslationStream(
         cast(Translation, translation),
         shape=AnswerShape(),
         last_event_id=last_event_id,
         keep_alive_seconds=60,
+        context=context,
     )
     body = b""
 
@@ -130,3 +138,14 @@ async def test_an_error_is_the_last_event(error: Exception, code: str) -> None:
     assert lines[-4] == "event: error"
     assert json.loads(lines[-3].removeprefix("data: "))["code"] == code
     assert outcome == code
+
+
+@pytest.mark.parametrize(
+    ("error", "used"), [(None, 5), (EngineFailed("dead"), 0), (DeadlineExceeded("late"), 0), (ValueError("a bug"), 0)]
+)
+async def test_a_stream_that_fails_costs_nothing(error: Exception | None, used: int) -> None:
+    async with aclosing(Access(Settings())) as access, AsyncExitStack() as stack:
+        caller = await access.admit(None, "192.0.2.1")
+        await stack.enter_async_context(access.charged(caller, 5))
+        await _stream(ScriptedTranslation(EVENTS, error), context=stack.pop_all())
+        assert await access.characters_used(caller) == used

@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack, aclosing, closing
 from pathlib import Path
 
 import pytest
+from starlette.requests import ClientDisconnect
 
 from service.access.control import Access, Refusal
 from service.access.keys import KeyFile, KeyLimits
@@ -155,6 +156,16 @@ async def test_a_quota_is_charged_for_what_is_translated(opened: Open, path: Pat
     assert 0 < caught.value.retry_after_seconds <= 31 * 24 * 3600
     assert await access.characters_used(caller) == 8
     assert refusals == ["quota"]
+
+
+@pytest.mark.parametrize(("error", "used"), [(RuntimeError("a bug"), 0), (ClientDisconnect(), 9)])
+async def test_only_what_the_server_failed_is_given_back(opened: Open, error: Exception, used: int) -> None:
+    access = await opened()
+    caller = await access.admit(None, "192.0.2.1")
+    with pytest.raises(type(error)):
+        async with access.charged(caller, 9):
+            raise error
+    assert await access.characters_used(caller) == used
 
 
 async def test_what_has_no_key_is_counted_together(opened: Open) -> None:
