@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import msgspec
 
@@ -22,6 +23,7 @@ from service.settings import Settings, UnusableSettingError
 from service.state import Service
 from service.translation import TranslationOptions
 
+_HIDDEN: Final = "***"
 _CPU_INFO: Final = Path("/proc/cpuinfo")
 _CPU_NAMES: Final = ("model name", "Model", "Hardware")
 _CPU_FLAGS: Final = ("flags", "Features")
@@ -125,10 +127,14 @@ def _processor() -> Processor:
 
 
 def told_settings(settings: Settings) -> dict[str, Any]:
-    """All settings, without the password of Redis."""
+    """All settings, without the passwords of Redis."""
     told = settings.model_dump(mode="json")
-    if settings.redis_url is not None and settings.redis_url.password:
-        told["redis_url"] = str(settings.redis_url).replace(f":{settings.redis_url.password}@", ":***@")
+    if settings.redis_url is not None:
+        url = urlsplit(str(settings.redis_url))
+        # Its client also takes them, and those of certificates, from the query.
+        options = [(name, _HIDDEN if "password" in name else value) for name, value in parse_qsl(url.query)]
+        address = url.netloc.replace(f":{url.password}@", f":{_HIDDEN}@")
+        told["redis_url"] = url._replace(netloc=address, query=urlencode(options, safe=_HIDDEN)).geturl()
     return told
 
 

@@ -69,6 +69,15 @@ def test_a_wrong_setting_is_named() -> None:
     assert done.stderr.startswith("dragoman: slots: ")
 
 
-def test_a_password_is_not_told() -> None:
-    settings = Settings.model_validate({"redis_url": "redis://user:hidden@127.0.0.1:6379/0"})
-    assert told_settings(settings)["redis_url"] == "redis://user:***@127.0.0.1:6379/0"
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("redis://user:hidden@127.0.0.1:6379/0", "redis://user:***@127.0.0.1:6379/0"),
+        ("redis://127.0.0.1:6379/0?password=hidden&db=1", "redis://127.0.0.1:6379/0?password=***&db=1"),
+        ("redis://127.0.0.1:6379/0?pass%77ord=hidden", "redis://127.0.0.1:6379/0?password=***"),
+        ("rediss://a:hidden@b:1/0?ssl_password=hidden", "rediss://a:***@b:1/0?ssl_password=***"),
+        ("redis://127.0.0.1:6379/0", "redis://127.0.0.1:6379/0"),
+    ],
+)
+def test_a_password_is_not_told(given: str, told: str) -> None:
+    assert told_settings(Settings.model_validate({"redis_url": given}))["redis_url"] == told
