@@ -1,7 +1,7 @@
 """What can be translated, and the way there: languages, limits, models. Knows nothing of HTTP, nor how engines work."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from model.manifest import Direction
 from service.errors import InvalidRequest, NotReady, TooLong
@@ -12,6 +12,13 @@ from service.translation import Job, Limits, Translation, TranslationOptions
 
 AUTOMATIC: Final = "auto"
 """In the place of a source language: that is detected, for each text by itself."""
+
+
+class FieldNames(NamedTuple):
+    """What a caller calls what it asks for; errors name it so."""
+
+    text: str = "q"
+    glossary: str = "glossary"
 
 
 class Translator:
@@ -30,16 +37,23 @@ class Translator:
         self._targets()
         return self._routes().directions
 
-    def start(self, texts: Sequence[str], source: str, target: str, options: TranslationOptions) -> Translation:
+    def start(
+        self,
+        texts: Sequence[str],
+        source: str,
+        target: str,
+        options: TranslationOptions,
+        names: FieldNames = FieldNames(),  # noqa: B008  it cannot be changed
+    ) -> Translation:
         """Check and submit; the caller must `close` what it gets.
 
         Raises `InvalidRequest`, `TooLong` and `QueueFull`: before anything has been produced.
         """
-        self._check(texts, source, target, options)
+        self._check(texts, source, target, options, names)
         detected = [self._detect(text, target, options) for text in texts] if source == AUTOMATIC else []
         sources = [each.language for each in detected] or [source] * len(texts)
         routes = {each: self._route(each, target) for each in set(sources)}
-        _admit(routes.values(), options)
+        _admit(routes.values(), options, names)
         preparations = {each: self._preparation(route, options) for each, route in routes.items()}
         work = prepare(texts, [preparations[each] for each in sources], options.target_prefix)
         pivots = [routes[each].pivot for each in sources] if any(each.pivot for each in routes.values()) else ()
@@ -81,13 +95,15 @@ class Translator:
         second = route.second and Preparation(route.second, options, restore_capitals=restore)
         return Preparation(route.first, options, restore_capitals=restore, second=second)
 
-    def _check(self, texts: Sequence[str], source: str, target: str, options: TranslationOptions) -> None:
+    def _check(
+        self, texts: Sequence[str], source: str, target: str, options: TranslationOptions, names: FieldNames
+    ) -> None:
         self._check_direction(source, target)
         limits = self.limits
         if len(texts) > limits.max_texts:
-            raise TooLong("q", f"{len(texts)} texts, the limit is {limits.max_texts}")
+            raise TooLong(names.text, f"{len(texts)} texts, the limit is {limits.max_texts}")
         if (characters := sum(map(len, texts))) > limits.max_characters:
-            raise TooLong("q", f"{characters} characters, the limit is {limits.max_characters}")
+            raise TooLong(names.text, f"{characters} characters, the limit is {limits.max_characters}")
         if options.beam.alternatives >= limits.max_beam_size:
             asked, most = options.beam.alternatives, limits.max_beam_size - 1
             raise InvalidRequest("alternatives", f"{asked} are asked for, the limit is {most}")
@@ -104,14 +120,14 @@ class Translator:
             raise InvalidRequest("target", f"{target} is not supported; available: {', '.join(sorted(targets))}")
 
 
-def _admit(routes: Iterable[Route], options: TranslationOptions) -> None:
+def _admit(routes: Iterable[Route], options: TranslationOptions, names: FieldNames) -> None:
     """Raises `InvalidRequest` and `QueueFull` if one of them cannot take the request."""
     for route in routes:
         limit = route.last.model.max_new_tokens
         if options.max_new_tokens is not None and options.max_new_tokens > limit:
             raise InvalidRequest("max_new_tokens", f"the limit is {limit}")
         if route.pivot is not None and (options.alignment or options.glossary):
-            field = "glossary" if options.glossary else "attention" if options.attention else "alignment"
+            field = names.glossary if options.glossary else "attention" if options.attention else "alignment"
             source, target = route.first.direction.source, route.last.direction.target
             raise InvalidRequest(field, f"is not available from {source} into {target}, by way of {route.pivot}")
         for model in route.models:

@@ -89,13 +89,13 @@ class Access:
         return Caller(f"key:{known.label}", known.limits, known)
 
     @asynccontextmanager
-    async def charged(self, caller: Caller, characters: int) -> AsyncIterator[None]:
+    async def charged(self, caller: Caller, characters: int, field: str = "q") -> AsyncIterator[None]:
         """Count the characters of a translation, before it begins. One that fails costs nothing of the quota; one whose
         client leaves does.
 
-        Raises `RateLimited`, `QuotaExceeded`, and `TooLong` for more than a minute's characters.
+        Raises `RateLimited`, `QuotaExceeded`, and for more than a minute's characters `TooLong`, which names `field`.
         """
-        await self._count(caller, "characters", caller.limits.characters_per_minute, characters)
+        await self._count(caller, "characters", caller.limits.characters_per_minute, characters, field)
         month = this_month()
         await self._charge(caller, month, characters)
         try:
@@ -121,12 +121,12 @@ class Access:
         return (await self._in_thread(self._file.usage, caller.key, this_month())).characters
 
     async def _count(
-        self, caller: Caller, what: Literal["requests", "characters"], limit: int | None, cost: int
+        self, caller: Caller, what: Literal["requests", "characters"], limit: int | None, cost: int, field: str = "q"
     ) -> None:
         if limit is None:
             return
         if cost > limit:
-            raise self._refused(what, TooLong("q", f"{cost} {what}, the limit is {limit} a minute"))
+            raise self._refused(what, TooLong(field, f"{cost} {what}, the limit is {limit} a minute"))
         wait = await self._rates.count(caller.identity, what, limit, cost)
         if wait is not None:
             raise self._refused(what, RateLimited(f"too many {what}: the limit is {limit} a minute", wait))

@@ -12,13 +12,14 @@ from service.errors import InvalidRequest
 from service.schemas import Texts
 from service.state import Service, service_of
 from service.translation import TranslationOptions
-from service.translator import AUTOMATIC
+from service.translator import AUTOMATIC, FieldNames
 
 router = APIRouter(prefix="/v2", tags=["as DeepL"])
 ServiceDependency = Annotated[Service, Depends(service_of)]
 
 # DeepL wants to know which English and which Portuguese; a model that knows only the language gives what it has.
 _VARIANTS: Final = {"EN": ("EN-GB", "EN-US"), "PT": ("PT-BR", "PT-PT")}
+_NAMES: Final = FieldNames(text="text", glossary="glossary_id")
 _UNLIMITED: Final = 1_000_000_000_000
 """The limit that DeepL tells those who have none."""
 
@@ -109,8 +110,8 @@ async def translate(request: Request, service: ServiceDependency, caller: Caller
     texts = body.texts()
     glossary = await kept_glossary(service, caller, body.glossary_id, source, target)
     options = TranslationOptions(is_html=body.tag_handling == "html", glossary=glossary)
-    async with service.access.charged(caller, sum(map(len, texts))):
-        translation = service.translator.start(texts, source, target, options)
+    async with service.access.charged(caller, sum(map(len, texts)), _NAMES.text):
+        translation = service.translator.start(texts, source, target, options, _NAMES)
         finished = await until_finished(request, translation)
     sources = [each.language for each in finished.detected] or [source] * len(texts)
     return DeepLTranslations(

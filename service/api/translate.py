@@ -34,7 +34,7 @@ from service.state import Service, service_of
 from service.streaming import AnswerShape, TranslationStream, answer
 from service.text.glossary import NOTHING, Glossary
 from service.translation import Translation
-from service.translator import AUTOMATIC
+from service.translator import AUTOMATIC, FieldNames
 
 router = APIRouter(tags=["translation"])
 ServiceDependency = Annotated[Service, Depends(service_of)]
@@ -151,10 +151,12 @@ def _language(code: str, targets: list[str]) -> Language:
 async def _start(service: Service, caller: Caller, body: TranslateRequest) -> Translation:
     service.check_ready()
     options = body.options(service.translator.limits.max_beam_size)
+    names = FieldNames()
     if body.glossary_id:
+        names = FieldNames(glossary="glossary_id")
         kept = await kept_glossary(service, caller, body.glossary_id, body.source, body.target)
         options = replace(options, glossary=kept)
-    return service.translator.start(body.texts(), body.source, body.target, options)
+    return service.translator.start(body.texts(), body.source, body.target, options, names)
 
 
 async def kept_glossary(service: Service, caller: Caller, identifier: str | None, source: str, target: str) -> Glossary:

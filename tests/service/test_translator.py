@@ -11,14 +11,14 @@ from model.tokenizer import Prompt, Tokenizer
 from service.engine.generation import Generation
 from service.engine.pool import EnginePool
 from service.engine.request import GenerationRequest, TokenReport
-from service.errors import DeadlineExceeded, InvalidRequest
+from service.errors import DeadlineExceeded, InvalidRequest, TooLong
 from service.events import Started
 from service.models.routing import Routes
 from service.models.served import ServedModel
 from service.text.detection import Detected
 from service.text.glossary import Glossary
 from service.translation import Limits, Translation, TranslationOptions
-from service.translator import Translator
+from service.translator import FieldNames, Translator
 
 LIMITS = Limits(
     max_characters=10_000,
@@ -155,3 +155,12 @@ async def test_terms_of_a_glossary_count_in_the_length_of_a_sentence(translator:
     terms = [len(request.terms) for request in pool.requests[1:]]
     assert sum(terms) == 4
     assert len(terms) > 1
+
+
+async def test_errors_name_the_fields_of_the_caller(translator: Translator) -> None:
+    names = FieldNames(text="text", glossary="glossary_id")
+    for texts in (["a" * 10_001], ["a"] * 11):
+        with pytest.raises(TooLong, match=r"^text: "):
+            translator.start(texts, "en", "fr", TranslationOptions(), names)
+    with pytest.raises(InvalidRequest, match=r"^glossary_id: is not available from de into en"):
+        translator.start(["a"], "de", "en", TranslationOptions(glossary=Glossary({"a": "b"})), names)

@@ -132,7 +132,9 @@ async def test_limits_of_a_minute_are_a_key_s_own(opened: Open, path: Path, refu
         await access.charged(callers[1], 3).__aenter__()
     with pytest.raises(TooLong, match="11 characters, the limit is 10 a minute"):
         await access.charged(callers[1], 11).__aenter__()
-    assert refusals == ["requests", "characters", "characters"]
+    with pytest.raises(TooLong, match=r"^text: "):
+        await access.charged(callers[1], 11, "text").__aenter__()
+    assert refusals == ["requests", "characters", "characters", "characters"]
 
 
 async def test_a_quota_is_charged_for_what_is_translated(opened: Open, path: Path, refusals: list[Refusal]) -> None:
