@@ -21,7 +21,7 @@ def import_checkpoint(path: Path, directory: Path, wanted: Wanted = ANY) -> Chec
     Returns what it is. Raises `CheckpointError` for a format that is not known, and for all that is not supported,
     missing, left over or broken.
     """
-    with _unpacked(path) as unpacked:
+    with _unpacked(path, directory.parent) as unpacked:
         imported = _read(unpacked, wanted)
         _check_shapes(path, imported)
         save_checkpoint(directory, imported.config, imported.weights, imported.tokenizer, dtype=None)
@@ -29,13 +29,14 @@ def import_checkpoint(path: Path, directory: Path, wanted: Wanted = ANY) -> Chec
 
 
 @contextmanager
-def _unpacked(path: Path) -> Iterator[Path]:
-    """An Argos package is a zip file."""
+def _unpacked(path: Path, beside: Path) -> Iterator[Path]:
+    """An Argos package is a zip file. It is unpacked where there is room for what is made of it."""
     if not path.is_file():
         yield path
         return
+    beside.mkdir(parents=True, exist_ok=True)
     try:
-        with TemporaryDirectory() as directory, zipfile.ZipFile(path) as package:
+        with TemporaryDirectory(dir=beside) as directory, zipfile.ZipFile(path) as package:
             package.extractall(directory)  # never leaves the directory, whatever its names say
             yield Path(directory)
     except zipfile.BadZipFile as error:

@@ -1,11 +1,13 @@
 """Models of others, imported while a server goes on."""
 
 import asyncio
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from model.formats import import_checkpoint
 from model.manifest import CheckpointError, load_config
 from model.tokenizer import Tokenizer
 from service.importing import imported_meanwhile
@@ -81,3 +83,13 @@ async def test_a_server_that_ends_does_not_wait_for_it(
 
 async def test_ours_stays_where_it_is(tmp_path: Path) -> None:
     assert await imported_meanwhile(tmp_path) == tmp_path
+
+
+def test_a_package_is_unpacked_beside_what_is_made_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The place for temporary files may be small, or none."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+    with zipfile.ZipFile(tmp_path / "a.argosmodel", "w") as package:
+        package.writestr("a/metadata.json", "{}")
+    with pytest.raises(CheckpointError):
+        import_checkpoint(tmp_path / "a.argosmodel", tmp_path / "made" / "a")
+    assert not _content(tmp_path / "made")
