@@ -3,6 +3,7 @@
 A file is written whole and never changed, so nobody reads half of one and whoever has read it may keep what it says.
 """
 
+import logging
 import os
 import re
 import uuid
@@ -13,12 +14,16 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from model.manifest import Direction
 from service.errors import InvalidRequest, UnknownGlossary
 from service.text.glossary import Glossary
 
+logger = logging.getLogger(__name__)
+
 MOST_GLOSSARIES: Final = 1000
+"""Of each owner."""
 _IN_MEMORY: Final = 32
 _ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -52,6 +57,8 @@ class GlossaryStore:
     def __init__(self, directory: Path | None) -> None:
         """Raises `OSError` where the directory cannot be made."""
         self._directory = directory
+        self._descriptions: dict[str, Description | None] = {}
+        """By their ids, or None for a file that is no glossary: no file ever changes."""
         self._glossary = lru_cache(_IN_MEMORY)(lambda identifier: Glossary(self._kept(identifier).entries))
         if directory is not None:
             directory.mkdir(parents=True, exist_ok=True)
@@ -64,8 +71,8 @@ class GlossaryStore:
         """Raises `InvalidRequest` if there is no place for it."""
         if self._directory is None:
             raise InvalidRequest("glossaries", "are not kept here: the server needs --glossaries DIRECTORY")
-        if len(list(self._directory.glob("*.json"))) >= MOST_GLOSSARIES:
-            raise InvalidRequest("glossaries", f"there are {MOST_GLOSSARIES} already, which is the limit")
+        if len(self.all(owner)) >= MOST_GLOSSARIES:
+            raise InvalidRequest("glossaries", f"you have {MOST_GLOSSARIES} already, which is the limit")
         kept = Kept(
             id=str(uuid.uuid4()),
             name=name,
@@ -77,24 +84,30 @@ class GlossaryStore:
             entries=dict(entries),
         )
         draft = self._directory / f"{kept.id}.draft"
-        with draft.open("xb") as file:
-            file.write(msgspec.json.encode(kept))
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(draft.with_suffix(".json"))
+        try:
+            with draft.open("xb") as file:
+                file.write(msgspec.json.encode(kept))
+                file.flush()
+                os.fsync(file.fileno())
+            draft.rename(draft.with_suffix(".json"))
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
         return kept
 
     def all(self, owner: str | None) -> list[Description]:
         """The oldest first."""
-        names = [] if self._directory is None else [path.stem for path in self._directory.glob("*.json")]
-        found = (self._read(name, Description) for name in names)
+        names = set() if self._directory is None else {path.stem for path in self._directory.glob("*.json")}
+        for gone in self._descriptions.copy().keys() - names:
+            self._descriptions.pop(gone, None)
+        found = (self._description(name) for name in names)
         own = [each for each in found if each is not None and each.owner == owner]
         return sorted(own, key=lambda each: (each.created_at, each.id))
 
     def find(self, identifier: str, owner: str | None) -> Description:
         """By its id, or by its name if no other has it. Raises `UnknownGlossary`."""
         if self._directory is not None and _ID.fullmatch(identifier):
-            known = self._read(identifier, Description)
+            known = self._description(identifier) if self._path(identifier).exists() else None
             if known is not None and known.owner == owner:
                 return known
         named = [each for each in self.all(owner) if each.name == identifier]
@@ -123,6 +136,22 @@ class GlossaryStore:
         if kept is None:
             raise UnknownGlossary("it has just been deleted")
         return kept
+
+    def _description(self, identifier: str) -> Description | None:
+        """None for what is not there, and for a file that cannot be read."""
+        # Other threads forget what was deleted: nothing is asked for twice.
+        if (known := self._descriptions.get(identifier, UNSET)) is not UNSET:
+            return known
+        try:
+            known = self._read(identifier, Description)
+        except OSError as error:  # which may pass
+            logger.warning("a glossary cannot be read", extra={"glossary": identifier, "reason": repr(error)})
+            return None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            logger.warning("a file is no glossary", extra={"glossary": identifier, "reason": repr(error)})
+            known = None
+        self._descriptions[identifier] = known
+        return known
 
     def _read(self, identifier: str, kind: type[D]) -> D | None:
         try:

@@ -48,8 +48,51 @@ def test_there_is_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     store = GlossaryStore(tmp_path)
     for name in ("a", "b"):
         store.add(name, FRENCH, {"cat": "matou"}, None)
-    with pytest.raises(InvalidRequest, match="2 already"):
+    with pytest.raises(InvalidRequest, match="you have 2 already"):
         store.add("c", FRENCH, {"cat": "matou"}, None)
+
+    other = store.add("c", FRENCH, {"cat": "matou"}, "anna")
+    assert store.all("anna") == [store.find(other.id, "anna")]
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"id": "\xff"}', b'{"id": ' + b"[" * 100_000])
+def test_a_file_that_is_no_glossary_is_passed_over(
+    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = GlossaryStore(tmp_path)
+    made = store.add("pets", FRENCH, {"cat": "matou"}, None)
+    (tmp_path / "other.json").write_bytes(content)
+    (tmp_path / "directory.json").mkdir()
+    assert store.all(None) == [store.find("pets", None)] == [store.find(made.id, None)]
+    assert [each.__dict__["glossary"] for each in caplog.records if each.message == "a file is no glossary"] == [
+        "other"
+    ]
+
+
+def test_a_file_is_read_once_for_all_listings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer, reader = GlossaryStore(tmp_path), GlossaryStore(tmp_path)
+    for name in ("a", "b"):
+        writer.add(name, FRENCH, {"cat": "matou"}, None)
+    made = reader.all(None)
+    assert [each.name for each in made] == ["a", "b"]
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", lambda path: pytest.fail("it was read before"))
+        assert reader.all(None) == made
+        assert reader.find("b", None) == made[1]
+    writer.delete(made[0].id, None)
+    assert reader.all(None) == made[1:]
+    with pytest.raises(UnknownGlossary):
+        reader.find(made[0].id, None)
+
+
+def test_what_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="no space left"):
+        GlossaryStore(tmp_path).add("pets", FRENCH, {"cat": "matou"}, None)
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_nobody_sees_half_of_one(tmp_path: Path) -> None:
