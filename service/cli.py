@@ -51,7 +51,11 @@ def serve(context: typer.Context) -> None:
     except (CheckpointError, UnusableSettingError) as error:
         _fail(str(error))
     # Bound before an engine is started: a port in use is said at once.
-    server.run(sockets=[server.config.bind_socket()])
+    try:
+        bound = server.config.bind_socket()
+    except SystemExit:  # uvicorn has logged the reason
+        _fail(f"host, port: cannot listen on {settings.host}, port {settings.port}")
+    server.run(sockets=[bound])
     if failed or not server.started:
         raise typer.Exit(1)
 

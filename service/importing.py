@@ -50,6 +50,8 @@ async def imported_meanwhile(path: Path) -> Path:
 
 def _place_of(path: Path) -> Path:
     """Where the checkpoint of ours is, or will be."""
+    if not path.exists():
+        raise CheckpointError(f"{path}: there is no such file or directory")
     return platformdirs.user_cache_path("dragoman") / "models" / fingerprint(path) if _is_foreign(path) else path
 
 

@@ -4,11 +4,11 @@ import functools
 import os
 import subprocess
 import sys
-from ipaddress import IPv4Network, IPv6Network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, FilePath, RedisDsn, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, RedisDsn, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 _CPU_LIMIT: Final = Path("/sys/fs/cgroup/cpu.max")  # of a container: "QUOTA PERIOD" in microseconds, or "max PERIOD"
@@ -83,7 +83,8 @@ def _separated(value: object) -> object:
 
 
 _BySeparator: Final = (NoDecode, BeforeValidator(_separated))
-Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], *_BySeparator]
+Network = Annotated[IPv4Network | IPv6Network, PlainValidator(ip_network)]
+Networks = Annotated[tuple[Network, ...], *_BySeparator]
 Origin = Annotated[str, Field(pattern=r"^(\*|https?://[^/\s]+)$")]
 Origins = Annotated[tuple[Origin, ...], *_BySeparator]
 
@@ -91,7 +92,7 @@ Origins = Annotated[tuple[Origin, ...], *_BySeparator]
 class AccessSettings(BaseSettings):
     """Who may ask, from where, and how much."""
 
-    keys: FilePath | None = Field(
+    keys: Path | None = Field(
         default=None, description="SQLite file of the API keys that are asked for; `dragoman keys add` makes it"
     )
     anonymous: bool = Field(default=False, description="with keys: requests that have none are answered as well")

@@ -31,6 +31,8 @@ def import_checkpoint(path: Path, directory: Path, wanted: Wanted = ANY) -> Chec
 @contextmanager
 def _unpacked(path: Path, beside: Path) -> Iterator[Path]:
     """An Argos package is a zip file. It is unpacked where there is room for what is made of it."""
+    if not path.exists():
+        raise CheckpointError(f"{path}: there is no such file or directory")
     if not path.is_file():
         yield path
         return

@@ -127,9 +127,7 @@ async def test_a_bug_is_answered_with_an_id_and_to_other_origins(
     assert logged.__dict__["request_id"] == answer.headers["x-request-id"]
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [("trusted_proxies", "10.0.0.0/8,proxy"), ("cors_origins", "a.example"), ("keys", "/not/there")]
-)
+@pytest.mark.parametrize(("field", "value"), [("trusted_proxies", "10.0.0.0/8,proxy"), ("cors_origins", "a.example")])
 def test_a_wrong_setting_is_named(field: str, value: str) -> None:
     with pytest.raises(ValueError, match=field):
         Settings.model_validate({field: value})

@@ -271,6 +271,10 @@ def test_wrong_settings_refuse_to_start_and_name_the_field(tmp_path: Path) -> No
     status, message = _serve("--model", str(tmp_path))
     assert status == 2
     assert "has no config.json" in message
+    for flag in ("--model", "--keys"):
+        status, message = _serve(flag, str(tmp_path / "nothing"))
+        assert status == 2
+        assert "nothing: there is no such file" in message
 
 
 def test_broken_weights_end_the_server_with_the_reason(tmp_path: Path) -> None:
@@ -286,4 +290,5 @@ def test_a_port_in_use_is_said(server: Server) -> None:
     status, message = _serve("--port", server.url.rsplit(":", 1)[1])
     assert status != 0
     assert "address already in use" in message.lower()
+    assert "host, port: cannot listen on 127.0.0.1" in message
     assert "engine" not in message, "an engine was started for nothing"
