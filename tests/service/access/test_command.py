@@ -73,4 +73,4 @@ def test_a_server_says_what_is_wrong_with_its_keys(path: Path, monkeypatch: pyte
     path.unlink()
     missing = CliRunner().invoke(app, ["serve"])
     assert missing.exit_code == 2
-    assert missing.stderr.startswith("dragoman: keys: ")
+    assert missing.stderr.startswith(f"dragoman: {path}: there is no such file")
