@@ -59,9 +59,8 @@ class Server:
         return sum(float(line.split()[-1]) for line in lines if line.startswith("dragoman_generated_tokens_total"))
 
     def engines(self) -> list[int]:
-        """Process ids."""
-        tasks = Path(f"/proc/{self._process.pid}/task").glob("*/children")
-        return [int(pid) for task in tasks for pid in task.read_text().split()]
+        """Process ids: of the forks of those of its children that have loaded a model."""
+        return [engine for fork_server in _children(self._process.pid) for engine in _children(fork_server)]
 
     def resident_megabytes(self) -> list[float]:
         """Of the HTTP process, then of each engine."""
@@ -103,6 +102,11 @@ def _wait_until_ready(process: subprocess.Popen[bytes], url: str) -> None:
             pass
         time.sleep(0.1)
     raise ServerFailed(f"the server was not ready after {_START_SECONDS:.0f} s")
+
+
+def _children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
 
 
 def _resident_megabytes(pid: int) -> float:

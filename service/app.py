@@ -11,7 +11,6 @@ from typing import Final
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
-from msgspec.structs import replace
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from model.manifest import CheckpointConfig, CheckpointError, load_config, load_tokenizer
@@ -19,6 +18,7 @@ from service import tracing
 from service.access.control import Access
 from service.api import deepl, documentation, errors, glossaries, operations, page, translate
 from service.api.middleware import UNLOGGED, BodyLimit, RequestObservation, UnexpectedErrors
+from service.engine.fork_server import ForkServer
 from service.engine.pool import EnginePool
 from service.engine.process import EngineProcess
 from service.engine.request import EngineOptions
@@ -169,8 +169,9 @@ def build_pool(
         device=settings.device,
         fingerprint=fingerprint,
     )
+    fork_server = ForkServer(options)
     engines = [
-        EngineProcess(replace(options, replica=number), metrics.observer(name, number), settings.engine_timeout_seconds)
+        EngineProcess(fork_server, number, metrics.observer(name, number), settings.engine_timeout_seconds)
         for number in range(settings.replicas)
     ]
     return EnginePool(engines, capacity=settings.replicas * settings.slots + settings.max_waiting)

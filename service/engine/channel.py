@@ -1,7 +1,7 @@
-"""Length-prefixed msgpack frames over a pipe: the engine's blocking end, and the framing of both."""
+"""Length-prefixed msgpack frames over a socket: the engine's blocking end, and the framing of both."""
 
-import os
 import select
+import socket
 from typing import Final
 
 import msgspec
@@ -42,27 +42,24 @@ class Frames:
         return bodies
 
 
-class PipeChannel:
-    """An engine process's ends of its two pipes. No thread: a busy one would slow every step."""
+class SocketChannel:
+    """An engine process's end of a stream socket. No thread: a busy one would slow every step."""
 
-    def __init__(self, read_fd: int, write_fd: int) -> None:
-        self._read_fd = read_fd
-        self._write_fd = write_fd
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end
         self._frames = Frames()
         self._decoder = msgspec.msgpack.Decoder(Command)
 
     def receive(self, *, wait: bool) -> list[Command] | None:
         """Commands that have arrived, at least one if `wait`; None when the HTTP process is gone."""
         commands: list[Command] = []
-        while select.select([self._read_fd], [], [], None if wait and not commands else 0)[0]:
-            data = os.read(self._read_fd, _READ_BYTES)
+        while select.select([self._socket], [], [], None if wait and not commands else 0)[0]:
+            data = self._socket.recv(_READ_BYTES)
             if not data:
                 return None
             commands += map(self._decoder.decode, self._frames.feed(data))
         return commands
 
     def send(self, report: Report) -> None:
-        """Blocks while the HTTP process does not read, which is the backpressure we want."""
-        data = memoryview(frame(report))
-        while data:
-            data = data[os.write(self._write_fd, data) :]
+        """Blocks while the HTTP process does not read, which is the backpressure we want. Raises ConnectionError."""
+        self._socket.sendall(frame(report))

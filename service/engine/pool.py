@@ -33,8 +33,8 @@ class EnginePool:
 
     @property
     def pids(self) -> list[int]:
-        """Of the engine processes that there are."""
-        return [engine.pid for engine in self.engines if engine.pid is not None]
+        """Of the engine processes that there are, and of those that they are forks of."""
+        return sorted({pid for engine in self.engines for pid in engine.pids})
 
     def start(self) -> None:
         """Also after a stop."""

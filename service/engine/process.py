@@ -5,9 +5,7 @@ one is given the tokens already received as a forced prefix, and the reader noti
 """
 
 import asyncio
-import contextlib
 import logging
-import sys
 import time
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final
@@ -15,10 +13,10 @@ from typing import Any, Final
 import msgspec
 
 from service.engine.channel import Frames, frame
+from service.engine.fork_server import Engine, ForkServer
 from service.engine.generation import Generation
 from service.engine.request import (
     Cancel,
-    EngineOptions,
     Failed,
     GenerationRequest,
     Ready,
@@ -53,30 +51,33 @@ class EngineObserver:
 
 
 class EngineProcess:
-    """Supervises one `service.engine.worker`.
+    """Supervises one engine process, the `replica`-th of a model.
 
     An engine that has work and says nothing for `timeout_seconds` is killed, and replaced like one that died.
     """
 
-    def __init__(self, options: EngineOptions, observer: EngineObserver, timeout_seconds: float = 30.0) -> None:
-        self._options = options
+    def __init__(
+        self, fork_server: ForkServer, replica: int, observer: EngineObserver, timeout_seconds: float = 30.0
+    ) -> None:
+        self._fork_server = fork_server
+        self._options = fork_server.options
+        self._replica = replica
         self._timeout_seconds = timeout_seconds
         self._heard_at = 0.0
         self._observer = observer
         self._generations: dict[int, Generation] = {}
         self._last_token_at: dict[int, float] = {}
         self._next_id = 0
-        self._process: asyncio.subprocess.Process | None = None
+        self._engine: Engine | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._loaded = asyncio.Event()
         self._start_failure: str | None = None
         self._started = asyncio.Event()
 
     @property
-    def pid(self) -> int | None:
-        """Of the engine process, while there is one."""
-        process = self._process
-        return None if process is None or process.returncode is not None else process.pid
+    def pids(self) -> set[int]:
+        """Of the engine process, and of the one that it is a fork of, while they are there."""
+        return {each.pid for each in (self._fork_server, self._engine) if each is not None and each.pid is not None}
 
     @property
     def ready(self) -> bool:
@@ -91,6 +92,7 @@ class EngineProcess:
         """Begin supervision; returns at once. Also after a stop."""
         self._started = asyncio.Event()
         self._start_failure = None
+        self._fork_server.acquire(self)
         self._supervisor = asyncio.create_task(self._supervise())
 
     async def wait_until_started(self) -> None:
@@ -110,6 +112,7 @@ class EngineProcess:
         if self._supervisor is not None:
             self._supervisor.cancel()
             await asyncio.gather(self._supervisor, return_exceptions=True)
+        await self._fork_server.release(self)
         for generation in held:
             if generation.request_id in self._generations:
                 self._fail(generation, reason)
@@ -139,12 +142,11 @@ class EngineProcess:
         return self._generations.pop(request_id, None) is not None
 
     def _send(self, command: Submit | Cancel) -> None:
-        assert self._process is not None
-        assert self._process.stdin is not None
+        assert self._engine is not None
         # Not awaited, and not sent to an engine whose death we have not read yet: the state that matters
         # is in the generations, and the next engine gets it.
-        if not self._process.stdin.is_closing():
-            self._process.stdin.write(frame(command))
+        if not self._engine.commands.is_closing():
+            self._engine.commands.write(frame(command))
 
     async def _supervise(self) -> None:
         backoff = _FIRST_BACKOFF_SECONDS
@@ -152,6 +154,9 @@ class EngineProcess:
             started = time.monotonic()
             try:
                 await self._run_once()
+            except EngineFailed as error:
+                logger.error("engine cannot start", extra={"reason": str(error)})
+                self._start_failure = str(error)
             except Exception:
                 # Out of descriptors or memory for a process, most likely: as bad as a death, and as passing.
                 logger.exception("the engine process could not be run")
@@ -180,50 +185,49 @@ class EngineProcess:
 
     async def _run_once(self) -> None:
         """Start an engine and read its reports until it is gone."""
-        # -P: a model.py in the directory that the server was started from is not ours.
-        command = (sys.executable, "-P", "-m", "service.engine.worker", msgspec.json.encode(self._options).decode())
-        pipe = asyncio.subprocess.PIPE
-        self._process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
-        assert self._process.stdout is not None
+        self._engine = engine = await self._fork_server.fork(self._replica)
         frames = Frames()
         decoder = msgspec.msgpack.Decoder(Report)
-        while data := await self._read(self._process.stdout):
+        while data := await self._read(engine):
             self._heard_at = time.monotonic()
             for body in frames.feed(data):
                 self._handle(decoder.decode(body))
 
-    async def _read(self, reports: asyncio.StreamReader) -> bytes:
+    async def _read(self, engine: Engine) -> bytes:
         """What the engine says next; b"" when it is gone, or was silent for too long."""
         overdue = 0
         while overdue < 2:
             left = self._heard_at + self._timeout_seconds - time.monotonic()
             try:
                 async with asyncio.timeout(max(left, _SECOND_CHANCE_SECONDS)):
-                    return await reports.read(_READ_BYTES)
+                    return await engine.reports.read(_READ_BYTES)
+            except ConnectionError:
+                return b""  # it died with commands unread
             except TimeoutError:
                 # Loading takes as long as it takes. And where this process itself was held up, what the engine has
                 # said meanwhile is read before it is judged.
                 silent = time.monotonic() - self._heard_at > self._timeout_seconds
                 overdue += self.ready and bool(self._generations) and silent
         logger.error("the engine has hung", extra={"silent_seconds": self._timeout_seconds})
-        assert self._process is not None
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+        engine.kill()
         return b""
 
     async def _reap(self) -> None:
-        if self._process is None:
+        """Let the engine end, if it has not; one that does not is killed."""
+        engine, self._engine = self._engine, None
+        if engine is None:
             return
-        # Its stdin closed is the engine's signal to end; one that does not is killed.
-        if self._process.stdin is not None:
-            self._process.stdin.close()
         try:
             async with asyncio.timeout(_STOP_SECONDS):
-                await self._process.wait()
+                if not engine.commands.is_closing():
+                    engine.commands.write_eof()
+                while await engine.reports.read(_READ_BYTES):
+                    pass
         except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
-            await self._process.wait()
+            engine.kill()
+        except OSError:
+            pass  # it has ended
+        engine.commands.close()
 
     def _handle(self, report: Report) -> None:
         match report:

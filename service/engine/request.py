@@ -3,6 +3,7 @@
 Commands go down, reports come up, one report a step. Both are msgpack; ids are the HTTP side's.
 """
 
+import sys
 from collections.abc import Sequence
 from typing import Literal
 
@@ -182,11 +183,25 @@ class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
 Report = StepReport | Ready | Failed
 
 
-class EngineOptions(msgspec.Struct, frozen=True):
-    """Everything an engine process is told when it starts.
+class Loaded(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The fork server has its model."""
 
-    `device` is `cpu`, `cuda:1` or the like, or `cuda`, of which each `replica` takes the next in turn. With a
-    `fingerprint` the files of the checkpoint have to be those that had it (`service.importing`).
+
+class Forked(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """It has made an engine process."""
+
+    pid: int
+
+
+ForkReply = Loaded | Failed | Forked
+
+
+class EngineOptions(msgspec.Struct, frozen=True):
+    """Everything that the engine processes of a model are told.
+
+    `device` is `cpu`, `cuda:1` or the like, or `cuda`, of which each replica takes the next in turn. With a
+    `fingerprint` the files of the checkpoint have to be those that had it (`service.importing`). Where not every
+    library of the system survives a fork, an engine process loads the model for itself: then it `forks` not.
     """
 
     checkpoint: str
@@ -197,5 +212,5 @@ class EngineOptions(msgspec.Struct, frozen=True):
     max_length: int
     log_level: str = "info"
     device: str = "cpu"
-    replica: int = 0
     fingerprint: str = ""
+    forks: bool = sys.platform == "linux"

@@ -1,4 +1,8 @@
-"""The program of an engine process: `python -m service.engine.worker OPTIONS`, commands on stdin, reports on stdout."""
+"""The program that loads a model and forks engine processes of it: `python -m service.engine.worker CONTROL OPTIONS`.
+
+CONTROL is a socket's descriptor. A byte that comes on it is the number of a replica, and brings the end of a channel
+on which that takes commands and reports; the answer is the id of its process.
+"""
 
 import contextlib
 import ctypes
@@ -6,63 +10,96 @@ import gc
 import logging
 import os
 import signal
+import socket
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from service import logs
-from service.engine.channel import PipeChannel
-from service.engine.request import EngineOptions, Failed, Ready
+from service.engine.channel import SocketChannel, frame
+from service.engine.request import EngineOptions, Failed, Forked, Loaded, Ready
 from service.engine.scheduler import Scheduler
-from service.importing import fingerprint
+
+if TYPE_CHECKING:
+    from service.engine.loading import LoadedModel
 
 logger = logging.getLogger(__name__)
 
 
+class _Replica(NamedTuple):
+    number: int
+    channel: SocketChannel
+
+
 def main() -> None:
-    """Load the model, say so, and step until the HTTP process closes the pipe."""
+    """Until the HTTP process closes the socket; in a fork, until it closes the channel."""
     # Signals can reach the whole process group; when to stop is the HTTP process's decision. Before
     # anything slow is imported, so that Ctrl-C at the start is not answered with a traceback.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    import torch
-
-    from model.checkpoint import load_model
+    control = socket.socket(fileno=int(sys.argv[1]))
+    options = msgspec.json.decode(sys.argv[2], type=EngineOptions)
+    logs.configure(options.log_level)
     from model.manifest import CheckpointError
+    from service.engine.loading import load
+
+    try:
+        model = load(options)
+    except (CheckpointError, RuntimeError) as error:
+        _send(control, Failed(str(error)))
+        sys.exit(1)
+    _give_memory_back()
+    gc.freeze()  # what is there now stays: looking through it again and again takes a twentieth of a step of beams
+    try:
+        _send(control, Loaded())
+        replica = _next_replica(control, forks=options.forks)
+    except ConnectionError:
+        replica = None
+    if replica is not None:
+        _serve(model, replica)
+
+
+def _next_replica(control: socket.socket, *, forks: bool) -> _Replica | None:
+    """Returns in every fork, or else with the first replica; None when the HTTP process has closed the socket."""
+    as_before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system clears away forks that have ended
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+        if not message:
+            with contextlib.suppress(ChildProcessError):
+                os.wait()  # until all of them have ended
+            return None
+        [number], [descriptor] = message, descriptors
+        pid = os.fork() if forks else os.getpid()
+        if pid > 0:
+            _send(control, Forked(pid))
+        if pid == 0 or not forks:
+            signal.signal(signal.SIGCHLD, as_before)
+            control.close()
+            return _Replica(number, SocketChannel(socket.socket(fileno=descriptor)))
+        os.close(descriptor)
+
+
+def _send(control: socket.socket, reply: Loaded | Failed | Forked) -> None:
+    control.sendall(frame(reply))
+
+
+def _serve(model: "LoadedModel", replica: _Replica) -> None:
+    """Say that it is ready, and step until the HTTP process closes the channel."""
     from service.engine.loop import EngineLoop
-    from service.engine.modes import device_of, mode_on
     from service.engine.runner import DeviceLost
 
-    options = msgspec.json.decode(sys.argv[1], type=EngineOptions)
-    logs.configure(options.log_level)
-    # Reports own the real stdout; a library that prints must not break their framing.
-    reports = os.dup(1)
-    os.dup2(2, 1)
-    channel = PipeChannel(0, reports)
-    torch.set_num_threads(options.threads)
+    channel, options = replica.channel, model.options
     try:
-        mode = mode_on(options.mode, torch.device(options.device))
-        device = device_of(options.device, options.replica)
-        checkpoint = Path(options.checkpoint)
-        model = load_model(checkpoint, mode.dtype).to(device)
-        # The HTTP process has the tokenizer of those that it has read.
-        if options.fingerprint and fingerprint(checkpoint) != options.fingerprint:
-            raise CheckpointError(f"{checkpoint}: its files have changed")
-        parameters = sum(p.numel() for p in model.parameters())
-        config = model.config
-        runner = mode.build_runner(model, options.slots, options.max_length)
-        del model  # a runner may have copied its weights
-        _give_memory_back()
-        gc.freeze()  # what is there now stays: looking through it again and again takes a twentieth of a step of beams
-    except (CheckpointError, RuntimeError) as error:
+        runner, device = model.on_device(replica.number)
+    except RuntimeError as error:
         channel.send(Failed(str(error)))
         sys.exit(1)
-    scheduler = Scheduler(slots=options.slots, max_prefill=options.max_prefill, eos_id=config.eos_id)
-    channel.send(Ready(parameters=parameters, device=str(device)))
+    scheduler = Scheduler(slots=options.slots, max_prefill=options.max_prefill, eos_id=model.config.eos_id)
     try:
-        EngineLoop(scheduler, runner, channel, config.bos_id).run()
-    except BrokenPipeError:
+        channel.send(Ready(parameters=model.parameters, device=str(device)))
+        EngineLoop(scheduler, runner, channel, model.config.bos_id).run()
+    except ConnectionError:
         # The HTTP process died between two reads; nobody is left to report to.
         logger.warning("the HTTP process is gone")
     except DeviceLost:

@@ -1,7 +1,7 @@
 """What engines take of the machine's memory, measured and estimated."""
 
 import json
-import os
+import re
 from collections.abc import Iterable
 from math import prod
 from pathlib import Path
@@ -16,20 +16,22 @@ _EMPTY_ENGINE: Final = 300 * MEGABYTE
 
 
 def resident_bytes(pids: Iterable[int]) -> int:
-    """Of processes that may be gone by now; 0 where there is no /proc."""
+    """Of processes that may be gone by now, what they share counted once; 0 where there is no /proc of Linux."""
     return sum(map(_resident_bytes, pids))
 
 
 def _resident_bytes(pid: int) -> int:
     try:
-        pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
+        fields = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
     except OSError:
         return 0
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+    # A page that several processes have counts in each for its part of it. A process that is ending has none.
+    found = re.search(r"^Pss: *([0-9]+) kB$", fields, re.MULTILINE)
+    return 1024 * int(found[1]) if found else 0
 
 
 def estimated_bytes(checkpoint: Path, engines: int) -> int:
-    """What a model will take that was never loaded: each of its engines has all of its weights, at first in float32.
+    """What a model will take that was never loaded: its weights at first in float32, which its engines share.
 
     Raises `CheckpointError`.
     """
@@ -45,4 +47,4 @@ def estimated_bytes(checkpoint: Path, engines: int) -> int:
         raise CheckpointError(f"{path}: {error.strerror}") from None
     except (AttributeError, KeyError, TypeError, ValueError):
         raise CheckpointError(f"{path} is not a file of safetensors") from None
-    return engines * (_EMPTY_ENGINE + _FLOAT32 * parameters)
+    return engines * _EMPTY_ENGINE + _FLOAT32 * parameters

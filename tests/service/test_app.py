@@ -12,11 +12,13 @@ from service.settings import Settings, UnusableSettingError
 
 def test_each_replica_is_told_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """By which it finds its GPU."""
-    monkeypatch.setattr(app, "EngineProcess", lambda options, *_: options)
+    monkeypatch.setattr(app, "EngineProcess", lambda fork_server, number, *_: (fork_server, number))
     settings = Settings(replicas=3)
     config = load_config(settings.model)
-    options = app.build_pool("en-fr", settings.model, config, settings, Metrics("0", "int8")).engines
-    assert [each.replica for each in options] == [0, 1, 2]  # type: ignore[attr-defined]
+    engines = app.build_pool("en-fr", settings.model, config, settings, Metrics("0", "int8")).engines
+    fork_servers, numbers = zip(*engines, strict=True)
+    assert numbers == (0, 1, 2)
+    assert len({*fork_servers}) == 1
 
 
 def test_a_place_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
-import os
+import socket
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.engine.channel import Frames, PipeChannel, frame
+from service.engine.channel import Frames, SocketChannel, frame
 from service.engine.request import (
     Alternative,
     Beam,
@@ -32,16 +32,15 @@ def test_messages_survive_any_chunking(bodies: list[bytes], cuts: list[int]) -> 
     assert out + frames.feed(stream) == bodies
 
 
-def test_commands_and_reports_cross_a_pipe() -> None:
-    read, write = os.pipe()
-    back, report = os.pipe()
-    channel = PipeChannel(read, report)
+def test_commands_and_reports_cross_a_socket() -> None:
+    ours, theirs = socket.socketpair()
+    channel = SocketChannel(theirs)
     request = GenerationRequest([5, 2], 7, Sampling(0.5, 3, 0.9, 11), Beam(4, 0.6, 2), Constraints(1.1, 3), [4], [4], 5)
-    os.write(write, frame(Submit(1, request, 2.5)) + frame(Cancel(1)))
+    ours.sendall(frame(Submit(1, request, 2.5)) + frame(Cancel(1)))
     assert channel.receive(wait=True) == [Submit(1, request, 2.5), Cancel(1)]
     assert channel.receive(wait=False) == []
     channel.send(Ready(123, "cpu"))
-    assert os.read(back, 100) == frame(Ready(123, "cpu"))
+    assert ours.recv(100) == frame(Ready(123, "cpu"))
     last = TokenReport(
         1,
         2,
@@ -54,9 +53,9 @@ def test_commands_and_reports_cross_a_pipe() -> None:
     )
     step = StepReport([last], StepStats(1, 0, 4, queue_seconds=[0.5]))
     channel.send(step)
-    [body] = Frames().feed(os.read(back, 1000))
+    [body] = Frames().feed(ours.recv(1000))
     assert msgspec.msgpack.decode(body, type=Report) == step
-    os.close(write)
+    ours.shutdown(socket.SHUT_WR)
     assert channel.receive(wait=True) is None
-    for descriptor in (read, back, report):
-        os.close(descriptor)
+    ours.close()
+    theirs.close()

@@ -9,6 +9,7 @@ import pytest
 from model.config import ModelConfig
 from model.manifest import CheckpointConfig, Direction
 from model.tokenizer import Tokenizer
+from service.engine.fork_server import ForkServer
 from service.engine.pool import EnginePool
 from service.engine.process import EngineObserver, EngineProcess
 from service.engine.request import EngineOptions, GenerationRequest
@@ -35,7 +36,7 @@ def starts_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def entry(config: ModelConfig, tokenizer: Tokenizer, starts_for_ever: None) -> Entry:
     options = EngineOptions(checkpoint="any", mode="fp32", threads=1, slots=1, max_prefill=1, max_length=48)
-    pool = EnginePool([EngineProcess(options, EngineObserver())], capacity=9)
+    pool = EnginePool([EngineProcess(ForkServer(options), 0, EngineObserver())], capacity=9)
     checkpoint = CheckpointConfig(directions=(Direction(source="en", target="fr"),), model=config)
     model = ServedModel("a", checkpoint, tokenizer, pool)
     return Entry(Found("a", Path("a"), ""), State.UNLOADED, None, model, True)

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from service.engine.fork_server import ForkServer
 from service.engine.generation import Generation
 from service.engine.pool import EnginePool
 from service.engine.process import EngineObserver, EngineProcess
@@ -18,7 +19,7 @@ class Replica(EngineProcess):
 
     def __init__(self) -> None:
         options = EngineOptions(checkpoint="", mode="", threads=1, slots=64, max_prefill=1, max_length=8)
-        super().__init__(options, EngineObserver())
+        super().__init__(ForkServer(options), 0, EngineObserver())
 
     @property
     def ready(self) -> bool:

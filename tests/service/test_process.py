@@ -1,12 +1,15 @@
 """Supervision, with real engine processes that cannot work."""
 
 import asyncio
+import os
 import signal
+import socket
 import time
 from typing import Final
 
 import pytest
 
+from service.engine.fork_server import Engine, ForkServer
 from service.engine.process import EngineObserver, EngineProcess
 from service.engine.request import EngineOptions, GenerationRequest
 from service.errors import EngineFailed
@@ -16,20 +19,22 @@ _LONGER_THAN_ALL_CHANCES: Final = 2.5  # which an engine gets to be heard, howev
 
 
 @pytest.mark.parametrize(
-    ("mode", "device", "reason"),
+    ("checkpoint", "mode", "device", "reason"),
     [
-        ("fp32", "cpu", r"nowhere is not a checkpoint"),
-        ("nonsense", "cpu", "ended before it was ready"),
-        ("int8", "cuda", r"mode: int8 does not run on cuda; fp32 and bf16 do"),
-        ("bf16", "cuda:99", r"device: there is no cuda:99"),
+        ("nowhere", "fp32", "cpu", r"nowhere is not a checkpoint"),
+        ("nowhere", "nonsense", "cpu", "ended before it was ready"),
+        ("nowhere", "int8", "cuda", r"mode: int8 does not run on cuda; fp32 and bf16 do"),
+        (str(EMBEDDED_MODEL), "bf16", "cuda:99", r"device: there is no cuda:99"),
     ],
 )
-async def test_a_first_start_that_fails_is_told_and_not_repeated(mode: str, device: str, reason: str) -> None:
+async def test_a_first_start_that_fails_is_told_and_not_repeated(
+    checkpoint: str, mode: str, device: str, reason: str
+) -> None:
     """Whether the engine could say why, or just died."""
     options = EngineOptions(
-        checkpoint="nowhere", mode=mode, threads=1, slots=1, max_prefill=1, max_length=8, device=device
+        checkpoint=checkpoint, mode=mode, threads=1, slots=1, max_prefill=1, max_length=8, device=device
     )
-    engine = EngineProcess(options, EngineObserver())
+    engine = EngineProcess(ForkServer(options), 0, EngineObserver())
     engine.start()
     started = time.monotonic()
     with pytest.raises(EngineFailed, match=reason):
@@ -50,7 +55,7 @@ async def test_files_that_have_changed_are_not_loaded() -> None:
         max_length=256,
         fingerprint="of others",
     )
-    engine = EngineProcess(options, EngineObserver())
+    engine = EngineProcess(ForkServer(options), 0, EngineObserver())
     engine.start()
     with pytest.raises(EngineFailed, match="en-fr: its files have changed"):
         await engine.wait_until_started()
@@ -70,15 +75,16 @@ async def test_silence_with_a_reason_is_no_hang() -> None:
     options = EngineOptions(
         checkpoint=str(EMBEDDED_MODEL), mode="fp32", threads=1, slots=1, max_prefill=1, max_length=256
     )
-    engine = EngineProcess(options, restarts, timeout_seconds=0.1)
+    engine = EngineProcess(ForkServer(options), 0, restarts, timeout_seconds=0.1)
     waits_for_the_model = engine.submit(GenerationRequest([5, 2], 3))
     engine.start()
     async with asyncio.timeout(30):
-        while engine._process is None:  # noqa: ASYNC110
+        while not engine.pids:  # noqa: ASYNC110
             await asyncio.sleep(0)
-    engine._process.send_signal(signal.SIGSTOP)  # so that it loads long enough
+    [loading] = engine.pids
+    os.kill(loading, signal.SIGSTOP)  # so that it loads long enough
     await asyncio.sleep(_LONGER_THAN_ALL_CHANCES)
-    engine._process.send_signal(signal.SIGCONT)
+    os.kill(loading, signal.SIGCONT)
     await waits_for_the_model.next_tokens(deadline=float("inf"))
     await asyncio.sleep(_LONGER_THAN_ALL_CHANCES)
     generation = engine.submit(GenerationRequest([5, 2], 200))
@@ -91,20 +97,6 @@ async def test_silence_with_a_reason_is_no_hang() -> None:
     assert restarts.count == 0
 
 
-class _Engine:
-    """A process that has nothing to say."""
-
-    def __init__(self) -> None:
-        self.killed = False
-        self.stdin = self
-
-    def is_closing(self) -> bool:
-        return True
-
-    def kill(self) -> None:
-        self.killed = True
-
-
 @pytest.mark.parametrize(("timeout_seconds", "is_killed"), [(600.0, False), (0.0, True)])
 async def test_time_without_work_counts_for_nothing(
     monkeypatch: pytest.MonkeyPatch, timeout_seconds: float, is_killed: bool
@@ -112,22 +104,26 @@ async def test_time_without_work_counts_for_nothing(
     """An engine that had nothing to do for an hour has its whole time for what it is then given."""
     monkeypatch.setattr("service.engine.process._SECOND_CHANCE_SECONDS", 0.01)
     options = EngineOptions("nowhere", "fp32", threads=1, slots=1, max_prefill=1, max_length=8)
-    engine, process, reports = (
-        EngineProcess(options, EngineObserver(), timeout_seconds),
-        _Engine(),
-        asyncio.StreamReader(),
-    )
-    engine._process = process  # type: ignore[assignment]
+    engine = EngineProcess(ForkServer(options), 0, EngineObserver(), timeout_seconds)
+    silent = await asyncio.create_subprocess_exec("sleep", "600")
+    ours, theirs = socket.socketpair()
+    reader, writer = await asyncio.open_unix_connection(sock=ours)
+    engine._engine = Engine(silent.pid, reader, writer)
     engine._loaded.set()
     engine._heard_at = time.monotonic() - 3600
-    reading = asyncio.create_task(engine._read(reports))
+    reading = asyncio.create_task(engine._read(engine._engine))
     await asyncio.sleep(0.05)  # several chances
     assert not reading.done()
     engine.submit(GenerationRequest([5, 2], 3))
     await asyncio.wait({reading}, timeout=10 if is_killed else 0.2)
-    assert process.killed == reading.done() == is_killed
-    reports.feed_data(b"report")
+    assert reading.done() == is_killed
+    if not is_killed:
+        theirs.sendall(b"report")
+        silent.kill()
     assert await reading == (b"" if is_killed else b"report")
+    assert await silent.wait() == -signal.SIGKILL
+    writer.close()
+    theirs.close()
 
 
 async def test_a_mode_for_gpus_works_without_one(caplog: pytest.LogCaptureFixture) -> None:
@@ -135,7 +131,7 @@ async def test_a_mode_for_gpus_works_without_one(caplog: pytest.LogCaptureFixtur
     options = EngineOptions(
         checkpoint=str(EMBEDDED_MODEL), mode="bf16", threads=1, slots=2, max_prefill=1, max_length=64
     )
-    engine = EngineProcess(options, EngineObserver())
+    engine = EngineProcess(ForkServer(options), 0, EngineObserver())
     engine.start()
     with caplog.at_level("INFO"):
         await engine.wait_until_started()
@@ -149,10 +145,8 @@ async def test_a_mode_for_gpus_works_without_one(caplog: pytest.LogCaptureFixtur
 
 
 async def test_stopping_ends_what_waits() -> None:
-    engine = EngineProcess(
-        EngineOptions(checkpoint="nowhere", mode="fp32", threads=1, slots=1, max_prefill=1, max_length=8),
-        EngineObserver(),
-    )
+    options = EngineOptions(checkpoint="nowhere", mode="fp32", threads=1, slots=1, max_prefill=1, max_length=8)
+    engine = EngineProcess(ForkServer(options), 0, EngineObserver())
     generation = engine.submit(GenerationRequest([5, 2], 3))
     assert engine.load == 1
     await engine.stop()

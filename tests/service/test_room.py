@@ -114,7 +114,7 @@ def test_memory_is_estimated_from_weights(tmp_path: Path) -> None:
         return estimated_bytes(tmp_path, engines)
 
     half, whole = torch.zeros(10, 100, dtype=torch.float16), torch.zeros(7)
-    assert estimated({"a": half, "b": whole}, 3) == 3 * (estimated({}, 1) + 4 * 1007)
+    assert estimated({"a": half, "b": whole}, 3) == estimated({}, 3) + 4 * 1007 == 3 * estimated({}, 1) + 4 * 1007
     (tmp_path / "model.safetensors").write_bytes(b"broken")
     with pytest.raises(CheckpointError, match=r"model\.safetensors"):
         estimated_bytes(tmp_path, 1)

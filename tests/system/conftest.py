@@ -99,8 +99,16 @@ class Server:
         return pid
 
     def engine_pids(self) -> list[int]:
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
-        return [int(pid) for pid in children.split()]
+        """Forks of the server's child, which has loaded the model."""
+        return [pid for fork_server in children(self.process.pid) for pid in children(fork_server)]
+
+
+def children(pid: int) -> list[int]:
+    """Process ids; none of a process that is gone."""
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except FileNotFoundError:
+        return []
 
 
 class StartServer(Protocol):

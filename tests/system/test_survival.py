@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from service.settings import EMBEDDED_MODEL
-from tests.system.conftest import StartServer
+from tests.system.conftest import StartServer, children
 from tests.system.sentences import SENTENCES
 from tests.system.sse import Event, stream, text_of
 
@@ -58,7 +58,10 @@ def test_an_engine_that_cannot_start_again_is_tried_ever_more_rarely(start_serve
     whole = weights.read_bytes()
     with start_server("--model", str(model)) as server, httpx.Client(base_url=server.url, timeout=60) as client:
         weights.write_bytes(whole[:-1000])
-        os.kill(server.wait_for_engine(), signal.SIGKILL)
+        engine = server.wait_for_engine()
+        [has_loaded_it] = children(server.process.pid)
+        for pid in (has_loaded_it, engine):
+            os.kill(pid, signal.SIGKILL)
         server.wait_for_metric("dragoman_engine_restarts_total", 3, seconds=60)
         assert client.get("/readyz").status_code == 503
         refused = client.post("/translate", json={"q": "I am a cat.", "source": "en", "target": "fr"})

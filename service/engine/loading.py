@@ -1,0 +1,54 @@
+"""A checkpoint in memory, and the runners of the engine processes that are forks of the one that has loaded it."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from model.checkpoint import load_model
+from model.config import ModelConfig
+from model.manifest import CheckpointError
+from model.transformer import Transformer
+from service.engine.modes import Mode, device_of, mode_on
+from service.engine.request import EngineOptions
+from service.engine.runner import Runner
+from service.importing import fingerprint
+
+
+class LoadedModel(NamedTuple):
+    """What is the same in every replica."""
+
+    options: EngineOptions
+    config: ModelConfig
+    parameters: int
+    mode: Mode
+    content: Runner | Transformer
+    """On the CPU the runner, whose packed weights the forks share. A GPU's memory does not survive a fork."""
+
+    def on_device(self, replica: int) -> tuple[Runner, torch.device]:
+        """In the engine process. Raises RuntimeError for a GPU that is not there."""
+        device = device_of(self.options.device, replica)
+        torch.set_num_threads(self.options.threads)
+        if isinstance(self.content, Transformer):
+            return _runner(self.mode, self.content.to(device), self.options), device
+        return self.content, device
+
+
+def load(options: EngineOptions) -> LoadedModel:
+    """In one thread: others would not survive a fork. Raises `CheckpointError`, and RuntimeError for a wrong mode."""
+    torch.set_num_threads(1)
+    device = torch.device(options.device)
+    mode = mode_on(options.mode, device)
+    checkpoint = Path(options.checkpoint)
+    model = load_model(checkpoint, mode.dtype)
+    # The HTTP process has the tokenizer of those that it has read.
+    if options.fingerprint and fingerprint(checkpoint) != options.fingerprint:
+        raise CheckpointError(f"{checkpoint}: its files have changed")
+    config = model.config
+    parameters = sum(p.numel() for p in model.parameters())
+    content = _runner(mode, model, options) if device.type == "cpu" else model
+    return LoadedModel(options, config, parameters, mode, content)
+
+
+def _runner(mode: Mode, model: Transformer, options: EngineOptions) -> Runner:
+    return mode.build_runner(model, options.slots, options.max_length)

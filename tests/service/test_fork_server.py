@@ -1,0 +1,105 @@
+"""The process that engines are forks of, for real: its death, its silence, and doing without it."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from service.engine.fork_server import ForkServer
+from service.engine.generation import Generation
+from service.engine.process import EngineObserver, EngineProcess
+from service.engine.request import EngineOptions, GenerationRequest
+from service.settings import EMBEDDED_MODEL
+
+OPTIONS = EngineOptions(checkpoint=str(EMBEDDED_MODEL), mode="int8", threads=1, slots=2, max_prefill=1, max_length=64)
+REQUEST = GenerationRequest([50, 60, 70, 2], 20)
+
+
+@dataclass
+class Replicas:
+    fork_server: ForkServer
+    engines: list[EngineProcess]
+
+    def forking(self) -> int:
+        assert self.fork_server.pid is not None
+        return self.fork_server.pid
+
+    async def lose(self, engine: EngineProcess, text: list[int]) -> None:
+        """Kill it under a request, which the next one finishes."""
+        [pid] = engine.pids - {self.fork_server.pid}
+        generation = engine.submit(REQUEST)
+        os.kill(pid, signal.SIGKILL)
+        assert await _ids(generation) == text
+
+
+@asynccontextmanager
+async def running(options: EngineOptions) -> AsyncIterator[Replicas]:
+    fork_server = ForkServer(options)
+    engines = [EngineProcess(fork_server, number, EngineObserver()) for number in range(2)]
+    for engine in engines:
+        engine.start()
+    try:
+        await asyncio.gather(*(engine.wait_until_started() for engine in engines))
+        yield Replicas(fork_server, engines)
+    finally:
+        pids = set().union(*(engine.pids for engine in engines))
+        await asyncio.gather(*(engine.stop() for engine in engines))
+        assert fork_server.pid is None
+        async with asyncio.timeout(10):
+            while any(Path(f"/proc/{pid}").exists() for pid in pids):  # noqa: ASYNC110, ASYNC240
+                await asyncio.sleep(0.01)
+
+
+async def _ids(generation: Generation) -> list[int]:
+    async with asyncio.timeout(60):
+        while await generation.next_tokens(deadline=float("inf")):
+            pass
+    return [token.token_id for token in generation.tokens]
+
+
+async def test_replicas_share_the_weights() -> None:
+    async with running(OPTIONS) as replicas:
+        first, second = replicas.engines
+        assert await _ids(first.submit(REQUEST)) == await _ids(second.submit(REQUEST))
+        [pid] = first.pids - {replicas.forking()}
+        fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:])  # noqa: ASYNC240
+        resident, shared = (int(fields[name].split()[0]) for name in ("Rss", "Shared_Dirty"))
+        assert shared > resident / 3  # what is not read from a file, and yet not its own
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+async def test_engines_outlive_the_process_that_forks_them(
+    how: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the next death starts another."""
+    monkeypatch.setattr("service.engine.fork_server._FORK_SECONDS", 1.0)
+    async with running(OPTIONS) as replicas:
+        first, second = replicas.engines
+        text = await _ids(first.submit(REQUEST))
+        gone = replicas.forking()
+        os.kill(gone, how)
+        assert await _ids(second.submit(REQUEST)) == text
+        await replicas.lose(first, text)
+        assert replicas.forking() != gone
+        again = replicas.forking()
+        await replicas.lose(second, text)
+        assert replicas.forking() == again
+
+
+async def test_where_nothing_forks_each_engine_loads_the_model() -> None:
+    async with running(OPTIONS) as forked:
+        text = await _ids(forked.engines[0].submit(REQUEST))
+    options = EngineOptions(
+        checkpoint=str(EMBEDDED_MODEL), mode="int8", threads=1, slots=2, max_prefill=1, max_length=64, forks=False
+    )
+    async with running(options) as replicas:
+        first, second = replicas.engines
+        assert replicas.fork_server.pid is None
+        assert len(first.pids | second.pids) == 2
+        assert await _ids(second.submit(REQUEST)) == text
+        await replicas.lose(first, text)
