@@ -58,9 +58,13 @@ class Server:
             lines = (await client.get("/metrics")).text.splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith("dragoman_generated_tokens_total"))
 
+    def fork_servers(self) -> list[int]:
+        """Process ids: of those that have loaded a model."""
+        return _children(self._process.pid)
+
     def engines(self) -> list[int]:
-        """Process ids: of the forks of those of its children that have loaded a model."""
-        return [engine for fork_server in _children(self._process.pid) for engine in _children(fork_server)]
+        """Process ids: of the forks of those."""
+        return [engine for fork_server in self.fork_servers() for engine in _children(fork_server)]
 
     def resident_megabytes(self) -> list[float]:
         """Of the HTTP process, then of each engine."""

@@ -75,19 +75,26 @@ Fault = Callable[[Site], Awaitable[None]]
 
 
 async def engine_killed(site: Site) -> None:
-    await _lose_an_engine(site, "engine_killed", signal.SIGKILL)
+    await _lose(site, "engine_killed", signal.SIGKILL)
 
 
 async def engine_stopped(site: Site) -> None:
     """It hangs, and is replaced when its silence has lasted for the engine's timeout."""
-    await _lose_an_engine(site, "engine_stopped", signal.SIGSTOP)
+    await _lose(site, "engine_stopped", signal.SIGSTOP)
 
 
-async def _lose_an_engine(site: Site, fault: str, how: signal.Signals) -> None:
+async def all_killed(site: Site) -> None:
+    """All engine processes, and the one that they are forks of: the model is loaded again."""
+    await _lose(site, "all_killed", signal.SIGKILL, everything=True)
+
+
+async def _lose(site: Site, fault: str, how: signal.Signals, *, everything: bool = False) -> None:
     async with site.surgery:
-        engine = site.rng.choice(site.server.engines())
-        os.kill(engine, how)
-        site.deaths += 1
+        engines = site.server.engines()
+        lost = engines if everything else [site.rng.choice(engines)]
+        for pid in [*(site.server.fork_servers() if everything else ()), *lost]:
+            os.kill(pid, how)
+        site.deaths += len(lost)
         started = time.monotonic()
         await site.tally.ask(site.client, *site.alone[0])
         site.recovery_seconds.setdefault(fault, []).append(time.monotonic() - started)
@@ -261,6 +268,7 @@ FAULTS: Final[dict[str, Fault]] = {
     for each in (
         engine_killed,
         engine_stopped,
+        all_killed,
         slow_readers,
         stuck_readers,
         half_open,
