@@ -52,6 +52,7 @@ _FIELDS: Final = frozenset(
         "top_candidates",
         "alignment",
         "attention",
+        "self_attention",
         "hypotheses",
         "max_new_tokens",
     }
@@ -123,6 +124,7 @@ def _pattern(fields: dict[str, Any], prompt: list[int], room: int, slots: int) -
         attention=options.attention,
         prompt_ids=prompt,
         hypotheses=options.hypotheses,
+        self_attention=options.self_attention,
     )
 
 

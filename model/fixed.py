@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from model.attention import attention_weights, look_ahead_mask, padding_mask
-from model.cache import KV, Memory, PaddedKV, SlotCache
+from model.cache import KV, Cache, Memory, PaddedKV, PaddedRows, SlotCache
+from model.config import ModelConfig
 from model.sampling import greedy
 from model.transformer import Transformer
 
@@ -22,9 +23,10 @@ INPUTS: Final = 5
 class StepTables:
     """Where steps of up to so many rows leave what is large; steps that are done one at a time can share it."""
 
-    def __init__(self, rows: int, vocab_size: int, max_width: int, device: torch.device) -> None:
-        self.logits = torch.zeros(rows, vocab_size, device=device)
+    def __init__(self, rows: int, config: ModelConfig, max_width: int, device: torch.device) -> None:
+        self.logits = torch.zeros(rows, config.vocab_size, device=device)
         self.alignment = torch.zeros(rows, max_width, device=device)
+        self.self_attention = torch.zeros(rows, config.decoder_layers, max_width, device=device)
 
 
 class StepBuffers:
@@ -42,6 +44,8 @@ class StepBuffers:
         """float32 `[rows, vocab]`."""
         self.alignment = tables.alignment[:rows]
         """Where in its source each row looks, float32 `[rows, width]` and behind it whatever was there before."""
+        self.self_attention = tables.self_attention[:rows]
+        """Where in its own slot each row looks, layer by layer: `[rows, layers, width]`, else as `alignment`."""
 
     @property
     def rows(self) -> int:
@@ -55,28 +59,38 @@ class FixedStep:
     """
 
     def __init__(
-        self, model: Transformer, cache: SlotCache, buffers: StepBuffers, width: int, *, with_alignment: bool
+        self,
+        model: Transformer,
+        cache: SlotCache,
+        buffers: StepBuffers,
+        width: int,
+        *,
+        with_alignment: bool,
+        with_self_attention: bool,
     ) -> None:
         self.buffers = buffers
         self._model = model
         self._cache = cache
         self._width = width
         self._with_alignment = with_alignment
+        self._with_self_attention = with_self_attention
 
     def __call__(self) -> None:
-        """Read `buffers.inputs`, write all else there, and the rows' K/V; `alignment` only if it is asked for."""
+        """Read `buffers.inputs`, write all else there, and the rows' K/V; weights of attention only if asked for."""
         buffers, width, dtype = self.buffers, self._width, self._model.embedding.weight.dtype
         tokens, positions, slots, source_slots, source_lengths = buffers.inputs
         positions, slots = positions[:, None], slots[:, None]
         *sources, last = self._cache.padded_source(source_slots, width)
         memories: list[Memory] = [*sources, _LookedAt(last, buffers.alignment) if self._with_alignment else last]
+        own = self._cache.padded_rows(slots, positions, width)
+        cache: Cache = _LookedAtRows(own, buffers.self_attention) if self._with_self_attention else own
         logits = self._model.decode(
             tokens[:, None],
             positions,
             look_ahead_mask(positions, width, dtype),
             memories,
             padding_mask(source_lengths, width, dtype),
-            self._cache.padded_rows(slots, positions, width),
+            cache,
         )
         buffers.logits.copy_(logits[:, -1])
         best = greedy(buffers.logits)
@@ -86,8 +100,19 @@ class FixedStep:
         buffers.inputs[1].add_(1)
 
 
+class _LookedAtRows:
+    """Rows of the cache that write down what they look at in each layer."""
+
+    def __init__(self, rows: PaddedRows, weights: Tensor) -> None:
+        self._rows = rows
+        self._weights = weights
+
+    def update(self, layer: int, new: KV) -> Memory:
+        return _LookedAt(self._rows.update(layer, new), self._weights[:, layer])
+
+
 class _LookedAt:
-    """Source K/V that write down what queries look at, the mean of the heads."""
+    """K/V that write down what queries look at, the mean of the heads."""
 
     def __init__(self, memory: PaddedKV, weights: Tensor) -> None:
         self._memory = memory

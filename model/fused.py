@@ -35,6 +35,9 @@ class FusedScores(NamedTuple):
     """Of `logit_rows` in the last step, float32 `[len, vocab]`."""
     alignment: Tensor
     """What `alignment_rows` look at of their sources, float32 `[len, longest source]`, 0 behind a source's end."""
+    self_attention: Tensor
+    """What `self_attention_rows` look at of their own slots: the mean of the heads of each layer, float32
+    `[len, layers, longest]`, 0 behind a row's own position."""
 
 
 class FusedTransformer:
@@ -96,6 +99,7 @@ class FusedTransformer:
         source_lengths: Tensor,
         logit_rows: Sequence[int] = (),
         alignment_rows: Sequence[int] = (),
+        self_attention_rows: Sequence[int] = (),
         ahead: int = 0,
         seconds: float = 0.0,
     ) -> FusedScores:
@@ -107,7 +111,7 @@ class FusedTransformer:
         Up to `ahead` steps follow in the same call, in which each row reads its own best token: none after a step
         that gave an end of sentence, nor when `seconds` are over.
         """
-        best, logprobs, logits, alignment = self._engine.decode(
+        best, logprobs, logits, alignment, self_attention = self._engine.decode(
             tokens,
             positions,
             slots,
@@ -115,11 +119,12 @@ class FusedTransformer:
             source_lengths,
             list(logit_rows),
             list(alignment_rows),
+            list(self_attention_rows),
             ahead,
             self._eos_id,
             seconds,
         )
-        return FusedScores(Sampled(best, logprobs), logits, alignment)
+        return FusedScores(Sampled(best, logprobs), logits, alignment, self_attention)
 
 
 def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:

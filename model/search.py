@@ -18,6 +18,8 @@ class Choice(NamedTuple):
     """The weight of each token of the source, where that was asked for."""
     term: int | None = None
     """The given term that it belongs to, by its number; nobody chose it."""
+    self_attention: Sequence[Sequence[float]] = ()
+    """Of each decoder layer the weight of bos and of each token before it, where that was asked for."""
 
 
 class Extension(NamedTuple):

@@ -184,7 +184,7 @@ class SegmentAssembly:
         text = self._wording.push(token, is_last=token.finish_reason is not None)
         candidates = [Candidate(self._piece(each), logprob) for each, logprob in token.candidates]
         aligned = UNSET if token.alignment is None or self._told_from is None else self._aligned(*token.alignment)
-        attention = [round(weight, _ATTENTION_DIGITS) for weight in token.attention]
+        attention = _rounded(token.attention)
         source_tokens = [*map(self._in_text, self._spans)] if attention and self.tokens == 0 else UNSET
         generated = TokenGenerated(
             self._index,
@@ -195,6 +195,7 @@ class SegmentAssembly:
             aligned,
             attention or UNSET,
             source_tokens,
+            [*map(_rounded, token.self_attention)] or UNSET,
         )
         self._best = Version(self._best.text + text, self._best.logprob + token.logprob, self.tokens + 1)
         self._last = token
@@ -229,6 +230,10 @@ class SegmentAssembly:
 
     def _piece(self, token_id: int) -> str:
         return self._segment.written(self._tokenizer.piece_bytes(token_id).decode(errors="replace"))
+
+
+def _rounded(weights: Sequence[float]) -> list[float]:
+    return [round(weight, _ATTENTION_DIGITS) for weight in weights]
 
 
 def segment_finished(

@@ -57,6 +57,10 @@ class TokenGenerated:
     source_tokens: Sequence[tuple[int, int] | None] | UnsetType = UNSET
     """The characters of its text that each of those stands for, from and up to; with the first token of a segment, if
     attention was asked for."""
+    self_attention: list[list[float]] | UnsetType = UNSET
+    """Of each decoder layer, in their order, the weights of what the decoder read to write this: its start, what it is
+    told before a translation (a model of many languages: into which), and the tokens before this one. The mean of the
+    heads, 1 in sum but for rounding; unset unless it was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

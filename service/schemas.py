@@ -120,6 +120,11 @@ class TranslateRequest(BaseModel):
     attention: Flag = Field(
         default=False, description="as alignment, and all weights over the tokens of the sentence, to draw them"
     )
+    self_attention: Flag = Field(
+        default=False,
+        description="with each streamed token, what the decoder looked at of its own text to write it: for each of its "
+        "layers the weights of the start and of all tokens before, the mean of the heads",
+    )
     hypotheses: Flag = Field(
         default=False, description="with each step of beam search, an event with the live hypotheses, to draw them"
     )
@@ -129,7 +134,7 @@ class TranslateRequest(BaseModel):
 
     def check_without_stream(self) -> None:
         """Raises `InvalidRequest` for what a whole answer has no place for."""
-        for field in ("top_candidates", "alignment", "attention", "hypotheses"):
+        for field in ("top_candidates", "alignment", "attention", "self_attention", "hypotheses"):
             if getattr(self, field):
                 raise InvalidRequest(field, "comes in the events of a stream: ask for stream")
 
@@ -147,6 +152,7 @@ class TranslateRequest(BaseModel):
             top_candidates=self.top_candidates,
             alignment=self._tells_alignment(),
             attention=self.attention,
+            self_attention=self.self_attention,
             hypotheses=self._tells_hypotheses(beam),
             is_html=self.format == "html",
             max_new_tokens=self.max_new_tokens,

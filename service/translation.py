@@ -33,6 +33,7 @@ class TranslationOptions:
     alignment: bool = False
     attention: bool = False
     """Only with `alignment`."""
+    self_attention: bool = False
     hypotheses: bool = False
     """Only with a beam, and not with `is_html`."""
     is_html: bool = False
@@ -169,6 +170,7 @@ class Translation:
             attention=options.attention,
             terms=list(work.terms),
             hypotheses=options.hypotheses,
+            self_attention=options.self_attention,
         )
 
     def close(self) -> None:

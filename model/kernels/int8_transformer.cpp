@@ -28,6 +28,16 @@ void check_range(const at::Tensor& tensor, int64_t rows, int64_t end, const char
     TORCH_CHECK(0 <= numbers[i] && numbers[i] < end, "int8: ", name, "[", i, "] is ", numbers[i], ", the end is ", end);
 }
 
+void check_rows(const std::vector<int64_t>& some, int64_t rows) {
+  for (const int64_t row : some) TORCH_CHECK(0 <= row && row < rows, "int8: there is no row ", row);
+}
+
+int64_t longest(const std::vector<int64_t>& rows, const int64_t* lengths) {
+  int64_t most = 0;
+  for (const int64_t row : rows) most = std::max(most, lengths[row]);
+  return most;
+}
+
 }  // namespace
 
 void Int8Transformer::reserve(int64_t rows) {
@@ -138,49 +148,42 @@ void Int8Transformer::encode(const at::Tensor& ids, const at::Tensor& positions,
   }
 }
 
-void Int8Transformer::attend(int64_t stride, const at::Tensor& keys, const at::Tensor& values, int64_t layer,
-                             const int64_t* slots, const int64_t* lengths) {
-  const float *k = keys.const_data_ptr<float>(), *v = values.const_data_ptr<float>();
-  const int64_t places = keys.size(3);
+Int8Transformer::Sight Int8Transformer::sight(const at::Tensor& keys, const at::Tensor& values, int64_t layer,
+                                              int64_t stride, const int64_t* slots, const int64_t* lengths) const {
+  const int64_t start = layer * keys.stride(0);
+  return {keys.const_data_ptr<float>() + start, values.const_data_ptr<float>() + start, keys.size(3), stride, slots,
+          lengths};
+}
+
+void Int8Transformer::attend(const Sight& sight, int64_t row, int64_t head, float* weights, float* out) const {
+  const int64_t start = (sight.slots[row] * heads_ + head) * sight.places * head_dim_;
+  kernels().attend(wide_.data() + row * sight.stride + head * head_dim_, sight.keys + start, sight.values + start,
+                   sight.lengths[row], head_dim_, head_dim_, attention_scale_, weights, out);
+}
+
+void Int8Transformer::attend(const Sight& sight) {
   at::parallel_for(0, rows_ * heads_, 16, [&](int64_t begin, int64_t end) {
-    std::vector<float> weights(places);
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t row = i / heads_, head = i % heads_;
-      const int64_t start = ((layer * keys.size(1) + slots[row]) * heads_ + head) * places * head_dim_;
-      kernels().attend(wide_.data() + row * stride + head * head_dim_, k + start, v + start, lengths[row], head_dim_,
-                       head_dim_, attention_scale_, weights.data(), mixed_.data() + i * head_dim_);
-    }
+    std::vector<float> weights(sight.places);
+    for (int64_t i = begin; i < end; ++i)
+      attend(sight, i / heads_, i % heads_, weights.data(), mixed_.data() + i * head_dim_);
   });
 }
 
-at::Tensor Int8Transformer::align(const Batch& batch) {
-  const int64_t *slots = batch.source_slots.const_data_ptr<int64_t>(), places = source_keys_.size(3);
-  const int64_t* lengths = batch.source_lengths.const_data_ptr<int64_t>();
-  int64_t longest = 0;
-  for (const int64_t row : batch.alignment_rows) {
-    TORCH_CHECK(0 <= row && row < rows_, "int8: there is no row ", row);
-    longest = std::max(longest, lengths[row]);
-  }
-  at::Tensor alignment = at::zeros({static_cast<int64_t>(batch.alignment_rows.size()), longest}, at::kFloat);
-  float* to = alignment.mutable_data_ptr<float>();
-  std::vector<float> weights(places), ignored(head_dim_);
-  for (const int64_t row : batch.alignment_rows) {
+void Int8Transformer::look(const Sight& sight, const std::vector<int64_t>& rows, float* to, int64_t stride) const {
+  std::vector<float> weights(sight.places), ignored(head_dim_);
+  for (const int64_t row : rows) {
     for (int64_t head = 0; head < heads_; ++head) {
-      const int64_t start = ((alignment_layer_ * source_keys_.size(1) + slots[row]) * heads_ + head) * places * head_dim_;
-      kernels().attend(wide_.data() + row * d_model_ + head * head_dim_, source_keys_.const_data_ptr<float>() + start,
-                       source_values_.const_data_ptr<float>() + start, lengths[row], head_dim_, head_dim_,
-                       attention_scale_, weights.data(), ignored.data());
-      for (int64_t i = 0; i < lengths[row]; ++i) to[i] += weights[i] / heads_;
+      attend(sight, row, head, weights.data(), ignored.data());
+      for (int64_t i = 0; i < sight.lengths[row]; ++i) to[i] += weights[i] / heads_;
     }
-    to += longest;
+    to += stride;
   }
-  return alignment;
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> Int8Transformer::decode(const Batch& batch) {
+Int8Transformer::Scores Int8Transformer::decode(const Batch& batch) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::duration<double>(batch.seconds);
-  auto [best, logprobs, logits, alignment] = step(batch);
+  auto [best, logprobs, logits, alignment, self_attention] = step(batch);
   std::vector<at::Tensor> all_best{best}, all_logprobs{logprobs};
   Batch next = batch;
   for (int64_t ahead = 0; ahead < batch.ahead && Clock::now() < end; ++ahead) {
@@ -188,14 +191,14 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> Int8Transformer::deco
     if (std::find(ids, ids + rows_, batch.eos_id) != ids + rows_) break;
     next.tokens = best;
     next.positions = next.positions.add(1);
-    std::tie(best, logprobs, logits, alignment) = step(next);
+    std::tie(best, logprobs, logits, alignment, self_attention) = step(next);
     all_best.push_back(best);
     all_logprobs.push_back(logprobs);
   }
-  return {at::stack(all_best), at::stack(all_logprobs), logits, alignment};
+  return {at::stack(all_best), at::stack(all_logprobs), logits, alignment, self_attention};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> Int8Transformer::step(const Batch& batch) {
+Int8Transformer::Scores Int8Transformer::step(const Batch& batch) {
   reserve(batch.tokens.numel());
   const int64_t places = target_keys_.size(3);
   check_range(batch.positions, rows_, places, "positions");
@@ -204,14 +207,22 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> Int8Transformer::step
   check_range(batch.source_lengths, rows_, source_keys_.size(3) + 1, "source_lengths");
   for (const int64_t* length = batch.source_lengths.const_data_ptr<int64_t>(), *end = length + rows_; length < end; ++length)
     TORCH_CHECK(*length > 0, "int8: a source is empty");
+  for (const auto* rows : {&batch.logit_rows, &batch.alignment_rows, &batch.self_attention_rows}) check_rows(*rows, rows_);
   const int64_t *position = batch.positions.const_data_ptr<int64_t>(), *slot = batch.slots.const_data_ptr<int64_t>();
   std::vector<int64_t> seen(position, position + rows_);
   for (int64_t& length : seen) ++length;  // its own position is the last that a row looks at
   float *keys = target_keys_.mutable_data_ptr<float>(), *values = target_values_.mutable_data_ptr<float>();
-  at::Tensor alignment;
+  const int64_t* source_slot = batch.source_slots.const_data_ptr<int64_t>();
+  const int64_t* source_length = batch.source_lengths.const_data_ptr<int64_t>();
+  const int64_t layers = decoder_.size(), aligned = batch.alignment_rows.size(), looking = batch.self_attention_rows.size();
+  const int64_t source_width = longest(batch.alignment_rows, source_length);
+  const int64_t own_width = longest(batch.self_attention_rows, seen.data());
+  const at::Tensor alignment = at::zeros({aligned, source_width});
+  const at::Tensor self_attention = at::zeros({looking, layers, own_width});
+  float* own_weights = self_attention.mutable_data_ptr<float>();
 
   embed(target_input_, batch.tokens, batch.positions);
-  for (size_t l = 0; l < decoder_.size(); ++l) {
+  for (int64_t l = 0; l < layers; ++l) {
     const DecoderWeights& layer = decoder_[l];
     quantise(before(layer.attention_norm), d_model_);
     apply(layer.qkv, Then::store, wide_.data());
@@ -222,16 +233,18 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> Int8Transformer::step
         std::copy_n(key, head_dim_, keys + to * head_dim_);
         std::copy_n(key + d_model_, head_dim_, values + to * head_dim_);
       }
-    attend(3 * d_model_, target_keys_, target_values_, l, slot, seen.data());
+    const Sight own = sight(target_keys_, target_values_, l, 3 * d_model_, slot, seen.data());
+    attend(own);
+    look(own, batch.self_attention_rows, own_weights + l * own_width, layers * own_width);
     quantise(mixed_.data(), d_model_);
     apply(layer.output, Then::add, states_.data());
     after(layer.attention_norm);
 
     quantise(before(layer.cross_norm), d_model_);
     apply(layer.cross_query, Then::store, wide_.data());
-    attend(d_model_, source_keys_, source_values_, l, batch.source_slots.const_data_ptr<int64_t>(),
-           batch.source_lengths.const_data_ptr<int64_t>());
-    if (static_cast<int64_t>(l) == alignment_layer_) alignment = align(batch);
+    const Sight source = sight(source_keys_, source_values_, l, d_model_, source_slot, source_length);
+    attend(source);
+    if (l == alignment_layer_) look(source, batch.alignment_rows, alignment.mutable_data_ptr<float>(), source_width);
     quantise(mixed_.data(), d_model_);
     apply(layer.cross_output, Then::add, states_.data());
     after(layer.cross_norm);
@@ -239,7 +252,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> Int8Transformer::step
     feed_forward(layer.inner, layer.outer, layer.feed_forward_norm);
   }
   if (pre_norm_) normalise(norm("decoder_norm"), states_.data());
-  return std::tuple_cat(project(batch.logit_rows), std::make_tuple(alignment));
+  return std::tuple_cat(project(batch.logit_rows), std::make_tuple(alignment, self_attention));
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> Int8Transformer::project(const std::vector<int64_t>& logit_rows) {
@@ -247,7 +260,6 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> Int8Transformer::project(const st
   at::Tensor best = at::empty({rows_}, at::kLong), logprobs = at::empty({rows_}, at::kFloat);
   at::Tensor logits = at::empty({static_cast<int64_t>(logit_rows.size()), vocab}, at::kFloat);
   float* kept = logits.mutable_data_ptr<float>();
-  for (const int64_t row : logit_rows) TORCH_CHECK(0 <= row && row < rows_, "int8: there is no row ", row);
   std::vector<Summary> summaries(chunks * rows_);
   quantise(states_.data(), d_model_);
   at::parallel_for(0, chunks, 1, [&](int64_t begin, int64_t end) {

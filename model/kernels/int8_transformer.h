@@ -43,21 +43,23 @@ class Int8Transformer : public torch::CustomClassHolder {
   void encode(const at::Tensor& ids, const at::Tensor& positions, const at::Tensor& offsets, const at::Tensor& slots);
 
   // tokens, positions, slots, source_slots, source_lengths [rows] -> best ids and their log-probabilities [steps, rows],
-  // and of the last step the logits of `logit_rows` [len, vocab], and what `alignment_rows` look at of their sources
-  // [len, longest source]: the mean of the heads of the layer that `shape` calls `alignment_layer`.
+  // and of the last step the logits of `logit_rows` [len, vocab]; what `alignment_rows` look at of their sources
+  // [len, longest source]: the mean of the heads of the layer that `shape` calls `alignment_layer`; and what
+  // `self_attention_rows` look at of their own slots [len, layers, longest]: the mean of the heads of each layer.
   // There are up to `ahead` steps after the first, each with the last one's best ids: none after one that gave eos_id,
   // nor when `seconds` are over.
   struct Batch {
     at::Tensor tokens, positions, slots, source_slots, source_lengths;
-    std::vector<int64_t> logit_rows, alignment_rows;
+    std::vector<int64_t> logit_rows, alignment_rows, self_attention_rows;
     int64_t ahead = 0, eos_id = -1;
     double seconds = 0;
   };
-  std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> decode(const Batch& batch);
+  using Scores = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+  Scores decode(const Batch& batch);
 
  private:
-  // One step: best ids and log-probabilities [rows], logits, alignment.
-  std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> step(const Batch& batch);
+  // One step: best ids and log-probabilities [rows], logits, alignment, self-attention.
+  Scores step(const Batch& batch);
 
   at::Tensor tensor(const std::string& name) const;
   Linear linear(const std::string& name);
@@ -76,11 +78,22 @@ class Int8Transformer : public torch::CustomClassHolder {
   void after(const Norm& norm);
   void normalise(const Norm& norm, float* out);
   void feed_forward(const Linear& inner, const Linear& outer, const Norm& norm);
-  // Every row and head over `lengths[row]` places of `slots[row]` of an arena's layer; queries are in `wide_`, `stride`
-  // floats apart. Leaves the results in `mixed_`.
-  void attend(int64_t stride, const at::Tensor& keys, const at::Tensor& values, int64_t layer, const int64_t* slots,
-              const int64_t* lengths);
-  at::Tensor align(const Batch& batch);
+  // What rows look at in one layer of an arena: row r at `lengths[r]` of the `places` of slot `slots[r]`. The queries are
+  // in `wide_`, `stride` floats apart.
+  struct Sight {
+    const float *keys, *values;
+    int64_t places, stride;
+    const int64_t *slots, *lengths;
+  };
+  Sight sight(const at::Tensor& keys, const at::Tensor& values, int64_t layer, int64_t stride, const int64_t* slots,
+              const int64_t* lengths) const;
+  // One row and head: its weights [lengths[row]] and its result [head_dim].
+  void attend(const Sight& sight, int64_t row, int64_t head, float* weights, float* out) const;
+  // Every row and head; leaves the results in `mixed_`.
+  void attend(const Sight& sight);
+  // The weights of some rows once more, the mean of their heads; what is at `to` holds zeros, and has room for the next row
+  // `stride` floats further.
+  void look(const Sight& sight, const std::vector<int64_t>& rows, float* to, int64_t stride) const;
   std::tuple<at::Tensor, at::Tensor, at::Tensor> project(const std::vector<int64_t>& logit_rows);
 
   Tensors weights_;

@@ -182,9 +182,10 @@ TORCH_LIBRARY(dragoman, library) {
       .def("decode", [](const c10::intrusive_ptr<Int8Transformer>& self, const at::Tensor& tokens,
                         const at::Tensor& positions, const at::Tensor& slots, const at::Tensor& source_slots,
                         const at::Tensor& source_lengths, const std::vector<int64_t>& logit_rows,
-                        const std::vector<int64_t>& alignment_rows, int64_t ahead, int64_t eos_id, double seconds) {
-        return self->decode({tokens, positions, slots, source_slots, source_lengths, logit_rows, alignment_rows, ahead,
-                             eos_id, seconds});
+                        const std::vector<int64_t>& alignment_rows, const std::vector<int64_t>& self_attention_rows,
+                        int64_t ahead, int64_t eos_id, double seconds) {
+        return self->decode({tokens, positions, slots, source_slots, source_lengths, logit_rows, alignment_rows,
+                             self_attention_rows, ahead, eos_id, seconds});
       });
 }
 

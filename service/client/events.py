@@ -30,6 +30,7 @@ class Options(TypedDict, total=False):
     top_candidates: int
     alignment: bool
     attention: bool
+    self_attention: bool
     hypotheses: bool
     scores: bool
     max_new_tokens: int
@@ -97,6 +98,7 @@ class Token(msgspec.Struct, frozen=True):
     alignment: Alignment | None = None
     attention: list[float] = []
     source_tokens: list[tuple[int, int] | None] = []
+    self_attention: list[list[float]] = []
 
 
 class Hypotheses(msgspec.Struct, frozen=True):

@@ -42,6 +42,8 @@ class StepBatch(NamedTuple):
     """Rows whose logits are wanted, in ascending order; of the others the best token is enough."""
     alignment_rows: list[int]
     """Rows whose cross-attention weights are wanted, in ascending order."""
+    self_attention_rows: list[int]
+    """Rows whose self-attention weights are wanted, in ascending order."""
     ahead: int = 0
     """How many further steps the runner may take unasked, with each row's best token as its next input."""
 
@@ -58,6 +60,9 @@ class StepScores(NamedTuple):
     alignment: Tensor | None = None
     """Of `alignment_rows`: weights over the source, float32 `[len(alignment_rows), longest source]`, 0 behind its end;
     None where none were asked for."""
+    self_attention: Tensor | None = None
+    """Of `self_attention_rows`: weights over positions 0 to a row's own, the mean of the heads of each decoder layer,
+    float32 `[len(self_attention_rows), layers, longest]`, 0 behind its position; None where none were asked for."""
 
 
 def source_batch(admitted: Sequence[Running]) -> SourceBatch:
@@ -94,5 +99,6 @@ def step_batch(
         copies=copies,
         logit_rows=[number for number, row in enumerate(rows) if row.needs_logits],
         alignment_rows=[number for number, row in enumerate(rows) if row.needs_alignment],
+        self_attention_rows=[number for number, row in enumerate(rows) if row.needs_self_attention],
         ahead=min(row.ahead for row in rows) if may_run_ahead else 0,
     )

@@ -2,8 +2,8 @@
 
 A step's shape is a bucket: how many rows it has, and how many positions each may look at, in sources and targets alike,
 both rounded up to a power of two. What is too many is filled with rows that write to a slot of their own. Steps that
-ask for alignments have buckets of their own. Logits are always computed, and copied to the CPU for the rows that want
-them.
+ask for alignments, or for self-attention, have buckets of their own. Logits are always computed, and copied to the CPU
+for the rows that want them.
 
 The most used buckets are recorded at the start, so that a ready engine has them. The others are recorded when they are
 first needed, which takes little more than a few eager steps and is logged. Prompts and forced prefixes are rows too: a
@@ -52,7 +52,8 @@ class Bucket(NamedTuple):
 
     rows: int
     width: int
-    with_alignment: bool
+    with_alignment: bool = False
+    with_self_attention: bool = False
 
 
 @contextmanager
@@ -100,7 +101,7 @@ class CapturedRunner:
         # The largest first: the others fit into its memory.
         for rows in reversed(self._row_sizes[:-1]):
             for width in reversed([each for each in self._widths if each <= _COMMON_WIDTH]):
-                self._capture(Bucket(rows, width, with_alignment=False))
+                self._capture(Bucket(rows, width))
         seconds = round(time.monotonic() - started, 3)
         what = "decode steps captured" if self._executor.records else "decode steps of fixed shapes, without graphs"
         logger.info(what, extra={"steps": len(self._captured), "seconds": seconds})
@@ -128,11 +129,9 @@ class CapturedRunner:
         buffers.inputs.copy_(self._executor.upload(inputs))
         tokens, logprobs = self._run(buffers, step, rows, ahead)
         logits = self._rows_of(buffers.logits, batch.logit_rows)
-        if not batch.alignment_rows:
-            return StepScores(tokens, logprobs, logits)
-        longest = int(batch.source_lengths[batch.alignment_rows].max())
-        alignment = self._rows_of(buffers.alignment[:, :longest], batch.alignment_rows)
-        return StepScores(tokens, logprobs, logits, alignment)
+        alignment = self._looked_at(buffers.alignment, batch.alignment_rows, batch.source_lengths)
+        self_attention = self._looked_at(buffers.self_attention, batch.self_attention_rows, batch.positions + 1)
+        return StepScores(tokens, logprobs, logits, alignment, self_attention)
 
     def _run(self, buffers: StepBuffers, step: CapturedStep, rows: int, ahead: int) -> tuple[Tensor, Tensor]:
         """Tokens and log-probabilities, `[steps, rows]`: one step, and up to `ahead` more.
@@ -158,10 +157,14 @@ class CapturedRunner:
         step.replay()
         return self._executor.download(buffers.tokens[:rows], buffers.logprobs[:rows])
 
+    def _looked_at(self, weights: Tensor, rows: list[int], lengths: Tensor) -> Tensor | None:
+        """Of `weights [rows, ..., width]`, as far as the longest of the rows that are wanted."""
+        return self._rows_of(weights[..., : int(lengths[rows].max())], rows) if rows else None
+
     def _rows_of(self, table: Tensor, rows: list[int]) -> Tensor:
-        """Of a table on the device `[rows, columns]`, on the CPU."""
+        """Of a table on the device `[rows, ...]`, on the CPU."""
         if not rows:
-            return torch.empty(0, table.shape[1])
+            return torch.empty(0, *table.shape[1:])
         [chosen] = self._executor.download(table[self._executor.upload(torch.tensor(rows))]).wait()
         return chosen
 
@@ -176,12 +179,12 @@ class CapturedRunner:
         rows = len(batch.tokens)
         longest = max(int(batch.source_lengths.max()), int(batch.positions.max()) + 1 + ahead)
         width = next(each for each in self._widths if each >= longest)
+        looking = bool(batch.alignment_rows), bool(batch.self_attention_rows)
         if rows > self._row_sizes[-1]:
             buffers = self._new_buffers(rows)
-            step = FixedStep(self._model, self._cache, buffers, width, with_alignment=bool(batch.alignment_rows))
-            return buffers, Again(step)
+            return buffers, Again(self._step(buffers, Bucket(rows, width, *looking)))
         size = next(each for each in self._row_sizes if each >= rows)
-        bucket = Bucket(size, width, with_alignment=bool(batch.alignment_rows))
+        bucket = Bucket(size, width, *looking)
         if bucket not in self._captured:
             started = time.monotonic()
             self._capture(bucket)
@@ -196,7 +199,7 @@ class CapturedRunner:
         buffers = self._buffers[bucket.rows]
         # It is run: on rows that are nobody's.
         buffers.inputs.copy_(self._executor.upload(self._filling))
-        step = FixedStep(self._model, self._cache, buffers, bucket.width, with_alignment=bucket.with_alignment)
+        step = self._step(buffers, bucket)
         try:
             captured = self._executor.capture(step)
         except torch.OutOfMemoryError:
@@ -205,11 +208,21 @@ class CapturedRunner:
             captured = Again(step)
         self._captured[bucket] = buffers, captured
 
+    def _step(self, buffers: StepBuffers, bucket: Bucket) -> FixedStep:
+        return FixedStep(
+            self._model,
+            self._cache,
+            buffers,
+            bucket.width,
+            with_alignment=bucket.with_alignment,
+            with_self_attention=bucket.with_self_attention,
+        )
+
     def _new_buffers(self, rows: int) -> StepBuffers:
         return StepBuffers(rows, self._tables if rows <= self._slots else self._new_tables(rows))
 
     def _new_tables(self, rows: int) -> StepTables:
-        return StepTables(rows, self._model.config.vocab_size, self._widths[-1], self._device)
+        return StepTables(rows, self._model.config, self._widths[-1], self._device)
 
 
 def _sizes(first: int, last: int) -> list[int]:

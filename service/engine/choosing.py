@@ -43,6 +43,11 @@ def choose(rows: Sequence[Row], batch: StepBatch, scores: StepScores) -> list[li
             chosen[number] = extensions
     for number, extension in given.items():
         chosen[number] = [extension]
+    _tell_attention(rows, batch, scores, chosen)
+    return chosen
+
+
+def _tell_attention(rows: Sequence[Row], batch: StepBatch, scores: StepScores, chosen: list[list[Extension]]) -> None:
     if scores.alignment is not None:
         for number, weights in zip(batch.alignment_rows, scores.alignment.tolist(), strict=True):
             chosen[number] = [_with_term(rows[number], each, weights) for each in chosen[number]]
@@ -53,7 +58,10 @@ def choose(rows: Sequence[Row], batch: StepBatch, scores: StepScores) -> list[li
                     alignment=_strongest(request, weights),
                     attention=weights[: len(request.source_ids)] if request.attention else (),
                 )
-    return chosen
+    if scores.self_attention is not None:
+        for number, layers in zip(batch.self_attention_rows, scores.self_attention.tolist(), strict=True):
+            seen = len(rows[number].ids) + 1
+            chosen[number] = _annotated(chosen[number], self_attention=[weights[:seen] for weights in layers])
 
 
 def _with_term(row: Row, extension: Extension, weights: Sequence[float]) -> Extension:

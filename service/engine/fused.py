@@ -38,8 +38,10 @@ class FusedRunner:
             batch.source_lengths,
             batch.logit_rows,
             batch.alignment_rows,
+            batch.self_attention_rows,
             batch.ahead,
             _AHEAD_SECONDS,
         )
         alignment = scores.alignment if batch.alignment_rows else None
-        return StepScores(scores.best.tokens, scores.best.logprobs, scores.logits, alignment)
+        self_attention = scores.self_attention if batch.self_attention_rows else None
+        return StepScores(scores.best.tokens, scores.best.logprobs, scores.logits, alignment, self_attention)

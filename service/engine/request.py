@@ -57,7 +57,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, array_like=True):
     A client has `told_ids` from an engine that died, of `told_terms`, a number or None for each, if there are any:
     they come again, but are not reported again. With `top_candidates`, every token comes with that many of the most
     probable ones at its place; with `alignment`, with the position of the source that it looks at most; with
-    `attention` too, with all weights. With `hypotheses`, each step of a beam is told.
+    `attention` too, with all weights; with `self_attention`, with the weights over what was written before it. With
+    `hypotheses`, each step of a beam is told.
     """
 
     source_ids: list[int]
@@ -74,6 +75,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, array_like=True):
     terms: list[GivenTerm] = []
     told_terms: list[int | None] = []
     hypotheses: bool = False
+    self_attention: bool = False
 
 
 class Submit(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -104,8 +106,9 @@ class TokenReport(msgspec.Struct, frozen=True, array_like=True):
     """One token of one request; the last one carries the reason, and the alternatives if there are any.
 
     `candidates` are (id, log-probability), the best first; `alignment` is a position of the source, eos excluded, and
-    the cross-attention's weight there; `attention` are its weights at all positions, eos included; `term` is the number
-    of the given term that it belongs to.
+    the cross-attention's weight there; `attention` are its weights at all positions, eos included; `self_attention` are
+    those of each decoder layer over bos, the prompt and the tokens before it; `term` is the number of the given term
+    that it belongs to.
     """
 
     request_id: int
@@ -117,6 +120,7 @@ class TokenReport(msgspec.Struct, frozen=True, array_like=True):
     alignment: tuple[int, float] | None = None
     attention: Sequence[float] = ()
     term: int | None = None
+    self_attention: Sequence[Sequence[float]] = ()
 
 
 class LiveHypothesis(msgspec.Struct, frozen=True, array_like=True):

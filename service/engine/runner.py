@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from model.attention import attention_weights, padding_mask
-from model.cache import Memory, SlotCache, SlotKV
+from model.cache import KV, Memory, SlotCache, SlotKV, SlotRows
 from model.sampling import greedy
 from model.transformer import Transformer
 from service.engine.batching import SourceBatch, StepBatch, StepScores
@@ -55,17 +55,39 @@ class EagerRunner:
         *sources, last = self._cache.source(batch.source_slots[:, None], batch.source_lengths[:, None])
         looked_at = _LookedAt(last, batch.alignment_rows)
         memories: list[Memory] = [*sources, looked_at if batch.alignment_rows else last]
-        rows = self._cache.rows(slots, positions)
+        rows = _LookedAtRows(self._cache.rows(slots, positions), batch.self_attention_rows)
         logits = self._model.decode(batch.tokens[:, None], positions, None, memories, None, rows)[:, -1].float()
         best = greedy(logits)
-        return StepScores(best.tokens[None], best.logprobs[None], logits[batch.logit_rows], looked_at.weights)
+        chosen = logits[batch.logit_rows]
+        return StepScores(best.tokens[None], best.logprobs[None], chosen, looked_at.weights, rows.weights())
+
+
+class _LookedAtRows:
+    """Rows of the cache, some of which remember what they look at in each layer."""
+
+    def __init__(self, rows: SlotRows, looking: list[int]) -> None:
+        self._rows = rows
+        self._looking = looking
+        self._layers: list[_LookedAt] = []
+
+    def update(self, layer: int, new: KV) -> Memory:
+        memory = self._rows.update(layer, new)
+        if not self._looking:
+            return memory
+        self._layers.append(_LookedAt(memory, self._looking))
+        return self._layers[-1]
+
+    def weights(self) -> Tensor | None:
+        """`[rows, layers, longest]`, or None if no row looks."""
+        weights = [layer.weights for layer in self._layers if layer.weights is not None]
+        return torch.stack(weights, dim=1) if weights else None
 
 
 class _LookedAt:
-    """Source K/V that remember what some of the queries look at.
+    """K/V that remember what some of the queries look at: the mean of the heads.
 
-    Those of the last decoder layer, the mean of its heads: in the embedded model it points better than the first layer,
-    or any single head, to words that are spelled alike in a sentence and its translation.
+    Of the sources, only the last decoder layer's: in the embedded model it points better than the first layer, or any
+    single head, to words that are spelled alike in a sentence and its translation.
     """
 
     def __init__(self, memory: SlotKV, rows: list[int]) -> None:

@@ -136,7 +136,7 @@ class Scheduler:
         tokens = [_report(running.request_id, each) for each in written.choices]
         if written.finish_reason is not None:
             alternatives = tuple(
-                Alternative([_report(running.request_id, each) for each in path.choices], path.total)
+                Alternative([_report(running.request_id, _bare(each)) for each in path.choices], path.total)
                 for path in written.alternatives
             )
             tokens[-1] = replace(tokens[-1], finish_reason=written.finish_reason, alternatives=alternatives)
@@ -156,6 +156,11 @@ class Scheduler:
             heapq.heappush(self._free_slots, slot)
 
 
+def _bare(choice: Choice) -> Choice:
+    """Of an alternative only the text is told, and its weights are many."""
+    return choice._replace(candidates=(), attention=(), self_attention=())
+
+
 def _report(request_id: int, choice: Choice) -> TokenReport:
     return TokenReport(
         request_id,
@@ -165,4 +170,5 @@ def _report(request_id: int, choice: Choice) -> TokenReport:
         alignment=choice.alignment,
         attention=choice.attention,
         term=choice.term,
+        self_attention=choice.self_attention,
     )

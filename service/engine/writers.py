@@ -51,6 +51,11 @@ class Row(NamedTuple):
         return self.wanted > 0 and (self.request.alignment or bool(self.pending))
 
     @property
+    def needs_self_attention(self) -> bool:
+        """Whether it is told where in its own text it looks."""
+        return self.wanted > 0 and self.request.self_attention
+
+    @property
     def needs_logits(self) -> bool:
         """Whether the best token alone does not say what the row goes on with."""
         request = self.request
@@ -68,7 +73,8 @@ class Row(NamedTuple):
     @property
     def ahead(self) -> int:
         """How many more tokens it may take unasked, if each is the most probable one."""
-        if self.wanted != 1 or self.needs_logits or self.needs_alignment or self.term is not None:
+        is_looked_at = self.needs_alignment or self.needs_self_attention
+        if self.wanted != 1 or self.needs_logits or is_looked_at or self.term is not None:
             return 0
         return self.request.max_new_tokens + len(self.request.prompt_ids) - len(self.ids) - 1
 
@@ -130,7 +136,9 @@ def _unless_end(extension: Extension, pending: Sequence[int], request: Generatio
     if not pending or extension.choice.token != eos_id:
         return extension
     end = extension.choice
-    choice = beginning(request, pending[0])._replace(alignment=end.alignment, attention=end.attention)
+    choice = beginning(request, pending[0])._replace(
+        alignment=end.alignment, attention=end.attention, self_attention=end.self_attention
+    )
     return Extension(extension.parent, choice, extension.total - end.logprob)
 
 

@@ -41,7 +41,7 @@ class Side:
 
     def decode(self, tokens: Tensor, positions: Tensor, slots: Tensor, lengths: Tensor) -> FusedScores:
         everything = list(range(len(tokens)))
-        return self.fused.decode(tokens, positions, slots, slots, lengths, everything, everything)
+        return self.fused.decode(tokens, positions, slots, slots, lengths, everything, everything, everything)
 
 
 def random_sources(count: int, config: ModelConfig) -> list[Tensor]:

@@ -158,6 +158,42 @@ def test_alignment_is_what_the_last_layer_looks_at() -> None:
         assert not scores.alignment[row, length:].any()
 
 
+def test_self_attention_is_what_each_layer_looks_at() -> None:
+    """Of rows of two slots at several positions, each up to its own; and of those alone that are wanted."""
+    config = fused_config()
+    model = random_model(config)
+    side, cache = Side(model), SlotCache(config, slots=SLOTS, max_source_length=20, max_target_length=20)
+    plain = copy.deepcopy(model)
+    replace_linears(plain, lambda linear: Int8Linear(linear, operator=False))
+    sources = random_sources(2, config)
+    side.encode(sources, [4, 1])
+    for name in ("source_keys", "source_values"):
+        cache.arenas()[name].copy_(side.cache.arenas()[name])
+    tokens, positions = torch.tensor([1, 50, 60, 70, 1]), torch.tensor([0, 1, 2, 3, 0])
+    slots = torch.tensor([4, 4, 4, 4, 1])
+    lengths = torch.tensor([len(sources[0])] * 4 + [len(sources[1])])
+    scores = side.fused.decode(tokens, positions, slots, slots, lengths, [], [], [1, 3, 4])
+    assert scores.self_attention.shape == (3, config.decoder_layers, 4)
+    queries: list[Tensor] = []
+    for module in plain.decoder:
+        assert isinstance(module, DecoderLayer)
+        module.self_attention.query.register_forward_hook(lambda module, inputs, output: queries.append(output))
+    places = [slots[:, None], positions[:, None]]
+    with torch.inference_mode():
+        plain.decode(
+            tokens[:, None], places[1], None, cache.source(places[0], lengths[:, None]), None, cache.rows(*places)
+        )
+    for number, row in enumerate((1, 3, 4)):
+        seen = int(positions[row]) + 1
+        for layer, each in enumerate(queries):
+            query = each[row].view(1, config.num_heads, 1, config.head_dim)
+            keys = cache.arenas()["target_keys"][layer, slots[row], :, :seen]
+            weights = attention_weights(query, keys[None], torch.zeros(1, 1, 1, seen))[0, :, 0].mean(0)
+            own = scores.self_attention[number, layer]
+            torch.testing.assert_close(own[:seen], weights, rtol=1e-4, atol=1e-5)
+            assert not own[seen:].any()
+
+
 def test_what_is_outside_is_refused() -> None:
     side = Side(random_model(fused_config()))
 
@@ -181,6 +217,10 @@ def test_what_is_outside_is_refused() -> None:
     logit_rows = [1]
     with pytest.raises(RuntimeError, match="there is no row 1"):
         decode()
+    one, first = torch.tensor([1]), torch.tensor([0])
+    for aligned, looking in (([1], []), ([], [-1])):
+        with pytest.raises(RuntimeError, match="there is no row"):
+            side.fused.decode(first, first, first, first, one, [], aligned, looking)
     for offsets in ([0, 2], [0, 0, 3], [1, 3]):
         with pytest.raises(RuntimeError, match=r"offsets|has 0 tokens"):
             side.fused.encode(torch.arange(3), torch.arange(3), torch.tensor(offsets), list(range(len(offsets) - 1)))

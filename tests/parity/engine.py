@@ -7,7 +7,7 @@ from typing import Protocol
 import torch
 
 from model.attention import attention_weights, look_ahead_mask, padding_mask
-from model.cache import KV, NoCache
+from model.cache import KV
 from model.config import ModelConfig
 from model.transformer import Transformer
 from service.engine.captured import CapturedRunner
@@ -88,18 +88,38 @@ def alignment_of(model: Transformer, source: list[int], ids: list[int]) -> torch
     return _full_pass(model, source, ids)[1]
 
 
+def self_attention_of(model: Transformer, source: list[int], ids: list[int]) -> torch.Tensor:
+    """`[layers, len(ids), len(ids)]`: what each layer's heads look at on average, of bos and `ids`."""
+    return _full_pass(model, source, ids)[2]
+
+
 @torch.inference_mode()
-def _full_pass(model: Transformer, source: list[int], ids: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+def _full_pass(
+    model: Transformer, source: list[int], ids: list[int]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     length = torch.tensor([len(source)])
     inputs, positions = torch.tensor([[model.config.bos_id, *ids[:-1]]]), torch.arange(len(ids))[None]
     source_mask, mask = padding_mask(length, len(source)), look_ahead_mask(positions, len(ids))
     *encoded, last = map(_Watched, model.encode(torch.tensor([source]), source_mask))
-    logits = model.decode(inputs, positions, mask, [*encoded, last], source_mask, NoCache())
-    return logits[0].log_softmax(-1), last.weights[0].mean(dim=0)
+    cache = _WatchedCache()
+    logits = model.decode(inputs, positions, mask, [*encoded, last], source_mask, cache)
+    own = torch.stack([layer.weights[0].mean(dim=0) for layer in cache.layers])
+    return logits[0].log_softmax(-1), last.weights[0].mean(dim=0), own
+
+
+class _WatchedCache:
+    """All positions are in the call, and the attention over them can be looked at afterwards."""
+
+    def __init__(self) -> None:
+        self.layers: list[_Watched] = []
+
+    def update(self, layer: int, new: KV) -> "_Watched":
+        self.layers.append(_Watched(new))
+        return self.layers[-1]
 
 
 class _Watched:
-    """Source K/V whose attention can be looked at afterwards."""
+    """K/V whose attention can be looked at afterwards."""
 
     def __init__(self, kv: KV) -> None:
         self._kv = kv

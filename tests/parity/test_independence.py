@@ -57,8 +57,8 @@ def requests(engine: Engine) -> dict[int, GenerationRequest]:
     prefix = engine.tokenizer.encode("Les gens de")[:-1]
     kinds = [
         GenerationRequest([], LIMIT),
-        GenerationRequest([], LIMIT, beam=Beam(4, alternatives=3), alignment=True),
-        GenerationRequest([], LIMIT, Sampling(1.0, 20, 0.9, 5), alignment=True),
+        GenerationRequest([], LIMIT, beam=Beam(4, alternatives=3), alignment=True, self_attention=True),
+        GenerationRequest([], LIMIT, Sampling(1.0, 20, 0.9, 5), alignment=True, self_attention=True),
         GenerationRequest([], LIMIT, beam=Beam(3, 0.6), constraints=Constraints(1.2, 3)),
         GenerationRequest([], LIMIT, top_candidates=3),
         GenerationRequest([], LIMIT, forced_ids=prefix),
@@ -69,7 +69,7 @@ def requests(engine: Engine) -> dict[int, GenerationRequest]:
 
 
 def test_alone_and_in_company(engine: Engine, requests: dict[int, GenerationRequest]) -> None:
-    """Ids, log-probabilities, alternatives, candidates and alignments."""
+    """Ids, log-probabilities, alternatives, candidates, alignments and self-attention."""
     first, second = engine.run(requests, seed=1), engine.run(dict(reversed(requests.items())), seed=2)
     assert max(first.slots_used) > SLOTS - 4
     for number, request in requests.items():

@@ -14,6 +14,7 @@ from service.engine.captured import CapturedRunner
 from service.engine.graphs import CapturedStep, PlainExecutor
 from service.engine.runner import DeviceLost
 from tests.conftest import random_model
+from tests.parity.engine import self_attention_of
 
 SOURCES = [[30, 40, 50, 2], [60, 61, 2], [70, 71, 72, 73, 74, 2]]
 NEVER = 96
@@ -47,9 +48,10 @@ def _prefill(runner: CapturedRunner) -> None:
     )
 
 
-def _batch(tokens: list[int], position: int, ahead: int = 0, alignment_rows: list[int] | None = None) -> StepBatch:
+def _batch(tokens: list[int], position: int, ahead: int = 0, **looking: list[int]) -> StepBatch:
     """Of the first slots."""
     rows = len(tokens)
+    nobody: dict[str, list[int]] = {"alignment_rows": [], "self_attention_rows": []}
     return StepBatch(
         torch.tensor(tokens),
         torch.full((rows,), position),
@@ -58,8 +60,8 @@ def _batch(tokens: list[int], position: int, ahead: int = 0, alignment_rows: lis
         torch.tensor([len(source) for source in SOURCES[:rows]]),
         copies=[],
         logit_rows=[],
-        alignment_rows=alignment_rows or [],
         ahead=ahead,
+        **nobody | looking,
     )
 
 
@@ -119,10 +121,12 @@ def test_a_ready_runner_has_what_most_requests_need(
         assert len(caplog.records) == ready == 1
         runner.decode(_batch([1, 1, 1], 70))
         runner.decode(_batch([1, 1, 1], 3, alignment_rows=[2]))
+        runner.decode(_batch([1, 1, 1], 3, self_attention_rows=[0]))
         runner.decode(_batch([1, 1, 1], 71))
-    [wide, aligned] = caplog.records[ready:]
+    [wide, aligned, looking] = caplog.records[ready:]
     assert (wide.__dict__["rows"], wide.__dict__["width"], wide.__dict__["with_alignment"]) == (4, 128, False)
     assert (aligned.__dict__["width"], aligned.__dict__["with_alignment"]) == (32, True)
+    assert (looking.__dict__["with_alignment"], looking.__dict__["with_self_attention"]) == (False, True)
 
 
 def test_a_device_without_graphs_says_so(config: ModelConfig, caplog: pytest.LogCaptureFixture) -> None:
@@ -144,7 +148,7 @@ def test_what_is_captured_late_disturbs_nobody(config: ModelConfig, device: torc
     runner = _runner(config, device)
     tokens = [1, 1, 1]
     for position in range(6):
-        scores = runner.decode(_batch(tokens, position, alignment_rows=[1] if position == 3 else None))
+        scores = runner.decode(_batch(tokens, position, alignment_rows=[1] if position == 3 else []))
         tokens = scores.tokens[0].tolist()
         assert tokens == expected.tokens[position].tolist()
         torch.testing.assert_close(scores.logprobs[0], expected.logprobs[position])
@@ -225,6 +229,17 @@ def test_a_lost_device_is_told_from_a_failed_step(
     monkeypatch.setattr(SlotCache, "write_padded_source", fail)
     with pytest.raises(told):
         _prefill(runner)
+
+
+def test_self_attention_has_the_biases_of_relative_positions(config: ModelConfig, device: torch.device) -> None:
+    config = config.model_copy(update={"positions": "relative", "norm": "rms", "biases": False})
+    runner = _runner(config, device)
+    ids = [1, 40, 50, 60]
+    found = [runner.decode(_batch([token] * 3, place, self_attention_rows=[1])) for place, token in enumerate(ids)]
+    expected = self_attention_of(random_model(config), SOURCES[1], [*ids[1:], 70])
+    for place, scores in enumerate(found):
+        assert scores.self_attention is not None
+        torch.testing.assert_close(scores.self_attention[0], expected[:, place, : place + 1], rtol=1e-4, atol=1e-5)
 
 
 def test_relative_positions(config: ModelConfig, device: torch.device) -> None:

@@ -47,9 +47,10 @@ def test_commands_and_reports_cross_a_socket() -> None:
         -0.5,
         "stop",
         [(2, -0.5), (7, -1.5)],
-        [Alternative([TokenReport(1, 5, -1.0, None, [], [], None, [], 3)], -1.0)],
+        [Alternative([TokenReport(1, 5, -1.0, None, [], [], None, [], 3, [])], -1.0)],
         (0, 0.75),
         [0.75, 0.25],
+        self_attention=[[1.0], [1.0]],
     )
     step = StepReport([last], StepStats(1, 0, 4, queue_seconds=[0.5]))
     channel.send(step)

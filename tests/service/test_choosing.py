@@ -17,7 +17,9 @@ def _choose(rows: list[Row], logits: torch.Tensor) -> list[list[Extension]]:
     best = logits.log_softmax(-1).max(-1)
     batch = step_batch(rows, [], bos_id=1)
     alignment = torch.tensor([[0.1, 0.2, 0.7], [0.5, 0.3, 0.2]])[: len(batch.alignment_rows)]
-    return choose(rows, batch, StepScores(best.indices[None], best.values[None], logits[batch.logit_rows], alignment))
+    own = torch.tensor([[[1.0, 0.0], [1.0, 0.0]], [[0.25, 0.75], [0.5, 0.5]]])[: len(batch.self_attention_rows)]
+    chosen = logits[batch.logit_rows]
+    return choose(rows, batch, StepScores(best.indices[None], best.values[None], chosen, alignment, own))
 
 
 def _beam_row(slot: int, parent: int, total: float, beam: int, source_slot: int = 0) -> Row:
@@ -116,3 +118,18 @@ def test_attention_is_told_of_the_row_s_own_source_to_whom_asks() -> None:
     [[first], [second]] = _choose(rows, torch.zeros(2, 4))
     assert first.choice.attention == pytest.approx([0.1, 0.2])
     assert not second.choice.attention
+
+
+def test_self_attention_is_told_of_the_row_s_own_text_to_whom_asks() -> None:
+    asking, silent = GenerationRequest([5, 2], 9, self_attention=True), GenerationRequest([5, 2], 9)
+    rows = [
+        Row(asking, 0, 0, [], wanted=0, forced=3),
+        Row(asking, 0, 0, []),
+        Row(silent, 1, 1, [7]),
+        Row(asking, 2, 2, [8]),
+    ]
+    none, [first], [second], [third] = _choose(rows, torch.zeros(4, 4))
+    assert not none
+    assert first.choice.self_attention == [[1.0], [1.0]]
+    assert not second.choice.self_attention
+    assert third.choice.self_attention == [[0.25, 0.75], [0.5, 0.5]]

@@ -55,7 +55,7 @@ class AheadRunner(ScriptedRunner):
         while len(steps) <= batch.ahead and not (steps[-1].tokens == EOS).any():
             positions = batch.positions + len(steps)
             steps.append(super().decode(batch._replace(positions=positions)))
-        tokens, logprobs, logits, _ = zip(*steps, strict=True)
+        tokens, logprobs, logits, *_ = zip(*steps, strict=True)
         return StepScores(torch.cat(tokens), torch.cat(logprobs), logits[-1])
 
 
@@ -207,8 +207,14 @@ def test_nobody_runs_ahead_while_somebody_waits() -> None:
     assert channel.tokens(1) == channel.tokens(2) == [5, 6, 7, EOS]
 
 
-def test_only_what_needs_no_choice_runs_ahead() -> None:
+@pytest.mark.parametrize(
+    "other",
+    [
+        GenerationRequest([9, EOS], 50, Sampling(temperature=1.0)),
+        GenerationRequest([9, EOS], 50, self_attention=True),
+    ],
+)
+def test_only_what_needs_no_choice_and_is_not_looked_at_runs_ahead(other: GenerationRequest) -> None:
     runner = AheadRunner()
-    sampled = GenerationRequest([9, EOS], 50, Sampling(temperature=1.0))
-    _run(runner, [_submit(1, 2), Submit(2, sampled, submitted_at=0.0)])
+    _run(runner, [_submit(1, 2), Submit(2, other, submitted_at=0.0)])
     assert runner.allowed == [0, 0, 47]

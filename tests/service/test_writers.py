@@ -160,7 +160,8 @@ def test_a_beam_at_its_limit_is_cut() -> None:
 @pytest.mark.parametrize("beam", [1, 2])
 def test_what_comes_in_the_place_of_an_end_looks_where_the_end_looked(beam: int) -> None:
     terms = [GivenTerm(0, 1, [9])]
-    writer = writer_of(replace(_request(beam=beam), terms=terms, alignment=True, attention=True), [4, 5][:beam], EOS)
-    end = Choice(EOS, -0.1, alignment=(0, 0.5), attention=(0.5, 0.5))
+    request = replace(_request(beam=beam), terms=terms, alignment=True, attention=True, self_attention=True)
+    writer = writer_of(request, [4, 5][:beam], EOS)
+    end = Choice(EOS, -0.1, alignment=(0, 0.5), attention=(0.5, 0.5), self_attention=[[1.0], [1.0]])
     [choice] = writer.take([Extension(0, end, -0.1)]).choices
-    assert choice == Choice(9, 0.0, alignment=(0, 0.5), attention=(0.5, 0.5), term=0)
+    assert choice == end._replace(token=9, logprob=0.0, term=0)

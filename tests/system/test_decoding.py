@@ -168,6 +168,28 @@ async def test_a_stream_tells_all_attention(client: httpx.AsyncClient, beam_size
     assert not any("source_tokens" in event.data for event in await stream(client, text, alignment=True))
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"beam_size": 4}, {"temperature": 0.7, "seed": 3}, {"target_prefix": "Le vieux"}, {"format": "html"}],
+)
+async def test_a_stream_tells_the_self_attention(client: httpx.AsyncClient, options: dict[str, object]) -> None:
+    """Of each layer, over the start and what was written before."""
+    text = "The old dog likes Canada."
+    events = await stream(client, text, self_attention=True, **options)
+    tokens = [event.data for event in events if event.name == "token"]
+    assert len(tokens) > 4
+    for index, data in enumerate(tokens):
+        first, second = data["self_attention"]
+        assert len(first) == len(second) == index + 1
+        assert sum(first) == pytest.approx(1, abs=0.01)
+        assert sum(second) == pytest.approx(1, abs=0.01)
+        assert not {"alignment", "attention"} & data.keys()
+    assert tokens[0]["self_attention"] == [[1.0], [1.0]]
+    assert tokens[-1]["self_attention"][0] != tokens[-1]["self_attention"][1]
+    plain = await stream(client, text, attention=options.get("format") != "html", **options)
+    assert not any("self_attention" in event.data for event in plain)
+
+
 @pytest.mark.parametrize("options", [{}, {"beam_size": 4}, {"temperature": 0.7, "seed": 3}])
 async def test_a_target_prefix_begins_the_translation(client: httpx.AsyncClient, options: dict[str, object]) -> None:
     prefix = "Le vieil homme qui"
@@ -239,7 +261,10 @@ def test_a_beam_is_no_wider_than_the_slots(start_server: StartServer) -> None:
         assert (refused.status_code, refused.json()["error"]) == (400, "alternatives: 2 are asked for, the limit is 1")
 
 
-@pytest.mark.parametrize(("field", "value"), [("top_candidates", 3), ("alignment", True), ("attention", True)])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("top_candidates", 3), ("alignment", True), ("attention", True), ("self_attention", True)],
+)
 async def test_what_only_a_stream_tells_is_refused_without_one(
     client: httpx.AsyncClient, field: str, value: int
 ) -> None:

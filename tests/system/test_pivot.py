@@ -61,9 +61,9 @@ def test_capitals_are_restored_behind_both(pivoting: Server) -> None:
     assert _translate(pivoting, "THE CAT SAT ON THE MAT.", "en", "it")["translatedText"] == quiet.upper()
 
 
-async def _stream(server: Server, q: str, source: str, target: str) -> list[Event]:
+async def _stream(server: Server, q: str, source: str, target: str, **options: object) -> list[Event]:
     async with httpx.AsyncClient(base_url=server.url, timeout=60.0) as client:
-        return await stream(client, q, source=source, target=target, beam_size=2, scores=True)
+        return await stream(client, q, source=source, target=target, beam_size=2, scores=True, **options)
 
 
 async def test_a_stream_says_so_and_tells_the_second_translation(pivoting: Server) -> None:
@@ -126,6 +126,16 @@ def test_alternatives_are_of_the_second_translation(pivoting: Server) -> None:
     answer = _translate(pivoting, "The cat.", "en", "it", alternatives=2, beam_size=3)
     second = _translate(pivoting, between, "fr", "it", alternatives=2, beam_size=3)
     assert answer["alternatives"] == second["alternatives"]
+
+
+async def test_self_attention_is_that_of_the_second_model(pivoting: Server) -> None:
+    between = _translate(pivoting, "The cat.", "en", "fr", beam_size=2)["translatedText"]
+    told = []
+    for text, source in (("The cat.", "en"), (between, "fr")):
+        events = await _stream(pivoting, text, source, "it", self_attention=True)
+        told.append([event.data["self_attention"] for event in events if event.name == "token"])
+    assert told[0] == told[1]
+    assert len(told[0]) > 2
 
 
 @pytest.mark.parametrize(("field", "value"), [("alignment", True), ("attention", True), ("glossary", {"cat": "micio"})])
