@@ -1,9 +1,8 @@
 // The view "inside the model": one sentence, one token of it, and what the decoder did there.
 
 import { decimal, element, percent, tokenLabel } from "./elements.js";
-import { drawMask } from "./mask.js";
-
-const START = "⟨start⟩";
+import { columnHeader, emptyTable, heatCell, rowHeader, weighted } from "./heat.js";
+import { Triangle } from "./triangle.js";
 
 export class InsideView {
   /** `onSelect(sentence, token)` hears of each selection: a token, or null. */
@@ -16,6 +15,7 @@ export class InsideView {
     this.chosen = -1;
     this.following = true;
     this.replaying = null;
+    this.triangle = new Triangle(this.find("#own"), (index) => this.chooseByHand(index));
     this.find("#tokens").addEventListener("keydown", (event) => this.moveByKey(event));
     this.find("#sentence").addEventListener("change", (event) => this.chooseSentence(Number(event.target.value)));
     this.find("#replay").addEventListener("click", () => this.replay());
@@ -40,7 +40,7 @@ export class InsideView {
   /** Catch up with what has come since; follows the newest token until somebody chooses one. */
   grow() {
     const written = (this.translation?.sentences ?? []).filter(
-      ({ tokens, steps }) => steps.length > 0 || tokens.some((token) => token.attention),
+      ({ tokens, steps }) => steps.length > 0 || tokens.some((token) => token.self_attention),
     );
     if (written.length === 0) return;
     this.find("#inside-view").hidden = false;
@@ -83,25 +83,21 @@ export class InsideView {
     this.chosen = -1;
     this.find("#sentence").value = sentence.number;
     this.find("#tokens").replaceChildren();
-    const columns = sentence.spans.map((span, at) => element("th", { scope: "col" }, [this.sourceLabel(span, at)]));
-    this.find("#heatmap").replaceChildren(
-      element("table", {}, [
-        element("caption", { class: "unseen" }, ["Cross-attention of each token over the source, in percent"]),
-        element("thead", {}, [element("tr", {}, [element("td"), ...columns])]),
-        element("tbody"),
-      ]),
-    );
+    this.find("#cross").hidden = sentence.spans.length === 0; // there is none by way of another language
+    this.table = emptyTable(this.find("#heatmap"), "Cross-attention of each token over the source, in percent");
+    this.table.head.append(...sentence.spans.map((span, at) => columnHeader([this.sourceLabel(span, at)])));
+    this.triangle.open(sentence);
   }
 
   sourceLabel(span, at) {
-    if (span) return element("span", {}, [this.translation.text.slice(...span)]);
+    if (span) return this.translation.text.slice(...span);
     const last = at === this.sentence.spans.length - 1;
     return element("span", { class: "special" }, [last ? "end" : "tag"]);
   }
 
   appendTokens() {
     const strip = this.find("#tokens");
-    const body = this.find("#heatmap tbody");
+    const { head, body } = this.table;
     for (const token of this.sentence.tokens.slice(strip.children.length)) {
       const index = strip.children.length;
       const select = () => this.chooseByHand(index);
@@ -109,11 +105,12 @@ export class InsideView {
       option.addEventListener("click", select);
       option.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && select());
       strip.append(option);
-      const row = element("tr", {}, [element("th", { scope: "row" }, tokenLabel(token.piece))]);
-      for (const weight of token.attention ?? []) row.append(heatCell(weight));
+      const cells = (token.attention ?? []).map((weight, at) => heatCell(weight, head.children[at + 1].textContent));
+      const row = element("tr", {}, [rowHeader(tokenLabel(token.piece)), ...cells]);
       row.addEventListener("click", select);
       body.append(row);
     }
+    this.triangle.grow();
   }
 
   chooseByHand(index) {
@@ -127,10 +124,10 @@ export class InsideView {
     if (index === this.chosen || index >= this.sentence.tokens.length) return;
     this.mark(index);
     const token = this.sentence.tokens[index];
-    this.find(".chosen").replaceChildren(...tokenLabel(token.piece));
+    for (const name of this.root.querySelectorAll(".chosen")) name.replaceChildren(...tokenLabel(token.piece));
     this.showAttention(token);
     this.showCandidates(token);
-    this.showMask(index);
+    this.triangle.choose(index);
     this.showBeam();
     this.onSelect(this.sentence, token);
   }
@@ -138,7 +135,7 @@ export class InsideView {
   mark(index) {
     for (const [kind, nodes] of [
       ["option", this.find("#tokens").children],
-      ["row", this.find("#heatmap tbody").children],
+      ["row", this.table.body.children],
     ]) {
       nodes[this.chosen]?.classList.remove("selected");
       nodes[index].classList.add("selected");
@@ -180,13 +177,6 @@ export class InsideView {
     this.find("#candidates").replaceChildren(
       ...rows.map((each) => bar(tokenLabel(each.text), Math.exp(each.logprob), { chosen: each.chosen })),
     );
-  }
-
-  showMask(index) {
-    const before = this.sentence.tokens.slice(0, index);
-    const written = element("span", { class: "special" }, [START]);
-    this.find("#seen").replaceChildren(written, " ", before.map((token) => token.text).join(""));
-    drawMask(this.find("#mask"), this.sentence.tokens.length, index);
   }
 
   /** The live hypotheses: the newest while it is written, then those of the chosen token's step. */
@@ -257,18 +247,6 @@ export class InsideView {
     this.replaying = null;
     this.find("#replay").textContent = "Replay";
   }
-}
-
-function heatCell(weight) {
-  return weighted("td", weight, "", [weight < 0.05 ? "" : `${Math.round(100 * weight)}`]);
-}
-
-/** The stronger, the darker; its text stays readable. */
-function weighted(name, weight, title, children) {
-  const shade = weight > 0.75 ? " strong" : weight > 0.5 ? " middle" : "";
-  const node = element(name, { class: `weighted${shade}`, title }, children);
-  node.style.setProperty("--weight", weight);
-  return node;
 }
 
 function bar(label, share, { chosen, value = percent(share), block = false }) {

@@ -117,7 +117,7 @@ function request() {
   if ($("key").value) body.api_key = $("key").value.trim();
   if ($("alternatives").value !== "0") body.alternatives = Number($("alternatives").value);
   if ($("beam").value) body.beam_size = Number($("beam").value);
-  if ($("inside").open) Object.assign(body, { attention: true, top_candidates: CANDIDATES });
+  if ($("inside").open) Object.assign(body, { attention: true, self_attention: true, top_candidates: CANDIDATES });
   if ($("inside").open && (body.beam_size ?? (body.alternatives ? 2 : 1)) > 1) body.hypotheses = true;
   return body;
 }

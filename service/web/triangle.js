@@ -1,0 +1,103 @@
+// The masked self-attention of one sentence: what the decoder read of its own text to write each token.
+
+import { element, percent, tokenLabel } from "./elements.js";
+import { columnHeader, emptyTable, heatCell, rowHeader, weighted } from "./heat.js";
+
+export class Triangle {
+  /** `onSelect(index)` hears of a row that was clicked. */
+  constructor(root, onSelect) {
+    this.root = root;
+    this.onSelect = onSelect;
+    this.layer = -1; // the last one, until somebody chooses
+    this.find("#layer").addEventListener("change", (event) => this.chooseLayer(Number(event.target.value)));
+  }
+
+  find(selector) {
+    return this.root.querySelector(selector);
+  }
+
+  open(sentence) {
+    this.sentence = sentence;
+    this.chosen = -1;
+    this.table = emptyTable(this.find("#triangle"), "Self-attention of each token over those before it, in percent");
+  }
+
+  /** Catch up with the tokens that have come since. */
+  grow() {
+    const { tokens } = this.sentence;
+    this.root.hidden = !tokens[0]?.self_attention;
+    if (this.root.hidden) return;
+    this.listLayers(tokens[0].self_attention.length);
+    const { head, body } = this.table;
+    for (const token of tokens.slice(body.children.length)) this.append(token);
+    const columns = head.children.length;
+    for (const row of body.children) {
+      const masked = row.lastChild;
+      masked.colSpan = Math.max(columns - (row.children.length - 1), 1);
+      masked.hidden = row.children.length > columns;
+    }
+  }
+
+  listLayers(count) {
+    const select = this.find("#layer");
+    if (select.options.length === count) return;
+    select.replaceChildren(...Array.from({ length: count }, (_, layer) => new Option(`${layer + 1} of ${count}`, layer)));
+    if (this.layer < 0 || this.layer >= count) this.layer = count - 1;
+    select.value = this.layer;
+  }
+
+  append(token) {
+    const { head, body } = this.table;
+    const index = body.children.length;
+    const weights = token.self_attention[this.layer];
+    for (let place = head.children.length - 1; place < weights.length; place += 1) {
+      head.append(columnHeader(this.placeLabel(place)));
+    }
+    const cells = weights.map((weight, place) => heatCell(weight, head.children[place + 1].textContent));
+    const masked = element("td", { class: "masked", title: "masked: not written yet" }, [
+      element("span", { class: "unseen" }, ["masked"]),
+    ]);
+    const row = element("tr", {}, [rowHeader(tokenLabel(token.piece)), ...cells, masked]);
+    row.addEventListener("click", () => this.onSelect(index));
+    body.append(row);
+  }
+
+  /** The decoder reads its start, perhaps a tag of the language, and then its own tokens. */
+  placeLabel(place) {
+    const { tokens } = this.sentence;
+    const first = tokens[0].self_attention[0].length;
+    if (place >= first) return tokenLabel(tokens[place - first].piece);
+    return [element("span", { class: "special" }, [place === 0 ? "start" : "tag"])];
+  }
+
+  choose(index) {
+    const rows = this.table.body.children;
+    rows[this.chosen]?.classList.remove("selected");
+    rows[index]?.classList.add("selected");
+    this.chosen = index;
+    this.showRead(index);
+  }
+
+  showRead(index) {
+    const { tokens } = this.sentence;
+    const weights = tokens[index].self_attention?.[this.layer] ?? [];
+    const before = weights.length - index;
+    const parts = weights.flatMap((weight, place) => {
+      const shade = (label) => weighted("span", weight, percent(weight), label);
+      if (place < before) return [shade(this.placeLabel(place)), " "];
+      const { text, piece } = tokens[place - before];
+      const written = text || piece; // a part of a character has no text yet
+      const word = written.trimStart();
+      return [written.slice(0, written.length - word.length), shade([word])];
+    });
+    this.find("#read").replaceChildren(...parts);
+  }
+
+  chooseLayer(layer) {
+    const { chosen } = this;
+    this.layer = layer;
+    this.open(this.sentence);
+    this.grow();
+    this.choose(chosen);
+  }
+}

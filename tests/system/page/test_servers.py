@@ -1,0 +1,83 @@
+"""The page of a server that is busy, wants a key, or translates by way of another language."""
+
+from contextlib import closing
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, expect
+
+from service.access.keys import KeyFile, KeyLimits
+from service.settings import EMBEDDED_MODEL
+from tests.system.browser import needs_chromium
+from tests.system.conftest import StartServer
+from tests.system.models import relabel_embedded_model
+from tests.system.page.pages import PHONE, listened, wait_until_done, width_of
+from tests.system.sentences import LONG_TEXT
+
+pytestmark = needs_chromium
+
+
+def test_a_server_that_is_not_ready_is_said(start_server: StartServer, browser: Browser) -> None:
+    with start_server("--slots", "1", "--max-waiting", "0") as server:
+        context = browser.new_context(base_url=server.url)
+        pages = [context.new_page() for _ in range(2)]
+        for page in pages:
+            page.goto("/")
+            expect(page.locator("#from")).to_have_value("en")
+        pages[0].locator("#text").fill(LONG_TEXT)
+        expect(pages[0].locator(".token").first).to_be_visible()
+        pages[1].locator("#text").fill("Yes.")
+        expect(pages[1].locator("#output-error")).not_to_be_empty()
+        context.close()
+
+
+def test_a_server_that_wants_a_key_is_given_one(
+    browser: Browser, start_server: StartServer, tmp_path: Path, complaints: list[str]
+) -> None:
+    path = tmp_path / "keys.db"
+    with closing(KeyFile(path, create=True)) as file:
+        key = file.add("page", KeyLimits())
+    with (
+        start_server("--keys", str(path)) as server,
+        browser.new_context(base_url=server.url, viewport=PHONE) as context,
+    ):
+        page = listened(context.new_page(), complaints)
+        page.goto("/")
+        page.locator("#text").fill("I am a cat.")
+        expect(page.locator("#key-error")).to_contain_text("this server wants an API key")
+        page.get_by_label("API key").fill("wrong")
+        expect(page.locator("#key-error")).to_have_text("Invalid API key")
+        page.get_by_label("API key").fill(key)
+        expect(page.locator("#output")).to_have_text("Je suis un chat.")
+        expect(page.locator("#key-error")).to_be_empty()
+        assert width_of(page) == PHONE["width"]
+        page.reload()
+        expect(page.get_by_label("API key")).to_have_value(key)
+        # Kept for this tab only, and not where a later visitor of the machine would find it.
+        assert page.evaluate("localStorage.length") == 0
+        assert not context.cookies()
+    # What the server refuses, the browser writes down as well.
+    assert all("status of 40" in complaint for complaint in complaints)
+
+
+def test_a_server_that_knows_no_keys_asks_for_none(page: Page) -> None:
+    expect(page.get_by_label("API key")).to_be_hidden()
+
+
+def test_what_goes_by_way_of_another_language_says_so(
+    browser: Browser, start_server: StartServer, tmp_path: Path
+) -> None:
+    """The inside is open: there is no cross-attention from end to end, and the rest is the second model's."""
+    directory = tmp_path / "models"
+    directory.mkdir()
+    (directory / "en-fr").symlink_to(EMBEDDED_MODEL)
+    relabel_embedded_model(directory / "fr-it", "fr-it")
+    with start_server("--models", str(directory)) as server, closing(browser.new_page(base_url=server.url)) as page:
+        page.goto("/")
+        page.locator("#from").select_option("en")
+        page.locator("#to").select_option("it")
+        page.locator("#text").fill("The cat sat on the mat.")
+        wait_until_done(page)
+        expect(page.locator("#detected")).to_have_text("by way of French")
+        expect(page.locator("#output .token").first).to_be_visible()
+        expect(page.locator("#cross")).to_be_hidden()
+        expect(page.locator("#own .weighted").first).to_be_visible()
