@@ -18,7 +18,9 @@ def place_marks(sentence: str, marks: Sequence[Mark], parts: Sequence[Aligned]) 
     """The parts, and the marks of the sentence between them: each once, and as they hold one another.
 
     An element holds the words that come from what it holds in the sentence: where words of others are among them, the
-    longest run of its own. Other marks are put behind the word that comes from what is next before them.
+    longest run of its own. One whose words were not translated holds the word that comes from what is next to it, if
+    that is no other's: a link that holds nothing could not be followed. Other marks are put behind the word that comes
+    from what is next before them.
     """
     return _Placement(sentence, list(_words(sentence, parts))).all(marks)
 
@@ -104,12 +106,37 @@ class _Placement:
                 longest = max(runs, key=len)
                 start, end = longest[0], longest[-1] + 1
             held[owner] = first + start, first + end
+        for number, mark in enumerate(marks):
+            if number not in held and any(map(str.isalnum, self._sentence[mark.start : mark.end])):
+                free = [place for place in range(first, last) if not any(a <= place < b for a, b in held.values())]
+                if (nearest := self._nearest(mark, free)) is not None:
+                    held[number] = nearest, nearest + 1
         return [held.get(number) or self._behind(mark, first, last, held.values()) for number, mark in enumerate(marks)]
 
     def _owner(self, marks: Sequence[Mark], place: int | None) -> int | None:
         if place is None:
             return None
         return next((number for number, mark in enumerate(marks) if mark.start <= place < mark.end), None)
+
+    def _nearest(self, mark: Mark, numbers: Iterable[int]) -> int | None:
+        """Of these words, the one that comes from what is next to a mark; of two, from what is behind it."""
+        nearest = min(
+            (
+                (self._distance(mark, place), number)
+                for number in numbers
+                if (place := self._words[number].place) is not None and any(map(str.isalnum, self._words[number].text))
+            ),
+            default=None,
+        )
+        return None if nearest is None else nearest[1]
+
+    def _distance(self, mark: Mark, place: int) -> tuple[int, bool]:
+        if place >= mark.end:
+            return place - mark.end, False
+        end = place
+        while end < mark.start and self._sentence[end].isalnum():
+            end += 1
+        return mark.start - end, True
 
     def _behind(self, mark: Mark, first: int, last: int, held: Iterable[tuple[int, int]]) -> tuple[int, int]:
         """No words, behind the one that comes from what is next before the mark; not in the middle of another mark."""

@@ -180,8 +180,53 @@ def test_each_element_stays_one() -> None:
 
 
 def test_what_holds_no_words_comes_where_it_was() -> None:
-    marks = [Mark(4, 4, "<img>"), Mark(4, 9, "<b>", "</b>"), Mark(13, 13, "<hr>")]
+    marks = [Mark(4, 4, "<img>"), Mark(4, 4, "<b>", "</b>"), Mark(13, 13, "<hr>")]
     assert _placed("the black cat", marks, ("le", 0), (" chat", 10)) == "le <img><b></b>chat<hr>"
+
+
+_LINK = Mark(6, 11, "<a>", "</a>")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "marks", "parts", "expected"),
+    [
+        # The word before, behind, nearest; not a full stop.
+        ("Hello world!", [_LINK], [("Bonjour", 0), (" !", 11)], "<a>Bonjour</a> !"),
+        ("the old cat", [Mark(4, 7, "<a>", "</a>")], [("le", 0), (" chat", 8)], "le <a>chat</a>"),
+        (
+            "a cat very well",
+            [Mark(6, 10, "<a>", "</a>")],
+            [("un", 0), (" bon", 11), (" chat", 2)],
+            "un <a>bon</a> chat",
+        ),
+        # A word each, where there are enough of them.
+        (
+            "Hello world!",
+            [Mark(0, 0, "<i>", "</i>"), _LINK, Mark(11, 12, "<u>", "</u>")],
+            [("Bonjour", 0), (" !", 11)],
+            "<i></i><a>Bonjour</a> <u>!</u>",
+        ),
+        (
+            "one two three",
+            [Mark(0, 3, "<a>", "</a>"), Mark(4, 7, "<b>", "</b>"), Mark(8, 13, "<i>", "</i>")],
+            [("deux", 4), (" mots", 3)],
+            "<b>deux</b> <i></i><a>mots</a>",
+        ),
+        # Within what holds it, first.
+        (
+            "the old cat sleeps",
+            [Mark(0, 11, "<a>", "</a>", [Mark(4, 7, "<b>", "</b>")])],
+            [("chat", 8), (" dort", 12)],
+            "<a><b>chat</b></a> dort",
+        ),
+        ("Hello world", [_LINK], [], "<a></a>"),
+        ("Hello world", [_LINK], [("…", None)], "<a></a>…"),
+    ],
+)
+def test_an_element_whose_words_were_dropped_holds_the_nearest(
+    sentence: str, marks: list[Mark], parts: list[tuple[str, int | None]], expected: str
+) -> None:
+    assert _placed(sentence, marks, *parts) == expected
 
 
 @pytest.mark.parametrize(
