@@ -8,6 +8,7 @@ from service.errors import InvalidRequest, NotReady, TooLong
 from service.models.routing import Route, Routes
 from service.preparation import Preparation, prepare
 from service.text.detection import Detected, rank_languages, words_of_html
+from service.text.languages import matching
 from service.translation import Job, Limits, Translation, TranslationOptions
 
 AUTOMATIC: Final = "auto"
@@ -19,6 +20,12 @@ class FieldNames(NamedTuple):
 
     text: str = "q"
     glossary: str = "glossary"
+    source: str = "source"
+    target: str = "target"
+    automatic: Sequence[str] = (AUTOMATIC,)
+    """What may be given in the place of a source language."""
+    spelled: Callable[[str], str] = str
+    """How it writes a language's code."""
 
 
 class Translator:
@@ -47,9 +54,11 @@ class Translator:
     ) -> Translation:
         """Check and submit; the caller must `close` what it gets.
 
-        Raises `InvalidRequest`, `TooLong` and `QueueFull`: before anything has been produced.
+        Languages may be written as `direction` takes them. Raises `InvalidRequest`, `TooLong` and `QueueFull`: before
+        anything has been produced.
         """
-        self._check(texts, source, target, options, names)
+        source, target = self.direction(source, target, names)
+        self._check(texts, options, names)
         detected = [self._detect(text, target, options) for text in texts] if source == AUTOMATIC else []
         sources = [each.language for each in detected] or [source] * len(texts)
         routes = {each: self._route(each, target) for each in set(sources)}
@@ -71,9 +80,30 @@ class Translator:
         self.running.add(translation)
         return translation
 
+    def direction(
+        self,
+        source: str | None,
+        target: str,
+        names: FieldNames = FieldNames(),  # noqa: B008  it cannot be changed
+    ) -> tuple[str, str]:
+        """The models' own codes of languages, however a caller writes them; no source is `AUTOMATIC`.
+
+        Raises `InvalidRequest`, and `NotReady` if there is nothing.
+        """
+        known = self._targets()
+        meant = AUTOMATIC if source is None or source.lower() == AUTOMATIC else matching(source, known)
+        if meant is None:
+            raise _unknown(names.source, str(source), [*names.automatic, *map(names.spelled, sorted(known))])
+        targets = frozenset().union(*known.values()) if meant == AUTOMATIC else known[meant]
+        found = matching(target, targets)
+        if found is None:
+            raise _unknown(names.target, target, map(names.spelled, sorted(targets)))
+        return meant, found
+
     def detect(self, text: str) -> list[Detected]:
-        """The languages that can be translated, the most probable one of the text first."""
-        return rank_languages(text, self._targets())
+        """Of the languages that can be translated, one or more that a text may be in, the most probable first."""
+        ranked = rank_languages(text, self._targets())
+        return [each for each in ranked if each.confidence] or ranked[:1]
 
     def _detect(self, text: str, target: str, options: TranslationOptions) -> Detected:
         possible = {source for source, targets in self._targets().items() if target in targets}
@@ -95,10 +125,7 @@ class Translator:
         second = route.second and Preparation(route.second, options, restore_capitals=restore)
         return Preparation(route.first, options, restore_capitals=restore, second=second)
 
-    def _check(
-        self, texts: Sequence[str], source: str, target: str, options: TranslationOptions, names: FieldNames
-    ) -> None:
-        self._check_direction(source, target)
+    def _check(self, texts: Sequence[str], options: TranslationOptions, names: FieldNames) -> None:
         limits = self.limits
         if len(texts) > limits.max_texts:
             raise TooLong(names.text, f"{len(texts)} texts, the limit is {limits.max_texts}")
@@ -110,14 +137,9 @@ class Translator:
         if options.beam.size > limits.max_beam_size:
             raise InvalidRequest("beam_size", f"{options.beam.size} is asked for, the limit is {limits.max_beam_size}")
 
-    def _check_direction(self, source: str, target: str) -> None:
-        known = self._targets()
-        targets = frozenset().union(*known.values()) if source == AUTOMATIC else known.get(source)
-        if targets is None:
-            available = ", ".join([AUTOMATIC, *sorted(known)])
-            raise InvalidRequest("source", f"{source} is not supported; available: {available}")
-        if target not in targets:
-            raise InvalidRequest("target", f"{target} is not supported; available: {', '.join(sorted(targets))}")
+
+def _unknown(field: str, code: str, available: Iterable[str]) -> InvalidRequest:
+    return InvalidRequest(field, f"{code} is not supported; available: {', '.join(available)}")
 
 
 def _admit(routes: Iterable[Route], options: TranslationOptions, names: FieldNames) -> None:

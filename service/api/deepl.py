@@ -1,25 +1,33 @@
 """DeepL's routes, so that its clients can be pointed here."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.api.access import CallerDependency
 from service.api.bodies import body_of, form_fields, parse_body
+from service.api.documentation import translation_errors
 from service.api.translate import kept_glossary, language_name, until_finished
 from service.errors import InvalidRequest
 from service.schemas import Texts
 from service.state import Service, service_of
 from service.translation import TranslationOptions
-from service.translator import AUTOMATIC, FieldNames
+from service.translator import FieldNames
 
 router = APIRouter(prefix="/v2", tags=["as DeepL"])
 ServiceDependency = Annotated[Service, Depends(service_of)]
 
 # DeepL wants to know which English and which Portuguese; a model that knows only the language gives what it has.
 _VARIANTS: Final = {"EN": ("EN-GB", "EN-US"), "PT": ("PT-BR", "PT-PT")}
-_NAMES: Final = FieldNames(text="text", glossary="glossary_id")
+NAMES: Final = FieldNames(
+    text="text",
+    glossary="glossary_id",
+    source="source_lang",
+    target="target_lang",
+    automatic=(),
+    spelled=str.upper,
+)
 _UNLIMITED: Final = 1_000_000_000_000
 """The limit that DeepL tells those who have none."""
 
@@ -83,20 +91,14 @@ class DeepLUsage(BaseModel):
     character_limit: int = Field(examples=[500_000])
 
 
-_ERROR_DESCRIPTIONS: Final[dict[int | str, str]] = {
-    400: "bad input; names the field",
-    403: "no API key where one is required, or a wrong one",
-    413: "text or body over its limit",
-    429: "too many requests waiting, or more than the caller's limits",
-    456: "the key's characters of the month are used up",
-    503: "starting or draining",
-    504: "deadline exceeded",
-    # Its presence also keeps FastAPI from documenting a 422 that is never sent.
-    "default": "any other error",
-}
-ERRORS: Final[dict[int | str, dict[str, Any]]] = {
-    status: {"model": DeepLError, "description": text} for status, text in _ERROR_DESCRIPTIONS.items()
-}
+ERRORS: Final = translation_errors(
+    DeepLError,
+    {
+        400: "bad input; names the field",
+        403: "no API key where one is required, or a wrong one",
+        456: "the key's characters of the month are used up",
+    },
+)
 
 
 @router.post("/translate", summary="Translate texts", responses=ERRORS, openapi_extra=body_of(DeepLRequest))
@@ -105,13 +107,13 @@ async def translate(request: Request, service: ServiceDependency, caller: Caller
     `preserve_formatting`, `context` and `model_type` change nothing."""
     body = await parse_body(request, DeepLRequest)
     body.check()
-    source, target = direction_of(service, body.source_lang, body.target_lang)
+    source, target = service.translator.direction(body.source_lang or None, body.target_lang, NAMES)
     service.check_ready()
     texts = body.texts()
     glossary = await kept_glossary(service, caller, body.glossary_id, source, target)
     options = TranslationOptions(is_html=body.tag_handling == "html", glossary=glossary)
-    async with service.access.charged(caller, sum(map(len, texts)), _NAMES.text):
-        translation = service.translator.start(texts, source, target, options, _NAMES)
+    async with service.access.charged(caller, sum(map(len, texts)), NAMES.text):
+        translation = service.translator.start(texts, source, target, options, NAMES)
         finished = await until_finished(request, translation)
     sources = [each.language for each in finished.detected] or [source] * len(texts)
     return DeepLTranslations(
@@ -157,27 +159,3 @@ async def usage(service: ServiceDependency, caller: CallerDependency) -> DeepLUs
 
 def _language(code: str) -> DeepLLanguage:
     return DeepLLanguage(language=code.upper(), name=language_name(code))
-
-
-def direction_of(service: Service, source_lang: str | None, target_lang: str) -> tuple[str, str]:
-    """The models' codes. Raises `InvalidRequest` with the names and the spelling of DeepL's fields."""
-    directions = service.translator.directions
-    sources = sorted({each.source for each in directions})
-    source = _known(source_lang, sources) if source_lang else AUTOMATIC
-    if source is None:
-        raise InvalidRequest("source_lang", f"{source_lang} is not supported; available: {_listed(sources)}")
-    targets = sorted({each.target for each in directions if source in (each.source, AUTOMATIC)})
-    target = _known(target_lang, targets)
-    if target is None:
-        raise InvalidRequest("target_lang", f"{target_lang} is not supported; available: {_listed(targets)}")
-    return source, target
-
-
-def _known(code: str, known: list[str]) -> str | None:
-    """The language itself, or that of which it is a variant."""
-    by_code = {each.lower(): each for each in known}
-    return by_code.get(code.lower()) or by_code.get(code.lower().partition("-")[0])
-
-
-def _listed(codes: list[str]) -> str:
-    return ", ".join(code.upper() for code in codes)

@@ -1,8 +1,9 @@
-"""What FastAPI cannot know of the routes: keys, the headers of every answer, the events of a stream."""
+"""What FastAPI cannot know of the routes: errors, keys, the headers of every answer, the events of a stream."""
 
 from typing import Any, Final
 
 from fastapi import FastAPI
+from pydantic import BaseModel
 
 from service.streaming import EVENT_NAMES
 
@@ -17,6 +18,15 @@ EVENTS: Final[dict[str, Any]] = {
     "example": {"id": "1", "event": "token", "data": '{"segment":0,"index":0,"text":"Je","logprob":-0.08}'},
 }
 """One event. Of `token` events the texts, put together, are the translation."""
+
+_TRANSLATION_ERRORS: Final[dict[int | str, str]] = {
+    413: "text, sentence or body over its limit",
+    429: "too many requests waiting, or more than the caller's limits: try again after `Retry-After`",
+    503: "starting or draining",
+    504: "deadline exceeded",
+    # Its presence also keeps FastAPI from documenting a 422 that is never sent.
+    "default": "any other error",
+}
 
 _SCHEMES: Final[dict[str, Any]] = {
     "Bearer": {"type": "http", "scheme": "bearer"},
@@ -41,6 +51,11 @@ _HEADERS: Final[dict[str, Any]] = {
     "Retry-After": {"description": "in seconds", "schema": {"type": "integer", "minimum": 1}},
 }
 _RETRIED: Final = ("429", "456", "503")
+
+
+def translation_errors(model: type[BaseModel], own: dict[int | str, str]) -> dict[int | str, dict[str, Any]]:
+    """The answers of routes that translate: their `own` ones, and those of all."""
+    return {status: {"model": model, "description": text} for status, text in (own | _TRANSLATION_ERRORS).items()}
 
 
 def install(app: FastAPI, *, key_required: bool) -> None:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from model.manifest import Direction
 from service.api.access import CallerDependency, owner_of
 from service.api.bodies import body_of, parse_body
-from service.api.deepl import ERRORS, ServiceDependency, direction_of
+from service.api.deepl import ERRORS, NAMES, ServiceDependency
 from service.errors import InvalidRequest
 from service.glossaries import Description
 from service.state import Service
@@ -74,7 +74,7 @@ async def language_pairs(service: ServiceDependency, caller: CallerDependency) -
 async def create(request: Request, service: ServiceDependency, caller: CallerDependency) -> GlossaryInfo:
     """It never changes; it is seen by those who have the key that it was made with."""
     body = await parse_body(request, GlossaryRequest)
-    source, target = direction_of(service, body.source_lang, body.target_lang)
+    source, target = service.translator.direction(body.source_lang, body.target_lang, NAMES)
     direction = Direction(source=source, target=target)
     if not _is_straight(service, direction):
         raise InvalidRequest("target_lang", f"no model translates from {source} into {target} by itself")

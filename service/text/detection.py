@@ -18,7 +18,11 @@ _NAMES: Final = {"nb": "no"}
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """A language, and how sure that is: in per cent, of all languages there are."""
+    """A language, and how sure that is: in whole per cent, as LibreTranslate tells it.
+
+    Of all languages there are, not only of those that are wanted: a text that is in none of them is said to be in one
+    of them, but not with confidence.
+    """
 
     language: str
     confidence: float
@@ -30,9 +34,9 @@ def rank_languages(text: str, languages: Iterable[str]) -> list[Detected]:
     if words.isupper():
         words = words.lower()
     found = detect(words, model="lite", k=_ALL) if has_words(words) else []
-    scores = {str(each["lang"]): float(each["score"]) for each in found}
-    ranked = [Detected(language, round(100 * min(scores.get(_known(language), 0.0), 1.0), 2)) for language in languages]
-    return sorted(ranked, key=lambda each: (-each.confidence, each.language))
+    scores = {str(each["lang"]): min(float(each["score"]), 1.0) for each in found}
+    ranked = sorted((-scores.get(_known(language), 0.0), language) for language in languages)
+    return [Detected(language, float(round(-100 * score))) for score, language in ranked]
 
 
 def words_of_html(html: str) -> str:

@@ -36,6 +36,14 @@ def test_a_language_that_is_not_wanted_is_not_found_and_says_how_unsure_that_is(
     assert first.confidence < 30
 
 
+def test_confidence_is_whole_and_of_all_languages() -> None:
+    """Whatever else is wanted."""
+    text = "Wo ist der Bahnhof? Ich habe meinen Schlüssel verloren."
+    [alone] = rank_languages(text, ["de"])
+    assert alone in rank_languages(text, LANGUAGES)
+    assert all(each.confidence.is_integer() for each in rank_languages("la casa de papel", LANGUAGES))
+
+
 def test_scripts_and_regions_are_those_of_their_language() -> None:
     assert rank_languages("我喜欢猫，你呢？", ["en", "zh-Hans"])[0].language == "zh-Hans"
     assert rank_languages("Hvor er stasjonen? Jeg har mistet nøkkelen min.", ["en", "nb"])[0].language == "nb"
