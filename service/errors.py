@@ -10,6 +10,7 @@
     +-- RateLimited         429  too much in a minute, or at once; try again after `retry_after_seconds`
     +-- QuotaExceeded       429  too much in a month (DeepL's routes: 456)
     +-- NotReady            503  starting, or draining
+    +-- DamagedGlossary     500  the file of a kept glossary cannot be read
     +-- EngineFailed        500  the step that held the request failed
     +-- DeadlineExceeded    504  `timeout_seconds` are over
 
@@ -47,6 +48,15 @@ class UnknownGlossary(ServiceError):
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"glossary_id: {problem}")
+
+
+class DamagedGlossary(ServiceError):
+    """Nothing that the caller can mend; others are not concerned."""
+
+    code = "damaged_glossary"
+
+    def __init__(self) -> None:
+        super().__init__("glossary_id: the file of this glossary is damaged; its id is in the server's log")
 
 
 class TooLong(ServiceError):

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
 from model.manifest import Direction
-from service.errors import InvalidRequest, UnknownGlossary
-from service.text.glossary import Glossary
+from service.errors import DamagedGlossary, InvalidRequest, UnknownGlossary
+from service.text.glossary import LONGEST_TERM, VISIBLE, Glossary
 
 logger = logging.getLogger(__name__)
 
@@ -35,17 +35,23 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     source: str
     target: str
-    created_at: datetime
+    created_at: Annotated[datetime, msgspec.Meta(tz=True)]
     entry_count: int
     owner: str | None = None
-    """The name of the API key that it belongs to; None is who has none."""
+    """The label of the API key that it belongs to; None is who has none."""
+
+
+Words = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_TERM, pattern=VISIBLE)]
 
 
 class Kept(Description, frozen=True, kw_only=True):
-    entries: dict[str, str]
+    entries: dict[Words, Words]
 
 
 D = TypeVar("D", bound=Description)
+
+_UNREADABLE: Final = (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What reading a file that somebody else has written, or that the disk has damaged, may end with."""
 
 
 class GlossaryStore:
@@ -116,11 +122,11 @@ class GlossaryStore:
         return named[0]
 
     def entries(self, identifier: str, owner: str | None) -> dict[str, str]:
-        """As `find`."""
+        """As `find`; also raises `DamagedGlossary`."""
         return self._kept(self.find(identifier, owner).id).entries
 
     def glossary(self, identifier: str, owner: str | None, source: str, target: str) -> Glossary:
-        """As `find`; also raises `InvalidRequest` where it is for other languages."""
+        """As `entries`; also raises `InvalidRequest` where it is for other languages."""
         known = self.find(identifier, owner)
         if (known.source, known.target) != (source, target):
             problem = f"is from {known.source} into {known.target}, not from {source} into {target}"
@@ -132,7 +138,11 @@ class GlossaryStore:
         self._path(self.find(identifier, owner).id).unlink(missing_ok=True)
 
     def _kept(self, identifier: str) -> Kept:
-        kept = self._read(identifier, Kept)
+        try:
+            kept = self._read(identifier, Kept)
+        except _UNREADABLE as error:
+            logger.error("a glossary is damaged", extra={"glossary": identifier, "reason": repr(error)})
+            raise DamagedGlossary from None
         if kept is None:
             raise UnknownGlossary("it has just been deleted")
         return kept
@@ -147,17 +157,21 @@ class GlossaryStore:
         except OSError as error:  # which may pass
             logger.warning("a glossary cannot be read", extra={"glossary": identifier, "reason": repr(error)})
             return None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except _UNREADABLE as error:
             logger.warning("a file is no glossary", extra={"glossary": identifier, "reason": repr(error)})
             known = None
         self._descriptions[identifier] = known
         return known
 
     def _read(self, identifier: str, kind: type[D]) -> D | None:
+        """None where there is no file; raises one of `_UNREADABLE`."""
         try:
-            return msgspec.json.decode(self._path(identifier).read_bytes(), type=kind)
+            found = msgspec.json.decode(self._path(identifier).read_bytes(), type=kind)
         except FileNotFoundError:
             return None
+        if found.id != identifier:
+            raise msgspec.ValidationError(f"its id is {found.id}")
+        return found
 
     def _path(self, identifier: str) -> Path:
         assert self._directory is not None

@@ -31,6 +31,11 @@ class Relay:
             # Its failure is nobody's any more when the translation is closed before it comes to it.
             self._second.add_done_callback(lambda task: task.cancelled() or task.exception())
 
+    @property
+    def characters(self) -> int:
+        """Of the text, those that it is the work on."""
+        return len(self._first.work.segment.text)
+
     async def last(self) -> Sequence[Submitted]:
         """What the text comes from; raises what the first model's work has failed with."""
         return [self._first] if self._second is None else await self._second

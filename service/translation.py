@@ -85,6 +85,9 @@ MAX_BEAM_SIZE: Final = 16
 _TARGET_TOKENS_PER_SOURCE_TOKEN: Final = 3
 _EXTRA_TARGET_TOKENS: Final = 32
 
+_LOOK_AHEAD_SECONDS: Final = 0.05
+"""Of processor time, after which what is prepared of a text is enough for now."""
+
 
 def default_target_length(source_tokens: int, forced_tokens: int, model: ServedModel) -> int:
     """How long a translation may become for which no `max_new_tokens` was given."""
@@ -123,12 +126,21 @@ class Translation:
         self._generated_tokens = 0
         self._first: Generation | None = None
         self._first_token_at: float | None = None
+        self._told: Relay | None = None
+        self.characters_sent = 0
+        """Of the texts, those of the sentences whose translation has begun to come out of `events`."""
         self._look_ahead()
 
     def _look_ahead(self) -> None:
         """Submit what comes next in the text, as far as the window reaches."""
-        # All is prepared before any is submitted, so that an engine gets it in one batch.
-        prepared = list(islice(self._job.work, self._window - len(self._ahead)))
+        # All is prepared before any is submitted, so that an engine gets it in one batch; but a text that takes long
+        # to take apart, and a glossary made to be slow, shall not keep the event loop to themselves.
+        until = time.thread_time() + _LOOK_AHEAD_SECONDS
+        prepared: list[Work] = []
+        for work in islice(self._job.work, self._window - len(self._ahead)):
+            prepared.append(work)
+            if time.thread_time() >= until:
+                break
         # An engine that is faster than its reader never lets it wait, which is where else time runs out.
         if prepared and asyncio.get_running_loop().time() >= self._deadline:
             raise DeadlineExceeded("the translation was not finished in time")
@@ -209,10 +221,12 @@ class Translation:
         while self._ahead:
             if self._failure is not None:
                 raise self._failure
-            for submitted in await self._ahead[0].last():
+            relay = self._ahead[0]
+            for submitted in await relay.last():
                 work, number = submitted.work, self._segments
                 self._segments += 1
                 if submitted.generation is None:
+                    self._count_as_sent(relay)
                     yield copied(number, work.text_index, work.segment)
                     texts[work.text_index].add([Version(work.segment.copy, 0.0, 0)])
                     # A book of numbers would otherwise keep the event loop to itself.
@@ -224,6 +238,7 @@ class Translation:
                     events = [assembly.event(report) for report in reports]
                     if self._first_token_at is None and assembly.tokens:
                         self._first_token_at = time.monotonic()
+                    self._count_as_sent(relay)
                     yield events
                     await asyncio.sleep(0)
                 self._generated_tokens += assembly.tokens
@@ -238,6 +253,11 @@ class Translation:
         usage = Usage(self._segments, self._source_tokens, self._generated_tokens)
         timings = Timings((self._first_token_at or now) - self._started_at, now - self._started_at)
         yield [Finished([text.finished() for text in texts], usage, timings, job.detected, job.pivots)]
+
+    def _count_as_sent(self, relay: Relay) -> None:
+        if relay is not self._told:
+            self._told = relay
+            self.characters_sent += relay.characters
 
     async def _reports_of(self, generation: Generation) -> AsyncGenerator[list[SegmentReport]]:
         while reports := await generation.next_reports(self._deadline):

@@ -34,7 +34,8 @@ CallerDependency = Annotated[Caller, Depends(caller_of)]
 
 def owner_of(caller: Caller) -> str | None:
     """Whose glossaries a caller has: those of its key; all who have none share theirs."""
-    return None if caller.key is None else caller.key.name
+    # Not its name, which another key may get once this one is removed.
+    return None if caller.key is None else caller.key.label
 
 
 async def _key(request: Request) -> str | None:

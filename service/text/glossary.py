@@ -4,6 +4,7 @@ import csv
 import io
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final, Literal
 
 import regex
@@ -13,9 +14,14 @@ from service.text.sentences import WITHOUT_SPACES
 
 MAX_ENTRIES: Final = 10_000
 LONGEST_TERM: Final = 200  # characters, of either side
+_UNKNOWN: Final = "\U0010ffff"  # what no term has
+
+# Python takes four control characters for white space that patterns do not.
+VISIBLE: Final = r"[^\s\x1c-\x1f]"
+"""An expression for what is in every term and every translation."""
 
 # A word of a script that parts words by spaces, or else a single character; terms begin and end with whole ones.
-_TOKEN: Final = regex.compile(rf"[\w--{WITHOUT_SPACES}]+|[^\s\x1c-\x1f]", regex.VERSION1)
+_TOKEN: Final = regex.compile(rf"[\w--{WITHOUT_SPACES}]+|{VISIBLE}", regex.VERSION1)
 
 
 Format = Literal["tsv", "csv"]
@@ -78,7 +84,8 @@ class Glossary:
         """The translation of each term; none is blank."""
         self._entries = {_plain(term): _plain(translation) for term, translation in entries.items()}
         terms = [_pieces(term, _spans(term)) for term in self._entries]
-        self._terms = _Beginnings(terms)
+        self._letters = _Letters(terms)
+        self._terms = _Beginnings(map(self._letters.spelled, terms))
         self._firsts = {pieces[0].lower() for pieces in terms}
         self._most = max(map(len, terms), default=0)
 
@@ -90,6 +97,7 @@ class Glossary:
         spans = _spans(text) if self._entries else []
         written = _pieces(text, spans)
         lower = [piece.lower() for piece in written]
+        as_written, in_lower = self._letters.spelled(written), self._letters.spelled(lower)
         small = _next_places(not f"A{piece}".isupper() for piece in written)
         changed = _next_places(piece != other for piece, other in zip(written, lower, strict=True))
         number = begun = 0
@@ -97,28 +105,43 @@ class Glossary:
             start, end = spans[number]
             # A quotation mark may precede the first word of a sentence.
             is_first = begun < len(beginnings) and beginnings[begun] <= start and text[start].isalnum()
-            if lower[number].lstrip() in self._firsts:
+            first, first_lower = written[number].lstrip(), lower[number].lstrip()
+            if first_lower in self._firsts:
                 last = number + self._most
-                exact = self._longest(written[number:last])
-                capitals = self._longest(lower[number : min(last, small[number])])
-                if not _is_in_capitals(text[start : spans[number + len(capitals) - 1][1]]):
-                    capitals = []
-                if is_first and written[number].lstrip() == _titled(lower[number].lstrip()):
-                    titled = self._longest(lower[number : min(last, changed[number + 1])])
-                    capitals = max(capitals, titled, key=len)
-                if found := max(exact, capitals, key=len):
-                    number += len(found) - 1
+                exact = self._longest(first, as_written[number:last])
+                capitals = self._longest(first_lower, in_lower[number : min(last, small[number])])
+                if not _is_in_capitals(text[start : spans[number + capitals - 1][1]]):
+                    capitals = 0
+                if is_first and first == _titled(first_lower):
+                    titled = self._longest(first_lower, in_lower[number : min(last, changed[number + 1])])
+                    capitals = max(capitals, titled)
+                if found := max(exact, capitals):
+                    term = "".join((written if found == exact else lower)[number : number + found]).lstrip()
+                    number += found - 1
                     end = spans[number][1]
-                    in_capitals = len(found) > len(exact) and _is_in_capitals(text[start:end])
-                    yield Term(start, end, self._entries["".join(found)], capitals=in_capitals)
+                    in_capitals = found > exact and _is_in_capitals(text[start:end])
+                    yield Term(start, end, self._entries[term], capitals=in_capitals)
             if is_first:
                 begun = bisect_left(beginnings, end)
             number += 1
 
-    def _longest(self, pieces: list[str]) -> list[str]:
-        """Of the terms that these begin with; none is empty."""
-        pieces[:1] = [piece.lstrip() for piece in pieces[:1]]
-        return pieces[: self._terms.longest(pieces)]
+    def _longest(self, first: str, spelled: str) -> int:
+        """How many pieces the longest term has that these begin with, of which `first` has no space before it."""
+        return self._terms.longest(self._letters.spelled([first]) + spelled[1:]) if spelled else 0
+
+
+class _Letters:
+    """Spells pieces with a single character each, so that comparing many is comparing two strings.
+
+    A list is compared piece by piece: terms and texts made for it would take a hundred times as long.
+    """
+
+    def __init__(self, terms: Iterable[Iterable[str]]) -> None:
+        # 10,000 terms of 200 characters have fewer pieces than there are characters.
+        self._letters = {piece: chr(number) for number, piece in enumerate(dict.fromkeys(chain.from_iterable(terms)))}
+
+    def spelled(self, pieces: Iterable[str]) -> str:
+        return "".join(self._letters.get(piece, _UNKNOWN) for piece in pieces)
 
 
 class _Beginnings:
@@ -126,24 +149,25 @@ class _Beginnings:
     their order, or one that this itself begins with. So it takes no longer for being asked at every token.
     """
 
-    def __init__(self, sequences: Iterable[list[str]]) -> None:
+    def __init__(self, sequences: Iterable[str]) -> None:
         self._sorted = sorted(sequences)
         self._shorter: list[int] = []
         """The longest other that each begins with, or -1."""
         place = -1
         for number, sequence in enumerate(self._sorted):
-            while place >= 0 and sequence[: len(self._sorted[place])] != self._sorted[place]:
+            while place >= 0 and not sequence.startswith(self._sorted[place]):
                 place = self._shorter[place]
             self._shorter.append(place)
             place = number
 
-    def longest(self, other: list[str]) -> int:
+    def longest(self, other: str) -> int:
         """Its length; 0 if there is none."""
         place = bisect_right(self._sorted, other) - 1
         if place < 0:
             return 0
-        pairs = enumerate(zip(self._sorted[place], other, strict=False))
-        common = next((number for number, (one, another) in pairs if one != another), len(self._sorted[place]))
+        nearest = self._sorted[place]
+        # So many characters are the same: the first at which more are not.
+        common = bisect_left(range(len(nearest)), True, key=lambda end: nearest[: end + 1] != other[: end + 1])
         while place >= 0 and len(self._sorted[place]) > common:
             place = self._shorter[place]
         return 0 if place < 0 else len(self._sorted[place])

@@ -1,5 +1,6 @@
 """Glossaries in a directory: who sees what, and what several servers do at once."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from model.manifest import Direction
 from service import glossaries
-from service.errors import InvalidRequest, UnknownGlossary
+from service.errors import DamagedGlossary, InvalidRequest, UnknownGlossary
 from service.glossaries import GlossaryStore
 
 FRENCH = Direction(source="en", target="fr")
@@ -67,6 +68,55 @@ def test_a_file_that_is_no_glossary_is_passed_over(
     assert [each.__dict__["glossary"] for each in caplog.records if each.message == "a file is no glossary"] == [
         "other"
     ]
+
+
+DAMAGES = {
+    "a number": b'{"cat": 1}',
+    "no object": b'["cat", "matou"]',
+    "nothing": b'{"": "x"}',
+    "blank": b'{"cat": " "}',
+    "long": b'{"cat": "%s"}' % (b"x" * 201),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_damaged_entries_are_no_others_trouble(tmp_path: Path, damage: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    store = GlossaryStore(tmp_path)
+    damaged, good = (store.add(name, FRENCH, {"cat": "matou"}, None) for name in ("damaged", "good"))
+    file = tmp_path / f"{damaged.id}.json"
+    file.write_bytes(file.read_bytes().replace(b'{"cat":"matou"}', damage))
+    for asked in (
+        lambda: store.entries(damaged.id, None),
+        lambda: store.glossary("damaged", None, "en", "fr"),
+    ):
+        with pytest.raises(DamagedGlossary, match="glossary_id: the file of this glossary is damaged"):
+            asked()
+    assert {each.__dict__["glossary"] for each in caplog.records} == {damaged.id}
+    assert store.entries(good.id, None) == {"cat": "matou"}
+    assert [each.name for each in store.all(None)] == ["damaged", "good"]
+    store.delete(damaged.id, None)
+    assert [each.id for each in store.all(None)] == [good.id]
+
+
+@pytest.mark.parametrize(
+    ("field", "damage"),
+    [
+        ("created_at", '"2026-01-01T00:00:00"'),
+        ("created_at", "0"),
+        ("source", "1"),
+        ("id", '"00000000-0000-0000-0000-000000000000"'),
+    ],
+)
+def test_a_damaged_description_is_passed_over(tmp_path: Path, field: str, damage: str) -> None:
+    writer = GlossaryStore(tmp_path)
+    damaged, good = (writer.add(name, FRENCH, {"cat": "matou"}, None) for name in ("damaged", "good"))
+    file = tmp_path / f"{damaged.id}.json"
+    told = json.loads(file.read_bytes()) | {field: json.loads(damage)}
+    file.write_text(json.dumps(told))
+    store = GlossaryStore(tmp_path)
+    assert [each.id for each in store.all(None)] == [good.id]
+    with pytest.raises(UnknownGlossary):
+        store.find(damaged.id, None)
 
 
 def test_a_file_is_read_once_for_all_listings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

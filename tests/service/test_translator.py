@@ -12,7 +12,7 @@ from service.engine.generation import Generation
 from service.engine.pool import EnginePool
 from service.engine.request import GenerationRequest, TokenReport
 from service.errors import DeadlineExceeded, InvalidRequest, TooLong
-from service.events import Started
+from service.events import Finished, Started, TokenGenerated
 from service.models.routing import Routes
 from service.models.served import ServedModel
 from service.text.detection import Detected
@@ -87,7 +87,8 @@ async def test_only_what_can_be_translated_is_detected(translator: Translator) -
     started = await _started(translator.start(texts, "auto", "en", TranslationOptions()))
     assert [each.language for each in started.detected] == ["de", "de"]
     assert started.pivots == ["fr", "fr"]
-    assert [each.language for each in translator.detect("Wo ist der Bahnhof?")] == ["de", "en", "fr"]
+    assert [each.language for each in translator.detect("Wo ist der Bahnhof?")] == ["de"]
+    assert translator.detect("12") == [Detected("de", 0)]
 
 
 async def test_a_language_that_is_given_is_not_detected(translator: Translator) -> None:
@@ -103,6 +104,35 @@ async def test_what_cannot_be_translated_is_refused(
         translator.start(["a"], source, target, TranslationOptions())
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "meant"),
+    [
+        ("EN", "Fr", ("en", "fr")),
+        ("en-GB", "fr_FR", ("en", "fr")),
+        ("AUTO", "FR-ca", ("auto", "fr")),
+        ("auto", "fr", ("auto", "fr")),
+    ],
+)
+async def test_languages_are_told_by_the_models_codes(
+    translator: Translator, source: str, target: str, meant: tuple[str, str]
+) -> None:
+    assert translator.direction(source, target) == meant
+    started = await _started(translator.start(["Where is the station?"], source, target, TranslationOptions()))
+    assert (started.source, started.target) == ("en", "fr")
+
+
+def test_an_unknown_language_is_named_as_it_was_written_with_those_that_there_are(translator: Translator) -> None:
+    with pytest.raises(InvalidRequest, match=r"^source: EL is not supported; available: auto, de, en, fr$"):
+        translator.direction("EL", "fr")
+    with pytest.raises(InvalidRequest, match=r"^target: de-AT is not supported; available: en$"):
+        translator.direction("FR", "de-AT")
+    names = FieldNames(source="source_lang", target="target_lang", automatic=(), spelled=str.upper)
+    with pytest.raises(InvalidRequest, match=r"^source_lang: xx is not supported; available: DE, EN, FR$"):
+        translator.direction("xx", "fr", names)
+    with pytest.raises(InvalidRequest, match=r"^target_lang: xx is not supported; available: EN, FR$"):
+        translator.direction(None, "xx", names)
+
+
 async def test_no_texts_are_in_no_language(translator: Translator) -> None:
     started = await _started(translator.start([], "auto", "fr", TranslationOptions()))
     assert started == Started(started.id, "auto", "fr", list[Detected]())
@@ -111,6 +141,56 @@ async def test_no_texts_are_in_no_language(translator: Translator) -> None:
 async def test_a_long_text_is_prepared_as_it_is_translated(translator: Translator, pool: NotedPool) -> None:
     translator.start(["The cat sat. " * 700], "en", "fr", TranslationOptions())
     assert len(pool.requests) == LIMITS.max_segments_in_flight
+
+
+async def test_what_takes_long_to_prepare_is_not_prepared_at_once(
+    translator: Translator, pool: NotedPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others want the event loop, too; in the end all is translated."""
+    now = 0.0
+
+    def clock() -> float:
+        nonlocal now
+        now += 1.0
+        return now
+
+    def at_once(request: GenerationRequest) -> Generation:
+        pool.requests.append(request)
+        generation = Generation(0, request, lambda generation: None)
+        generation.deliver(TokenReport(0, 5, -0.5, "stop"))
+        return generation
+
+    monkeypatch.setattr("service.translation.time.thread_time", clock)
+    monkeypatch.setattr(pool, "submit", at_once)
+    translation = translator.start(["The cat sat. " * 9], "en", "fr", TranslationOptions())
+    assert len(pool.requests) == 1
+    events = [event async for some in translation.events() for event in some]
+    assert isinstance(events[-1], Finished)
+    assert len(pool.requests) == 9
+
+
+async def test_what_was_sent_of_a_text_is_counted_by_sentences(
+    translator: Translator, pool: NotedPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the first token on, with the white space around."""
+    first, second = "The cat sat. ", "The dog ran."
+    generations: list[Generation] = []
+
+    def submitted(request: GenerationRequest) -> Generation:
+        generations.append(Generation(0, request, lambda generation: None))
+        return generations[-1]
+
+    monkeypatch.setattr(pool, "submit", submitted)
+    translation = translator.start([first + second], "en", "fr", TranslationOptions())
+    events = translation.events()
+    await anext(events)
+    assert translation.characters_sent == 0
+    for generation, sent in zip(generations, (first, first + second), strict=True):
+        for finish_reason in (None, "stop"):
+            generation.deliver(TokenReport(0, 5, -0.5, finish_reason))
+            assert isinstance((await anext(events))[-1], TokenGenerated)
+            assert translation.characters_sent == len(sent)
+        await anext(events)  # its end
 
 
 async def test_an_engine_that_never_lets_its_reader_wait_does_not_outrun_the_deadline(

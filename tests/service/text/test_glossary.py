@@ -66,7 +66,7 @@ def test_terms_that_never_match_are_not_tried_one_by_one(monkeypatch: pytest.Mon
     asked = 0
     longest = module._Beginnings.longest
 
-    def counted(self: module._Beginnings, other: list[str]) -> int:
+    def counted(self: module._Beginnings, other: str) -> int:
         nonlocal asked
         asked += 1
         return longest(self, other)
