@@ -1,5 +1,6 @@
 """Wire types of the HTTP API. They end here: nothing below `api` sees them."""
 
+import hashlib
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
@@ -9,7 +10,7 @@ from pydantic_core import PydanticCustomError, ValidationError, from_json
 from service.engine.request import Beam, Constraints, Sampling
 from service.errors import InvalidRequest
 from service.models.entry import State
-from service.text.glossary import LONGEST_TERM, MAX_ENTRIES, Glossary
+from service.text.glossary import LONGEST_TERM, MAX_ENTRIES, VISIBLE, Glossary
 from service.translation import MAX_BEAM_SIZE, TranslationOptions
 
 _MAX_SEED: Final = 2**63 - 1
@@ -26,6 +27,16 @@ def _one_problem(value: Any, validate: Any) -> Any:
         return validate(value)
     except ValidationError:
         raise PydanticCustomError("text_type", "must be a string or an array of strings") from None
+
+
+def _not_blank(value: Any, validate: Any) -> Any:
+    """People want words, not a pattern."""
+    try:
+        return validate(value)
+    except ValidationError as error:
+        if error.errors()[0]["type"] != "string_pattern_mismatch":
+            raise
+        raise PydanticCustomError("blank", "must not be blank") from None
 
 
 def _true_or_false(value: object) -> object:
@@ -49,8 +60,7 @@ def _from_json(value: Any) -> Any:
 
 
 Texts = Annotated[str | list[str], WrapValidator(_one_problem)]
-# Python takes four control characters for white space that patterns do not.
-Word = Annotated[str, Field(pattern=r"[^\s\x1c-\x1f]", max_length=LONGEST_TERM)]
+Word = Annotated[str, Field(pattern=VISIBLE, max_length=LONGEST_TERM), WrapValidator(_not_blank)]
 Entries = Annotated[dict[Word, Word], BeforeValidator(_from_json), Field(max_length=MAX_ENTRIES)]
 LanguageCode = Annotated[str, Field(min_length=1, max_length=16)]
 
@@ -62,11 +72,11 @@ class TranslateRequest(BaseModel):
 
     q: Texts = Field(description="text to translate, or several", examples=["I am a cat."])
     source: LanguageCode = Field(
-        description="language code of the text; auto detects it among those that can be translated, for each text of "
-        "an array by itself",
+        description="language code of the text, in capitals or not, with a country or not; auto detects it among those "
+        "that can be translated, for each text of an array by itself",
         examples=["en"],
     )
-    target: LanguageCode = Field(description="language code to translate into", examples=["fr"])
+    target: LanguageCode = Field(description="language code to translate into, as that of source", examples=["fr"])
     format: Literal["text", "html"] = Field(
         default="text",
         description="html: tags, attributes and comments are kept; inline tags follow their words, and so come with "
@@ -189,6 +199,11 @@ class TranslateRequest(BaseModel):
         """What the request counts for against limits and quotas."""
         return sum(map(len, self.texts()))
 
+    def name(self) -> str:
+        """That of all requests whose streams have the same events, whoever sends them and however."""
+        told = self.model_dump_json(exclude={"api_key", "stream", "timeout_seconds"})
+        return hashlib.sha256(told.encode()).hexdigest()
+
 
 class StreamQuery(TranslateRequest):
     """The same request in a URL: one text."""
@@ -198,7 +213,7 @@ class StreamQuery(TranslateRequest):
 
 class DetectedLanguage(BaseModel):
     language: str = Field(description="language code", examples=["en"])
-    confidence: float = Field(ge=0.0, le=100.0, description="in per cent", examples=[97.5])
+    confidence: float = Field(ge=0.0, le=100.0, description="in whole per cent", examples=[97.0])
 
 
 class TranslateResponse(BaseModel):

@@ -6,13 +6,15 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Final, Literal, TypeVar, TypeVarTuple
+from typing import Final, Literal, NamedTuple, TypeVar, TypeVarTuple
 
 from starlette.requests import ClientDisconnect
 
+from service.access.counters import Counters
 from service.access.keys import Key, KeyFile, KeyLimits, seconds_to_next_month, this_month
 from service.access.rates import Rates, Streams
-from service.errors import InvalidKey, KeyRequired, QuotaExceeded, RateLimited, ServiceError, TooLong
+from service.access.receipts import Receipts
+from service.errors import DeadlineExceeded, InvalidKey, KeyRequired, QuotaExceeded, RateLimited, ServiceError, TooLong
 from service.settings import AccessSettings
 
 T = TypeVar("T")
@@ -36,6 +38,23 @@ class Caller:
     key: Key | None = None
 
 
+class Streamed(NamedTuple):
+    """The request of a stream. Its `name` is that of all that are translated alike; it takes no longer than
+    `seconds`; one that `resumes` begins behind events that were sent before."""
+
+    name: str
+    seconds: float
+    resumes: bool
+
+
+@dataclass
+class Charge:
+    """What was counted for a translation."""
+
+    sent: Callable[[], int] = lambda: 0
+    """Of its characters, those whose translation the caller has got: in a stream, before its end."""
+
+
 class Access:
     """Keys, limits and usage of one server. Raises `UnusableSettingError`."""
 
@@ -43,7 +62,9 @@ class Access:
         self._file = None if settings.keys is None else KeyFile(settings.keys)
         # SQLite may have to wait for another process, or for the disk; the event loop must not.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="keys")
-        self._rates = Rates(None if settings.redis_url is None else str(settings.redis_url))
+        self._counters = Counters(None if settings.redis_url is None else str(settings.redis_url))
+        self._rates = Rates(self._counters)
+        self._receipts = Receipts(self._counters)
         self._streams = Streams()
         self._on_refusal = on_refusal
         self._anonymous_limits = KeyLimits(
@@ -58,13 +79,13 @@ class Access:
     async def aclose(self) -> None:
         """Wait for what is being written."""
         await asyncio.to_thread(self._thread.shutdown)
-        await self._rates.aclose()
+        await self._counters.aclose()
         if self._file is not None:
             self._file.close()
 
     async def problems(self) -> list[str]:
         """What of the settings does not work at the moment, for people."""
-        if not await self._rates.reachable():
+        if not await self._counters.reachable():
             return ["redis_url: Redis does not answer"]
         return []
 
@@ -89,22 +110,46 @@ class Access:
         return Caller(f"key:{known.label}", known.limits, known)
 
     @asynccontextmanager
-    async def charged(self, caller: Caller, characters: int, field: str = "q") -> AsyncIterator[None]:
-        """Count the characters of a translation, before it begins. One that fails costs nothing of the quota; one whose
-        client leaves does.
+    async def charged(self, caller: Caller, characters: int, field: str = "q") -> AsyncIterator[Charge]:
+        """Count the characters of a translation, before it begins.
 
-        Raises `RateLimited`, `QuotaExceeded`, and for more than a minute's characters `TooLong`, which names `field`.
+        Of the quota, one that fails costs nothing; one whose time is over, what was sent of it (`Charge.sent`); one
+        whose client leaves, all. Raises `RateLimited`, `QuotaExceeded`, and for more than a minute's characters
+        `TooLong`, which names `field`.
         """
         await self._count(caller, "characters", caller.limits.characters_per_minute, characters, field)
         month = this_month()
         await self._charge(caller, month, characters)
+        charge = Charge()
         try:
-            yield
+            yield charge
         except ClientDisconnect:
             raise  # what was translated until then is not given back
-        except Exception:
-            await self._give_back(caller, month, characters)
+        except DeadlineExceeded:
+            # A caller sets it: else whoever set short ones would get beginnings for nothing.
+            sent = charge.sent()
+            await self._give_back(caller, month, characters - sent, 0 if sent else 1)
             raise
+        except Exception:
+            await self._give_back(caller, month, characters, 1)
+            raise
+
+    @asynccontextmanager
+    async def charged_once(self, caller: Caller, characters: int, request: Streamed) -> AsyncIterator[Charge]:
+        """As `charged`; what resumes a stream that was paid for costs nothing more, however it ends."""
+        if not _is_counted(caller):
+            async with self.charged(caller, characters) as charge:
+                yield charge
+        elif request.resumes and await self._receipts.use(caller.identity, request.name):
+            yield Charge()
+        else:
+            async with self.charged(caller, characters) as charge:
+                await self._receipts.give(caller.identity, request.name, request.seconds)
+                try:
+                    yield charge
+                except Exception:
+                    await self._receipts.take_back(caller.identity, request.name)
+                    raise
 
     def stream(self, caller: Caller) -> AbstractContextManager[None]:
         """One of the caller's streams, for as long as the context lasts. Raises `RateLimited` at once."""
@@ -139,11 +184,11 @@ class Access:
             error = QuotaExceeded(f"the limit is {limit} characters a month", seconds_to_next_month())
             raise self._refused("quota", error)
 
-    async def _give_back(self, caller: Caller, month: str, characters: int) -> None:
+    async def _give_back(self, caller: Caller, month: str, characters: int, requests: int) -> None:
         if caller.key is None or self._file is None:
             self._anonymous_characters -= characters
         else:
-            await self._in_thread(self._file.give_back, caller.key, month, characters)
+            await self._in_thread(self._file.give_back, caller.key, month, characters, requests)
 
     async def _in_thread(self, method: Callable[[*Ts], T], *arguments: *Ts) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, method, *arguments)
@@ -151,6 +196,11 @@ class Access:
     def _refused(self, reason: Refusal, error: Error) -> Error:
         self._on_refusal(reason)
         return error
+
+
+def _is_counted(caller: Caller) -> bool:
+    """Whether it matters to the caller how many characters are translated."""
+    return caller.key is not None or caller.limits.characters_per_minute is not None
 
 
 def _customer(address: str | None) -> str:

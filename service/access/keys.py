@@ -186,12 +186,12 @@ class KeyFile:
             except sqlite3.IntegrityError:
                 return False
 
-    def give_back(self, key: Key, month: str, characters: int) -> None:
-        """Undo a `charge` for what was not translated."""
+    def give_back(self, key: Key, month: str, characters: int, requests: int = 1) -> None:
+        """Undo a `charge` for what was not translated: of a part of it, without the request."""
         with self._explained():
             self._database.execute(
-                "UPDATE usage SET requests = requests - 1, characters = characters - ? WHERE key_id = ? AND month = ?",
-                (characters, key.id, month),
+                "UPDATE usage SET requests = requests - ?, characters = characters - ? WHERE key_id = ? AND month = ?",
+                (requests, characters, key.id, month),
             )
 
     def usage(self, key: Key, month: str) -> Usage:

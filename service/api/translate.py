@@ -5,6 +5,7 @@ import re
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Final, TypeVar
 
 from babel import Locale, UnknownLocaleError
@@ -12,10 +13,10 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 
-from service.access.control import Caller
+from service.access.control import Caller, Streamed
 from service.api.access import CallerDependency, owner_of
 from service.api.bodies import body_of, parse_body
-from service.api.documentation import EVENTS
+from service.api.documentation import EVENTS, translation_errors
 from service.errors import InvalidRequest
 from service.events import Finished
 from service.schemas import (
@@ -44,19 +45,10 @@ T = TypeVar("T")
 _EVENT_ID: Final = re.compile("[0-9]{1,15}")
 _TYPING_PAUSE_MILLISECONDS: Final = 300
 _EVENT_STREAM: Final = "text/event-stream"
-_ERROR_DESCRIPTIONS: Final[dict[int | str, str]] = {
-    400: "bad input; names the field. Or no API key where one is required",
-    403: "wrong API key",
-    413: "text, sentence or body over its limit",
-    429: "too many requests waiting, or more than the caller's limits: try again after `Retry-After`",
-    503: "starting or draining",
-    504: "deadline exceeded",
-    # Its presence also keeps FastAPI from documenting a 422 that is never sent.
-    "default": "any other error",
-}
-_ERRORS: Final[dict[int | str, dict[str, Any]]] = {
-    status: {"model": ErrorResponse, "description": text} for status, text in _ERROR_DESCRIPTIONS.items()
-}
+_ERRORS: Final = translation_errors(
+    ErrorResponse,
+    {400: "bad input; names the field. Or no API key where one is required", 403: "wrong API key"},
+)
 _ANY_ERROR: Final[dict[int | str, dict[str, Any]]] = {"default": _ERRORS["default"]}
 _STREAM_DOCUMENTATION: Final[dict[int | str, dict[str, Any]]] = {
     200: {
@@ -103,7 +95,7 @@ async def translate_stream(
 
 @router.post("/detect", summary="Which language a text is in", responses=_ERRORS, openapi_extra=body_of(DetectRequest))
 async def detect(request: Request, service: ServiceDependency, caller: CallerDependency) -> list[DetectedLanguage]:
-    """The languages that can be translated, the most probable first."""
+    """Of the languages that can be translated, those that the text may be in, the most probable first."""
     body = await parse_body(request, DetectRequest)
     text = body.q if isinstance(body.q, str) else " ".join(body.q)
     return [
@@ -150,11 +142,14 @@ def _language(code: str, targets: list[str]) -> Language:
 
 async def _start(service: Service, caller: Caller, body: TranslateRequest) -> Translation:
     service.check_ready()
-    options = body.options(service.translator.limits.max_beam_size)
+    make_options = partial(body.options, service.translator.limits.max_beam_size)
+    # A long glossary takes a while to be put in order, in which others want to be served.
+    options = await asyncio.to_thread(make_options) if body.glossary else make_options()
     names = FieldNames()
     if body.glossary_id:
         names = FieldNames(glossary="glossary_id")
-        kept = await kept_glossary(service, caller, body.glossary_id, body.source, body.target)
+        source, target = service.translator.direction(body.source, body.target)
+        kept = await kept_glossary(service, caller, body.glossary_id, source, target)
         options = replace(options, glossary=kept)
     return service.translator.start(body.texts(), body.source, body.target, options, names)
 
@@ -170,10 +165,13 @@ async def _stream(service: Service, caller: Caller, body: TranslateRequest, last
     # Checked before anything is started, which from then on has to be closed.
     if last_event_id and not _EVENT_ID.fullmatch(last_event_id):
         raise InvalidRequest("Last-Event-ID", "must be an event's id")
+    seconds = body.timeout_seconds or service.translator.limits.timeout_seconds
+    request = Streamed(body.name(), seconds, resumes=bool(last_event_id))
     async with AsyncExitStack() as stack:
         stack.enter_context(service.access.stream(caller))
-        await stack.enter_async_context(service.access.charged(caller, body.characters()))
+        charge = await stack.enter_async_context(service.access.charged_once(caller, body.characters(), request))
         translation = await _start(service, caller, body)
+        charge.sent = lambda: translation.characters_sent
         return TranslationStream(
             translation,
             shape=_shape(body),

@@ -1,15 +1,17 @@
 """Who is let in, and what it costs."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, aclosing, closing
+from contextlib import AsyncExitStack, aclosing, closing, suppress
 from pathlib import Path
 
 import pytest
 from starlette.requests import ClientDisconnect
 
-from service.access.control import Access, Refusal
-from service.access.keys import KeyFile, KeyLimits
+from service.access.control import Access, Refusal, Streamed
+from service.access.keys import KeyFile, KeyLimits, Usage, this_month
 from service.errors import (
+    DeadlineExceeded,
+    EngineFailed,
     InvalidKey,
     KeyRequired,
     QueueFull,
@@ -168,6 +170,73 @@ async def test_only_what_the_server_failed_is_given_back(opened: Open, error: Ex
         async with access.charged(caller, 9):
             raise error
     assert await access.characters_used(caller) == used
+
+
+@pytest.mark.parametrize(("sent", "requests"), [(0, 0), (4, 1), (9, 1)])
+async def test_of_what_a_deadline_ends_what_was_sent_is_paid(
+    opened: Open, path: Path, sent: int, requests: int
+) -> None:
+    key = _key(path)
+    access = await opened(keys=path)
+    caller = await access.admit(key, None)
+
+    async def ended_early() -> None:
+        async with access.charged(caller, 9) as charge:
+            charge.sent = lambda: sent
+            raise DeadlineExceeded("too late")
+
+    with pytest.raises(DeadlineExceeded):
+        await ended_early()
+    assert caller.key is not None
+    with closing(KeyFile(path)) as file:
+        assert file.usage(caller.key, this_month()) == Usage(requests, sent)
+
+
+async def test_a_stream_is_paid_once_however_often_it_is_resumed(opened: Open, path: Path) -> None:
+    key = _key(path, limits=KeyLimits(characters_per_month=100, characters_per_minute=20))
+    access = await opened(keys=path)
+    caller = await access.admit(key, None)
+
+    async def stream(name: str = "text", *, resumes: bool, error: Exception | None = None) -> int:
+        """What has been used afterwards."""
+        with suppress(EngineFailed, DeadlineExceeded):
+            async with access.charged_once(caller, 9, Streamed(name, 60.0, resumes)):
+                if error is not None:
+                    raise error
+        return await access.characters_used(caller)
+
+    assert await stream(resumes=True) == 9  # nothing was paid yet
+    assert [await stream(resumes=True) for _ in range(3)] == [9] * 3
+    # However that ends, it has not been paid twice, and is resumed again.
+    assert await stream(resumes=True, error=EngineFailed("died")) == 9
+    assert await stream(resumes=True) == 9
+    assert await stream("other", resumes=True) == 18
+    with pytest.raises(RateLimited):
+        await stream(resumes=False)
+
+
+async def test_what_was_given_back_is_paid_when_it_is_resumed(opened: Open, path: Path) -> None:
+    key = _key(path)
+    access = await opened(keys=path)
+    caller = await access.admit(key, None)
+    request = Streamed("text", 60.0, resumes=False)
+
+    async def failed() -> None:
+        async with access.charged_once(caller, 9, request):
+            raise EngineFailed("died")
+
+    with pytest.raises(EngineFailed):
+        await failed()
+    assert await access.characters_used(caller) == 0
+    async with access.charged_once(caller, 9, request._replace(resumes=True)):
+        assert await access.characters_used(caller) == 9
+
+
+async def test_who_has_no_limit_of_characters_needs_no_receipt(opened: Open) -> None:
+    access = await opened()
+    caller = await access.admit(None, "192.0.2.1")
+    async with access.charged_once(caller, 9, Streamed("text", 60.0, resumes=False)):
+        assert not access._counters.own.storage
 
 
 async def test_what_has_no_key_is_counted_together(opened: Open) -> None:
