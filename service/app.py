@@ -26,7 +26,7 @@ from service.errors import EngineFailed
 from service.glossaries import GlossaryStore
 from service.importing import imported
 from service.metrics import Metrics
-from service.models.directory import Found, look
+from service.models.directory import Found, look, passed_over
 from service.models.entry import Entry
 from service.models.library import Build, Library
 from service.models.memory import MEGABYTE
@@ -141,7 +141,10 @@ def _entries(settings: Settings, build: Build) -> list[Entry]:
         except OSError as error:
             raise UnusableSettingError(f"model: {error}") from None
         return [Entry(found, model=build(found, path))]
-    if not (models := look(settings.models)):
+    models = look(settings.models)
+    if odd := passed_over(settings.models, models):
+        logger.warning("no models, and passed over: %s", ", ".join(odd))
+    if not models:
         raise CheckpointError(f"{settings.models}: there is no checkpoint in it")
     return [Entry(each) for each in models.values()]
 

@@ -18,6 +18,7 @@ from service import tracing
 from service.app import VERSION, build_service
 from service.errors import EngineFailed, ServiceError
 from service.events import Finished
+from service.models.directory import look, passed_over
 from service.models.entry import State
 from service.settings import Settings, UnusableSettingError
 from service.state import Service
@@ -101,6 +102,8 @@ def examine(settings: Settings, seconds: float) -> Report:
     )
     if report.processor.operators is None and settings.device == "cpu":
         report.notes.append("there are no C++ operators, for want of a compiler: several times slower than with them")
+    if settings.models is not None:
+        report.notes += _odd_entries(settings.models)
     try:
         if settings.traces:
             tracing.provider(VERSION).shutdown()
@@ -110,6 +113,14 @@ def examine(settings: Settings, seconds: float) -> Report:
     else:
         asyncio.run(_try_out(service, seconds, report))
     return report
+
+
+def _odd_entries(models: Path) -> list[str]:
+    try:
+        odd = passed_over(models, look(models))
+    except CheckpointError:  # which is said where the models are loaded
+        return []
+    return [f"{models / name} is passed over: it is neither a directory nor an Argos package" for name in odd]
 
 
 def _processor() -> Processor:

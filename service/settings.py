@@ -2,6 +2,7 @@
 
 import functools
 import os
+import re
 import subprocess
 import sys
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, RedisDsn, model_validator
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 _CPU_LIMIT: Final = Path("/sys/fs/cgroup/cpu.max")  # of a container: "QUOTA PERIOD" in microseconds, or "max PERIOD"
@@ -17,9 +19,17 @@ _CPU_LIMIT: Final = Path("/sys/fs/cgroup/cpu.max")  # of a container: "QUOTA PER
 _GPU_DRIVERS: Final = (Path("/proc/driver/nvidia"), Path("/dev/nvidiactl"), Path("/dev/dxg"))
 _COUNT_GPUS: Final = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
 
+_DEVICE: Final = re.compile(r"auto|cpu|cuda(:[0-9]{1,2})?")
+_ORIGIN: Final = re.compile(r"\*|https?://[^/\s]+")
+
 Mode = Literal["int8", "fp32", "bf16"]
 
 EMBEDDED_MODEL = Path(__file__).parent.parent / "model" / "pretrained" / "en-fr"
+
+
+def _wrong(problem: str) -> PydanticCustomError:
+    """Says in words what is allowed."""
+    return PydanticCustomError("wrong_setting", problem)
 
 
 @functools.cache
@@ -36,6 +46,8 @@ def usable_gpus() -> int:
 
 def usable_device(name: str) -> str:
     """`auto` is the GPU if there is one; any other name is its own."""
+    if not _DEVICE.fullmatch(name):
+        raise _wrong("must be auto, cpu, cuda, or the number of a GPU: cuda:0, cuda:1, ...")
     if name != "auto":
         return name
     return "cuda" if usable_gpus() else "cpu"
@@ -82,11 +94,22 @@ def _separated(value: object) -> object:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
+def _network(value: str | IPv4Network | IPv6Network) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(value)
+    except ValueError:
+        raise _wrong("must be addresses or networks: 10.0.0.1, 10.0.0.0/8, ::1") from None
+
+
+def _origin(value: str) -> str:
+    if not _ORIGIN.fullmatch(value):
+        raise _wrong("must be * or origins, which have no path: https://a.example, http://127.0.0.1:8000")
+    return value
+
+
 _BySeparator: Final = (NoDecode, BeforeValidator(_separated))
-Network = Annotated[IPv4Network | IPv6Network, PlainValidator(ip_network)]
-Networks = Annotated[tuple[Network, ...], *_BySeparator]
-Origin = Annotated[str, Field(pattern=r"^(\*|https?://[^/\s]+)$")]
-Origins = Annotated[tuple[Origin, ...], *_BySeparator]
+Networks = Annotated[tuple[Annotated[IPv4Network | IPv6Network, PlainValidator(_network)], ...], *_BySeparator]
+Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], *_BySeparator]
 
 
 class AccessSettings(BaseSettings):
@@ -151,7 +174,6 @@ class Settings(AccessSettings):
     device: Annotated[str, AfterValidator(usable_device)] = Field(
         default="auto",
         validate_default=True,
-        pattern=r"^(auto|cpu|cuda(:\d\d?)?)$",
         description="where engines compute: cpu, cuda (each replica takes the next GPU in turn), cuda:1, ...",
     )
     mode: Mode = Field(
@@ -211,7 +233,7 @@ class Settings(AccessSettings):
     @model_validator(mode="after")
     def _check_models(self) -> Self:
         if self.models is not None and "model" in self.model_fields_set:
-            raise ValueError("model and models: one of them says what is served, not both")
+            raise _wrong("model and models: one of them says what is served, not both")
         return self
 
 

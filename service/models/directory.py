@@ -1,6 +1,6 @@
 """What is in a models directory. Knows nothing of how it is loaded."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -29,6 +29,11 @@ def look(directory: Path) -> Mapping[str, Found]:
         raise CheckpointError(f"{directory}: {error.strerror}") from None
     found = (_found(path) for path in paths if path.name[0] != "." and (path.is_dir() or path.suffix == _PACKAGE))
     return {each.name: each for each in found if each is not None}
+
+
+def passed_over(directory: Path, found: Collection[str]) -> list[str]:
+    """What else is in a directory, by name, but for what is hidden: files that are no packages, broken links."""
+    return sorted(path.name for path in directory.iterdir() if path.name[0] != "." and path.name not in found)
 
 
 def _found(path: Path) -> Found | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from model.manifest import CheckpointError
-from service.models.directory import look
+from service.models.directory import look, passed_over
 
 
 def test_directories_and_packages_are_models(tmp_path: Path) -> None:
@@ -15,6 +15,14 @@ def test_directories_and_packages_are_models(tmp_path: Path) -> None:
     for name in ("zh_en.argosmodel", "README.md"):
         (tmp_path / name).write_text("")
     assert list(look(tmp_path)) == ["a", "b", "zh_en.argosmodel"]
+
+
+def test_what_else_is_there_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    for name in ("b.argosmodel", "README.md", "weights.bin", ".hidden"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    assert passed_over(tmp_path, look(tmp_path)) == ["README.md", "gone", "weights.bin"]
 
 
 def test_other_files_are_another_version(tmp_path: Path) -> None:

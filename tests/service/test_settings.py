@@ -80,6 +80,26 @@ def test_a_device_that_does_not_exist() -> None:
     assert "mode" not in result.output
 
 
+@pytest.mark.parametrize(
+    ("flag", "value", "message"),
+    [
+        ("--device", "cpuu", "device: must be auto, cpu, cuda, or the number of a GPU: cuda:0, cuda:1, ..."),
+        ("--device", "cuda:x", "device: must be auto, cpu, cuda, or the number of a GPU: cuda:0, cuda:1, ..."),
+        ("--cors-origins", "a.example", "cors_origins.0: must be * or origins, which have no path: https://a.exa"),
+        ("--cors-origins", "*,https://a.example/b", "cors_origins.1: must be * or origins, which have no path: http"),
+        ("--trusted-proxies", "::1,proxy", "trusted_proxies.1: must be addresses or networks: 10.0.0.1, 10.0.0.0/8"),
+        ("--redis-url", "http://a", "redis_url: URL scheme should be"),
+        ("--mode", "int4", "mode: Input should be 'int8', 'fp32' or 'bf16'"),
+        ("--models", "x --model y", "model and models: one of them says what is served, not both"),
+    ],
+)
+def test_what_is_allowed_is_said_in_words(flag: str, value: str, message: str) -> None:
+    result = CliRunner().invoke(app, ["serve", flag, *value.split(" ")])
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"dragoman: {message}")
+    assert not set("^$\\") & set(result.stderr)
+
+
 def test_frozen() -> None:
     settings = Settings(model=Path("x"))
     with pytest.raises(ValidationError, match="frozen"):

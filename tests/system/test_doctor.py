@@ -11,7 +11,7 @@ import torch
 
 from service.doctor import examine, told_settings
 from service.errors import EngineFailed
-from service.settings import Settings
+from service.settings import EMBEDDED_MODEL, Settings
 from tests.system.conftest import COMPILES
 
 
@@ -44,6 +44,17 @@ def test_what_is_broken_is_said(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr == f"dragoman: {tmp_path}: there is no checkpoint in it\n"
     assert f"models={tmp_path}" in done.stdout
+
+
+def test_what_is_no_model_and_what_is_broken_is_named(tmp_path: Path) -> None:
+    (tmp_path / "en-fr").symlink_to(EMBEDDED_MODEL)
+    (tmp_path / "README.md").write_text("no model")
+    (tmp_path / "broken.argosmodel").write_text("no package")
+    report = examine(Settings(models=tmp_path, replicas=1), 0.2)
+    assert f"{tmp_path / 'README.md'} is passed over: it is neither a directory nor an Argos package" in report.notes
+    [problem] = report.problems
+    assert problem.startswith("broken.argosmodel: ")
+    assert report.speeds
 
 
 def test_a_self_test_that_fails_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
