@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
-from service.access.keys import KeyFile, KeyLimits, KeysError, this_month
+from service.access.keys import Key, KeyFile, KeyLimits, KeysError, Usage, this_month
+from service.options import fail
 from service.settings import CommandSettings
 
 app = typer.Typer(no_args_is_help=True, help="API keys: a server started with `--keys FILE` knows those of the file.")
@@ -38,10 +39,6 @@ def list_(
     keys: FileOption = None, as_json: Annotated[bool, typer.Option("--json", help="An object for each key.")] = False
 ) -> None:
     """Keys, limits, and what they have used in this month."""
-    from rich.box import SIMPLE
-    from rich.console import Console
-    from rich.table import Table
-
     with _opened(keys) as file:
         month = this_month()
         known = [(key, file.usage(key, month)) for key in file.list()]
@@ -50,13 +47,12 @@ def list_(
             told = {"name": key.name, "key": f"{key.label}...", "created_at": key.created_at}
             typer.echo(json.dumps(told | {"limits": asdict(key.limits), "month": month, "usage": asdict(usage)}))
         return
-    table = Table("name", "key", "requests/min", "characters/min", "streams", f"characters in {month}", box=SIMPLE)
-    for key, usage in known:
-        limits = key.limits
-        rates = map(_limit, (limits.requests_per_minute, limits.characters_per_minute, limits.streams))
-        used = f"{usage.characters:,} of {_limit(limits.characters_per_month)}"
-        table.add_row(key.name, f"{key.label}...", *rates, used)
-    Console().print(table)
+    headings = ("name", "key", "requests/min", "characters/min", "streams", f"characters in {month}")
+    rows = [headings, *(_row(key, usage) for key, usage in known)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    # However narrow the terminal is: a key's limits are not to be guessed.
+    for row in rows:
+        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 @app.command()
@@ -64,6 +60,12 @@ def remove(name: NameArgument, keys: FileOption = None) -> None:
     """Delete a key and its usage; a running server refuses it from now on."""
     with _opened(keys) as file:
         file.remove(name)
+
+
+def _row(key: Key, usage: Usage) -> tuple[str, ...]:
+    limits = key.limits
+    rates = map(_limit, (limits.requests_per_minute, limits.characters_per_minute, limits.streams))
+    return key.name, f"{key.label}...", *rates, f"{usage.characters:,} of {_limit(limits.characters_per_month)}"
 
 
 def _limit(value: int | None) -> str:
@@ -74,14 +76,9 @@ def _limit(value: int | None) -> str:
 def _opened(path: Path | None, *, create: bool = False) -> Iterator[KeyFile]:
     path = path or CommandSettings().keys
     if path is None:
-        _fail("which file? Give --keys FILE, or set DRAGOMAN_KEYS")
+        fail("which file? Give --keys FILE, or set DRAGOMAN_KEYS")
     try:
         with closing(KeyFile(path, create=create)) as file:
             yield file
     except KeysError as error:
-        _fail(str(error))
-
-
-def _fail(message: str) -> NoReturn:
-    typer.echo(f"dragoman: {message}", err=True)
-    raise typer.Exit(2)
+        fail(str(error))

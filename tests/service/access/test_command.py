@@ -1,6 +1,7 @@
 """`dragoman keys`: what people type, and what they are told."""
 
 import json
+import re
 from contextlib import closing
 from pathlib import Path
 
@@ -39,6 +40,20 @@ def test_a_key_s_life(path: Path) -> None:
     assert key not in listed + line
     assert _keys("remove", "kiosk").exit_code == 0
     assert _keys("list", "--json").stdout == ""
+
+
+def test_a_list_is_cut_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    name = "a customer with a name that goes on for as long as a line of a terminal, and longer"
+    assert _keys("add", name, "--characters-per-minute", "123456789").exit_code == 0
+    assert _keys("add", "kiosk").exit_code == 0
+    headings, *lines = _keys("list").stdout.splitlines()
+    columns = ["name", "key", "requests/min", "characters/min", "streams", f"characters in {this_month()}"]
+    assert re.split("  +", headings) == columns
+    assert [line.split("  ")[0] for line in lines] == [name, "kiosk"]
+    for column in columns:
+        place = headings.index(column)
+        assert all(line[place - 1] == " " != line[place] for line in lines if place), "in columns"
 
 
 def test_the_option_goes_before_the_variable(path: Path) -> None:
