@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -152,3 +152,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def start_server(tmp_path: Path) -> StartServer:
     """A server of one's own, with flags."""
     return lambda *flags, ready=True: run_server(tmp_path / "log", *flags, ready=ready)
+
+
+@pytest.fixture
+async def client(server: Server) -> AsyncIterator[httpx.AsyncClient]:
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+    async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:
+        yield client

@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
 from itertools import pairwise
 from typing import Any
 
@@ -14,13 +13,6 @@ from tests.system.sentences import LONG_TEXT, SENTENCES
 from tests.system.sse import REQUEST, read_events, stream, text_of
 
 TEXT = "I am a cat. The old man is waiting for my friends."
-
-
-@pytest.fixture
-async def client(server: Server) -> AsyncIterator[httpx.AsyncClient]:
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-    async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:
-        yield client
 
 
 async def _answer(client: httpx.AsyncClient, q: str | list[str], **options: object) -> dict[str, Any]:

@@ -1,0 +1,51 @@
+"""What is there beside translations: languages, probes, documentation, the page, logs."""
+
+import asyncio
+import json
+import re
+
+import httpx
+
+from tests.system.answers import translate
+from tests.system.conftest import Server
+
+
+async def test_languages_probes_and_documentation(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/languages")).json() == [{"code": "en", "name": "English", "targets": ["fr"]}]
+    for path in ("/livez", "/readyz", "/health"):
+        assert (await client.get(path)).json() == {"status": "ok"}
+    assert (await client.get("/docs")).status_code == 200
+    openapi = (await client.get("/openapi.json")).json()
+    paths = openapi["paths"]
+    assert {"/translate", "/translate/stream", "/languages", "/livez", "/readyz", "/metrics"} <= set(paths)
+    assert "max_new_tokens" in str(paths["/translate"]["post"]["requestBody"])
+    for reference in re.findall(r"#/components/schemas/(\w+)", str(openapi)):
+        assert reference in openapi["components"]["schemas"]
+    assert not any("422" in operation["responses"] for path in paths.values() for operation in path.values())
+
+
+async def test_the_page_loads_nothing_from_elsewhere(client: httpx.AsyncClient) -> None:
+    page = await client.get("/")
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    links = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert "web/page.js" in links
+    for link in links:
+        if link != "data:,":
+            assert (await client.get(link)).status_code == 200, link
+
+
+async def test_request_id_is_kept_or_made(client: httpx.AsyncClient) -> None:
+    given = await client.get("/languages", headers={"X-Request-ID": "abc-1"})
+    assert given.headers["x-request-id"] == "abc-1"
+    made = await client.get("/languages", headers={"X-Request-ID": "not one id"})
+    assert len(made.headers["x-request-id"]) == 16
+
+
+async def test_logs_are_json_and_hold_no_text(client: httpx.AsyncClient, server: Server) -> None:
+    await translate(client, "The secret word is xylophone.", seed=1)
+    await asyncio.sleep(0.1)
+    lines = [json.loads(line) for line in server.log.read_text().splitlines()]
+    requests = [line for line in lines if line["message"] == "request"]
+    assert {"time", "level", "request_id", "route", "status", "outcome", "seconds"} <= set(requests[-1])
+    assert "xylophone" not in server.log.read_text()

@@ -1,0 +1,88 @@
+"""Bad input is answered clearly, whatever it is."""
+
+import json
+
+import httpx
+import pytest
+
+from tests.system.answers import translate
+
+BAD_REQUESTS = [
+    ("wrong JSON", b'{"q": "a"', 400, "body: invalid JSON"),
+    ("not an object", b'["a"]', 400, "body: "),
+    ("missing field", b'{"q": "a", "source": "en"}', 400, "target: field required"),
+    ("q is a number", b'{"q": 1, "source": "en", "target": "fr"}', 400, "q: must be a string or an array"),
+    ("q holds a number", b'{"q": ["a", 1], "source": "en", "target": "fr"}', 400, "q: must be a string or an array"),
+    ("unknown field", b'{"q": "a", "source": "en", "target": "fr", "beams": 4}', 400, "beams: extra"),
+    ("bool for number", b'{"q": "a", "source": "en", "target": "fr", "top_k": true}', 400, "top_k: "),
+    ("unknown source", b'{"q": "a", "source": "xx", "target": "fr"}', 400, "source: xx is not supported"),
+    ("auto, unknown target", b'{"q": "a", "source": "auto", "target": "xx"}', 400, "target: xx is not supported"),
+    ("unknown target", b'{"q": "a", "source": "en", "target": "xx"}', 400, "target: xx is not supported"),
+    ("invalid UTF-8", b'{"q": "\xff\xfe", "source": "en", "target": "fr"}', 400, "body: invalid JSON: invalid unicode"),
+    ("lone surrogate", b'{"q": "\\ud800", "source": "en", "target": "fr"}', 400, "body: invalid JSON"),
+    ("100,000 characters", json.dumps({"q": "a cat " * 16_667, "source": "en", "target": "fr"}).encode(), 413, "q: "),
+    ("too many texts", json.dumps({"q": ["a"] * 2000, "source": "en", "target": "fr"}).encode(), 413, "q: 2000 texts"),
+    ("huge body", b'{"q": "' + b" " * 3_000_000 + b'"}', 413, "body: more than 2000000 bytes"),
+    ("top_k too large", b'{"q": "a", "source": "en", "target": "fr", "top_k": 18446744073709551616}', 400, "top_k: "),
+    ("top_k of 2^63", b'{"q": "a", "source": "en", "target": "fr", "top_k": 9223372036854775808}', 400, "top_k: "),
+    ("no deadline", b'{"q": "a", "source": "en", "target": "fr", "timeout_seconds": 0}', 400, "timeout_seconds: "),
+]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "error"), [case[1:] for case in BAD_REQUESTS], ids=[c[0] for c in BAD_REQUESTS]
+)
+async def test_bad_input_is_answered_clearly(client: httpx.AsyncClient, body: bytes, status: int, error: str) -> None:
+    response = await client.post("/translate", content=body, headers={"Content-Type": "application/json"})
+    assert response.status_code == status
+    assert response.json()["error"].startswith(error)
+    assert response.json()["code"] == {400: "invalid_request", 413: "too_long"}[status]
+    assert await translate(client, "I am a cat.") == "Je suis un chat."
+
+
+async def test_a_megabyte_of_wrong_fields_is_not_repeated(client: httpx.AsyncClient) -> None:
+    fields = {f"field{i}{'x' * 90}": 1 for i in range(9000)}
+    for options in ({"json": fields}, {"data": fields}):
+        response = await client.post("/translate", **options)  # type: ignore[arg-type]
+        assert response.status_code == 400
+        assert len(response.content) < 1000
+
+
+async def test_other_wrong_requests(client: httpx.AsyncClient) -> None:
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    cases = [
+        (await client.post("/translate", content=b"q=%ff&source=en&target=fr", headers=form), 400, "body: "),
+        (await client.post("/translate", content=b"q", headers={"Content-Type": "text/csv"}), 400, "Content-Type: "),
+        (await client.get("/translate/stream", params={"q": "a"}), 400, "source: field required"),
+        (await client.get("/translate"), 405, "Method Not Allowed"),
+        (await client.put("/openapi.json"), 405, "Method Not Allowed"),
+        (await client.delete("/web/page.js"), 405, "Method Not Allowed"),
+        (await client.post("/"), 405, "Method Not Allowed"),
+        (await client.get("/nowhere"), 404, "Not Found"),
+        (
+            await client.get(
+                "/translate/stream",
+                params={"q": "a", "source": "en", "target": "fr"},
+                headers={"Last-Event-ID": "x"},
+            ),
+            400,
+            "Last-Event-ID: ",
+        ),
+        (
+            await client.get(
+                "/translate/stream",
+                params={"q": "a", "source": "en", "target": "fr"},
+                headers={"Last-Event-ID": "9" * 5000},
+            ),
+            400,
+            "Last-Event-ID: ",
+        ),
+    ]
+    for response, status, error in cases:
+        assert (response.status_code, response.json()["error"][: len(error)]) == (status, error)
+
+
+async def test_html_has_no_alignment(client: httpx.AsyncClient) -> None:
+    body = {"q": "a", "source": "en", "target": "fr", "format": "html", "stream": True, "alignment": True}
+    response = await client.post("/translate", json=body)
+    assert (response.status_code, response.json()["error"][:10]) == (400, "alignment:")
