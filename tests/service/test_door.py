@@ -1,15 +1,19 @@
 """The application's door, without an engine: whose address counts, which origins, which request id."""
 
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
 
 import httpx
 import pytest
 
+from model.manifest import Direction
 from service.access.keys import KeyFile
 from service.app import create_app
+from service.glossaries import GlossaryStore
 from service.settings import Settings
+from service.text.glossary import Glossary
 
 Connect = Callable[..., httpx.AsyncClient]
 
@@ -125,6 +129,39 @@ async def test_a_bug_is_answered_with_an_id_and_to_other_origins(
     assert answer.headers["access-control-allow-origin"] == "*"
     [logged] = [record for record in caplog.records if record.message == "unexpected error"]
     assert logged.__dict__["request_id"] == answer.headers["x-request-id"]
+
+
+async def test_a_glossary_is_put_in_order_beside_the_event_loop(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others are served meanwhile."""
+    threads: list[threading.Thread] = []
+
+    def noted(entries: Mapping[str, str]) -> Glossary:
+        threads.append(threading.current_thread())
+        return Glossary(entries)
+
+    monkeypatch.setattr("service.schemas.Glossary", noted)
+    monkeypatch.setattr("service.state.Service.check_ready", lambda service: None)
+    body = {"q": "a", "source": "en", "target": "fr", "glossary": {"cat": "matou"}}
+    assert (await connect().post("/translate", json=body)).json()["error"] == "no model is loaded"
+    assert threads
+    assert threading.main_thread() not in threads
+
+
+async def test_a_damaged_glossary_is_said_and_the_others_are_there(connect: Connect, tmp_path: Path) -> None:
+    store = GlossaryStore(tmp_path)
+    direction = Direction(source="en", target="fr")
+    damaged, good = (store.add(name, direction, {"cat": "matou"}, None).id for name in ("damaged", "good"))
+    file = tmp_path / f"{damaged}.json"
+    file.write_bytes(file.read_bytes().replace(b'"matou"', b"7"))
+    client = connect(glossaries=tmp_path)
+    answer = await client.get(f"/v2/glossaries/{damaged}/entries")
+    assert answer.status_code == 500
+    assert answer.json()["message"].startswith("glossary_id: the file of this glossary is damaged")
+    assert (await client.get(f"/v2/glossaries/{good}/entries")).text == "cat\tmatou"
+    assert len((await client.get("/v2/glossaries")).json()["glossaries"]) == 2
+    assert (await client.delete(f"/v2/glossaries/{damaged}")).status_code == 204
 
 
 @pytest.mark.parametrize(("field", "value"), [("trusted_proxies", "10.0.0.0/8,proxy"), ("cors_origins", "a.example")])
