@@ -36,7 +36,10 @@ class Measured:
 
 
 class Memory(NamedTuple):
-    """Bytes of processes' resident memory: the highest (at different times, perhaps) and the present."""
+    """Bytes of processes' resident memory: the highest (at different times, perhaps) and the present.
+
+    What they share counts in each of them in the highest, and once in the present.
+    """
 
     peak: int
     resident: int

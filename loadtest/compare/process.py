@@ -126,11 +126,11 @@ def _memory(_: Peer) -> Memory | None:
 
 
 def memory(pid: int) -> Memory | None:
-    """Of a process and all its descendants, added up; pages that they share count in each."""
+    """Of a process and all its descendants, added up."""
     try:
-        own = _memory_of(Path(f"/proc/{pid}/status").read_text())
+        own = _memory_of(*(Path(f"/proc/{pid}/{name}").read_text() for name in ("status", "smaps_rollup")))
         children = [each.read_text().split() for each in Path(f"/proc/{pid}/task").glob("*/children")]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return None
     for child in itertools.chain(*children):
         if (of_child := memory(int(child))) is not None:
@@ -138,6 +138,9 @@ def memory(pid: int) -> Memory | None:
     return own
 
 
-def _memory_of(status: str) -> Memory:
-    kilobytes = {name: int(rest.split()[0]) for name, rest in re.findall(r"^(VmHWM|VmRSS):(.*)$", status, re.MULTILINE)}
-    return Memory(1024 * kilobytes["VmHWM"], 1024 * kilobytes["VmRSS"])
+def _memory_of(status: str, maps: str) -> Memory:
+    peak, resident = (
+        re.search(rf"^{name}:\s*([0-9]+) kB$", text, re.MULTILINE) for name, text in (("VmHWM", status), ("Pss", maps))
+    )
+    assert peak is not None
+    return Memory(1024 * int(peak[1]), 1024 * int(resident[1]) if resident else 0)

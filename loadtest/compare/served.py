@@ -150,7 +150,7 @@ def main(  # noqa: PLR0913  each is an option of the command
     texts = [line[0] for line in lines]
     numbers = [int(number) for number in clients.split(",")]
     runs: dict[tuple[str, int], list[Run]] = {(name, number): [] for number in numbers for name in _NAMES}
-    peaks = dict.fromkeys(_NAMES, 0)
+    memories = dict.fromkeys(_NAMES, 0)
     load = machine.load_average()
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("measuring", total=rounds * len(runs))
@@ -163,10 +163,10 @@ def main(  # noqa: PLR0913  each is an option of the command
                         runs[name, number].append(asyncio.run(_closed_loop(served, some, number, search)))
                         bar.advance(task)
                     used = memory(served.pid)
-                    peaks[name] = max(peaks[name], used.peak if used else 0)
+                    memories[name] = max(memories[name], used.resident if used else 0)
     figures = {
         "machine": machine.describe() | {"load_average": load},
-        "memory_peak_bytes": peaks,
+        "memory_bytes": memories,
         "runs": [
             {
                 "server": name,
@@ -178,6 +178,7 @@ def main(  # noqa: PLR0913  each is an option of the command
             for (name, number), each in runs.items()
         ],
         "same_text": _same(runs, numbers, its_count),
+        "bleu_of_ours_with_theirs_as_reference": _between(runs, numbers, its_count),
         "bleu": _bleu(runs, numbers, lines[:its_count]),
     }
     _print(figures, numbers)
@@ -189,6 +190,11 @@ def _same(runs: dict[tuple[str, int], list[Run]], numbers: Sequence[int], count:
     """The share that both translate alike, but for the last mark: LibreTranslate puts the source's there."""
     ours, theirs = (runs[name, numbers[0]][0].texts[:count] for name in _NAMES)
     return sum(a.rstrip(_MARKS) == b.rstrip(_MARKS) for a, b in zip(ours, theirs, strict=True)) / len(theirs)
+
+
+def _between(runs: dict[tuple[str, int], list[Run]], numbers: Sequence[int], count: int) -> float:
+    ours, theirs = (runs[name, numbers[0]][0].texts[:count] for name in _NAMES)
+    return sacrebleu.corpus_bleu(ours, [theirs]).score
 
 
 def _bleu(
@@ -213,9 +219,10 @@ def _print(figures: dict[str, Any], numbers: Sequence[int]) -> None:
         table.add_row(str(number), *cells, f"{rates[0] / rates[1]:.1f}")
     console = Console()
     console.print(table)
-    for name, peak in figures["memory_peak_bytes"].items():
-        console.print(f"{name}: at most {peak / 1e6:.0f} MB")
+    for name, size in figures["memory_bytes"].items():
+        console.print(f"{name}: {size / 1e6:.0f} MB after its runs")
     console.print(f"same text: {figures['same_text']:.1%}; BLEU: {figures['bleu']}")
+    console.print(f"BLEU with LibreTranslate's as reference: {figures['bleu_of_ours_with_theirs_as_reference']:.1f}")
 
 
 if __name__ == "__main__":

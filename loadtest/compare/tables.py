@@ -69,7 +69,7 @@ def _milliseconds(runs: list[Run], waits: Waits) -> str:
 
 def _memory(comparison: Comparison, result: Result) -> Table:
     table = Table("engine", "peak memory, MB", "at the end", show_edge=False)
-    table.caption = "all processes of each, shared pages counted in every one"
+    table.caption = "all processes of each; what they share counts in each of them in the peak, and once at the end"
     for peer in comparison.peers:
         memory = result.memory[peer]
         table.add_row(peer, *(["unknown"] if memory is None else [f"{size / 1e6:.0f}" for size in memory]))
