@@ -174,8 +174,9 @@ class SlotCache:
     def copy_target(self, copies: Sequence[tuple[int, int, int]]) -> None:
         """Give slots the target K/V of others: (from slot, to slot, how many positions), one after the other."""
         if copies:
+            table = torch.tensor(copies)
             for arena in self._target:
-                copy_slots(arena, copies)
+                copy_slots(arena, table)
 
     def copy_target_at_once(self, origins: Tensor, destinations: Tensor, positions: int) -> None:
         """As `copy_target`, the same number of positions for all; no slot is both read and written."""

@@ -92,7 +92,7 @@ def beam_decode(  # noqa: PLR0913  what a search depends on
     if not sources:
         return []
     vocab = model.config.vocab_size
-    start = Path([Choice(token, 0.0) for token in prompt], 0.0)
+    start = Path.of([Choice(token, 0.0) for token in prompt], 0.0)
     searches = [BeamSearch(beam_size, length_penalty, model.config.eos_id, start) for _ in sources]
     filling = Extension(0, Choice(model.config.eos_id, -math.inf), -math.inf)
     running = searches

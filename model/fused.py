@@ -16,6 +16,7 @@ from model import kernels
 from model.cache import SlotCache
 from model.config import Activation, ModelConfig
 from model.linear import INT8_MAX, quantise_rows
+from model.ranking import NO_BEAMS, Beams, Extensions
 from model.sampling import Sampled
 from model.transformer import Transformer
 
@@ -38,6 +39,8 @@ class FusedScores(NamedTuple):
     self_attention: Tensor
     """What `self_attention_rows` look at of their own slots: the mean of the heads of each layer, float32
     `[len, layers, longest]`, 0 behind a row's own position."""
+    extensions: Extensions
+    """The best ones of each of `beams`, `[steps, beams, twice the largest size]` each."""
 
 
 class FusedTransformer:
@@ -100,6 +103,7 @@ class FusedTransformer:
         logit_rows: Sequence[int] = (),
         alignment_rows: Sequence[int] = (),
         self_attention_rows: Sequence[int] = (),
+        beams: Beams = NO_BEAMS,
         ahead: int = 0,
         seconds: float = 0.0,
     ) -> FusedScores:
@@ -108,10 +112,11 @@ class FusedTransformer:
         A row writes its K/V at its position of its slot, then looks at positions 0 to its own there, and at the
         first `source_lengths` positions of its source slot.
 
-        Up to `ahead` steps follow in the same call, in which each row reads its own best token: none after a step
-        that gave an end of sentence, nor when `seconds` are over.
+        Up to `ahead` steps follow in the same call, in which each row reads its own best token, and a beam's rows are
+        its best extensions: none after a step that ended a row or a hypothesis, nor when `seconds` are over. In those
+        the first child of a row inherits its slot; others take, in their order, the lowest slots that had none.
         """
-        best, logprobs, logits, alignment, self_attention = self._engine.decode(
+        best, logprobs, logits, alignment, self_attention, ids, sums = self._engine.decode(
             tokens,
             positions,
             slots,
@@ -120,11 +125,14 @@ class FusedTransformer:
             list(logit_rows),
             list(alignment_rows),
             list(self_attention_rows),
+            beams.rows,
+            beams.totals,
             ahead,
             self._eos_id,
             seconds,
         )
-        return FusedScores(Sampled(best, logprobs), logits, alignment, self_attention)
+        extensions = Extensions(*ids, *sums)
+        return FusedScores(Sampled(best, logprobs), logits, alignment, self_attention, extensions)
 
 
 def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:

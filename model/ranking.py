@@ -1,6 +1,32 @@
 """The best of many scores, with a rule for equal ones."""
 
+from typing import Final, NamedTuple
+
+import torch
 from torch import Tensor
+
+
+class Beams(NamedTuple):
+    """Rows of a step that belong together."""
+
+    rows: Tensor
+    """Of each beam the first of its rows, their number, and its size: int64 `[beams, 3]`, in ascending order."""
+    totals: Tensor
+    """Of all rows of the step, the sums of their log-probabilities: float32 `[rows]`."""
+
+
+NO_BEAMS: Final = Beams(torch.empty(0, 3, dtype=torch.int64), torch.empty(0))
+
+
+class Extensions(NamedTuple):
+    """What beams go on with at best, `[beams, count]` each, or with leading dimensions: the best first."""
+
+    parents: Tensor
+    """Their rows, by their numbers among the beam's."""
+    tokens: Tensor
+    logprobs: Tensor
+    totals: Tensor
+    """Each row's total and the token's log-probability; -inf where there is nothing more."""
 
 
 def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:

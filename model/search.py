@@ -36,16 +36,19 @@ class Path(NamedTuple):
 
     choices: list[Choice]
     total: float
+    ids: list[int]
+    """Of the choices."""
 
-    @property
-    def ids(self) -> list[int]:
-        return [choice.token for choice in self.choices]
+    @classmethod
+    def of(cls, choices: list[Choice], total: float) -> "Path":
+        return cls(choices, total, [choice.token for choice in choices])
 
     def extended(self, extension: Extension) -> "Path":
-        return Path([*self.choices, extension.choice], extension.total)
+        choice = extension.choice
+        return Path([*self.choices, choice], extension.total, [*self.ids, choice.token])
 
 
-EMPTY: Final = Path([], 0.0)
+EMPTY: Final = Path([], 0.0, [])
 
 
 class BeamSearch:
@@ -65,13 +68,14 @@ class BeamSearch:
         """
         survivors: list[Extension] = []
         for rank, extension in enumerate(extensions):
-            if extension.total == -math.inf:
+            if extension.total == -math.inf or len(survivors) == self._beam_size:
                 break
             if extension.choice.token != self._eos_id:
                 survivors.append(extension)
             elif rank < self._beam_size:
                 self.finished.append(self._extended(extension))
-        survivors = [] if len(self.finished) >= self._beam_size else survivors[: self._beam_size]
+        if len(self.finished) >= self._beam_size:
+            survivors = []
         self.live = [self._extended(survivor) for survivor in survivors]
         return survivors
 
@@ -85,13 +89,11 @@ class BeamSearch:
         Those are the live ones, and of the finished ones the best so far. What this returns never changes
         in a later step: every later contender descends from one of them, or is one.
         """
-        contenders = [*self.live, *sorted(self.finished, key=self.score, reverse=True)[:1]]
+        contenders = [*self.live, max(self.finished, key=self.score)] if self.finished else self.live
         first, *others = contenders
+        shortest = min(len(path.choices) for path in contenders)
         end = known
-        while all(len(path.choices) > end for path in contenders) and all(
-            path.choices[end].token == first.choices[end].token and path.choices[end].term == first.choices[end].term
-            for path in others
-        ):
+        while end < shortest and all(_agree(first.choices[end], path.choices[end]) for path in others):
             end += 1
         return first.choices[known:end]
 
@@ -101,3 +103,7 @@ class BeamSearch:
 
     def _extended(self, extension: Extension) -> Path:
         return self.live[extension.parent].extended(extension)
+
+
+def _agree(one: Choice, other: Choice) -> bool:
+    return one.token == other.token and one.term == other.term

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
 from model.kernels.compiler import build, file_name
-from model.ranking import largest
+from model.ranking import Extensions, largest
 
 logger = logging.getLogger(__name__)
 
@@ -82,28 +82,35 @@ def attend_packed(query: Tensor, keys: Tensor, values: Tensor, offsets: Tensor) 
     return torch.cat([row[:length] for row, length in zip(rows, lengths.tolist(), strict=True)])
 
 
-def best_extensions(logits: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """What each row goes on with at best: its total plus the log-probabilities that `logits [rows, vocab]` stand for.
+def best_extensions(logits: Tensor, totals: Tensor, sizes: Sequence[int], count: int) -> Extensions:
+    """What beams of `sizes` rows, which stand one behind the other, go on with at best: `count` for each.
 
-    `totals [rows]`. Returns the `count` largest sums, or as many as there are, in descending order and of equal ones
-    the lowest token first, their tokens, and the tokens' log-probabilities, `[rows, count]` each.
+    `logits [rows, vocab]` stand for log-probabilities, which are added to `totals [rows]`. Of equal sums the earlier
+    row's come first, and of a row the more probable ones, then the lower tokens.
     """
-    count = min(count, logits.shape[1])
     if serves(logits):
-        sums, tokens, logprobs = torch.ops.dragoman.best_extensions(logits.contiguous(), totals, count)
-    else:
-        logprobs = logits.log_softmax(dim=-1)
-        sums, tokens = largest(logprobs + totals[:, None], count)
-        logprobs = logprobs.gather(-1, tokens)
-    return sums, tokens, logprobs
+        return Extensions(*torch.ops.dragoman.best_extensions(logits.contiguous(), totals, sizes, count))
+    logprobs = logits.log_softmax(dim=-1)
+    sums, own = (
+        pad_sequence(list(torch.split(each, list(sizes))), batch_first=True, padding_value=-torch.inf).flatten(1)
+        for each in (logprobs + totals[:, None], logprobs)
+    )
+    missing = (0, max(count - sums.shape[1], 0))
+    values, places = largest(F.pad(sums, missing, value=-torch.inf), count)
+    possible = values > -torch.inf
+    tokens, parents = places % logits.shape[1] * possible, places // logits.shape[1] * possible
+    return Extensions(parents, tokens, F.pad(own, missing, value=-torch.inf).gather(-1, places), values)
 
 
-def copy_slots(arena: Tensor, copies: Sequence[tuple[int, int, int]]) -> None:
-    """In `arena [layers, slots, heads, positions, head_dim]`: (from slot, to slot, how many positions), in order."""
+def copy_slots(arena: Tensor, copies: Tensor) -> None:
+    """In `arena [layers, slots, heads, positions, head_dim]`: from slot, to slot, how many positions, one by one.
+
+    `copies [copies, 3]` in int64.
+    """
     if serves(arena):
-        torch.ops.dragoman.copy_slots(arena, torch.tensor(copies))
+        torch.ops.dragoman.copy_slots(arena, copies)
         return
-    for origin, destination, positions in copies:
+    for origin, destination, positions in copies.tolist():
         arena[:, destination, :, :positions] = arena[:, origin, :, :positions]
 
 

@@ -106,7 +106,9 @@ def _compile(compiler: str, scratch: Path) -> Path:
     objects = [
         ("operators.cpp", "operators", pytorch),
         ("int8_transformer.cpp", "int8_transformer", pytorch),
+        ("int8_steps.cpp", "int8_steps", pytorch),
         ("int8_weights.cpp", "int8_weights", pytorch),
+        ("beams.cpp", "beams", []),
         ("sampling.cpp", "sampling", []),
         ("variants.cpp", "variants", [f"-DVARIANTS(X)={listed}"]),
         *(

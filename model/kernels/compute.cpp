@@ -1,6 +1,7 @@
 // See compute.h. Compiled once for each variant, with VARIANT as its name.
 
 #include "products.h"
+#include "ranking.h"
 #include "sampling.h"
 
 #include <cmath>
@@ -40,15 +41,18 @@ inline float total_of(const Lanes& lanes) {
 }
 
 float quantise(const float* x, int64_t width, uint8_t* q) {
-  float largest = 1e-30f;  // a row of zeros has to be divided by something
-#pragma omp simd reduction(max : largest)
-  for (int64_t i = 0; i < width; ++i) largest = larger(largest, std::fabs(x[i]));
+  float largest = 1e-30f, zero = 0;  // a row of zeros has to be divided by something
+#pragma omp simd reduction(max : largest) reduction(+ : zero)
+  for (int64_t i = 0; i < width; ++i) {
+    largest = larger(largest, std::fabs(x[i]));
+    zero += x[i] * 0.0f;  // integers hide what is not finite: their factor shall not
+  }
   const float factor = 127.0f / largest;
 #pragma omp simd
   for (int64_t i = 0; i < width; ++i)
-    q[i] = static_cast<uint8_t>(static_cast<int32_t>(std::nearbyint(x[i] * factor)) + kZeroPoint);
+    q[i] = static_cast<uint8_t>(rounded_bits(x[i] * factor) + kZeroPoint);
   for (int64_t i = width; i % kGroup != 0; ++i) q[i] = kZeroPoint;
-  return largest / 127.0f;
+  return largest / 127.0f + zero;
 }
 
 // e^(x - largest) of each, into `out`, which may be x; returns their sum.
@@ -181,7 +185,7 @@ void attend(const float* q, const float* k, const float* v, int64_t length, int6
   }
 }
 
-Summary summarise(const float* logits, int64_t width) {
+Summary summarise(const float* logits, int64_t width, float floor) {
   float largest = -INFINITY, ignored[kChunk];
 #pragma omp simd reduction(max : largest)
   for (int64_t i = 0; i < width; ++i) largest = larger(largest, logits[i]);
@@ -189,32 +193,30 @@ Summary summarise(const float* logits, int64_t width) {
   for (int64_t i = 0; i < width; i += kChunk)
     total += exponentials(logits + i, width - i < kChunk ? width - i : kChunk, largest, ignored);
   int64_t place = 0;
-  while (place < width - 1 && logits[place] != largest) ++place;
+  if (largest > floor)
+    while (place < width - 1 && logits[place] != largest) ++place;
   return {largest, total, place};
 }
 
-void rank(const float* logits, int64_t width, float largest, float log_total, float start, int64_t count,
-          int64_t* places, float* values) {
-  int64_t found = 0;
-  for (int64_t first = 0; first < width; first += kBlock) {
-    const int64_t size = width - first < kBlock ? width - first : kBlock;
-    float block[kBlock], best = -INFINITY;
-#pragma omp simd reduction(max : best)
-    for (int64_t i = 0; i < size; ++i) {
-      block[i] = (logits[first + i] - largest - log_total) + start;
-      best = larger(best, block[i]);
-    }
-    // Of a long row hardly a block has one that counts.
-    if (found == count && !(best > values[count - 1])) continue;
-    for (int64_t i = 0; i < size; ++i) {
-      if (found == count && !(block[i] > values[count - 1])) continue;
-      int64_t at = found < count ? found++ : count - 1;
-      for (; at > 0 && block[i] > values[at - 1]; --at) {
-        values[at] = values[at - 1];
-        places[at] = places[at - 1];
-      }
-      values[at] = block[i];
-      places[at] = first + i;
+inline bool any_above(const float* x, int64_t count, float bar) {
+  float largest = -INFINITY;
+#pragma omp simd reduction(max : largest)
+  for (int64_t i = 0; i < count; ++i) largest = larger(largest, x[i]);
+  return largest > bar;
+}
+
+void rank(const float* logits, int64_t width, int64_t start, Ranking& best) {
+  int64_t next = 0;
+  for (; next < width && best.found < best.room; ++next) offer(best, logits[next], start + next);
+  // Of a long row hardly a block has one that counts, and of that hardly a part.
+  const float& bar = best.values[best.room - 1];
+  for (int64_t first = next; first < width; first += kBlock) {
+    const int64_t end = width - first < kBlock ? width : first + kBlock;
+    if (!any_above(logits + first, end - first, bar)) continue;
+    for (int64_t part = first; part < end; part += kLanes) {
+      const int64_t last = end - part < kLanes ? end : part + kLanes;
+      if (!any_above(logits + part, last - part, bar)) continue;
+      for (int64_t i = part; i < last; ++i) offer(best, logits[i], start + i);
     }
   }
 }
@@ -228,7 +230,7 @@ int64_t weigh(const float* logits, int64_t width, float largest, float temperatu
 #pragma omp simd reduction(+ : whole, rest) reduction(max : top)
     for (int64_t i = first; i < last; ++i) {
       scores[i] = (logits[i] - largest) / temperature;
-      weights[i] = exp_of_negative(scores[i]);
+      weights[i] = share(exp_of_negative(scores[i]));
       top = larger(top, scores[i]);
       // In two halves, since few processors make 64-bit integers of many numbers at once.
       const float scaled = weights[i] * 0x1p20f;

@@ -32,8 +32,10 @@ struct Linear {
 enum class Then : int64_t { store, relu, gelu, swish, add };
 
 struct Sampling;
+struct Ranking;
 
-// Some logits of a row: the largest, the first place where it stands, and the sum of exp(logit - largest).
+// Some logits of a row: the largest, the first place where it stands (or 0, where nobody asks), and the sum of
+// exp(logit - largest).
 struct Summary {
   float largest, total;
   int64_t place;
@@ -57,12 +59,11 @@ struct Kernels {
   void (*attend)(const float* q, const float* k, const float* v, int64_t length, int64_t stride, int64_t head_dim,
                  float scale, float* weights, float* out);
 
-  Summary (*summarise)(const float* logits, int64_t width);
+  // The place is looked for if the largest is above `floor`.
+  Summary (*summarise)(const float* logits, int64_t width, float floor);
 
-  // The `count` (up to `width`) largest of (logits - largest - log_total) + start, in descending order, of equal ones the
-  // first: places and values.
-  void (*rank)(const float* logits, int64_t width, float largest, float log_total, float start, int64_t count,
-               int64_t* places, float* values);
+  // Takes what counts of a row's logits, of which the first is at `start`; those before it were taken before.
+  void (*rank)(const float* logits, int64_t width, int64_t start, Ranking& best);
 
   // scores [width] = (logits - largest) / temperature, weights [width] = e^scores, and the best score of each
   // `kNeighbours`; returns the sum of the weights, each a `fixed_point` number.

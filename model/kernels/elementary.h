@@ -12,11 +12,26 @@ namespace {
 
 inline float larger(float a, float b) { return a > b ? a : b; }
 
+// Within 0 and 1; what is not a number is 0.
+inline float share(float x) { return x > 0 ? (x < 1 ? x : 1.0f) : 0.0f; }
+
+// The integer next to x, of two the even one, in the low bits; for sizes below 2^22, and whatever bits for all else: a
+// cast of what is not a number has no defined result.
+inline uint32_t rounded_bits(float x) {
+  const float shifted = x + 0x1.8p23f;
+  uint32_t bits;
+  std::memcpy(&bits, &shifted, sizeof bits);
+  return bits;
+}
+
 // e^x for x <= 0: the Taylor polynomial on [-ln2/2, ln2/2] times a power of two; relative error below 2.5e-7. Unlike
 // std::exp the compiler can vectorise it.
 inline float exp_of_negative(float x) {
   x = larger(-80.0f, x);  // nothing becomes a denormal number, which processors are slow at; NaN stays
-  const float n = std::nearbyint(x * 1.44269504f);
+  const uint32_t whole = rounded_bits(x * 1.44269504f);
+  float n;
+  std::memcpy(&n, &whole, sizeof n);
+  n -= 0x1.8p23f;
   const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
   float p = 1.0f / 720;
   p = p * r + 1.0f / 120;
@@ -25,7 +40,7 @@ inline float exp_of_negative(float x) {
   p = p * r + 0.5f;
   p = p * r + 1.0f;
   p = p * r + 1.0f;
-  const int32_t bits = (static_cast<int32_t>(n) + 127) << 23;
+  const uint32_t bits = (whole + 127) << 23;
   float power;
   std::memcpy(&power, &bits, sizeof power);
   return p * power;

@@ -1,24 +1,18 @@
-// See int8_transformer.h; int8_weights.cpp has its construction. Rows are tokens: of all sources in `encode`, of all
-// hypotheses in `decode`. They share the weights that are read and nothing else.
+// See int8_transformer.h; int8_weights.cpp has its construction, int8_steps.cpp what comes of a step's states. Rows are
+// tokens: of all sources in `encode`, of all hypotheses in `decode`. They share the weights that are read and nothing else.
 
 #include "int8_transformer.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <chrono>
-
-#include "elementary.h"
 
 namespace dragoman {
 namespace {
 
 // Below this many multiplications a thread is not worth waking.
 constexpr int64_t kFewestProducts = 1 << 18;
-constexpr int64_t kChunkBlocks = 8;  // of logits that are summarised at a time, while they are in the core's cache
 
 void check_range(const at::Tensor& tensor, int64_t rows, int64_t end, const char* name) {
   TORCH_CHECK(tensor.dtype() == at::kLong && tensor.is_contiguous() && tensor.numel() == rows,
@@ -180,25 +174,7 @@ void Int8Transformer::look(const Sight& sight, const std::vector<int64_t>& rows,
   }
 }
 
-Int8Transformer::Scores Int8Transformer::decode(const Batch& batch) {
-  using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::duration<double>(batch.seconds);
-  auto [best, logprobs, logits, alignment, self_attention] = step(batch);
-  std::vector<at::Tensor> all_best{best}, all_logprobs{logprobs};
-  Batch next = batch;
-  for (int64_t ahead = 0; ahead < batch.ahead && Clock::now() < end; ++ahead) {
-    const int64_t* ids = best.const_data_ptr<int64_t>();
-    if (std::find(ids, ids + rows_, batch.eos_id) != ids + rows_) break;
-    next.tokens = best;
-    next.positions = next.positions.add(1);
-    std::tie(best, logprobs, logits, alignment, self_attention) = step(next);
-    all_best.push_back(best);
-    all_logprobs.push_back(logprobs);
-  }
-  return {at::stack(all_best), at::stack(all_logprobs), logits, alignment, self_attention};
-}
-
-Int8Transformer::Scores Int8Transformer::step(const Batch& batch) {
+Int8Transformer::Scores Int8Transformer::step(const Batch& batch, const std::vector<Beam>& beams) {
   reserve(batch.tokens.numel());
   const int64_t places = target_keys_.size(3);
   check_range(batch.positions, rows_, places, "positions");
@@ -217,9 +193,10 @@ Int8Transformer::Scores Int8Transformer::step(const Batch& batch) {
   const int64_t layers = decoder_.size(), aligned = batch.alignment_rows.size(), looking = batch.self_attention_rows.size();
   const int64_t source_width = longest(batch.alignment_rows, source_length);
   const int64_t own_width = longest(batch.self_attention_rows, seen.data());
-  const at::Tensor alignment = at::zeros({aligned, source_width});
-  const at::Tensor self_attention = at::zeros({looking, layers, own_width});
-  float* own_weights = self_attention.mutable_data_ptr<float>();
+  Scores scores;
+  scores.alignment = at::zeros({aligned, source_width});
+  scores.self_attention = at::zeros({looking, layers, own_width});
+  float* own_weights = scores.self_attention.mutable_data_ptr<float>();
 
   embed(target_input_, batch.tokens, batch.positions);
   for (int64_t l = 0; l < layers; ++l) {
@@ -244,7 +221,8 @@ Int8Transformer::Scores Int8Transformer::step(const Batch& batch) {
     apply(layer.cross_query, Then::store, wide_.data());
     const Sight source = sight(source_keys_, source_values_, l, d_model_, source_slot, source_length);
     attend(source);
-    if (l == alignment_layer_) look(source, batch.alignment_rows, alignment.mutable_data_ptr<float>(), source_width);
+    if (l == alignment_layer_)
+      look(source, batch.alignment_rows, scores.alignment.mutable_data_ptr<float>(), source_width);
     quantise(mixed_.data(), d_model_);
     apply(layer.cross_output, Then::add, states_.data());
     after(layer.cross_norm);
@@ -252,46 +230,8 @@ Int8Transformer::Scores Int8Transformer::step(const Batch& batch) {
     feed_forward(layer.inner, layer.outer, layer.feed_forward_norm);
   }
   if (pre_norm_) normalise(norm("decoder_norm"), states_.data());
-  return std::tuple_cat(project(batch.logit_rows), std::make_tuple(alignment, self_attention));
-}
-
-std::tuple<at::Tensor, at::Tensor, at::Tensor> Int8Transformer::project(const std::vector<int64_t>& logit_rows) {
-  const int64_t vocab = projection_.out, chunks = (projection_.blocks + kChunkBlocks - 1) / kChunkBlocks;
-  at::Tensor best = at::empty({rows_}, at::kLong), logprobs = at::empty({rows_}, at::kFloat);
-  at::Tensor logits = at::empty({static_cast<int64_t>(logit_rows.size()), vocab}, at::kFloat);
-  float* kept = logits.mutable_data_ptr<float>();
-  std::vector<Summary> summaries(chunks * rows_);
-  quantise(states_.data(), d_model_);
-  at::parallel_for(0, chunks, 1, [&](int64_t begin, int64_t end) {
-    std::vector<float> some(rows_ * kChunkBlocks * kBlock);
-    for (int64_t chunk = begin; chunk < end; ++chunk) {
-      const int64_t first = chunk * kChunkBlocks, last = std::min(first + kChunkBlocks, projection_.blocks);
-      const int64_t start = first * kBlock, width = std::min(last * kBlock, vocab) - start, stride = kChunkBlocks * kBlock;
-      kernels().linear(projection_, q_.data(), scales_.data(), rows_, first, last, Then::store, some.data(), stride);
-      for (int64_t row = 0; row < rows_; ++row)
-        summaries[chunk * rows_ + row] = kernels().summarise(some.data() + row * stride, width);
-      for (size_t i = 0; i < logit_rows.size(); ++i)
-        std::copy_n(some.data() + logit_rows[i] * stride, width, kept + i * vocab + start);
-    }
-  });
-  for (int64_t row = 0; row < rows_; ++row) {
-    int64_t place = summaries[row].place;
-    float largest = summaries[row].largest;
-    for (int64_t chunk = 1; chunk < chunks; ++chunk) {
-      const Summary& next = summaries[chunk * rows_ + row];
-      if (!(next.largest > largest)) continue;  // of equal ones the first
-      largest = next.largest;
-      place = chunk * kChunkBlocks * kBlock + next.place;
-    }
-    double total = 0;
-    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-      const Summary& part = summaries[chunk * rows_ + row];
-      total += part.total * exp_of_negative(part.largest - largest);
-    }
-    best.mutable_data_ptr<int64_t>()[row] = place;
-    logprobs.mutable_data_ptr<float>()[row] = static_cast<float>(-logarithm(total));
-  }
-  return {best, logprobs, logits};
+  project(batch, beams, scores);
+  return scores;
 }
 
 }  // namespace dragoman

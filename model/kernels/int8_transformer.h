@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "beams.h"
 #include "compute.h"
 
 namespace dragoman {
@@ -45,21 +46,30 @@ class Int8Transformer : public torch::CustomClassHolder {
   // tokens, positions, slots, source_slots, source_lengths [rows] -> best ids and their log-probabilities [steps, rows],
   // and of the last step the logits of `logit_rows` [len, vocab]; what `alignment_rows` look at of their sources
   // [len, longest source]: the mean of the heads of the layer that `shape` calls `alignment_layer`; and what
-  // `self_attention_rows` look at of their own slots [len, layers, longest]: the mean of the heads of each layer.
-  // There are up to `ahead` steps after the first, each with the last one's best ids: none after one that gave eos_id,
-  // nor when `seconds` are over.
+  // `self_attention_rows` look at of their own slots [len, layers, longest]: the mean of the heads of each layer. Of each
+  // of `beams` [beams, 3], a `Beam` each, with its rows' `totals` [rows]: the best extensions, their rows and tokens
+  // [2, steps, beams, n] and their log-probabilities and totals, n being twice the largest size.
+  // There are up to `ahead` steps after the first, each with the last one's best ids and extensions: none after one that
+  // ended a row or a hypothesis, nor when `seconds` are over.
   struct Batch {
     at::Tensor tokens, positions, slots, source_slots, source_lengths;
     std::vector<int64_t> logit_rows, alignment_rows, self_attention_rows;
+    at::Tensor beams, totals;
     int64_t ahead = 0, eos_id = -1;
     double seconds = 0;
   };
-  using Scores = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
-  Scores decode(const Batch& batch);
+  using Result = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+  Result decode(const Batch& batch);
 
  private:
-  // One step: best ids and log-probabilities [rows], logits, alignment, self-attention.
-  Scores step(const Batch& batch);
+  struct Scores {
+    at::Tensor best, logprobs, logits, alignment, self_attention;
+    std::vector<BestExtensions> extensions;  // of each beam
+  };
+  std::vector<Beam> beams_of(const Batch& batch) const;
+  Scores step(const Batch& batch, const std::vector<Beam>& beams);
+  // What each row reads next; false where a row or a hypothesis has ended, or the beam's rows become more or fewer.
+  bool advance(Batch& batch, const std::vector<Beam>& beams, const Scores& scores);
 
   at::Tensor tensor(const std::string& name) const;
   Linear linear(const std::string& name);
@@ -94,7 +104,7 @@ class Int8Transformer : public torch::CustomClassHolder {
   // The weights of some rows once more, the mean of their heads; what is at `to` holds zeros, and has room for the next row
   // `stride` floats further.
   void look(const Sight& sight, const std::vector<int64_t>& rows, float* to, int64_t stride) const;
-  std::tuple<at::Tensor, at::Tensor, at::Tensor> project(const std::vector<int64_t>& logit_rows);
+  void project(const Batch& batch, const std::vector<Beam>& beams, Scores& scores);
 
   Tensors weights_;
   std::vector<at::Tensor> packed_;  // what `Linear`s point into

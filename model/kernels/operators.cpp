@@ -12,10 +12,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "arena.h"
+#include "beams.h"
 #include "compute.h"
 #include "int8_transformer.h"
 #include "sampling.h"
@@ -90,27 +93,38 @@ at::Tensor attend_packed(const at::Tensor& query, const at::Tensor& keys, const 
   return out;
 }
 
-// logits [rows, vocab], totals [rows] -> sums, tokens, log-probabilities [rows, count]
-std::tuple<at::Tensor, at::Tensor, at::Tensor> best_extensions(const at::Tensor& logits, const at::Tensor& totals,
-                                                               int64_t count) {
-  const int64_t rows = logits.size(0), vocab = logits.size(1);
-  TORCH_CHECK(logits.is_contiguous() && totals.is_contiguous() && totals.numel() == rows && 0 < count && count <= vocab,
+// logits [rows, vocab], totals [rows], sizes [beams] of the beams that stand together -> rows within the beam, tokens,
+// log-probabilities, totals [beams, count]
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> best_extensions(const at::Tensor& logits,
+                                                                           const at::Tensor& totals,
+                                                                           at::IntArrayRef sizes, int64_t count) {
+  const int64_t rows = logits.size(0), vocab = logits.size(1), beams = sizes.size();
+  TORCH_CHECK(logits.is_contiguous() && totals.is_contiguous() && totals.numel() == rows && 0 < count,
               "best_extensions: shapes do not match");
-  at::Tensor sums = at::empty({rows, count}, logits.options()), logprobs = at::empty({rows, count}, logits.options());
-  at::Tensor tokens = at::empty({rows, count}, logits.options().dtype(at::kLong));
+  std::vector<int64_t> offsets(beams + 1);
+  std::partial_sum(sizes.begin(), sizes.end(), offsets.begin() + 1);
+  TORCH_CHECK(offsets.back() == rows, "best_extensions: beams of ", offsets.back(), " rows, of which there are ", rows);
+  at::Tensor parents = at::empty({beams, count}, at::kLong), tokens = at::empty({beams, count}, at::kLong);
+  at::Tensor logprobs = at::empty({beams, count}, at::kFloat), sums = at::empty({beams, count}, at::kFloat);
+  const dragoman::ExtensionTable table{count, parents.mutable_data_ptr<int64_t>(), tokens.mutable_data_ptr<int64_t>(),
+                                       logprobs.mutable_data_ptr<float>(), sums.mutable_data_ptr<float>()};
   const float *from = logits.const_data_ptr<float>(), *start = totals.const_data_ptr<float>();
-  float *sum = sums.mutable_data_ptr<float>(), *logprob = logprobs.mutable_data_ptr<float>();
-  int64_t* token = tokens.mutable_data_ptr<int64_t>();
-  at::parallel_for(0, rows, 8, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      const float* own = from + row * vocab;
-      const dragoman::Summary all = kernels().summarise(own, vocab);
-      const float log_total = static_cast<float>(dragoman::logarithm(all.total));
-      kernels().rank(own, vocab, all.largest, log_total, start[row], count, token + row * count, sum + row * count);
-      for (int64_t i = row * count; i < (row + 1) * count; ++i) logprob[i] = own[token[i]] - all.largest - log_total;
+  at::parallel_for(0, beams, 4, [&](int64_t begin, int64_t end) {
+    std::vector<int64_t> places(count);
+    std::vector<float> values(count);
+    for (int64_t beam = begin; beam < end; ++beam) {
+      dragoman::BestExtensions best(count);
+      for (int64_t row = offsets[beam]; row < offsets[beam + 1]; ++row) {
+        dragoman::Ranking ranking{count, 0, places.data(), values.data()};
+        const dragoman::Summary all = kernels().summarise(from + row * vocab, vocab, INFINITY);
+        kernels().rank(from + row * vocab, vocab, 0, ranking);
+        const float log_sum = static_cast<float>(dragoman::logarithm(all.total));
+        best.offer(row - offsets[beam], ranking, all.largest, log_sum, start[row]);
+      }
+      table.write(beam, best.best());
     }
   });
-  return {sums, tokens, logprobs};
+  return {parents, tokens, logprobs, sums};
 }
 
 // logits [rows, vocab]; how each row is sampled, [rows] each -> tokens, log-probabilities [rows]
@@ -129,7 +143,7 @@ std::tuple<at::Tensor, at::Tensor> sample(const at::Tensor& logits, const at::Te
   at::parallel_for(0, rows, 8, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const float* own = from + row * vocab;
-      const dragoman::Summary all = kernels().summarise(own, vocab);
+      const dragoman::Summary all = kernels().summarise(own, vocab, -INFINITY);
       const dragoman::Sampling options{temperature[row], top_p[row], top_k[row], static_cast<uint64_t>(state[row])};
       token[row] = temperature[row] > 0 ? dragoman::sample(own, vocab, all.place, options) : all.place;
       logprob[row] = own[token[row]] - all.largest - static_cast<float>(dragoman::logarithm(all.total));
@@ -140,20 +154,14 @@ std::tuple<at::Tensor, at::Tensor> sample(const at::Tensor& logits, const at::Te
 
 // arena [layers, slots, heads, positions, head_dim]; copies [n, 3]: (from slot, to slot, positions), one after the other
 void copy_slots(const at::Tensor& arena, const at::Tensor& copies) {
-  const int64_t slots = arena.size(1), positions = arena.size(3), stride = positions * arena.size(4);
+  const int64_t slots = arena.size(1), positions = arena.size(3);
   TORCH_CHECK(arena.is_contiguous() && copies.is_contiguous() && copies.dim() == 2 && copies.size(1) == 3,
               "copy_slots: shapes do not match");
-  float* memory = arena.mutable_data_ptr<float>();
   for (int64_t i = 0; i < copies.size(0); ++i) {
     const int64_t* copy = copies.const_data_ptr<int64_t>() + 3 * i;
     TORCH_CHECK(0 <= copy[0] && copy[0] < slots && 0 <= copy[1] && copy[1] < slots && copy[0] != copy[1] && 0 <= copy[2] &&
                     copy[2] <= positions, "copy_slots: ", copy[2], " positions from slot ", copy[0], " to ", copy[1]);
-    for (int64_t layer = 0; layer < arena.size(0); ++layer)
-      for (int64_t head = 0; head < arena.size(2); ++head) {
-        const int64_t from = ((layer * slots + copy[0]) * arena.size(2) + head) * stride;
-        const int64_t to = ((layer * slots + copy[1]) * arena.size(2) + head) * stride;
-        std::copy_n(memory + from, copy[2] * arena.size(4), memory + to);
-      }
+    dragoman::copy_slot(arena, copy[0], copy[1], copy[2]);
   }
 }
 
@@ -170,7 +178,7 @@ void choose_variant(const std::string& name) { TORCH_CHECK(dragoman::choose(name
 TORCH_LIBRARY(dragoman, library) {
   library.def("attend_slots(Tensor query, Tensor keys, Tensor values, Tensor slots, Tensor lengths) -> Tensor");
   library.def("attend_packed(Tensor query, Tensor keys, Tensor values, Tensor offsets) -> Tensor");
-  library.def("best_extensions(Tensor logits, Tensor totals, int count) -> (Tensor, Tensor, Tensor)");
+  library.def("best_extensions(Tensor logits, Tensor totals, int[] sizes, int count) -> (Tensor, Tensor, Tensor, Tensor)");
   library.def("sample(Tensor logits, Tensor temperature, Tensor top_k, Tensor top_p, Tensor noise) -> (Tensor, Tensor)");
   library.def("copy_slots(Tensor(a!) arena, Tensor copies) -> ()");
   library.def("variants() -> str[]", variants);
@@ -183,9 +191,10 @@ TORCH_LIBRARY(dragoman, library) {
                         const at::Tensor& positions, const at::Tensor& slots, const at::Tensor& source_slots,
                         const at::Tensor& source_lengths, const std::vector<int64_t>& logit_rows,
                         const std::vector<int64_t>& alignment_rows, const std::vector<int64_t>& self_attention_rows,
-                        int64_t ahead, int64_t eos_id, double seconds) {
+                        const at::Tensor& beams, const at::Tensor& totals, int64_t ahead, int64_t eos_id,
+                        double seconds) {
         return self->decode({tokens, positions, slots, source_slots, source_lengths, logit_rows, alignment_rows,
-                             self_attention_rows, ahead, eos_id, seconds});
+                             self_attention_rows, beams, totals, ahead, eos_id, seconds});
       });
 }
 

@@ -34,7 +34,7 @@ inline float gumbel(uint64_t bits) {
   return static_cast<float>(-logarithm(-logarithm(uniform)));
 }
 
-// A weight, e^score, in units of 2^-40: the sums of such are exact, whatever their order.
+// A weight, e^score and at most 1, in units of 2^-40: the sums of such are exact, whatever their order.
 inline int64_t fixed_point(float weight) { return static_cast<int64_t>(static_cast<double>(weight) * 0x1p40); }
 
 // The best of noisy scores. Few tokens can be that, and only theirs need logarithms: those of a uniform number u and a

@@ -1,5 +1,6 @@
 """Between requests and a runner: the tensors that go into one step and come out of it."""
 
+from array import array
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
@@ -7,6 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from model.kernels import best_extensions
+from model.ranking import NO_BEAMS, Beams, Extensions
 from service.engine.scheduler import Running
 from service.engine.writers import Row
 
@@ -44,8 +47,16 @@ class StepBatch(NamedTuple):
     """Rows whose cross-attention weights are wanted, in ascending order."""
     self_attention_rows: list[int]
     """Rows whose self-attention weights are wanted, in ascending order."""
+    beams: Beams = NO_BEAMS
+    """Rows of whose beam the best extensions are enough, and no logits are wanted."""
     ahead: int = 0
-    """How many further steps the runner may take unasked, with each row's best token as its next input."""
+    """How many further steps the runner may take unasked, with each row's best token as its next input, and each beam's
+    best extensions as its next rows, in the slots that `BeamWriter` would give them."""
+
+    @property
+    def beam_rows(self) -> list[int]:
+        """The rows of all `beams`."""
+        return [row for first, count, _ in self.beams.rows.tolist() for row in range(first, first + count)]
 
 
 class StepScores(NamedTuple):
@@ -63,6 +74,17 @@ class StepScores(NamedTuple):
     self_attention: Tensor | None = None
     """Of `self_attention_rows`: weights over positions 0 to a row's own, the mean of the heads of each decoder layer,
     float32 `[len(self_attention_rows), layers, longest]`, 0 behind its position; None where none were asked for."""
+    extensions: Extensions | None = None
+    """Of `beams`, `[steps, beams, twice the largest size]` each; None where there are none."""
+
+
+def extensions_of(batch: StepBatch, logits: Tensor) -> Extensions | None:
+    """What a step's beams go on with, from the logits of `batch.beam_rows`."""
+    if not len(batch.beams.rows):
+        return None
+    _, counts, sizes = batch.beams.rows.T.tolist()
+    best = best_extensions(logits, batch.beams.totals[batch.beam_rows], counts, 2 * max(sizes))
+    return Extensions(*(each[None] for each in best))
 
 
 def source_batch(admitted: Sequence[Running]) -> SourceBatch:
@@ -78,18 +100,18 @@ def source_batch(admitted: Sequence[Running]) -> SourceBatch:
 
 
 def step_batch(
-    rows: Sequence[Row], copies: list[tuple[int, int, int]], bos_id: int, *, may_run_ahead: bool = False
+    groups: Sequence[Sequence[Row]], copies: list[tuple[int, int, int]], bos_id: int, *, may_run_ahead: bool = False
 ) -> StepBatch:
-    # Made at once: a small tensor takes longer to make than a step takes for a row.
-    tokens, positions, slots, source_slots, source_lengths = torch.tensor(
-        [
-            [row.ids[-1] if row.ids else bos_id for row in rows],
-            [len(row.ids) for row in rows],
-            [row.slot for row in rows],
-            [row.source_slot for row in rows],
-            [len(row.request.source_ids) for row in rows],
-        ]
-    ).unbind()
+    """`groups` are the rows of each request."""
+    rows = [row for group in groups for row in group]
+    # By way of arrays: PyTorch takes longer to read lists than a step takes for a row.
+    numbers = array("q", [row.ids[-1] if row.ids else bos_id for row in rows])
+    numbers.extend([len(row.ids) for row in rows])
+    numbers.extend([row.slot for row in rows])
+    numbers.extend([row.source_slot for row in rows])
+    numbers.extend([len(row.request.source_ids) for row in rows])
+    columns = torch.frombuffer(numbers, dtype=torch.int64).view(5, -1)
+    tokens, positions, slots, source_slots, source_lengths = columns.unbind()
     return StepBatch(
         tokens,
         positions,
@@ -100,5 +122,25 @@ def step_batch(
         logit_rows=[number for number, row in enumerate(rows) if row.needs_logits],
         alignment_rows=[number for number, row in enumerate(rows) if row.needs_alignment],
         self_attention_rows=[number for number, row in enumerate(rows) if row.needs_self_attention],
-        ahead=min(row.ahead for row in rows) if may_run_ahead else 0,
+        beams=_beams(groups),
+        ahead=min(map(_ahead, groups)) if may_run_ahead else 0,
     )
+
+
+def _beams(groups: Sequence[Sequence[Row]]) -> Beams:
+    beams = []
+    end = 0
+    for group in groups:
+        end += len(group)
+        if group[-1].is_ranked:
+            count = sum(row.is_ranked for row in group)
+            beams.append((end - count, count, group[-1].request.beam.size))
+    if not beams:
+        return NO_BEAMS
+    totals = array("f", [row.total for group in groups for row in group])
+    return Beams(torch.tensor(beams), torch.frombuffer(totals, dtype=torch.float32))
+
+
+def _ahead(group: Sequence[Row]) -> int:
+    """A beam has to be as wide as it becomes."""
+    return min(row.ahead for row in group) if len(group) == group[-1].request.beam.size else 0

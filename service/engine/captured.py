@@ -29,7 +29,7 @@ from model.attention import padding_mask
 from model.cache import SlotCache
 from model.fixed import FixedStep, StepBuffers, StepTables
 from model.transformer import Transformer
-from service.engine.batching import SourceBatch, StepBatch, StepScores
+from service.engine.batching import SourceBatch, StepBatch, StepScores, extensions_of
 from service.engine.graphs import Again, Arriving, CapturedStep, executor_of
 from service.engine.runner import DeviceLost
 
@@ -120,7 +120,8 @@ class CapturedRunner:
         if batch.copies:
             self._copy(batch.copies)
         rows = len(batch.tokens)
-        ahead = min(batch.ahead, _AHEAD_TOKENS // rows)
+        beam_rows = batch.beam_rows
+        ahead = 0 if beam_rows else min(batch.ahead, _AHEAD_TOKENS // rows)
         buffers, step = self._step_of(batch, ahead)
         inputs = self._filling.repeat(1, buffers.rows)
         inputs[:, :rows] = torch.stack(
@@ -128,10 +129,11 @@ class CapturedRunner:
         )
         buffers.inputs.copy_(self._executor.upload(inputs))
         tokens, logprobs = self._run(buffers, step, rows, ahead)
-        logits = self._rows_of(buffers.logits, batch.logit_rows)
+        both = self._rows_of(buffers.logits, [*batch.logit_rows, *beam_rows])
+        logits, of_beams = both[: len(batch.logit_rows)], both[len(batch.logit_rows) :]
         alignment = self._looked_at(buffers.alignment, batch.alignment_rows, batch.source_lengths)
         self_attention = self._looked_at(buffers.self_attention, batch.self_attention_rows, batch.positions + 1)
-        return StepScores(tokens, logprobs, logits, alignment, self_attention)
+        return StepScores(tokens, logprobs, logits, alignment, self_attention, extensions_of(batch, of_beams))
 
     def _run(self, buffers: StepBuffers, step: CapturedStep, rows: int, ahead: int) -> tuple[Tensor, Tensor]:
         """Tokens and log-probabilities, `[steps, rows]`: one step, and up to `ahead` more.

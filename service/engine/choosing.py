@@ -1,9 +1,8 @@
 """From a step's scores to what each row goes on with; the only place in the engine where tokens are chosen."""
 
 import math
-from collections.abc import Callable, Sequence
-from itertools import groupby, repeat
-from operator import itemgetter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, groupby, islice
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from model.constraints import forbid_repeated_ngrams, penalise_repetition
 from model.kernels import best_extensions
+from model.ranking import Extensions
 from model.sampling import SamplingParameters, noise_states, sample
 from model.search import Choice, Extension
 from service.engine.batching import StepBatch, StepScores
@@ -18,22 +18,56 @@ from service.engine.request import GenerationRequest
 from service.engine.terms import begun, looked_at
 from service.engine.writers import UNCONSTRAINED, Row, beginning
 
+Steps = list[list[Extension]]
+"""What a request's rows go on with, in one step after the other: those of the first row, then of the second, ..."""
 
-def choose(rows: Sequence[Row], batch: StepBatch, scores: StepScores) -> list[list[Extension]]:
+
+def choose(groups: Sequence[Sequence[Row]], batch: StepBatch, scores: StepScores) -> list[Steps]:
+    """What the rows of each request go on with.
+
+    Where the runner has run ahead, a beam has several steps; a single row has one, its tokens one after the other.
+    """
+    rows = [row for group in groups for row in group]
+    chosen = iter(_choose_for_rows(rows, batch, scores))
+    ranked = _ranked(scores.extensions)
+    steps = []
+    for group in groups:
+        own = [next(chosen) for _ in group]
+        steps.append(next(ranked) if group[-1].is_ranked else [list(chain.from_iterable(own))])
+    return steps
+
+
+def _ranked(extensions: Extensions | None) -> Iterator[Steps]:
+    """Of one beam after the other, the best ones first; what is impossible is left out."""
+    if extensions is None:
+        return
+    for beam in zip(*(each.transpose(0, 1).tolist() for each in extensions), strict=True):
+        yield [
+            [
+                Extension(parent, Choice(token, logprob), total)
+                for parent, token, logprob, total in zip(*step, strict=True)
+                if total != -math.inf
+            ]
+            for step in zip(*beam, strict=True)
+        ]
+
+
+def _choose_for_rows(rows: Sequence[Row], batch: StepBatch, scores: StepScores) -> list[list[Extension]]:
     """Each row's `wanted` extensions, the best first; fewer where the vocabulary has no more.
 
-    Where the runner has run ahead, each row's tokens one after the other.
-
-    Of a beam's rows, which stand together, only those that are among its `wanted` best in all of them.
+    Nothing for rows whose beams are ranked. Of another beam's rows, which stand together, only those that are among its
+    `wanted` best in all of them.
     Log-probabilities are of the distribution that the constraints leave, before temperature, top-k and top-p.
     What belongs to a given term is not chosen (`engine.terms`): it is all that its row goes on with.
     """
     chosen: list[list[Extension]] = [[] for _ in rows]
     given = _given(rows, batch, scores)
     with_logits = {*batch.logit_rows, *given}
-    for number, best in enumerate(zip(scores.tokens.T.tolist(), scores.logprobs.T.tolist(), strict=True)):
-        if rows[number].wanted and number not in with_logits:
-            steps = zip(*best, strict=True)
+    greedy = [number for number, row in enumerate(rows) if row.wanted == 1 and number not in with_logits]
+    if greedy:
+        tokens, logprobs = scores.tokens.T.tolist(), scores.logprobs.T.tolist()
+        for number in greedy:
+            steps = zip(tokens[number], logprobs[number], strict=True)
             chosen[number] = [Extension(rows[number].parent, Choice(*choice), choice[1]) for choice in steps]
     places = [place for place, number in enumerate(batch.logit_rows) if number not in given]
     if places:
@@ -136,8 +170,8 @@ def _rule(row: Row) -> _Rule:
 
 
 def _best(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
-    _, tokens, logprobs = best_extensions(logits, torch.zeros(len(rows)), 1)
-    return _of_each(rows, tokens[:, 0], logprobs[:, 0])
+    best = _each(logits, 1)
+    return _of_each(rows, best.tokens[:, 0], best.logprobs[:, 0])
 
 
 def _sampled(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
@@ -147,23 +181,30 @@ def _sampled(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
 def _forced(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
     # PyTorch's log-probabilities differ in their last bits with the kind of processor and, of large vocabularies, with
     # the threads and the number of rows; the operator's do not.
-    _, best, of_best = best_extensions(logits, torch.zeros(len(rows)), 1)
+    best = _each(logits, 1)
     tokens = torch.tensor([row.forced for row in rows])
-    return _of_each(rows, tokens, (logits.gather(-1, tokens[:, None]) - logits.gather(-1, best) + of_best).squeeze(-1))
+    behind = logits.gather(-1, tokens[:, None]) - logits.gather(-1, best.tokens)
+    return _of_each(rows, tokens, (behind + best.logprobs).squeeze(-1))
 
 
 def _widest(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
-    """A beam's: the best by their sums. The `wanted` best of each row hold the `wanted` best of all its beam's rows."""
-    starts = torch.tensor([row.total for row in rows])
-    totals, ids, own = (each.tolist() for each in best_extensions(logits, starts, max(row.wanted for row in rows)))
+    """A beam's: the best by their sums."""
+    totals = torch.tensor([row.total for row in rows])
+    sizes = [len(list(beam)) for _, beam in groupby(rows, key=lambda row: row.source_slot)]
+    best = best_extensions(logits, totals, sizes, max(row.wanted for row in rows))
     chosen: list[list[Extension]] = [[] for _ in rows]
-    for _, beam in groupby(range(len(rows)), key=lambda number: rows[number].source_slot):
-        ranked = [each for number in beam for each in zip(totals[number], repeat(number), ids[number], own[number])]
-        # Stable: of equal ones the earlier parent's, then the lower token, comes first.
-        ranked.sort(key=itemgetter(0), reverse=True)
-        for total, number, token, logprob in ranked[: rows[ranked[0][1]].wanted]:
-            chosen[number].append(Extension(rows[number].parent, Choice(token, logprob), total))
+    first = 0
+    for size, *beam in zip(sizes, *(each.tolist() for each in best), strict=True):
+        for row, token, logprob, total in islice(zip(*beam, strict=True), rows[first].wanted):
+            if total != -math.inf:
+                chosen[first + row].append(Extension(rows[first + row].parent, Choice(token, logprob), total))
+        first += size
     return chosen
+
+
+def _each(logits: Tensor, count: int) -> Extensions:
+    """The best of each row."""
+    return best_extensions(logits, torch.zeros(len(logits)), [1] * len(logits), count)
 
 
 def _of_each(rows: Sequence[Row], tokens: Tensor, logprobs: Tensor) -> list[list[Extension]]:
@@ -185,8 +226,8 @@ def _add_candidates(rows: Sequence[Row], logits: Tensor, chosen: list[list[Exten
     if not asking:
         return
     count = max(rows[number].request.top_candidates for number in asking)
-    values, tokens, _ = best_extensions(logits[asking], torch.zeros(len(asking)), count)
-    for number, *ranked in zip(asking, tokens.tolist(), values.tolist(), strict=True):
+    best = _each(logits[asking], count)
+    for number, *ranked in zip(asking, best.tokens.tolist(), best.logprobs.tolist(), strict=True):
         possible = [(token, logprob) for token, logprob in zip(*ranked, strict=True) if logprob > -math.inf]
         candidates = possible[: rows[number].request.top_candidates]
         chosen[number] = _annotated(chosen[number], candidates=candidates)

@@ -39,9 +39,11 @@ class FusedRunner:
             batch.logit_rows,
             batch.alignment_rows,
             batch.self_attention_rows,
+            batch.beams,
             batch.ahead,
             _AHEAD_SECONDS,
         )
         alignment = scores.alignment if batch.alignment_rows else None
         self_attention = scores.self_attention if batch.self_attention_rows else None
-        return StepScores(scores.best.tokens, scores.best.logprobs, scores.logits, alignment, self_attention)
+        best, extensions = scores.best, scores.extensions
+        return StepScores(best.tokens, best.logprobs, scores.logits, alignment, self_attention, extensions)

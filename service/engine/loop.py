@@ -2,13 +2,11 @@
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Sequence
 from typing import Protocol
 
-from model.search import Extension
 from service.engine.batching import source_batch, step_batch
-from service.engine.choosing import choose
+from service.engine.choosing import Steps, choose
 from service.engine.request import Cancel, Command, Report, StepReport, StepStats, Submit
 from service.engine.runner import DeviceLost, Runner
 from service.engine.scheduler import Plan, Scheduler
@@ -54,11 +52,10 @@ class EngineLoop:
         queue_seconds = [started - self._submitted_at.pop(each.request_id) for each in plan.admitted]
         try:
             groups = [each.writer.rows() for each in plan.running]
-            rows = list(chain.from_iterable(groups))
             if plan.admitted:
                 self._runner.prefill(source_batch(plan.admitted))
             encoded = time.monotonic()
-            chosen, steps = self._choose(plan, rows)
+            chosen, steps = self._choose(plan, groups)
         except DeviceLost:
             raise
         except Exception:
@@ -69,14 +66,13 @@ class EngineLoop:
             self._channel.send(StepReport([], self._stats(), failed))
             return
         seconds = time.monotonic() - encoded
-        extensions = [next(chosen) if len(group) == 1 else _joined(islice(chosen, len(group))) for group in groups]
-        progress = self._scheduler.update(plan, extensions)
+        progress = self._scheduler.update(plan, chosen)
         scheduler = self._scheduler
         stats = StepStats(
             scheduler.running,
             scheduler.waiting,
             scheduler.slots_used,
-            batch_rows=len(rows),
+            batch_rows=sum(map(len, groups)),
             steps=steps,
             source_tokens=sum(len(each.request.source_ids) for each in plan.admitted),
             encode_seconds=encoded - started if plan.admitted else None,
@@ -86,14 +82,14 @@ class EngineLoop:
         )
         self._channel.send(StepReport(progress.tokens, stats, progress.failed, progress.beams))
 
-    def _choose(self, plan: Plan, rows: Sequence[Row]) -> tuple[Iterator[list[Extension]], int]:
-        """What each row goes on with, and in how many steps of the decoder."""
+    def _choose(self, plan: Plan, groups: Sequence[Sequence[Row]]) -> tuple[list[Steps], int]:
+        """What each request's rows go on with, and in how many steps of the decoder."""
         copies = [copy for each in plan.running for copy in each.writer.copies()]
         # Neither a first token nor who waits for a slot is held up by more than one step.
         may_run_ahead = not (plan.admitted or self._scheduler.waiting)
-        batch = step_batch(rows, copies, self._bos_id, may_run_ahead=may_run_ahead)
+        batch = step_batch(groups, copies, self._bos_id, may_run_ahead=may_run_ahead)
         scores = self._runner.decode(batch)
-        return iter(choose(rows, batch, scores)), len(scores.tokens)
+        return choose(groups, batch, scores), len(scores.tokens)
 
     def _obey(self, command: Command) -> None:
         match command:
@@ -107,7 +103,3 @@ class EngineLoop:
     def _stats(self) -> StepStats:
         scheduler = self._scheduler
         return StepStats(scheduler.running, scheduler.waiting, scheduler.slots_used)
-
-
-def _joined(lists: Iterable[list[Extension]]) -> list[Extension]:
-    return list(chain.from_iterable(lists))

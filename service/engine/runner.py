@@ -9,7 +9,7 @@ from model.attention import attention_weights, padding_mask
 from model.cache import KV, Memory, SlotCache, SlotKV, SlotRows
 from model.sampling import greedy
 from model.transformer import Transformer
-from service.engine.batching import SourceBatch, StepBatch, StepScores
+from service.engine.batching import SourceBatch, StepBatch, StepScores, extensions_of
 
 
 class DeviceLost(Exception):
@@ -58,8 +58,8 @@ class EagerRunner:
         rows = _LookedAtRows(self._cache.rows(slots, positions), batch.self_attention_rows)
         logits = self._model.decode(batch.tokens[:, None], positions, None, memories, None, rows)[:, -1].float()
         best = greedy(logits)
-        chosen = logits[batch.logit_rows]
-        return StepScores(best.tokens[None], best.logprobs[None], chosen, looked_at.weights, rows.weights())
+        chosen, extensions = logits[batch.logit_rows], extensions_of(batch, logits[batch.beam_rows])
+        return StepScores(best.tokens[None], best.logprobs[None], chosen, looked_at.weights, rows.weights(), extensions)
 
 
 class _LookedAtRows:

@@ -112,15 +112,16 @@ class Scheduler:
             admitted.append(running)
         return Plan(tuple(admitted), tuple(sorted(self._running.values(), key=lambda r: r.slots[0])))
 
-    def update(self, plan: Plan, extensions: Iterable[list[Extension]]) -> Progress:
-        """Let each of the plan's requests go on with what its rows have given; free the finished.
+    def update(self, plan: Plan, steps: Iterable[Iterable[list[Extension]]]) -> Progress:
+        """Let each of the plan's requests go on with what its rows have given, step by step; free the finished.
 
         One that fails here, whatever it dies of, ends alone.
         """
         progress = Progress([], [], [])
-        for running, own in zip(plan.running, extensions, strict=True):
+        for running, own in zip(plan.running, steps, strict=True):
             try:
-                self._go_on(running, own, progress)
+                for extensions in own:
+                    self._go_on(running, extensions, progress)
             except Exception as error:
                 if not isinstance(error, SearchDiffers):
                     logger.exception("a request failed in what it makes of a step")

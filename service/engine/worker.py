@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from service.engine.loading import LoadedModel
 
 logger = logging.getLogger(__name__)
+
+# Hypotheses are many objects that stay for some steps, and no cycles: Python's own 700 are less than one step of beams.
+_OBJECTS_BETWEEN_COLLECTIONS: Final = 50_000
 
 
 class _Replica(NamedTuple):
@@ -51,6 +54,7 @@ def main() -> None:
         sys.exit(1)
     _give_memory_back()
     gc.freeze()  # what is there now stays: looking through it again and again takes a twentieth of a step of beams
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     try:
         _send(control, Loaded())
         replica = _next_replica(control, forks=options.forks)

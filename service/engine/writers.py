@@ -39,6 +39,8 @@ class Row(NamedTuple):
     """The term that the forced token belongs to, by its number."""
     pending: Sequence[int] = ()
     """The terms that may come next, by their numbers."""
+    is_ranked: bool = False
+    """Whether the best extensions of all of its beam's rows are enough, whatever their own ones are."""
 
     @property
     def is_constrained(self) -> bool:
@@ -59,7 +61,7 @@ class Row(NamedTuple):
     def needs_logits(self) -> bool:
         """Whether the best token alone does not say what the row goes on with."""
         request = self.request
-        if self.term is not None:
+        if self.is_ranked or self.term is not None:
             return False
         return self.wanted > 0 and (
             self.forced is not None
@@ -72,9 +74,13 @@ class Row(NamedTuple):
 
     @property
     def ahead(self) -> int:
-        """How many more tokens it may take unasked, if each is the most probable one."""
-        is_looked_at = self.needs_alignment or self.needs_self_attention
-        if self.wanted != 1 or self.needs_logits or is_looked_at or self.term is not None:
+        """How many more tokens it may take unasked, if each is the most probable one; or its beam more steps."""
+        if self.is_ranked:
+            may = not self.request.hypotheses
+        else:
+            is_looked_at = self.needs_alignment or self.needs_self_attention
+            may = self.wanted == 1 and not (self.needs_logits or is_looked_at or self.term is not None)
+        if not may:
             return 0
         return self.request.max_new_tokens + len(self.request.prompt_ids) - len(self.ids) - 1
 
@@ -196,11 +202,14 @@ class BeamWriter:
         self._slots = list(slots)
         self._eos_id = eos_id
         self._prompt = [Choice(token, 0.0) for token in request.prompt_ids]
-        self._search = self._search_from(Path(self._prompt, 0.0))
+        self._search = self._search_from(Path.of(self._prompt, 0.0))
         self._live_slots = self._slots[:1]
         self._copies: list[tuple[int, int, int]] = []
         self._settled = len(self._prompt)
         self._has_begun = False
+        changed = request.constraints != UNCONSTRAINED or request.terms
+        looks = request.alignment or request.self_attention
+        self._is_ranked = not (changed or looks or request.top_candidates)
 
     def copies(self) -> list[tuple[int, int, int]]:
         return self._copies
@@ -215,11 +224,13 @@ class BeamWriter:
         return prompt + [self._row(parent, path, slot) for parent, (path, slot) in enumerate(live)]
 
     def _row(self, parent: int, path: Path, slot: int) -> Row:
-        request, first = self._request, self._slots[0]
+        request, first, wanted = self._request, self._slots[0], 2 * self._request.beam.size
+        if self._is_ranked:
+            return Row(request, slot, first, path.ids, parent, path.total, wanted, is_ranked=True)
         rest, term, pending = self._open(path)
         if rest:
             return Row(request, slot, first, path.ids, parent, path.total, forced=rest[0], term=term)
-        return Row(request, slot, first, path.ids, parent, path.total, 2 * request.beam.size, pending=pending)
+        return Row(request, slot, first, path.ids, parent, path.total, wanted, pending=pending)
 
     def _open(self, path: Path) -> Open:
         return what_is_open(self._request.terms, (choice.term for choice in path.choices))
@@ -229,7 +240,7 @@ class BeamWriter:
         if is_prefix:
             choices = [extension.choice for extension in extensions]
             total = sum(choice.logprob for choice in choices)
-            self._search = self._search_from(Path(self._prompt + choices, total))
+            self._search = self._search_from(Path.of(self._prompt + choices, total))
             live = [LiveHypothesis(0, self._request.forced_ids, total)]
         else:
             if self._request.terms:
@@ -238,7 +249,7 @@ class BeamWriter:
                     _unless_end(extension, pending[extension.parent], self._request, self._eos_id)
                     for extension in extensions
                 ]
-            # Stable, and they come in the order of their parents: of equal ones the earlier parent's is first.
+            # Stable, and of equal ones the earlier parent's is first.
             best = sorted(extensions, key=_by_total, reverse=True)[: 2 * self._request.beam.size]
             survivors = self._search.advance(best)
             self._inherit(survivors)
@@ -256,20 +267,20 @@ class BeamWriter:
         return BeamSearch(beam.size, beam.length_penalty, self._eos_id, start)
 
     def _inherit(self, survivors: Sequence[Extension]) -> None:
-        """Slots for the hypotheses that go on."""
+        """Slots for the hypotheses that go on: a runner that is several steps ahead has given them the same ones."""
         old = self._live_slots
-        inherited = {old[survivor.parent] for survivor in survivors}
-        free = [slot for slot in self._slots if slot not in inherited]
+        self._live_slots = [old[survivor.parent] for survivor in survivors]
         self._copies = []
-        self._live_slots = []
-        for survivor, path in zip(survivors, self._search.live, strict=True):
-            slot = old[survivor.parent]
+        inherited = set(self._live_slots)
+        if len(inherited) == len(survivors):
+            return
+        free = [slot for slot in reversed(self._slots) if slot not in inherited]
+        for rank, slot in enumerate(self._live_slots):
             if slot in inherited:
                 inherited.remove(slot)
             else:
-                origin, slot = slot, free.pop()
-                self._copies.append((origin, slot, len(path.choices)))
-            self._live_slots.append(slot)
+                self._live_slots[rank] = free.pop()
+                self._copies.append((slot, self._live_slots[rank], len(self._search.live[rank].ids)))
 
     def _written(self) -> Written:
         search, request = self._search, self._request
@@ -280,7 +291,8 @@ class BeamWriter:
         rest = self._unreported(best.choices[self._settled :])
         if not rest:
             raise SearchDiffers
-        return Written(rest, reason, [other._replace(choices=other.choices[len(self._prompt) :]) for other in others])
+        behind = len(self._prompt)
+        return Written(rest, reason, [Path.of(other.choices[behind:], other.total) for other in others])
 
     def _unreported(self, choices: list[Choice]) -> list[Choice]:
         """Without those that the reader has from an engine that died. Raises `SearchDiffers`."""

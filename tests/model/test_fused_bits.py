@@ -4,9 +4,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from model import kernels
 from model.config import Activation
 from model.fused import FusedScores
 from model.kernels.compiler import VARIANTS
+from model.ranking import Beams
 from model.transformer import Transformer
 from tests.conftest import random_model
 from tests.model.side import SLOTS, Side, fused_config, random_sources
@@ -69,16 +71,19 @@ def test_threads_change_nothing() -> None:
     model = random_model(config)
     sources = random_sources(SLOTS, config)
     slots, lengths = torch.arange(SLOTS), torch.tensor([len(source) for source in sources])
+    beams = Beams(torch.tensor([[1, 3, 3], [4, 7, 9]]), torch.zeros(SLOTS))
     before, results = torch.get_num_threads(), []
     try:
         for threads in (1, 3):
             torch.set_num_threads(threads)
             side = Side(model)
             side.encode(sources, slots.tolist())
-            results.append(side.decode(slots, slots * 0, slots, lengths))
+            scores = side.decode(slots, slots * 0, slots, lengths)
+            ranked = side.fused.decode(slots, slots * 0, slots, slots, lengths, beams=beams)
+            results.append([*scores.best, scores.logits, scores.alignment, *ranked.extensions])
     finally:
         torch.set_num_threads(before)
-    for one, three in zip(results[0].best + results[0][1:], results[1].best + results[1][1:], strict=True):
+    for one, three in zip(*results, strict=True):
         assert torch.equal(one, three)
 
 
@@ -157,3 +162,22 @@ def test_neighbours_in_a_packed_batch_are_not_seen() -> None:
     sides[1].encode([*(torch.full_like(each, 9) for each in others), first], [1, 2, 3, 0])
     for (name, arena), other in zip(sides[0].cache.arenas().items(), sides[1].cache.arenas().values(), strict=True):
         assert torch.equal(arena[:, 0], other[:, 0]), name
+
+
+def test_a_beam_s_best_extensions_are_those_of_its_logits() -> None:
+    config = fused_config()
+    side = Side(random_model(config))
+    sources = random_sources(SLOTS, config)
+    slots, lengths = torch.arange(SLOTS), torch.tensor([len(source) for source in sources])
+    side.encode(sources, slots.tolist())
+    rows, totals = torch.tensor([[1, 3, 3], [4, 1, 6], [7, 4, 4]]), -torch.rand(SLOTS)
+    logits = side.decode(slots, slots * 0, slots, lengths).logits
+    found = side.fused.decode(slots, slots * 0, slots, slots, lengths, beams=Beams(rows, totals)).extensions
+    inside = [row for first, count, _ in rows.tolist() for row in range(first, first + count)]
+    expected = kernels.best_extensions(logits[inside], totals[inside], [3, 1, 4], 12)
+    for beam, size in enumerate([3, 6, 4]):
+        assert torch.equal(found.parents[0, beam, : 2 * size], expected.parents[beam, : 2 * size])
+        assert torch.equal(found.tokens[0, beam, : 2 * size], expected.tokens[beam, : 2 * size])
+        torch.testing.assert_close(found.totals[0, beam, : 2 * size], expected.totals[beam, : 2 * size])
+        torch.testing.assert_close(found.logprobs[0, beam, : 2 * size], expected.logprobs[beam, : 2 * size])
+        assert found.totals[0, beam, 2 * size :].isneginf().all(), "filled up"

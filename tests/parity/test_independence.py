@@ -63,9 +63,10 @@ def requests(engine: Engine) -> dict[int, GenerationRequest]:
         GenerationRequest([], LIMIT, top_candidates=3),
         GenerationRequest([], LIMIT, forced_ids=prefix),
         GenerationRequest([], LIMIT, beam=Beam(2), forced_ids=prefix),
+        GenerationRequest([], LIMIT, beam=Beam(4, alternatives=3)),
     ]
     sources = [engine.tokenizer.encode(text) for text in SENTENCES[:: len(SENTENCES) // 49]]
-    return {number: replace(kinds[number % 7], source_ids=source) for number, source in enumerate(sources)}
+    return {number: replace(kinds[number % len(kinds)], source_ids=source) for number, source in enumerate(sources)}
 
 
 def test_alone_and_in_company(engine: Engine, requests: dict[int, GenerationRequest]) -> None:
@@ -75,6 +76,24 @@ def test_alone_and_in_company(engine: Engine, requests: dict[int, GenerationRequ
     for number, request in requests.items():
         alone = engine.run({number: request}, seed=0)
         assert alone.reports[number] == first.reports[number] == second.reports[number]
+
+
+def test_steps_ahead_are_those_that_would_have_followed(
+    engine: Engine, requests: dict[int, GenerationRequest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of beams beside one another, and beside greedy requests."""
+    plain = [Beam(), Beam(4, alternatives=3), Beam(3, 0.6), Beam(7)]
+    chosen = {
+        number: GenerationRequest(request.source_ids, LIMIT, beam=plain[number % 4])
+        for number, request in requests.items()
+        if number < 8
+    }
+    runs = []
+    for seconds in (0.0, 60.0):
+        monkeypatch.setattr("service.engine.fused._AHEAD_SECONDS", seconds)
+        runs.append(engine.run(chosen, seed=1))
+    assert runs[0].reports == runs[1].reports
+    assert len(runs[1].slots_used) < len(runs[0].slots_used)
 
 
 def test_from_a_second_engine(engine: Engine, requests: dict[int, GenerationRequest]) -> None:

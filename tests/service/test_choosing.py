@@ -7,24 +7,30 @@ import pytest
 import torch
 
 from model.search import Extension
-from service.engine.batching import StepScores, step_batch
-from service.engine.choosing import choose
+from service.engine.batching import StepScores, extensions_of, step_batch
+from service.engine.choosing import Steps, choose
 from service.engine.request import Beam, Constraints, GenerationRequest, Sampling
 from service.engine.writers import Row
 
 
 def _choose(rows: list[Row], logits: torch.Tensor) -> list[list[Extension]]:
+    """Of each row by itself."""
+    return [extensions for [extensions] in _steps([[row] for row in rows], logits)]
+
+
+def _steps(groups: list[list[Row]], logits: torch.Tensor) -> list[Steps]:
     best = logits.log_softmax(-1).max(-1)
-    batch = step_batch(rows, [], bos_id=1)
+    batch = step_batch(groups, [], bos_id=1)
     alignment = torch.tensor([[0.1, 0.2, 0.7], [0.5, 0.3, 0.2]])[: len(batch.alignment_rows)]
-    own = torch.tensor([[[1.0, 0.0], [1.0, 0.0]], [[0.25, 0.75], [0.5, 0.5]]])[: len(batch.self_attention_rows)]
-    chosen = logits[batch.logit_rows]
-    return choose(rows, batch, StepScores(best.indices[None], best.values[None], chosen, alignment, own))
+    looking = torch.tensor([[[1.0, 0.0], [1.0, 0.0]], [[0.25, 0.75], [0.5, 0.5]]])[: len(batch.self_attention_rows)]
+    own, extensions = logits[batch.logit_rows], extensions_of(batch, logits[batch.beam_rows])
+    scores = StepScores(best.indices[None], best.values[None], own, alignment, looking, extensions)
+    return choose(groups, batch, scores)
 
 
-def _beam_row(slot: int, parent: int, total: float, beam: int, source_slot: int = 0) -> Row:
+def _beam_row(slot: int, parent: int, total: float, beam: int, *, is_ranked: bool) -> Row:
     request = GenerationRequest([5, 2], 9, beam=Beam(beam))
-    return Row(request, slot, source_slot, [7] * 3, parent, total, 2 * beam)
+    return Row(request, slot, slot - parent, [7] * 3, parent, total, 2 * beam, is_ranked=is_ranked)
 
 
 def _ids(extensions: list[list[Extension]]) -> list[list[int]]:
@@ -47,14 +53,18 @@ def test_each_row_is_chosen_by_its_own_rule() -> None:
     assert chosen[4][0].choice.logprob > chosen[2][0].choice.logprob, "of what the constraint leaves"
 
 
-def test_a_beam_gets_the_best_of_all_its_rows_and_nobody_else_s() -> None:
+@pytest.mark.parametrize("is_ranked", [True, False])
+def test_a_beam_gets_the_best_of_all_its_rows_and_nobody_else_s(*, is_ranked: bool) -> None:
     logits = torch.tensor([[0.0, 4.0, 1.0, 2.0], [3.0, 0.0, 0.0, 0.0], [9.0, 0.0, 0.0, 1.0]])
-    rows = [_beam_row(0, 0, -2.0, beam=2), _beam_row(1, 1, -1.0, beam=2), _beam_row(2, 0, 0.0, beam=2, source_slot=2)]
-    chosen = _choose(rows, logits)
-    assert _ids(chosen) == [[1], [0, 1, 2], [0, 3, 1, 2]]
-    sums = [extension.total for each in chosen[:2] for extension in each]
+    groups = [
+        [_beam_row(slot, slot, slot - 2.0, beam=2, is_ranked=is_ranked) for slot in range(2)],
+        [_beam_row(2, 0, 0.0, beam=2, is_ranked=is_ranked)],
+    ]
+    [first], [second] = _steps(groups, logits)
     expected = logits.log_softmax(-1) + torch.tensor([[-2.0], [-1.0], [0.0]])
-    assert sums == [expected[0, 1].item(), expected[1, 0].item(), expected[1, 1].item(), expected[1, 2].item()]
+    sums = {(extension.parent, extension.choice.token): extension.total for extension in first}
+    assert sums == pytest.approx({place: expected[place].item() for place in [(0, 1), (1, 0), (1, 1), (1, 2)]})
+    assert _ids([second]) == [[0, 3, 1, 2]]
 
 
 def test_log_probabilities_are_those_of_the_model() -> None:
@@ -88,9 +98,11 @@ def test_a_row_has_the_same_bits_alone_and_among_others(threads: int) -> None:
     assert [[each] for each in together] == alone
 
 
-def test_equal_sums_go_to_the_earlier_parent_and_the_lower_id() -> None:
-    rows = [_beam_row(slot, slot, -1.0, beam=3) for slot in range(2)]
-    assert _ids(_choose(rows, torch.zeros(2, 4))) == [[0, 1, 2, 3], [0, 1]]
+@pytest.mark.parametrize("is_ranked", [True, False])
+def test_equal_sums_go_to_the_earlier_parent_and_the_lower_id(*, is_ranked: bool) -> None:
+    rows = [_beam_row(slot, slot, -1.0, beam=3, is_ranked=is_ranked) for slot in range(2)]
+    [[extensions]] = _steps([rows], torch.zeros(2, 4))
+    assert [(each.parent, each.choice.token) for each in extensions] == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)]
 
 
 def test_candidates_leave_out_what_is_impossible() -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from model.search import Extension
-from service.engine.batching import SourceBatch, StepBatch, StepScores
+from service.engine.batching import SourceBatch, StepBatch, StepScores, extensions_of
 from service.engine.loop import EngineLoop
 from service.engine.request import Beam, Cancel, Command, GenerationRequest, Report, Sampling, StepReport, Submit
 from service.engine.runner import DeviceLost
@@ -39,7 +39,8 @@ class ScriptedRunner:
         tokens = [EOS if position >= self._lengths[slot] - 1 else 5 + position for slot, position in rows]
         logits = torch.full((len(tokens), 20), -10.0)
         logits[torch.arange(len(tokens)), torch.tensor(tokens)] = 10.0
-        return StepScores(torch.tensor([tokens]), torch.zeros(1, len(tokens)), logits[batch.logit_rows])
+        logprobs, extensions = torch.zeros(1, len(tokens)), extensions_of(batch, logits[batch.beam_rows])
+        return StepScores(torch.tensor([tokens]), logprobs, logits[batch.logit_rows], extensions=extensions)
 
 
 class AheadRunner(ScriptedRunner):
@@ -139,9 +140,11 @@ def test_a_request_whose_logits_are_not_numbers_ends_alone(options: dict[str, An
         def decode(self, batch: StepBatch) -> StepScores:
             scores = super().decode(batch)
             own = batch.source_slots == 0
+            broken = extensions_of(batch, torch.full((len(batch.beam_rows), 20), math.nan))
             return scores._replace(
                 logprobs=scores.logprobs.masked_fill(own, math.nan),
                 logits=scores.logits.masked_fill(own[batch.logit_rows, None], math.nan),
+                extensions=broken,
             )
 
     broken = Submit(1, GenerationRequest([9, 9, EOS], 50, **options), submitted_at=0.0)

@@ -30,7 +30,7 @@ def _step(scheduler: Scheduler, token: int = 9) -> tuple[Plan, list[TokenReport]
         ]
         for running in plan.running
     ]
-    reports, _, failed = scheduler.update(plan, extensions)
+    reports, _, failed = scheduler.update(plan, [[own] for own in extensions])
     assert not failed
     return plan, reports
 
@@ -149,7 +149,7 @@ def test_a_request_whose_writer_fails_ends_alone(caplog: pytest.LogCaptureFixtur
     beyond = Extension(5, Choice(7, -0.5), -0.5)  # of a hypothesis that a beam does not have
     given = {1: [Extension(0, Choice(token, -0.1), -0.1) for token in (5, 6)], 2: [Extension(0, Choice(7, -0.5), -0.5)]}
     given[fails] = {1: [beyond], 2: []}[fails]
-    reports, _, failed = scheduler.update(plan, given.values())
+    reports, _, failed = scheduler.update(plan, [[own] for own in given.values()])
     [other] = {1, 2} - {fails}
     assert failed == [fails]
     assert [report.request_id for report in reports] == [other] * (other == 2)
@@ -204,7 +204,7 @@ def test_a_search_that_differs_from_what_was_told_ends_its_own_request() -> None
     scheduler.add(2, _request())
     plan = scheduler.schedule()
     beam = [Extension(0, Choice(token, -0.1), -0.1) for token in (5, 5)]
-    reports, _, failed = scheduler.update(plan, [beam, [Extension(0, Choice(7, -0.5), -0.5)]])
+    reports, _, failed = scheduler.update(plan, [[beam], [[Extension(0, Choice(7, -0.5), -0.5)]]])
     assert failed == [1]
     assert [report.request_id for report in reports] == [2]
     assert (scheduler.running, scheduler.slots_used) == (1, 1)
