@@ -1,5 +1,6 @@
 """A checkpoint is a directory: `config.json`, `model.safetensors`, `tokenizer.model`.
 
+A matrix may be stored in int8, with a scale for each of its rows beside it: what that was multiplied by.
 Loading is strict: unknown config keys, missing or leftover weights and wrong shapes are all refused,
 in one error that lists every problem.
 """
@@ -26,7 +27,7 @@ def save_checkpoint(
 ) -> None:
     """Write a checkpoint that `load_model` reads; `weights` are a `Transformer.state_dict()`.
 
-    They are stored as `dtype`, or as they are if it is None.
+    They are stored as `dtype`, or as they are if it is None: then some may be int8, with their scales (`scale_of`).
     """
     directory.mkdir(parents=True, exist_ok=True)
     tied = _tied(config.model)
@@ -41,6 +42,11 @@ def save_checkpoint(
     (directory / "config.json").write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
 
+def scale_of(name: str) -> str:
+    """The name of the scales `[rows]` of a matrix that is stored in int8."""
+    return f"{name}.scale"
+
+
 def load_model(directory: Path, dtype: torch.dtype = torch.float32) -> Transformer:
     """The model in evaluation mode, its weights converted to `dtype`; raises `CheckpointError`."""
     config = load_config(directory)
@@ -52,9 +58,10 @@ def load_model(directory: Path, dtype: torch.dtype = torch.float32) -> Transform
         with safe_open(path, "pt") as file:
             stored = set(file.keys())
         problems = [f"missing {name}" for name in expected.keys() - stored]
-        problems += [f"unexpected {name}" for name in stored - expected.keys()]
+        problems += [f"unexpected {name}" for name in stored - expected.keys() - {*map(scale_of, expected)}]
         for name in expected.keys() & stored:
-            problems += _filled(expected[name], _read(path, name), name)
+            scale = _read(path, scale_of(name)) if scale_of(name) in stored else None
+            problems += _filled(expected[name], _read(path, name), scale, name)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path}: {error}") from None
     if problems:
@@ -69,10 +76,16 @@ def _read(path: Path, name: str) -> Tensor:
     return tensor
 
 
-def _filled(weight: Tensor, stored: Tensor, name: str) -> list[str]:
+def _filled(weight: Tensor, stored: Tensor, scale: Tensor | None, name: str) -> list[str]:
     """Copies into a weight what is stored, or says what is wrong with that."""
     if stored.shape != weight.shape:
         return [f"{name} is {list(stored.shape)}, expected {list(weight.shape)}"]
+    if (stored.dtype == torch.int8) != (scale is not None):
+        return [f"{name} is {stored.dtype} and has {'no' if scale is None else 'a'} scale"]
+    if scale is not None:
+        if scale.shape != stored.shape[:1]:
+            return [f"{scale_of(name)} is {list(scale.shape)}, expected {list(stored.shape[:1])}"]
+        stored = stored / scale[:, None]
     # Somewhere behind these it would no longer show: rounding to integers hides what is not a number.
     if stored.numel() and not torch.stack(stored.aminmax()).isfinite().all():
         return [f"{name} has a number that is not finite"]

@@ -84,15 +84,22 @@ class Tokenizer:
 
     @property
     def pad_id(self) -> int:
-        return self._known(_PAD)
+        return self.piece_id(_PAD)
 
     @property
     def bos_id(self) -> int:
-        return self._known(_BOS)
+        return self.piece_id(_BOS)
 
     @property
     def eos_id(self) -> int:
-        return self._known(_EOS)
+        return self.piece_id(_EOS)
+
+    def piece_id(self, piece: str) -> int:
+        """Of a special piece of the target's side; raises `ValueError` where there is none."""
+        found = self._target.find(piece)
+        if found is None:
+            raise ValueError(f"the tokenizer has no {piece}")
+        return found
 
     def encode(self, text: str, target: str | None = None, source: str | None = None) -> list[int]:
         """Ids of a source text, from a language into another, with all that goes around it."""
@@ -146,12 +153,6 @@ class Tokenizer:
     def piece_bytes(self, token_id: int) -> bytes:
         """The UTF-8 that a token of a translation stands for: see `Pieces.bytes_of`."""
         return self._target.bytes_of(token_id)
-
-    def _known(self, piece: str) -> int:
-        found = self._target.find(piece)
-        if found is None:
-            raise ValueError(f"the tokenizer has no {piece}")
-        return found
 
     def _text_prefix(self, target: str | None, source: str | None) -> str:
         return self._named(self.prompt.text_prefix, target, source)

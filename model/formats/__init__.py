@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from model.checkpoint import save_checkpoint
+from model.checkpoint import save_checkpoint, scale_of
 from model.formats import ctranslate2, huggingface, t5
 from model.formats.reading import Imported, read_json
 from model.manifest import ANY, CheckpointConfig, CheckpointError, Wanted
@@ -61,11 +61,12 @@ def _read(path: Path, wanted: Wanted) -> Imported:
 
 def _check_shapes(path: Path, imported: Imported) -> None:
     with torch.device("meta"):
-        expected = Transformer(imported.config.model).state_dict()
+        expected = {name: each.shape for name, each in Transformer(imported.config.model).state_dict().items()}
+    expected |= {scale_of(name): shape[:1] for name, shape in expected.items()}
     problems = [
-        f"{name} is {list(tensor.shape)}, expected {list(expected[name].shape)}"
+        f"{name} is {list(tensor.shape)}, expected {list(expected[name])}"
         for name, tensor in imported.weights.items()
-        if tensor.shape != expected[name].shape
+        if tensor.shape != expected[name]
     ]
     problems += [
         f"{name} has a number that is not finite"

@@ -4,7 +4,6 @@ They share names and differ in where they normalise, how positions are counted, 
 `t5.py`.
 """
 
-import json
 import math
 import re
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from model.config import ModelConfig
 from model.formats.languages import codes_of
+from model.formats.multilingual import tokenizer_class, told_behind, told_both
 from model.formats.reading import (
     ACTIVATIONS,
     Imported,
@@ -24,11 +24,14 @@ from model.formats.reading import (
     impossible,
     languages_unknown,
     model_config,
+    ordered,
+    pieces_json,
+    read_files,
     read_json,
     read_weights,
     table,
 )
-from model.manifest import CheckpointConfig, CheckpointError, Direction, Wanted
+from model.manifest import CheckpointConfig, Direction, Wanted
 from model.tokenizer import Prompt, Tokenizer
 
 _PROJECTIONS: Final = [("query", "q_proj"), ("key", "k_proj"), ("value", "v_proj"), ("output", "out_proj")]
@@ -87,15 +90,15 @@ def _marian(directory: Path, options: Options, wanted: Wanted) -> Imported:
     weights |= {f"{side}_input.table": positions.clone() for side in ("source", "target")}
     # The padding begins a translation and is no part of it.
     weights["projection.bias"] = weights["projection.bias"].float() + impossible(config.vocab_size, config.pad_id)
-    vocabulary = _ordered(read_json(directory / "vocab.json"), config.source_vocab_size or config.vocab_size)
-    files = _files(directory, {"source.spm": "source.model", "target.spm": "target.model"})
+    vocabulary = ordered(read_json(directory / "vocab.json"), config.source_vocab_size or config.vocab_size)
+    files = read_files(directory, {"source.spm": "source.model", "target.spm": "target.model"})
     target_vocabulary = vocabulary
     if (directory / "target_vocab.json").exists():
-        target_vocabulary = _ordered(read_json(directory / "target_vocab.json"), config.vocab_size)
-        files["source_vocabulary.json"] = _json(vocabulary)
-        files["target_vocabulary.json"] = _json(target_vocabulary)
+        target_vocabulary = ordered(read_json(directory / "target_vocab.json"), config.vocab_size)
+        files["source_vocabulary.json"] = pieces_json(vocabulary)
+        files["target_vocabulary.json"] = pieces_json(target_vocabulary)
     else:
-        files["vocabulary.json"] = _json(vocabulary)
+        files["vocabulary.json"] = pieces_json(vocabulary)
     source, target = _marian_languages(directory, wanted)
     tags = codes_of(tag[1] for piece in vocabulary if (tag := _MARIAN_TAG.fullmatch(piece)))
     targets = list(tags) if tags else [target]
@@ -124,18 +127,24 @@ def _m2m100(directory: Path, options: Options, wanted: Wanted) -> Imported:
     weights = _weights(directory, config)
     positions = _m2m100_positions(config)
     weights |= {f"{side}_input.table": positions.clone() for side in ("source", "target")}
-    return _multilingual(directory, config, weights)
+    return told_both(directory, config, weights)
 
 
 def _mbart(directory: Path, options: Options, wanted: Wanted) -> Imported:
     config = _config(
         options,
+        start=options.number("eos_token_id"),
         vocab_size=options.number("vocab_size"),
         norm_order="pre",
         embedding_norm=True,
         projection_bias=True,
     )
-    return _multilingual(directory, config, _weights(directory, config))
+    weights = _weights(directory, config)
+    # That of the first kind is also what transformers takes where nothing is said; the second is MBart50Tokenizer.
+    said = tokenizer_class(directory) or options.get("tokenizer_class", "MBartTokenizer")
+    if "MBartTokenizer" in said:
+        return told_behind(directory, config, weights, wanted)
+    return told_both(directory, config, weights)
 
 
 def _bart(directory: Path, options: Options, wanted: Wanted) -> Imported:
@@ -151,7 +160,7 @@ def _bart(directory: Path, options: Options, wanted: Wanted) -> Imported:
         raise languages_unknown(directory)
     prompt = Prompt(source_prefix=("<s>",), source_suffix=("</s>",))
     directions = (Direction(source=wanted.source, target=wanted.target),)
-    tokenizer = Tokenizer(_files(directory, {"tokenizer.json": "tokenizer.json"}), prompt)
+    tokenizer = Tokenizer(read_files(directory, {"tokenizer.json": "tokenizer.json"}), prompt)
     return Imported(CheckpointConfig(directions=directions, prompt=prompt, model=config), weights, tokenizer)
 
 
@@ -164,8 +173,8 @@ _READERS: Final[dict[str, Callable[[Path, Options, Wanted], Imported]]] = {
 MODEL_TYPES: Final = frozenset(_READERS)
 
 
-def _config(options: Options, **fields: Any) -> ModelConfig:
-    """What all of them name alike."""
+def _config(options: Options, start: int | None = None, **fields: Any) -> ModelConfig:
+    """What all of them name alike; `start` begins a translation where the options do not say what does."""
     if not options.get("tie_word_embeddings", True):
         fields["tied_projection"] = False
     return model_config(
@@ -180,7 +189,7 @@ def _config(options: Options, **fields: Any) -> ModelConfig:
         positions="table",
         scale_embedding=bool(options.get("scale_embedding", False)),
         pad_id=options.number("pad_token_id"),
-        bos_id=options.number("decoder_start_token_id"),
+        bos_id=options.number("decoder_start_token_id", start),
         eos_id=options.number("eos_token_id"),
         dropout=0.0,
         **fields,
@@ -256,76 +265,3 @@ def _m2m100_positions(config: ModelConfig) -> Tensor:
     angles = torch.arange(first, first + config.max_positions, dtype=torch.float64)[:, None] * rates
     encodings = torch.cat([angles.sin(), angles.cos()], dim=1).float()
     return torch.nn.functional.pad(encodings, (0, config.d_model - 2 * half))
-
-
-_LANGUAGE_PIECE: Final = re.compile(
-    r"__(?P<iso>[a-z]{2,3})__|(?P<flores>[a-z]{3}_[A-Z][a-z]{3})|(?P<mbart>[a-z]{2}_[A-Z]{2})"
-)
-
-
-def _multilingual(directory: Path, config: ModelConfig, weights: dict[str, Tensor]) -> Imported:
-    """Models that are told both languages: the source's around the text, the target's before its translation."""
-    pieces = _special_pieces(directory, config.vocab_size)
-    names = {found[found.lastgroup or ""]: piece for piece in pieces if (found := _LANGUAGE_PIECE.fullmatch(piece))}
-    languages = {code: names[name] for code, name in codes_of(names).items()}
-    if len(languages) < 2:
-        raise CheckpointError(f"{directory}: no language tokens are found in the tokenizer's files")
-    prompt = Prompt(
-        languages=languages,
-        source_prefix=("{source}",),
-        target_prefix=("{target}",),
-    )
-    if "MBartTokenizer" in _tokenizer_class(directory) and "50" not in _tokenizer_class(directory):
-        raise CheckpointError(f"{directory}: not supported: mBART's first kind, which puts the language at the end")
-    described = CheckpointConfig(languages=tuple(sorted(languages)), prompt=prompt, model=config)
-    return Imported(described, weights, Tokenizer(_multilingual_files(directory, config.vocab_size, pieces), prompt))
-
-
-def _tokenizer_class(directory: Path) -> str:
-    path = directory / "tokenizer_config.json"
-    return str(read_json(path).get("tokenizer_class", "")) if path.exists() else ""
-
-
-def _multilingual_files(directory: Path, vocab_size: int, special: list[str]) -> dict[str, bytes]:
-    if (directory / "tokenizer.json").exists():
-        return _files(directory, {"tokenizer.json": "tokenizer.json"})
-    vocabulary = dict(read_json(directory / "vocab.json"))
-    for piece in special:
-        vocabulary.setdefault(piece, len(vocabulary))
-    files = _files(directory, {"sentencepiece.bpe.model": "tokenizer.model"})
-    return files | {"vocabulary.json": _json(_ordered(vocabulary, vocab_size))}
-
-
-def _special_pieces(directory: Path, vocab_size: int) -> list[str]:
-    """Pieces beside the words, in the order of their ids."""
-    found: dict[str, int] = {}
-    if (path := directory / "tokenizer.json").exists():
-        found = {each["content"]: each["id"] for each in read_json(path)["added_tokens"]}
-    elif (path := directory / "added_tokens.json").exists():
-        found = read_json(path)
-    elif (path := directory / "special_tokens_map.json").exists():
-        listed = read_json(path).get("additional_special_tokens", [])
-        found = {each if isinstance(each, str) else each["content"]: number for number, each in enumerate(listed)}
-    return sorted(found, key=found.__getitem__)
-
-
-def _ordered(vocabulary: dict[str, int], size: int) -> list[str]:
-    """Pieces by id; ids without one get a name that no text has."""
-    pieces = [f"<unused {i}>" for i in range(size)]
-    for piece, token in vocabulary.items():
-        if not 0 <= token < size:
-            raise CheckpointError(f"the vocabulary has the id {token}, the model {size} of them")
-        pieces[token] = piece
-    return pieces
-
-
-def _json(pieces: list[str]) -> bytes:
-    return json.dumps(pieces, ensure_ascii=False).encode()
-
-
-def _files(directory: Path, names: dict[str, str]) -> dict[str, bytes]:
-    """The files of these names, by ours."""
-    try:
-        return {ours: (directory / theirs).read_bytes() for theirs, ours in names.items()}
-    except OSError as error:
-        raise CheckpointError(f"{directory}: {error}") from None

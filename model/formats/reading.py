@@ -137,6 +137,28 @@ def read_json(path: Path) -> Any:
         raise CheckpointError(f"{path}: {error}") from None
 
 
+def ordered(vocabulary: dict[str, int], size: int) -> list[str]:
+    """Pieces by id; ids without one get a name that no text has."""
+    pieces = [f"<unused {i}>" for i in range(size)]
+    for piece, token in vocabulary.items():
+        if not 0 <= token < size:
+            raise CheckpointError(f"the vocabulary has the id {token}, the model {size} of them")
+        pieces[token] = piece
+    return pieces
+
+
+def pieces_json(pieces: list[str]) -> bytes:
+    return json.dumps(pieces, ensure_ascii=False).encode()
+
+
+def read_files(directory: Path, names: dict[str, str]) -> dict[str, bytes]:
+    """The files of these names, by ours."""
+    try:
+        return {ours: (directory / theirs).read_bytes() for theirs, ours in names.items()}
+    except OSError as error:
+        raise CheckpointError(f"{directory}: {error}") from None
+
+
 def read_weights(directory: Path) -> Weights:
     """From safetensors, or from PyTorch's format without running anything in it; in one file or several."""
     for name, read in (("model.safetensors", _read_safetensors), ("pytorch_model.bin", _read_torch)):

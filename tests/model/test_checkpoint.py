@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from model.checkpoint import load_model, save_checkpoint
+from model.checkpoint import load_model, save_checkpoint, scale_of
 from model.config import ModelConfig
 from model.manifest import CheckpointConfig, CheckpointError, Direction, load_config, load_tokenizer
 from model.tokenizer import Tokenizer
@@ -47,6 +47,25 @@ def test_all_wrong_weights_are_listed(checkpoint: Path) -> None:
         match=r"decoder_norm.bias is \[3\], expected \[32\]; missing encoder_norm.bias; unexpected extra",
     ):
         load_model(checkpoint)
+
+
+def test_matrices_in_int8_have_scales(checkpoint: Path) -> None:
+    path, name = checkpoint / "model.safetensors", "encoder.0.feed_forward.inner.weight"
+    weights = load_file(path)
+    whole = torch.arange(weights[name].numel()).remainder(255).sub(127).to(torch.int8).view(weights[name].shape)
+    scale = torch.arange(1.0, 1.0 + len(whole))
+    save_file(weights | {name: whole, scale_of(name): scale}, path)
+    assert torch.equal(load_model(checkpoint).state_dict()[name], whole / scale[:, None])
+    for wrong, problem in (
+        ({name: whole}, f"{name} is torch.int8 and has no scale"),
+        ({scale_of(name): scale}, f"{name} is torch.float32 and has a scale"),
+        ({name: whole, scale_of(name): scale[1:]}, rf"{name}.scale is \[63\], expected \[64\]"),
+        ({name: whole, scale_of(name): 0 * scale}, f"{name} has a number that is not finite"),
+        ({scale_of("extra"): scale}, "unexpected extra.scale"),
+    ):
+        save_file(weights | wrong, path)
+        with pytest.raises(CheckpointError, match=problem):
+            load_model(checkpoint)
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x00" * 100, None])

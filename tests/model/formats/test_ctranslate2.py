@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from model.checkpoint import load_model
 from model.config import ModelConfig
 from model.decoding import beam_decode
 from model.formats import import_checkpoint
+from model.linear import INT8_MAX, quantise_rows
 from model.manifest import CheckpointError, Direction, Wanted, load_config
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
@@ -105,6 +107,24 @@ def test_weights_of_other_types(quantization: str, tmp_path: Path, tokenizer: To
     scale = inner.abs().amax(dim=1, keepdim=True) / 127
     is_whole = torch.allclose(inner / scale, (inner / scale).round(), rtol=0, atol=1e-3)
     assert is_whole == ("int8" in quantization)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_int8_stays_what_it_is(tied: bool, tmp_path: Path, tokenizer: Tokenizer) -> None:
+    """The file keeps CTranslate2's integers, and our own int8 makes the same ones of what is loaded."""
+    spec, _ = _spec(tokenizer)
+    if not tied:
+        spec.decoder.projection.weight = torch.randn(320, 32, generator=torch.Generator().manual_seed(1))
+    directory = _save(spec, tmp_path / "theirs", tokenizer, "int8")
+    state = _import(directory).state_dict()
+    stored = load_file(directory / "ours" / "model.safetensors")
+    matrices = [name for name, tensor in stored.items() if tensor.dtype == torch.int8]
+    linears = {name for name, tensor in state.items() if tensor.dim() == 2 and not name.endswith("table")}
+    assert {*matrices} == linears - ({"projection.weight"} if tied else set())
+    for name in matrices:
+        assert torch.equal(state[name], stored[name] / stored[f"{name}.scale"][:, None])
+        ours, _ = quantise_rows(state[name], INT8_MAX)
+        assert torch.equal(ours.to(torch.int8), stored[name])
 
 
 def test_all_that_is_not_supported_is_named_at_once(tmp_path: Path, tokenizer: Tokenizer) -> None:

@@ -74,6 +74,17 @@ def mbart(directory: Path, tokenizer: Tokenizer, **changes: Any) -> Any:
     return model
 
 
+def mbart_cc25(directory: Path, tokenizer: Tokenizer, **changes: Any) -> Any:
+    size = write_tokenizer_json(directory / "tokenizer.json", tokenizer, ["en_XX", "fr_XX", "pt_BR"])
+    options = {"pad_token_id": 0, "bos_token_id": 1, "decoder_start_token_id": size - 2} | changes
+    model = randomised(
+        transformers.MBartForConditionalGeneration(transformers.MBartConfig(**SHAPE, vocab_size=size, **options))
+    )
+    model.save_pretrained(directory)
+    write_json(directory / "tokenizer_config.json", {"tokenizer_class": "MBartTokenizer"})
+    return model
+
+
 def bart(directory: Path, tokenizer: Tokenizer, **changes: Any) -> Any:
     size = write_tokenizer_json(directory / "tokenizer.json", tokenizer)
     config = transformers.BartConfig(
@@ -115,6 +126,7 @@ FAMILIES = [
     (nllb, {}),
     (mbart, {}),
     (mbart, {"scale_embedding": True, "activation_function": "relu"}),
+    (mbart_cc25, {}),
     (bart, {}),
     (t5, {}),
     (t5, {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
@@ -236,6 +248,30 @@ def test_languages_are_what_the_tokenizer_has(tmp_path: Path, tokenizer: Tokeniz
         "m2m100": ("de", "en", "fr"),
         "t5": ("en", "fr"),
     }
+
+
+def test_the_first_mbart_is_told_languages_behind_the_text_and_in_the_place_of_a_start(
+    tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    mbart_cc25(tmp_path, tokenizer)
+    config = import_checkpoint(tmp_path, tmp_path / "ours", Wanted("en", None))
+    ours = load_tokenizer(tmp_path / "ours")
+    assert [str(each) for each in config.directions] == ["en-fr"]
+    theirs = transformers.MBartTokenizer.from_pretrained(tmp_path, src_lang="en_XX", tgt_lang="fr_XX")
+    for text in ("the cat sat", "a red house"):
+        assert ours.encode(text, "fr", "en") == theirs(text).input_ids
+    assert ours.target_prefix("fr", "en") == []
+    assert config.model.bos_id == theirs.convert_tokens_to_ids("fr_XX")
+
+
+def test_the_first_mbart_starts_in_the_language_that_is_wanted(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    mbart_cc25(tmp_path, tokenizer, decoder_start_token_id=None)
+    config = import_checkpoint(tmp_path, tmp_path / "ours", Wanted("fr", "pt"))
+    assert config.model.bos_id == load_tokenizer(tmp_path / "ours").piece_id("pt_BR")
+    with pytest.raises(CheckpointError, match="do not say its languages"):
+        import_checkpoint(tmp_path, tmp_path / "ours", Wanted("en", None))
+    with pytest.raises(CheckpointError, match="xx is none of its languages: en, fr, pt"):
+        import_checkpoint(tmp_path, tmp_path / "ours", Wanted("en", "xx"))
 
 
 def test_marian_reads_text_as_it_does_there(tmp_path: Path, tokenizer: Tokenizer) -> None:

@@ -1,0 +1,109 @@
+"""What a CTranslate2 model says of its kind, checked and as our configuration."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from torch import Tensor
+
+from model.config import Activation, ModelConfig
+from model.formats.ctranslate2.weights import DECODER_OUT, PROJECTION, SOURCE, TABLES, TARGET
+from model.formats.reading import Options, model_config
+from model.manifest import CheckpointError
+
+_ACTIVATIONS: Final[dict[int, Activation]] = {0: "relu", 1: "gelu_tanh", 2: "swish", 3: "gelu"}
+_LONGEST: Final = 512  # where no table of positions says how far it goes
+ZERO_START: Final = "decoder/start_from_zero_embedding"
+_UNDERSTOOD: Final = ("num_heads", "pre_norm", "activation", "scale_embeddings", "multi_query_attention", "alibi")
+# Of alignments there is our own; embeddings are merged where there are several.
+_IGNORED: Final = frozenset(
+    {
+        "decoder/alignment_heads",
+        "decoder/alignment_layer",
+        "decoder/alibi_use_positive_positions",
+        "decoder/scale_alibi",
+        "encoder/embeddings_merge",
+    }
+)
+_SIDES: Final = ("encoder", "decoder")
+_NUMBERS: Final = _IGNORED | {ZERO_START, *(f"{side}/{name}" for side in _SIDES for name in _UNDERSTOOD)}
+
+
+class Special(NamedTuple):
+    """Pieces with a meaning of their own."""
+
+    start: str
+    eos: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+def special_pieces(settings: Options) -> Special:
+    """Of config.json. Raises `CheckpointError`."""
+    bos, eos = settings.get("bos_token", "<s>"), settings.get("eos_token", "</s>")
+    settings.only("multi_query_attention", False)
+    settings.only("layer_norm_epsilon", 1e-5)
+    for name in ("quantization_type", "quantization_bits", "quantization_group_size"):
+        settings.only(name, None)
+    settings.check()
+    return Special(
+        settings.get("decoder_start_token", bos),
+        eos,
+        (bos,) if settings.get("add_source_bos", False) else (),
+        (eos,) if settings.get("add_source_eos", False) else (),
+    )
+
+
+def configuration(
+    numbers: Options, tensors: Mapping[str, Tensor], special: Special, words: Sequence[str]
+) -> ModelConfig:
+    """Of model.bin, where `numbers` are options. Raises `CheckpointError`."""
+    numbers.known(_NUMBERS)
+    numbers.only("decoder/alibi", 0)
+    for side in _SIDES:
+        numbers.only(f"{side}/multi_query_attention", 0)
+    pre_norm = numbers.same("encoder/pre_norm", "decoder/pre_norm")
+    activation = numbers.same("encoder/activation", "decoder/activation")
+    if activation not in _ACTIVATIONS:
+        numbers.refuse(f"activation {activation}")
+    scale = numbers.same("encoder/scale_embeddings", "decoder/scale_embeddings")
+    if scale not in (0, 1):
+        numbers.refuse(f"scale_embeddings is {scale}")
+    numbers.check()
+    for name in ("encoder/layer_0/ffn/linear_0/weight", SOURCE, TARGET, PROJECTION):
+        if name not in tensors:
+            raise CheckpointError(f"there is no {name}: not a transformer that is known")
+    target, source = tensors[TARGET], tensors[SOURCE]
+    from_zero = bool(numbers.get(ZERO_START, 0))
+    ids = {word: i for i, word in reversed(list(enumerate(words)))}
+    for word in (special.eos, *(() if from_zero else (special.start,))):
+        if word not in ids:
+            raise CheckpointError(f"{word} is not in the vocabulary")
+    eos = ids[special.eos]
+    tables = [tensors[name] for name in TABLES if name in tensors]
+    return model_config(
+        numbers,
+        vocab_size=len(target) + from_zero,
+        source_vocab_size=None if source is target else len(source),
+        d_model=target.shape[1],
+        ffn_dim=len(tensors["encoder/layer_0/ffn/linear_0/weight"]),
+        num_heads=numbers.same("encoder/num_heads", "decoder/num_heads"),
+        encoder_layers=_layers("encoder", tensors),
+        decoder_layers=_layers("decoder", tensors),
+        max_positions=min((len(table) for table in tables), default=_LONGEST),
+        norm_order="pre" if pre_norm else "post",
+        activation=_ACTIVATIONS[activation],
+        positions="table",
+        scale_embedding=bool(scale),
+        embedding_norm="encoder/layernorm_embedding/gamma" in tensors,
+        tied_projection=tensors[PROJECTION] is target,
+        projection_bias=from_zero or f"{DECODER_OUT}/bias" in tensors,
+        # There is no padding in CTranslate2; any id will do that does not end a sentence.
+        pad_id=0 if eos else 1,
+        bos_id=len(target) if from_zero else ids[special.start],
+        eos_id=eos,
+        dropout=0.0,
+    )
+
+
+def _layers(side: str, tensors: Mapping[str, Tensor]) -> int:
+    return len({name.split("/")[1] for name in tensors if name.startswith(f"{side}/layer_") and name.count("/") > 2})
