@@ -1,13 +1,14 @@
 """From texts to what an engine is given: sentences, ids, forced beginnings."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from typing import Final
 
 from service.engine.request import GivenTerm
 from service.errors import InvalidRequest
 from service.models.routing import Leg
+from service.text.glossary import Finder
 from service.text.html import split_attribute, split_html
 from service.text.plain import Splitter
 from service.text.segment import STAND_IN, Segment, Term
@@ -15,6 +16,7 @@ from service.text.sentences import joint
 from service.translation import TranslationOptions, default_target_length
 from service.work import Between, Work
 
+_CLOSING: Final = frozenset(".!?…。！？")
 _LONGEST_TOKEN: Final = 64  # characters; tokenizers make none so long
 
 
@@ -25,11 +27,15 @@ class Preparation:
         self,
         leg: Leg,
         options: TranslationOptions,
+        glossary: Finder,
         *,
         restore_capitals: bool,
         second: "Preparation | None" = None,
     ) -> None:
-        """`second` prepares what this model's translations are for another model, if that is not the end."""
+        """`glossary` finds terms in what this model reads.
+
+        `second` prepares what this model's translations are for another model, if that is not the end.
+        """
         self._model, self._direction = leg
         self._tokenizer = leg.model.tokenizer
         self._options = options
@@ -37,7 +43,7 @@ class Preparation:
         self._prompt_ids = self._tokenizer.target_prefix(self._direction.target, self._direction.source)
         last = self if second is None else second
         between = joint(self._direction.source, last._direction.target)
-        self._splitter = Splitter(self._fits, restore_capitals, options.glossary, between)
+        self._splitter = Splitter(self._fits, restore_capitals, glossary, between)
 
     def work(self, index: int, text: str) -> Iterator[Work]:
         """That of a text, as it is asked for."""
@@ -106,12 +112,25 @@ class Preparation:
         spans = self._tokenizer.spans(reading.text, target, source)
         terms = [self._term(term, place, spans) for term, place in zip(segment.terms, reading.terms, strict=True)]
         originals = [span and reading.original(*span) for span in spans]
-        return Work(index, self._model, segment, ids, originals, offset, terms, self._prompt_ids, then=then)
+        closing_ids = self._closing_ids if terms and _closes_with_its_only_mark(reading.text) else ()
+        return Work(
+            index, self._model, segment, ids, originals, offset, terms, closing_ids, self._prompt_ids, then=then
+        )
+
+    @cached_property
+    def _closing_ids(self) -> Sequence[int]:
+        """Marks that end a sentence, behind a word or a space."""
+        tokenizer = self._tokenizer
+        written = (tokenizer.encode_target(f"a{space}{mark}")[-1:] for mark in _CLOSING for space in ("", " "))
+        last = set(chain.from_iterable(written))
+        return [
+            token for token in sorted(last) if tokenizer.piece_bytes(token).decode(errors="replace").strip() in _CLOSING
+        ]
 
     def _term(self, term: Term, place: tuple[int, int], spans: Sequence[tuple[int, int] | None]) -> GivenTerm:
         """What the engine is told of a term: it reads and writes a stand-in for what is copied."""
         inside = [number for number, span in enumerate(spans) if span and span[0] < place[1] and span[1] > place[0]]
-        words = STAND_IN if term.is_copy else term.translation
+        words = STAND_IN if term.has_stand_in else term.translation
         # A tokenizer may drop characters: then the model cannot look at the term, or write it as it is.
         ids = self._tokenizer.encode_target(words) or self._tokenizer.encode_target(STAND_IN)
         return GivenTerm(min(inside, default=0), max(inside, default=-1) + 1, ids)
@@ -123,8 +142,13 @@ class Preparation:
         if len(words) > limit * _LONGEST_TOKEN or len(self._tokenizer.encode(words, target, source)) > limit:
             return False
         # What is to be written has to have a place, too.
-        given = [term.translation for term in segment.terms if not term.is_copy]
+        given = [term.translation for term in segment.terms if not term.has_stand_in]
         return sum(len(self._tokenizer.encode_target(each)) for each in given) <= limit
+
+
+def _closes_with_its_only_mark(text: str) -> bool:
+    """Then its translation most probably does, too: no abbreviations, no numbers with a point."""
+    return text[-1:] in _CLOSING and not any(mark in text[:-1] for mark in _CLOSING)
 
 
 def prepare(texts: Sequence[str], preparations: Sequence[Preparation], target_prefix: str) -> Iterator[Work]:

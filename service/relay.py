@@ -67,8 +67,9 @@ def between(work: Work, tokens: Sequence[TokenReport]) -> Between:
     terms: list[Term] = []
     for token in tokens:
         part = wording.push(token, is_last=token is tokens[-1])
-        if token.term is not None and (place := part.find(words := segment.terms[token.term].translation)) >= 0:
+        term = None if token.term is None else segment.terms[token.term]
+        if term is not None and term.is_copy and (place := part.find(term.translation)) >= 0:
             start = len(text) + place
-            terms.append(Term(start, start + len(words), words, is_copy=True))
+            terms.append(Term(start, start + len(term.translation), term.translation, is_copy=True))
         text += part
     return Between(text, [] if segment.marks else terms)

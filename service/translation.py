@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from service.assembly import SegmentAssembly, TextAssembly, Version, copied, segment_finished
+from service.courtesy import FirstTokens
 from service.engine.generation import Generation
 from service.engine.request import Beam, Constraints, GenerationRequest, Sampling, SegmentReport, TokenReport
 from service.errors import DeadlineExceeded, ServiceError
@@ -39,7 +40,6 @@ class TranslationOptions:
     is_html: bool = False
     """Not with `alignment`."""
     glossary: Glossary = NOTHING
-    """Not by way of another language."""
     max_new_tokens: int | None = None
     timeout_seconds: float | None = None
 
@@ -111,8 +111,11 @@ class Progress(NamedTuple):
 class Translation:
     """A request in progress: some of its segments in the engines, its events in the order of the text."""
 
-    def __init__(self, job: Job, limits: Limits, on_close: Callable[["Translation"], None]) -> None:
+    def __init__(
+        self, job: Job, limits: Limits, first_tokens: FirstTokens, on_close: Callable[["Translation"], None]
+    ) -> None:
         self.id = secrets.token_hex(8)
+        self._first_tokens = first_tokens
         self._job = job
         self._on_close = on_close
         self._failure: ServiceError | None = None
@@ -129,7 +132,11 @@ class Translation:
         self._told: Relay | None = None
         self.characters_sent = 0
         """Of the texts, those of the sentences whose translation has begun to come out of `events`."""
+        self._is_long = False
         self._look_ahead()
+        self._is_long = len(self._ahead) == self._window
+        if self._source_tokens:
+            first_tokens.expect(self)
 
     def _look_ahead(self) -> None:
         """Submit what comes next in the text, as far as the window reaches."""
@@ -183,12 +190,15 @@ class Translation:
             terms=list(work.terms),
             hypotheses=options.hypotheses,
             self_attention=options.self_attention,
+            patient=self._is_long,
+            closing_ids=list(work.closing_ids),
         )
 
     def close(self) -> None:
         """Cancel whatever is not finished; may be called twice."""
         while self._ahead:
             self._ahead.popleft().close()
+        self._first_tokens.has_come(self)
         self._on_close(self)
 
     def fail(self, error: ServiceError) -> None:
@@ -230,7 +240,7 @@ class Translation:
                     yield copied(number, work.text_index, work.segment)
                     texts[work.text_index].add([Version(work.segment.copy, 0.0, 0)])
                     # A book of numbers would otherwise keep the event loop to itself.
-                    await asyncio.sleep(0)
+                    await self._give_way()
                     continue
                 told_from = work.offset if job.options.alignment else None
                 assembly = SegmentAssembly(number, work.segment, work.model.tokenizer, work.spans, told_from)
@@ -238,9 +248,10 @@ class Translation:
                     events = [assembly.event(report) for report in reports]
                     if self._first_token_at is None and assembly.tokens:
                         self._first_token_at = time.monotonic()
+                        self._first_tokens.has_come(self)
                     self._count_as_sent(relay)
                     yield events
-                    await asyncio.sleep(0)
+                    await self._give_way()
                 self._generated_tokens += assembly.tokens
                 versions = assembly.versions()
                 texts[work.text_index].add(versions)
@@ -258,6 +269,12 @@ class Translation:
         if relay is not self._told:
             self._told = relay
             self.characters_sent += relay.characters
+
+    async def _give_way(self) -> None:
+        if self._is_long:
+            await self._first_tokens.give_way()
+        else:
+            await asyncio.sleep(0)
 
     async def _reports_of(self, generation: Generation) -> AsyncGenerator[list[SegmentReport]]:
         while reports := await generation.next_reports(self._deadline):

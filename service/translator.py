@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from model.manifest import Direction
+from service.courtesy import FirstTokens
 from service.errors import InvalidRequest, NotReady, TooLong
 from service.models.routing import Route, Routes
 from service.preparation import Preparation, prepare
 from service.text.detection import Detected, rank_languages, words_of_html
+from service.text.halfway import halves
 from service.text.languages import matching
 from service.translation import Job, Limits, Translation, TranslationOptions
 
@@ -19,7 +21,6 @@ class FieldNames(NamedTuple):
     """What a caller calls what it asks for; errors name it so."""
 
     text: str = "q"
-    glossary: str = "glossary"
     source: str = "source"
     target: str = "target"
     automatic: Sequence[str] = (AUTOMATIC,)
@@ -35,6 +36,7 @@ class Translator:
         """`routes` are asked for with every request: models come and go."""
         self._routes = routes
         self.limits = limits
+        self._first_tokens = FirstTokens()
         self.running: set[Translation] = set()
         """Translations not yet closed, whether an engine works for them or only their reader is slow."""
 
@@ -62,7 +64,7 @@ class Translator:
         detected = [self._detect(text, target, options) for text in texts] if source == AUTOMATIC else []
         sources = [each.language for each in detected] or [source] * len(texts)
         routes = {each: self._route(each, target) for each in set(sources)}
-        _admit(routes.values(), options, names)
+        _admit(routes.values(), options)
         preparations = {each: self._preparation(route, options) for each, route in routes.items()}
         work = prepare(texts, [preparations[each] for each in sources], options.target_prefix)
         pivots = [routes[each].pivot for each in sources] if any(each.pivot for each in routes.values()) else ()
@@ -74,7 +76,7 @@ class Translator:
             for model in models:
                 model.release(closed)
 
-        translation = Translation(job, self.limits, on_close)
+        translation = Translation(job, self.limits, self._first_tokens, on_close)
         for model in models:
             model.acquire(translation)
         self.running.add(translation)
@@ -122,8 +124,11 @@ class Translator:
 
     def _preparation(self, route: Route, options: TranslationOptions) -> Preparation:
         restore = self.limits.restore_capitals
-        second = route.second and Preparation(route.second, options, restore_capitals=restore)
-        return Preparation(route.first, options, restore_capitals=restore, second=second)
+        if route.second is None:
+            return Preparation(route.first, options, options.glossary, restore_capitals=restore)
+        glossary = halves(options.glossary)
+        second = Preparation(route.second, options, glossary.second, restore_capitals=restore)
+        return Preparation(route.first, options, glossary.first, restore_capitals=restore, second=second)
 
     def _check(self, texts: Sequence[str], options: TranslationOptions, names: FieldNames) -> None:
         limits = self.limits
@@ -142,14 +147,14 @@ def _unknown(field: str, code: str, available: Iterable[str]) -> InvalidRequest:
     return InvalidRequest(field, f"{code} is not supported; available: {', '.join(available)}")
 
 
-def _admit(routes: Iterable[Route], options: TranslationOptions, names: FieldNames) -> None:
+def _admit(routes: Iterable[Route], options: TranslationOptions) -> None:
     """Raises `InvalidRequest` and `QueueFull` if one of them cannot take the request."""
     for route in routes:
         limit = route.last.model.max_new_tokens
         if options.max_new_tokens is not None and options.max_new_tokens > limit:
             raise InvalidRequest("max_new_tokens", f"the limit is {limit}")
-        if route.pivot is not None and (options.alignment or options.glossary):
-            field = names.glossary if options.glossary else "attention" if options.attention else "alignment"
+        if route.pivot is not None and options.alignment:
+            field = "attention" if options.attention else "alignment"
             source, target = route.first.direction.source, route.last.direction.target
             raise InvalidRequest(field, f"is not available from {source} into {target}, by way of {route.pivot}")
         for model in route.models:

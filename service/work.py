@@ -30,6 +30,8 @@ class Work(NamedTuple):
     """Of the sentence, in the text."""
     terms: Sequence[GivenTerm] = ()
     """The terms of the segment, for the engine."""
+    closing_ids: Sequence[int] = ()
+    """Marks before which those are written at the latest."""
     prompt_ids: Sequence[int] = ()
     """They tell the decoder the languages."""
     forced_ids: Sequence[int] = ()

@@ -22,7 +22,6 @@ ServiceDependency = Annotated[Service, Depends(service_of)]
 _VARIANTS: Final = {"EN": ("EN-GB", "EN-US"), "PT": ("PT-BR", "PT-PT")}
 NAMES: Final = FieldNames(
     text="text",
-    glossary="glossary_id",
     source="source_lang",
     target="target_lang",
     automatic=(),

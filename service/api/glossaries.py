@@ -12,7 +12,6 @@ from service.api.bodies import body_of, parse_body
 from service.api.deepl import ERRORS, NAMES, ServiceDependency
 from service.errors import InvalidRequest
 from service.glossaries import Description
-from service.state import Service
 from service.text.glossary import EntriesError, read_entries, write_entries
 
 router = APIRouter(prefix="/v2", tags=["as DeepL"])
@@ -58,10 +57,11 @@ class LanguagePairs(BaseModel):
 
 @router.get("/glossary-language-pairs", summary="Languages of glossaries", responses=ERRORS)
 async def language_pairs(service: ServiceDependency, caller: CallerDependency) -> LanguagePairs:
-    """Those that a model translates straight; none where glossaries are not kept."""
-    known = [each for each in service.translator.directions if _is_straight(service, each)]
-    pairs = [LanguagePair(source_lang=each.source, target_lang=each.target) for each in known]
-    return LanguagePairs(supported_languages=pairs if service.glossaries.can_keep else [])
+    """All that can be translated; none where glossaries are not kept."""
+    known = service.translator.directions if service.glossaries.can_keep else []
+    return LanguagePairs(
+        supported_languages=[LanguagePair(source_lang=each.source, target_lang=each.target) for each in known]
+    )
 
 
 @router.post(
@@ -75,15 +75,13 @@ async def create(request: Request, service: ServiceDependency, caller: CallerDep
     """It never changes; it is seen by those who have the key that it was made with."""
     body = await parse_body(request, GlossaryRequest)
     source, target = service.translator.direction(body.source_lang, body.target_lang, NAMES)
-    direction = Direction(source=source, target=target)
-    if not _is_straight(service, direction):
-        raise InvalidRequest("target_lang", f"no model translates from {source} into {target} by itself")
     try:
         entries = read_entries(body.entries, body.entries_format)
     except EntriesError as error:
         raise InvalidRequest("entries", str(error)) from None
     if not entries:
         raise InvalidRequest("entries", "there are none")
+    direction = Direction(source=source, target=target)
     return _info(await asyncio.to_thread(service.glossaries.add, body.name, direction, entries, owner_of(caller)))
 
 
@@ -112,12 +110,6 @@ async def entries(glossary_id: str, service: ServiceDependency, caller: CallerDe
 @router.delete("/glossaries/{glossary_id}", summary="Forget a glossary", status_code=204, responses=ERRORS)
 async def delete(glossary_id: str, service: ServiceDependency, caller: CallerDependency) -> None:
     await asyncio.to_thread(service.glossaries.delete, glossary_id, owner_of(caller))
-
-
-def _is_straight(service: Service, direction: Direction) -> bool:
-    """Whether one model translates it: by way of another language, no glossary goes."""
-    route = service.library.routes.find(*direction.codes())
-    return route is not None and route.pivot is None
 
 
 def _info(known: Description) -> GlossaryInfo:

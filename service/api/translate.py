@@ -35,7 +35,7 @@ from service.state import Service, service_of
 from service.streaming import AnswerShape, TranslationStream, answer
 from service.text.glossary import NOTHING, Glossary
 from service.translation import Translation
-from service.translator import AUTOMATIC, FieldNames
+from service.translator import AUTOMATIC
 
 router = APIRouter(tags=["translation"])
 ServiceDependency = Annotated[Service, Depends(service_of)]
@@ -145,13 +145,11 @@ async def _start(service: Service, caller: Caller, body: TranslateRequest) -> Tr
     make_options = partial(body.options, service.translator.limits.max_beam_size)
     # A long glossary takes a while to be put in order, in which others want to be served.
     options = await asyncio.to_thread(make_options) if body.glossary else make_options()
-    names = FieldNames()
     if body.glossary_id:
-        names = FieldNames(glossary="glossary_id")
         source, target = service.translator.direction(body.source, body.target)
         kept = await kept_glossary(service, caller, body.glossary_id, source, target)
         options = replace(options, glossary=kept)
-    return service.translator.start(body.texts(), body.source, body.target, options, names)
+    return service.translator.start(body.texts(), body.source, body.target, options)
 
 
 async def kept_glossary(service: Service, caller: Caller, identifier: str | None, source: str, target: str) -> Glossary:

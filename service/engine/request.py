@@ -53,12 +53,14 @@ class GenerationRequest(msgspec.Struct, frozen=True, array_like=True):
 
     The decoder reads `prompt_ids` behind bos: no part of the translation, but a beam counts them in its lengths.
     The translation begins with `forced_ids`, fewer than `max_new_tokens` and without
-    eos, whatever is probable. `terms`, in the order of the source, are translated as they say (`engine.terms`).
+    eos, whatever is probable. `terms`, in the order of the source, are translated as they say (`engine.terms`);
+    `closing_ids` are marks behind which nothing is expected to come.
     A client has `told_ids` from an engine that died, of `told_terms`, a number or None for each, if there are any:
     they come again, but are not reported again. With `top_candidates`, every token comes with that many of the most
     probable ones at its place; with `alignment`, with the position of the source that it looks at most; with
     `attention` too, with all weights; with `self_attention`, with the weights over what was written before it. With
-    `hypotheses`, each step of a beam is told.
+    `hypotheses`, each step of a beam is told. One that is `patient`, in the middle of a long text, lets others that
+    have come have their first token before it goes on.
     """
 
     source_ids: list[int]
@@ -76,6 +78,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, array_like=True):
     told_terms: list[int | None] = []
     hypotheses: bool = False
     self_attention: bool = False
+    patient: bool = False
+    closing_ids: list[int] = []
 
 
 class Submit(msgspec.Struct, frozen=True, tag=True, array_like=True):

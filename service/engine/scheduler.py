@@ -6,6 +6,9 @@ as many as their beam is wide: that bounds how long an encoder batch can hold up
 their age; a request leaves at its own last token, and its slots are free in the next plan. Cancelling works the same
 way, from the queue or from the slots.
 
+Where others get their first token, those that are patient (`GenerationRequest.patient`) stand aside: the step is short
+without them. Never twice in a row, so that they go on, too.
+
 Pure Python: no torch, no clock, no input or output.
 """
 
@@ -13,7 +16,7 @@ import heapq
 import logging
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -41,7 +44,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One step: encode `admitted`, then advance `running` (which includes them)."""
+    """One step: encode `admitted`, then advance `running`: them, and all others but those that stand aside."""
 
     admitted: tuple[Running, ...]
     running: tuple[Running, ...]
@@ -65,6 +68,7 @@ class Scheduler:
         self._free_slots = list(range(slots))
         self._waiting: deque[tuple[int, GenerationRequest]] = deque()
         self._running: dict[int, Running] = {}
+        self._stood_aside = False
         self._slots = slots
 
     @property
@@ -96,7 +100,7 @@ class Scheduler:
             self._waiting = deque(entry for entry in self._waiting if entry[0] != request_id)
 
     def schedule(self) -> Plan:
-        """Admit what fits; the plan holds every running request in a fixed order (by its first slot)."""
+        """Admit what fits; the plan holds those that go on in a fixed order (by their first slots)."""
         admitted: list[Running] = []
         prefix_rows = 0
         while self._waiting and len(admitted) < self._max_prefill:
@@ -110,7 +114,16 @@ class Scheduler:
             running = Running(request_id, request, slots, writer_of(request, slots, self._eos_id))
             self._running[request_id] = running
             admitted.append(running)
-        return Plan(tuple(admitted), tuple(sorted(self._running.values(), key=lambda r: r.slots[0])))
+        going_on = sorted(self._all_but_the_patient(admitted), key=lambda r: r.slots[0])
+        return Plan(tuple(admitted), tuple(going_on))
+
+    def _all_but_the_patient(self, admitted: Sequence[Running]) -> Iterable[Running]:
+        """Those that go on: everybody, unless some of the admitted are in a hurry."""
+        self._stood_aside = not self._stood_aside and any(not each.request.patient for each in admitted)
+        if not self._stood_aside:
+            return self._running.values()
+        new = {each.request_id for each in admitted}
+        return [each for each in self._running.values() if not each.request.patient or each.request_id in new]
 
     def update(self, plan: Plan, steps: Iterable[Iterable[list[Extension]]]) -> Progress:
         """Let each of the plan's requests go on with what its rows have given, step by step; free the finished.

@@ -7,7 +7,7 @@ nothing is copied; only further children get a copy of its K/V, in a slot whose 
 Pure Python: what is chosen in a row comes from `choosing`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple, Protocol
 
@@ -137,9 +137,11 @@ def _prefix_rows(request: GenerationRequest, slot: int, wanted_from: int) -> lis
     ]
 
 
-def _unless_end(extension: Extension, pending: Sequence[int], request: GenerationRequest, eos_id: int) -> Extension:
+def _unless_end(
+    extension: Extension, pending: Sequence[int], request: GenerationRequest, ends: Collection[int]
+) -> Extension:
     """In the place of an end, the first term that is still missing."""
-    if not pending or extension.choice.token != eos_id:
+    if not pending or extension.choice.token not in ends:
         return extension
     end = extension.choice
     choice = beginning(request, pending[0])._replace(
@@ -185,7 +187,8 @@ class SingleWriter:
             self._ids = list(self._request.forced_ids)
         else:
             pending = what_is_open(self._request.terms, self._terms).pending
-            choices = [_unless_end(extension, pending, self._request, self._eos_id).choice for extension in extensions]
+            ends = (self._eos_id, *self._request.closing_ids)
+            choices = [_unless_end(extension, pending, self._request, ends).choice for extension in extensions]
             self._ids += [choice.token for choice in choices]
             if self._request.terms:
                 self._terms += [choice.term for choice in choices]
@@ -244,11 +247,7 @@ class BeamWriter:
             live = [LiveHypothesis(0, self._request.forced_ids, total)]
         else:
             if self._request.terms:
-                pending = [self._open(path).pending for path in self._search.live]
-                extensions = [
-                    _unless_end(extension, pending[extension.parent], self._request, self._eos_id)
-                    for extension in extensions
-                ]
+                extensions = list(self._with_missing_terms(extensions))
             # Stable, and of equal ones the earlier parent's is first.
             best = sorted(extensions, key=_by_total, reverse=True)[: 2 * self._request.beam.size]
             survivors = self._search.advance(best)
@@ -257,6 +256,23 @@ class BeamWriter:
         written = self._written()
         is_live = self._request.hypotheses and written.finish_reason is None
         return written._replace(live=live) if is_live else written
+
+    def _with_missing_terms(self, extensions: Iterable[Extension]) -> Iterator[Extension]:
+        """In the place of an end, or of a mark that closes the sentence where nothing is more probable."""
+        request = self._request
+        pending = [self._open(path).pending for path in self._search.live]
+        seen: set[int] = set()
+        given: set[int] = set()
+        for extension in extensions:
+            parent = extension.parent
+            ends = (self._eos_id,) if parent in seen else (self._eos_id, *request.closing_ids)
+            seen.add(parent)
+            other = _unless_end(extension, pending[parent], request, ends)
+            if other is extension:
+                yield extension
+            elif parent not in given:  # behind such a mark the end is possible, too
+                given.add(parent)
+                yield other
 
     @property
     def _is_at_prefix(self) -> bool:

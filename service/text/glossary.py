@@ -5,7 +5,7 @@ import io
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 import regex
 
@@ -72,6 +72,14 @@ class _Tabs(csv.Dialect):
     quoting = csv.QUOTE_NONE
 
 
+class Finder(Protocol):
+    """Finds terms in texts."""
+
+    def find(self, text: str, beginnings: Sequence[int] = (0,)) -> Iterator[Term]:
+        """In the order of the text; none overlap. Its sentences begin at the places `beginnings`, in their order."""
+        ...
+
+
 class Glossary:
     """Finds its terms in texts, as whole words; where several begin, the longest.
 
@@ -92,8 +100,12 @@ class Glossary:
     def __len__(self) -> int:
         return len(self._entries)
 
+    @property
+    def translations(self) -> Iterable[str]:
+        return self._entries.values()
+
     def find(self, text: str, beginnings: Sequence[int] = (0,)) -> Iterator[Term]:
-        """In the order of the text; none overlap. Its sentences begin at the places `beginnings`, in their order."""
+        """As of a `Finder`."""
         spans = _spans(text) if self._entries else []
         written = _pieces(text, spans)
         lower = [piece.lower() for piece in written]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from service.text.glossary import NOTHING, Glossary
+from service.text.glossary import NOTHING, Finder
 from service.text.segment import Fits, Segment, Term, segment_of
 from service.text.sentences import closes, cut, pieces, sentence_ends
 from service.text.verbatim import find_verbatim
@@ -26,7 +26,7 @@ class Splitter:
 
     fits: Fits
     restore_capitals: bool = True
-    glossary: Glossary = NOTHING
+    glossary: Finder = NOTHING
     joint: str = ""
     """What parts the translations of two sentences that no white space parts (`sentences.joint`)."""
 

@@ -21,6 +21,13 @@ class Term(NamedTuple):
     """Whether it is no word: then a stand-in is read in its place, and its translation is written as it is."""
     capitals: bool = False
     """Whether its translation is written in capitals."""
+    is_halfway: bool = False
+    """Whether it is a word that goes through two models (`halfway`): a stand-in is read in its place, too."""
+
+    @property
+    def has_stand_in(self) -> bool:
+        """Whether that is what a model reads and writes."""
+        return self.is_copy or self.is_halfway
 
 
 class Mark(NamedTuple):
@@ -94,7 +101,7 @@ class Segment(NamedTuple):
         places: list[tuple[int, int]] = []
         for term in self.terms:
             words += sentence[done : term.start]
-            inside = STAND_IN if term.is_copy else sentence[term.start : term.end]
+            inside = STAND_IN if term.has_stand_in else sentence[term.start : term.end]
             places.append((len(words), len(words) + len(inside)))
             words += inside
             done = term.end

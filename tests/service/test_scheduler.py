@@ -112,6 +112,33 @@ def test_prefixes_are_bounded_for_each_step() -> None:
     assert admitted == [[0, 1], [2, 3], [4], [5]], "one that is too long comes alone"
 
 
+def _patient(max_new_tokens: int = 9) -> GenerationRequest:
+    return GenerationRequest([7, EOS], max_new_tokens, patient=True)
+
+
+def test_the_patient_stand_aside_where_another_gets_its_first_token() -> None:
+    scheduler = _scheduler(slots=10)
+    scheduler.add(1, _patient())
+    scheduler.add(2, _request())
+    assert _ids(_step(scheduler)[0]) == [1, 2], "what is admitted goes on"
+    scheduler.add(3, _patient())
+    assert _ids(_step(scheduler)[0]) == [1, 2, 3]
+    scheduler.add(4, _request())
+    assert _ids(_step(scheduler)[0]) == [2, 4], "so does who has begun"
+    assert _ids(_step(scheduler)[0]) == [1, 2, 3, 4]
+
+
+def test_but_never_twice_in_a_row() -> None:
+    scheduler = _scheduler(slots=10)
+    scheduler.add(0, _patient())
+    _step(scheduler)
+    steps = []
+    for request_id in range(1, 5):
+        scheduler.add(request_id, _request(max_new_tokens=1))
+        steps.append(_ids(_step(scheduler)[0]))
+    assert steps == [[1], [0, 2], [3], [0, 4]]
+
+
 def test_a_beam_waits_for_all_its_slots_and_nobody_overtakes() -> None:
     scheduler = _scheduler(slots=4)
     scheduler.add(1, _request(max_new_tokens=1, beam=2))

@@ -8,6 +8,7 @@ import pytest
 from model.config import ModelConfig
 from model.manifest import CheckpointConfig, Direction
 from model.tokenizer import Prompt, Tokenizer
+from service import courtesy
 from service.engine.generation import Generation
 from service.engine.pool import EnginePool
 from service.engine.request import GenerationRequest, TokenReport
@@ -35,13 +36,20 @@ class NotedPool:
 
     def __init__(self) -> None:
         self.requests: list[GenerationRequest] = []
+        self.generations: list[Generation] = []
 
     def admit(self) -> None:
         pass
 
     def submit(self, request: GenerationRequest) -> Generation:
         self.requests.append(request)
-        return Generation(len(self.requests), request, lambda generation: None)
+        self.generations.append(Generation(len(self.requests), request, lambda generation: None))
+        return self.generations[-1]
+
+    def end(self, *numbers: int) -> None:
+        """Requests, with their first token."""
+        for number in numbers:
+            self.generations[number].deliver(TokenReport(number, 2, 0.0, "stop"))
 
 
 @pytest.fixture
@@ -238,9 +246,38 @@ async def test_terms_of_a_glossary_count_in_the_length_of_a_sentence(translator:
 
 
 async def test_errors_name_the_fields_of_the_caller(translator: Translator) -> None:
-    names = FieldNames(text="text", glossary="glossary_id")
+    names = FieldNames(text="text")
     for texts in (["a" * 10_001], ["a"] * 11):
         with pytest.raises(TooLong, match=r"^text: "):
             translator.start(texts, "en", "fr", TranslationOptions(), names)
-    with pytest.raises(InvalidRequest, match=r"^glossary_id: is not available from de into en"):
-        translator.start(["a"], "de", "en", TranslationOptions(glossary=Glossary({"a": "b"})), names)
+
+
+async def test_what_comes_late_in_a_long_text_is_patient(translator: Translator, pool: NotedPool) -> None:
+    translation = translator.start(["The cat sat. " * 6], "en", "fr", TranslationOptions())
+    pool.end(0, 1)
+    events = translation.events()
+    while len(pool.requests) == LIMITS.max_segments_in_flight:
+        await anext(events)
+    translator.start(["The cat sat."], "en", "fr", TranslationOptions())
+    assert [request.patient for request in pool.requests] == [False, False, False, False, True, False]
+
+
+@pytest.mark.parametrize(("sentences", "gives_way"), [(6, True), (3, False)])
+async def test_a_long_text_lets_others_have_their_first_token(
+    sentences: int, gives_way: bool, translator: Translator, pool: NotedPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(courtesy, "_LONGEST_SECONDS", 600.0)
+    events = translator.start(["The cat sat. " * sentences], "en", "fr", TranslationOptions()).events()
+    pool.end(0, 1)
+    await anext(events)
+    await anext(events)
+    other = translator.start(["The cat sat."], "en", "fr", TranslationOptions())
+    following = asyncio.ensure_future(anext(events))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert following.done() != gives_way
+    pool.end(-1)
+    others = other.events()
+    await anext(others)
+    await anext(others)
+    await following

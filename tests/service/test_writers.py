@@ -165,3 +165,33 @@ def test_what_comes_in_the_place_of_an_end_looks_where_the_end_looked(beam: int)
     end = Choice(EOS, -0.1, alignment=(0, 0.5), attention=(0.5, 0.5), self_attention=[[1.0], [1.0]])
     [choice] = writer.take([Extension(0, end, -0.1)]).choices
     assert choice == end._replace(token=9, logprob=0.0, term=0)
+
+
+def _with_a_term(beam: int) -> GenerationRequest:
+    return replace(_request(beam=beam), terms=[GivenTerm(0, 1, [9, 10])], closing_ids=[30])
+
+
+def test_a_term_without_a_place_comes_before_the_mark_that_closes_the_sentence() -> None:
+    writer = writer_of(_with_a_term(1), [4], EOS)
+    assert _tokens(writer.take([_extension(0, 8, -1.0)])) == [8]
+    assert _tokens(writer.take([_extension(0, 30, -1.0)])) == [9]
+    [row] = writer.rows()
+    assert (row.forced, row.term) == (10, 0)
+    writer.take([Extension(0, Choice(10, 0.0, term=0), 0.0)])
+    assert _tokens(writer.take([_extension(0, 30, -1.0)])) == [30]
+    assert writer.take([_extension(0, EOS, -1.0)]).finish_reason == "stop"
+
+
+@pytest.mark.parametrize(
+    ("extensions", "expected"),
+    [
+        ([(30, -1.0), (8, -2.0), (EOS, -3.0)], [[9], [8]]),
+        ([(8, -1.0), (30, -2.0), (7, -3.0)], [[8], [30]]),
+        ([(8, -1.0), (7, -2.0), (EOS, -3.0)], [[9], [8]]),
+    ],
+    ids=["once", "a mark that is not the best stays", "an end never does"],
+)
+def test_so_it_does_in_a_beam(extensions: list[tuple[int, float]], expected: list[list[int]]) -> None:
+    writer = writer_of(_with_a_term(2), [4, 5], EOS)
+    writer.take([_extension(0, token, total) for token, total in extensions])
+    assert [row.ids for row in writer.rows()] == expected

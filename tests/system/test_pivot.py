@@ -1,6 +1,7 @@
 """Where no model translates at once, two do, one behind the other."""
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from typing import Any
@@ -138,7 +139,40 @@ async def test_self_attention_is_that_of_the_second_model(pivoting: Server) -> N
     assert len(told[0]) > 2
 
 
-@pytest.mark.parametrize(("field", "value"), [("alignment", True), ("attention", True), ("glossary", {"cat": "micio"})])
+GLOSSARY = {"cat": "micio", "black cat": "gatto nero", "R": "R&D"}
+_STAND_INS = re.compile("[\U00010400-\U0001044f]")
+
+
+@pytest.mark.parametrize("options", [{}, {"beam_size": 4}, {"temperature": 0.3, "seed": 3}, {"alternatives": 3}])
+def test_terms_of_a_glossary_go_through_both(pivoting: Server, options: dict[str, Any]) -> None:
+    texts = ["I have a cat and a dog.", "The black cat sleeps.", "A cat, a black cat and a cat at https://cat.org"]
+    answer = _translate(pivoting, texts, "en", "it", glossary=GLOSSARY, **options)
+    one, black, three = answer["translatedText"]
+    assert one.count("micio") == black.count("gatto nero") == three.count("gatto nero") == 1
+    assert three.lower().count("micio") == 2
+    assert three.count("https://cat.org") == 1
+    for other in answer.get("alternatives", [[]])[0]:
+        assert other.count("micio") == 1
+    assert not _STAND_INS.search(str(answer))
+
+
+def test_terms_have_their_capitals_behind_both(pivoting: Server) -> None:
+    texts = ["cat", "Cat", "CAT", "THE CAT SAT ON THE MAT."]
+    small, capital, capitals, all_of_it = _translate(pivoting, texts, "en", "it", glossary=GLOSSARY)["translatedText"]
+    assert ("micio" in small, "Micio" in capital, "MICIO" in capitals, "MICIO" in all_of_it) == (True,) * 4
+
+
+async def test_terms_in_a_stream_and_in_markup(pivoting: Server) -> None:
+    html = '<p>I see a <b>cat</b> and an R. <i translate="no">cat</i></p>'
+    whole = _translate(pivoting, html, "en", "it", glossary=GLOSSARY, format="html")["translatedText"]
+    for kept in ("<b>micio</b>", "R&amp;D", '<i translate="no">cat</i></p>'):
+        assert whole.count(kept) == 1, whole
+    async with httpx.AsyncClient(base_url=pivoting.url, timeout=60.0) as client:
+        events = await stream(client, html, source="en", target="it", glossary=GLOSSARY, format="html")
+    assert text_of(events) == whole
+
+
+@pytest.mark.parametrize(("field", "value"), [("alignment", True), ("attention", True)])
 def test_what_only_one_model_can_do_is_refused(pivoting: Server, field: str, value: object) -> None:
     refused = _answer(pivoting, "The cat.", "en", "it", stream=True, **{field: value})
     assert refused.status_code == 400
