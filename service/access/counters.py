@@ -34,7 +34,7 @@ class _Memory(MemoryStorage):
 
     async def incr(self, key: str, expiry: float, amount: int = 1) -> int:
         now = time.time()  # noqa: TID251  the library's clock
-        if now >= self._swept_at + _SWEEP_SECONDS:
+        if abs(now - self._swept_at) >= _SWEEP_SECONDS:  # also when the clock was set back
             self._swept_at = now
             for expired in [each for each, end in self.expirations.items() if end <= now]:
                 await self.clear(expired)

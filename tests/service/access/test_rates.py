@@ -46,6 +46,25 @@ async def test_each_caller_has_its_own_minute(clock: Clock) -> None:
     assert await rates.count("a", "characters", 100, 1) is not None
 
 
+@pytest.mark.parametrize("jump", [-400 * 86400.0, -7200.0, -30.0, 30.0, 7200.0])
+async def test_a_clock_that_is_set_locks_nobody_out(clock: Clock, jump: float) -> None:
+    """Who has used up everything waits two minutes at most, and what has expired is not kept until it is late again."""
+    counters = Counters(None)
+    rates = Rates(counters)
+    assert await _used(rates, "a", 5) == 5
+    clock.now += jump
+    wait = await rates.count("a", "requests", 5, 5)
+    if wait is not None:
+        assert wait <= 120
+        clock.now += wait
+        assert await rates.count("a", "requests", 5, 5) is None
+    before = set(counters.own.expirations)
+    for number in range(10):
+        clock.now += 60
+        await rates.count(f"caller {number}", "requests", 5, 1)
+    assert len(set(counters.own.expirations) - before) <= 4
+
+
 @pytest.mark.parametrize("started", [0.0, 20.0, 59.0])
 @pytest.mark.parametrize(("used", "cost"), [((5, 0), 5), ((5, 0), 1), ((0, 5), 2), ((3, 2), 3), ((4, 1), 1)])
 async def test_who_waits_as_long_as_told_is_let_through(
