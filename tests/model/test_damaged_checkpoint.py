@@ -30,6 +30,8 @@ SURE: dict[str, Damage] = {
     "empty": lambda data: b"",
     "one byte": lambda data: data[:1],
     "half": lambda data: data[: len(data) // 2],
+    "without the beginning": lambda data: data[100:],
+    "something behind the end": lambda data: data + b"\xff" * 100,
     "all but the last two bytes": lambda data: data[:-2],
     "zeros": lambda data: bytes(len(data)),
     "another file": lambda data: b"\x7fELF" + random.Random(3).randbytes(1000),
@@ -57,6 +59,17 @@ def test_damage_that_shows_is_refused_by_the_file_s_name(checkpoint: Path, name:
     path.write_bytes(SURE[damage](path.read_bytes()))
     with pytest.raises(CheckpointError, match=FILES[name]):
         _load(checkpoint)
+
+
+def test_each_byte_that_describes_the_weights_counts(checkpoint: Path) -> None:
+    """First the length of the description, then that. Behind it are numbers, and one looks like another."""
+    path = checkpoint / "model.safetensors"
+    whole = path.read_bytes()
+    length = 8 + int.from_bytes(whole[:8], "little")
+    for at in (*range(8), *random.Random(5).sample(range(8, length), 50), length - 1):
+        path.write_bytes(_flipped(whole, at))
+        with pytest.raises(CheckpointError, match=FILES[path.name]):
+            _load(checkpoint)
 
 
 @pytest.mark.parametrize("name", FILES)
