@@ -111,6 +111,12 @@ def children(pid: int) -> list[int]:
         return []
 
 
+def processor_seconds(pid: int) -> float:
+    """That a process has had so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class StartServer(Protocol):
     """Starts a server with flags, and waits for it to be ready unless told not to."""
 

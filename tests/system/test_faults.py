@@ -9,13 +9,13 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.system.conftest import Server, StartServer, free_port
+from tests.system.conftest import Server, StartServer, free_port, processor_seconds
 from tests.system.sentences import LONG_TEXT, SENTENCES
 from tests.system.sse import REQUEST, Event, read_events, stream, text_of
 
@@ -33,13 +33,22 @@ def _open_descriptors(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
+async def _until_live(client: httpx.AsyncClient) -> None:
+    while True:
+        with suppress(httpx.TransportError):
+            assert (await client.get("/livez")).status_code == 200
+            return
+        await asyncio.sleep(0.05)
+
+
 def _address_space(pid: int) -> int:
     """In bytes."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
 
 
 async def test_without_descriptors_streams_go_on_and_the_crowd_waits(start_server: StartServer) -> None:
-    """Connections over the limit are not accepted; a stream that runs, and an engine that dies, do not mind."""
+    """Connections over the limit are not kept, and nothing spins; a stream that runs does not mind; and when the crowd
+    has left, those who come are served, with nothing left of it."""
     with start_server() as server:
         text = " ".join(SENTENCES[:60])
         port = int(server.url.rsplit(":", 1)[1])
@@ -55,6 +64,14 @@ async def test_without_descriptors_streams_go_on_and_the_crowd_waits(start_serve
                     for _ in range(40):
                         crowd.enter_context(socket.create_connection(("127.0.0.1", port)))
                     seen += [event async for event in events]
+                    before = processor_seconds(server.process.pid)
+                    await asyncio.sleep(1)
+                    assert processor_seconds(server.process.pid) - before < 0.5
+            async with asyncio.timeout(30):
+                await _until_live(client)
+                # Of another process.
+                while _open_descriptors(server.process.pid) > descriptors:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
             assert text_of(seen) == expected
             assert seen[-1].name == "done"
             resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, limits)

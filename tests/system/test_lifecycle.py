@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 
 from service.settings import EMBEDDED_MODEL
-from tests.system.conftest import COMPILES, Server, StartServer
+from tests.system.conftest import COMPILES, Server, StartServer, processor_seconds
 from tests.system.sentences import LONG_TEXT, SENTENCES
 from tests.system.sse import REQUEST, Event, read_events, stream, text_of
 
@@ -117,21 +117,15 @@ async def test_a_full_queue_refuses_and_says_when_to_come_back(start_server: Sta
         assert server.metric("dragoman_requests_total", 'outcome="queue_full"') == 2
 
 
-def _ticks(pid: int) -> int:
-    """Of processor time, so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])
-
-
 async def test_two_replicas_share_the_work(start_server: StartServer) -> None:
     with start_server("--replicas", "2", "--threads", "1", "--slots", "4") as server:
         assert len(server.engine_pids()) == 2
         async with _client(server) as client:
             texts = [" ".join(SENTENCES[i : i + 60]) for i in range(12)]
             one_by_one = [text_of(await stream(client, text)) for text in texts]
-            before = [_ticks(pid) for pid in server.engine_pids()]
+            before = [processor_seconds(pid) for pid in server.engine_pids()]
             together = await asyncio.gather(*(stream(client, text) for text in texts))
-            worked = [_ticks(pid) - ticks for pid, ticks in zip(server.engine_pids(), before, strict=True)]
+            worked = [processor_seconds(pid) - at for pid, at in zip(server.engine_pids(), before, strict=True)]
             assert min(worked) > 0.1 * sum(worked)
             same = sum(text_of(events) == expected for events, expected in zip(together, one_by_one, strict=True))
             assert same >= (len(texts) if COMPILES else 11)
