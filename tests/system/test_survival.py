@@ -51,6 +51,27 @@ async def test_every_kind_of_stream_survives(start_server: StartServer, how: sig
         server.wait_for_metric("dragoman_slots_used", 0)
 
 
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+async def test_streams_survive_the_process_that_has_loaded_the_model(
+    start_server: StartServer, how: signal.Signals
+) -> None:
+    """Alone, its loss is not noticed; with an engine's, the pause is longer."""
+    with start_server("--slots", "16") as server:
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+        async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:
+            texts = [" ".join(SENTENCES[i * 10 : i * 10 + 50]) for i in range(4)]
+            expected = [_told(await stream(client, text)) for text in texts]
+            [engine], [has_loaded_it] = server.engine_pids(), children(server.process.pid)
+            os.kill(has_loaded_it, how)
+            assert [_told(await stream(client, text)) for text in texts] == expected
+            assert server.metric("dragoman_engine_restarts_total") == 0
+            running = [asyncio.create_task(stream(client, text)) for text in texts]
+            await asyncio.to_thread(server.wait_until_busy)
+            os.kill(engine, signal.SIGKILL)
+            assert [_told(events) for events in await asyncio.gather(*running)] == expected
+        assert children(server.process.pid) != [has_loaded_it]
+
+
 def test_an_engine_that_cannot_start_again_is_tried_ever_more_rarely(start_server: StartServer, tmp_path: Path) -> None:
     """Not ready meanwhile, which load balancers see; and as soon as it can, it goes on."""
     model = shutil.copytree(EMBEDDED_MODEL, tmp_path / "model")
