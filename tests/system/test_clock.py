@@ -1,0 +1,90 @@
+"""The machine's clock is set, by hours, forward and back, while the server runs: nothing of it may depend on that."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.system.conftest import StartServer
+from tests.system.sentences import LONG_TEXT, SENTENCES
+from tests.system.sse import REQUEST, read_events, stream, text_of
+
+_LIBRARY = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
+
+pytestmark = pytest.mark.skipif(
+    _LIBRARY is None, reason="SKIPPED: no libfaketime (Debian's faketime); a clock that jumps is not tested"
+)
+
+CAT = {"q": "I am a cat.", "source": "en", "target": "fr"}
+JUMPS = ("+5h", "-9h", "+400d", "+0")
+Set = Callable[[str], None]
+
+
+@pytest.fixture
+def set_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Set:
+    """Moves the wall clock of the servers that are started afterwards, and of their engines, at once."""
+    clock = tmp_path / "clock"
+
+    def set_to(offset: str) -> None:
+        new = tmp_path / "clock.new"
+        new.write_text(offset)
+        new.replace(clock)  # never half of it
+
+    set_to("+0")
+    monkeypatch.setenv("LD_PRELOAD", str(_LIBRARY))
+    monkeypatch.setenv("FAKETIME_TIMESTAMP_FILE", str(clock))
+    monkeypatch.setenv("FAKETIME_NO_CACHE", "1")
+    monkeypatch.setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+    return set_to
+
+
+async def test_streams_deadlines_limits_and_keep_alives_go_on(start_server: StartServer, set_clock: Set) -> None:
+    text = " ".join(SENTENCES[:80])
+    options = {"beam_size": 2, "timeout_seconds": 100}
+    limits = ("--anonymous-requests-per-minute", "1000", "--keep-alive-seconds", "0.05")
+    with start_server(*limits, "--receive-timeout-seconds", "60") as server:
+        async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
+            expected = text_of(await stream(client, text, **options))
+            [engine] = server.engine_pids()
+            seen = []
+            async with client.stream("POST", "/translate", json={"q": text, **REQUEST, **options}) as response:
+                events = read_events(response)
+                for jump in JUMPS:
+                    set_clock(jump)
+                    seen += [await anext(events) for _ in range(10)]
+                seen += [event async for event in events]
+            assert seen[-1].name == "done"
+            assert text_of(seen) == expected
+            for jump in JUMPS:
+                set_clock(jump)
+                answer = await client.post("/translate", json=CAT)
+                assert answer.json() == {"translatedText": "Je suis un chat."}
+                short = {**CAT, "q": LONG_TEXT, "timeout_seconds": 0.05}
+                assert (await client.post("/translate", json=short)).status_code == 504
+                os.kill(engine, signal.SIGSTOP)
+                async with client.stream("POST", "/translate", json={**CAT, "stream": True}) as response:
+                    lines = response.aiter_lines()
+                    while await anext(lines) != ": keep-alive":
+                        pass
+                    os.kill(engine, signal.SIGCONT)
+                    assert "event: done" in [line async for line in lines]
+        days = {json.loads(line)["time"][:10] for line in server.log.read_text().splitlines()}
+        assert len(days) >= 2, "the clock has not been set"
+        assert server.engine_pids() == [engine]
+        assert server.metric("dragoman_engine_restarts_total") == 0
+
+
+async def test_an_engine_that_hangs_is_noticed_all_the_same(start_server: StartServer, set_clock: Set) -> None:
+    with start_server("--engine-timeout-seconds", "1") as server:
+        async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
+            for restarts, jump in enumerate(("-9h", "+5h"), start=1):
+                os.kill(server.wait_for_engine(), signal.SIGSTOP)
+                running = asyncio.create_task(client.post("/translate", json=CAT))
+                set_clock(jump)
+                assert (await running).json() == {"translatedText": "Je suis un chat."}
+                assert server.metric("dragoman_engine_restarts_total") == restarts
