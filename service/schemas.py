@@ -133,7 +133,8 @@ class TranslateRequest(BaseModel):
     self_attention: Flag = Field(
         default=False,
         description="with each streamed token, what the decoder looked at of its own text to write it: for each of its "
-        "layers the weights of the start and of all tokens before, the mean of the heads",
+        "layers the weights of the start and of all tokens before, the mean of the heads; of a long sentence these are "
+        "many: about 7 bytes for each layer and each pair of its tokens",
     )
     hypotheses: Flag = Field(
         default=False, description="with each step of beam search, an event with the live hypotheses, to draw them"
