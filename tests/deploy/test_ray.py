@@ -35,6 +35,16 @@ def test_readers_outlive_a_replica() -> None:
     assert seen["streams_that_resumed"] >= 1
 
 
+@pytest.mark.timeout(900)
+def test_a_second_replica_comes_with_the_load() -> None:
+    command = _command("-m", "loadtest.replicas", "--grow", "--streams", "6", "--sentences", "60")
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+    seen = json.loads(done.stdout[done.stdout.index("{\n") :])
+    assert (seen["replicas"], seen["replicas_at_the_end"]) == (1, 2)
+    assert seen["same_text_as_alone"] == seen["streams"] >= 6
+
+
 def _can_make_namespaces() -> bool:
     if os.geteuid() or not shutil.which("ip"):
         return False
