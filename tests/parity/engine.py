@@ -65,7 +65,7 @@ class Run(Protocol):
 
 def run_with(runner: Runner, config: ModelConfig, commands: list[Command], *, slots: int, seed: int) -> Arrivals:
     arrivals = Arrivals(commands, seed)
-    EngineLoop(Scheduler(slots=slots, max_prefill=3, eos_id=EOS), runner, arrivals, config.bos_id).run()
+    EngineLoop(Scheduler(slots=slots, max_prefill=3, eos_id=config.eos_id), runner, arrivals, config.bos_id).run()
     return arrivals
 
 

@@ -69,12 +69,14 @@ def test_a_second_engine_goes_on_with_it(run: Run, config: ModelConfig, beam: in
                 assert own == pytest.approx(layer, abs=1e-5)
 
 
-def test_in_int8_it_is_near_that_of_the_float_weights() -> None:
-    """With the embedded model; how near is measured, and twice as much allowed."""
+@pytest.mark.parametrize("beam", [1, 4])
+def test_in_int8_it_is_near_that_of_the_float_weights(beam: int) -> None:
+    """With the embedded model: weights of all sentences differed by 0.0104 at most, by 0.002 in the mean."""
     model = load_model(EMBEDDED_MODEL, MODES["int8"].dtype)
     config, tokenizer = model.config, load_tokenizer(EMBEDDED_MODEL)
     runner = MODES["int8"].build_runner(load_model(EMBEDDED_MODEL, MODES["int8"].dtype), 8, 64)
-    requests = [GenerationRequest(tokenizer.encode(text), 40, self_attention=True) for text in SENTENCES[::20]]
+    request = GenerationRequest([], 40, beam=Beam(beam), self_attention=True)
+    requests = [replace(request, source_ids=tokenizer.encode(text)) for text in SENTENCES[::20]]
     commands: list[Command] = [Submit(i, request, 0.0) for i, request in enumerate(requests)]
     arrivals = run_with(runner, config, commands, slots=8, seed=0)
     for number, request in enumerate(requests):
