@@ -43,6 +43,15 @@ async def test_it_is_good_for_so_many_resumptions_and_anew_when_it_is_paid_again
         assert [await receipts.use("a", "text") for _ in range(25)] == [True] * 20 + [False] * 5
 
 
+async def test_what_is_paid_again_is_good_for_as_long_again(now: list[float]) -> None:
+    receipts = Receipts(Counters(None))
+    for _ in range(2):
+        now[0] += 300.0
+        await receipts.give("a", "text", 60.0)
+    now[0] += 300.0
+    assert await receipts.use("a", "text")
+
+
 async def test_it_is_taken_back() -> None:
     receipts = Receipts(Counters(None))
     await receipts.give("a", "text", 60.0)
