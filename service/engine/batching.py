@@ -128,17 +128,17 @@ def step_batch(
 
 
 def _beams(groups: Sequence[Sequence[Row]]) -> Beams:
-    beams = []
+    beams = array("q")
     end = 0
     for group in groups:
         end += len(group)
         if group[-1].is_ranked:
             count = sum(row.is_ranked for row in group)
-            beams.append((end - count, count, group[-1].request.beam.size))
+            beams.extend((end - count, count, group[-1].request.beam.size))
     if not beams:
         return NO_BEAMS
     totals = array("f", [row.total for group in groups for row in group])
-    return Beams(torch.tensor(beams), torch.frombuffer(totals, dtype=torch.float32))
+    return Beams(torch.frombuffer(beams, dtype=torch.int64).view(-1, 3), torch.frombuffer(totals, dtype=torch.float32))
 
 
 def _ahead(group: Sequence[Row]) -> int:
