@@ -46,11 +46,15 @@ def usable_gpus() -> int:
 
 def usable_device(name: str) -> str:
     """`auto` is the GPU if there is one; any other name is its own."""
-    if not _DEVICE.fullmatch(name):
-        raise _wrong("must be auto, cpu, cuda, or the number of a GPU: cuda:0, cuda:1, ...")
     if name != "auto":
         return name
     return "cuda" if usable_gpus() else "cpu"
+
+
+def _device(name: str) -> str:
+    if not _DEVICE.fullmatch(name):
+        raise _wrong("must be auto, cpu, cuda, or the number of a GPU: cuda:0, cuda:1, ...")
+    return usable_device(name)
 
 
 def bf16_on_a_gpu_else_int8(settings: dict[str, Any]) -> Mode:
@@ -171,7 +175,7 @@ class Settings(AccessSettings):
         description="resident memory of all engines together; over it, idle models are unloaded, the least "
         "recently used first, and loaded again when they are asked for",
     )
-    device: Annotated[str, AfterValidator(usable_device)] = Field(
+    device: Annotated[str, AfterValidator(_device)] = Field(
         default="auto",
         validate_default=True,
         description="where engines compute: cpu, cuda (each replica takes the next GPU in turn), cuda:1, ...",
