@@ -111,6 +111,8 @@ class Wording:
         words = term.translation if term.is_copy else segment.written(self._cased(term))
         last = self._written[-1:]
         before = segment.sentence[term.start - 1 : term.start] if term.start else ""
+        if is_unspaced(before):
+            before = ""  # it says nothing of where spaces are
         is_attached = before != "" and not before.isspace() and (before.isalnum() or not last.isalnum())
         if not term.is_copy and (last in _APOSTROPHES or is_unspaced(last) or is_unspaced(words[:1])):
             is_attached = True

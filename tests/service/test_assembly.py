@@ -103,6 +103,7 @@ def test_what_was_in_capitals_is_written_in_capitals(tokenizer: Tokenizer) -> No
         ("the-URL here", "URL", "le X chat", "le URL chat"),  # it would run into a word
         ("theURL here", "URL", "le X chat", "leURL chat"),
         ("the URL, so", "URL", "X", "URL"),
+        ("見URL。", "URL", "le X chat", "le URL chat"),  # what has no spaces says nothing of them
     ],
 )
 def test_a_term_is_written_as_it_is(tokenizer: Tokenizer, sentence: str, term: str, said: str, expected: str) -> None:
@@ -133,6 +134,7 @@ def test_a_term_is_written_as_it_is(tokenizer: Tokenizer, sentence: str, term: s
         (Segment("", "The bear.", "", terms=[Term(4, 8, "ours")]), "l' X", "l'ours"),
         (Segment("", "The cat is.", "", terms=[Term(4, 7, "chat")]), "le X +s est", "le chat est"),
         (Segment("", "The cat.", "", terms=[Term(4, 7, "猫")]), "le X", "le猫"),
+        (Segment("", "黒猫。", "", terms=[Term(1, 2, "chat")]), "le X", "le chat"),
     ],
 )
 def test_a_word_is_written_as_its_place_asks(tokenizer: Tokenizer, segment: Segment, said: str, expected: str) -> None:
