@@ -2,7 +2,8 @@
 
 A matrix may be stored in int8, with a scale for each of its rows beside it: what that was multiplied by.
 Loading is strict: unknown config keys, missing or leftover weights and wrong shapes are all refused,
-in one error that lists every problem.
+in one error that lists every problem. `config.json` has the SHA-256 of each other file, so that none is read
+which is not as it was written; checkpoints of before that have none, and are read unverified.
 """
 
 from pathlib import Path
@@ -13,7 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from model.config import ModelConfig
-from model.manifest import CheckpointConfig, CheckpointError, load_config
+from model.manifest import WEIGHTS_FILE, CheckpointConfig, CheckpointError, load_config, sha256_of, verify
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 
@@ -24,22 +25,27 @@ def save_checkpoint(
     weights: dict[str, Tensor],
     tokenizer: Tokenizer,
     dtype: torch.dtype | None = torch.float16,
-) -> None:
+) -> CheckpointConfig:
     """Write a checkpoint that `load_model` reads; `weights` are a `Transformer.state_dict()`.
 
-    They are stored as `dtype`, or as they are if it is None: then some may be int8, with their scales (`scale_of`).
+    Returns the config as it is written: with the sums of what is beside it.
+    The weights are stored as `dtype`, or as they are if it is None: then some may be int8, with their scales
+    (`scale_of`).
     """
     directory.mkdir(parents=True, exist_ok=True)
     tied = _tied(config.model)
     stored = {
         name: tensor.to(dtype or tensor.dtype).contiguous() for name, tensor in weights.items() if name not in tied
     }
-    path = directory / "model.safetensors"
+    path = directory / WEIGHTS_FILE
     save_file(stored, path)
     path.chmod(0o644)  # safetensors leaves it to its owner alone; a server runs as another user
     for name, content in tokenizer.files.items():
         (directory / name).write_bytes(content)
+    sums = {name: sha256_of(directory / name) for name in (WEIGHTS_FILE, *tokenizer.files)}
+    config = config.model_copy(update={"sha256": sums})
     (directory / "config.json").write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    return config
 
 
 def scale_of(name: str) -> str:
@@ -50,7 +56,8 @@ def scale_of(name: str) -> str:
 def load_model(directory: Path, dtype: torch.dtype = torch.float32) -> Transformer:
     """The model in evaluation mode, its weights converted to `dtype`; raises `CheckpointError`."""
     config = load_config(directory)
-    path = directory / "model.safetensors"
+    path = directory / WEIGHTS_FILE
+    verify(path, config)
     model = Transformer(config.model)
     tied = _tied(config.model)
     expected = {name: tensor for name, tensor in model.state_dict().items() if name not in tied}

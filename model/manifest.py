@@ -1,18 +1,22 @@
 """What a checkpoint says of itself: `config.json` and the tokenizer. No torch, so the HTTP process can read it."""
 
+import hashlib
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from model.config import ModelConfig
-from model.tokenizer import Prompt, Tokenizer
+from model.tokenizer import TOKENIZER_FILES, Prompt, Tokenizer
+
+WEIGHTS_FILE: Final = "model.safetensors"
 
 
 class CheckpointError(ValueError):
     """A checkpoint cannot be used; says which file and why."""
 
 
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 LanguageCode = Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$")]
 
 
@@ -54,6 +58,9 @@ class CheckpointConfig(BaseModel):
         default=None, ge=8, description="longer sentences are better cut: what the model has learned to translate well"
     )
     model: ModelConfig
+    sha256: dict[str, Digest] = Field(
+        default={}, description="of each other file by its name; without it no damage is looked for"
+    )
 
     @model_validator(mode="after")
     def _check_directions(self) -> Self:
@@ -82,8 +89,30 @@ def load_config(directory: Path) -> CheckpointConfig:
 
 
 def load_tokenizer(directory: Path) -> Tokenizer:
-    """Raises `CheckpointError` when there is none or it is broken."""
+    """Raises `CheckpointError` when there is none, or it is broken or not as it was written."""
+    config = load_config(directory)
+    present = {name for name in TOKENIZER_FILES if (directory / name).exists()}
+    for name in sorted(present | config.sha256.keys() - {WEIGHTS_FILE}):
+        verify(directory / name, config)
     try:
-        return Tokenizer.from_directory(directory, load_config(directory).prompt)
+        return Tokenizer.from_directory(directory, config.prompt)
     except (OSError, RuntimeError, ValueError) as error:
         raise CheckpointError(f"{directory}: tokenizer: {error}") from None
+
+
+def verify(path: Path, config: CheckpointConfig) -> None:
+    """Raises `CheckpointError` for a file of the checkpoint that is not as it was written, if `config` has sums."""
+    if not config.sha256:
+        return
+    try:
+        is_whole = sha256_of(path) == config.sha256.get(path.name)
+    except OSError as error:
+        raise CheckpointError(f"{path}: {error}") from None
+    if not is_whole:
+        raise CheckpointError(f"{path}: its SHA-256 is not the one in config.json: it is damaged, or was changed")
+
+
+def sha256_of(path: Path) -> str:
+    """Of the file's content, in hexadecimal digits; raises `OSError`."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -24,8 +24,7 @@ def import_checkpoint(path: Path, directory: Path, wanted: Wanted = ANY) -> Chec
     with _unpacked(path, directory.parent) as unpacked:
         imported = _read(unpacked, wanted)
         _check_shapes(path, imported)
-        save_checkpoint(directory, imported.config, imported.weights, imported.tokenizer, dtype=None)
-    return imported.config
+        return save_checkpoint(directory, imported.config, imported.weights, imported.tokenizer, dtype=None)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress
 
-from model.manifest import Wanted, load_config
+from model.manifest import WEIGHTS_FILE, Wanted, load_config, sha256_of
 from model.training.config import TrainConfig
 from model.training.corpora import check_paths
 from model.training.data import Part, load_parts
@@ -74,8 +74,7 @@ def distill(
 
 def _claim(output: Path, config: TrainConfig, teacher: Path, parts: list[Part], options: TeacherOptions) -> None:
     """Write down what `output` is made of; raises `ValueError` where it is made of something else."""
-    with (teacher / "model.safetensors").open("rb") as file:
-        weights = hashlib.file_digest(file, "sha256").hexdigest()
+    weights = sha256_of(teacher / WEIGHTS_FILE)
     # Not of the files: what is left of them is also the filters' doing, which a newer version may have more of.
     sources = [_digest(_sources(part)) for part in parts]
     search = {"beam_size": options.decoding.beam_size, "length_penalty": options.decoding.length_penalty}

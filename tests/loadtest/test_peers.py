@@ -12,6 +12,7 @@ from loadtest.compare.roster import ENTRIES, prepare
 from loadtest.compare.workload import Arrival, make_requests
 from model.linear import Int8Linear
 from service.engine.modes import MODES
+from tests.conftest import forget_sums
 from tests.loadtest.toy import TOY
 
 OTHERS = ["ctranslate2", "ctranslate2-fp32", "transformers"]
@@ -83,6 +84,7 @@ def test_unequal_work_is_refused(name: str, loop: str, tmp_path: Path, monkeypat
         tensors["embedding.weight"][TOY.eos_id] = 1.0
         tensors["decoder_norm.bias"].fill_(100.0)
         save_file(tensors, directory / "model.safetensors")
+        forget_sums(directory)
 
     monkeypatch.setattr(weights, "save_random_checkpoint", save_one_that_always_ends)
     with _open(name, tmp_path) as peer, pytest.raises(WrongLength, match=rf"{name}: \d tokens for"):

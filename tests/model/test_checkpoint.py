@@ -10,7 +10,7 @@ from model.checkpoint import load_model, save_checkpoint, scale_of
 from model.config import ModelConfig
 from model.manifest import CheckpointConfig, CheckpointError, Direction, load_config, load_tokenizer
 from model.tokenizer import Tokenizer
-from tests.conftest import random_model
+from tests.conftest import forget_sums, random_model
 
 
 @pytest.fixture
@@ -18,6 +18,12 @@ def checkpoint(tmp_path: Path, config: ModelConfig, tokenizer: Tokenizer) -> Pat
     described = CheckpointConfig(directions=(Direction(source="en", target="fr"),), model=config)
     save_checkpoint(tmp_path, described, random_model(config).state_dict(), tokenizer, torch.float32)
     return tmp_path
+
+
+@pytest.fixture
+def unverified(checkpoint: Path) -> Path:
+    forget_sums(checkpoint)
+    return checkpoint
 
 
 def test_round_trip(checkpoint: Path, config: ModelConfig) -> None:
@@ -31,12 +37,39 @@ def test_round_trip(checkpoint: Path, config: ModelConfig) -> None:
     assert (checkpoint / "model.safetensors").stat().st_mode & 0o777 == 0o644
 
 
+def test_what_has_no_sums_is_read_too(unverified: Path) -> None:
+    assert not load_config(unverified).sha256
+    assert len(load_tokenizer(unverified)) == 320
+    load_model(unverified)
+
+
+def test_sums_are_of_what_was_saved_last(checkpoint: Path, config: ModelConfig, tokenizer: Tokenizer) -> None:
+    before = load_config(checkpoint)
+    written = save_checkpoint(checkpoint, before, random_model(config, seed=1).state_dict(), tokenizer)
+    assert load_config(checkpoint) == written
+    changed = {name for name in written.sha256 if written.sha256[name] != before.sha256[name]}
+    assert (set(written.sha256), changed) == ({"model.safetensors", "tokenizer.model"}, {"model.safetensors"})
+    load_model(checkpoint)
+
+
+def test_tokenizer_files_are_those_that_were_written(checkpoint: Path) -> None:
+    added = checkpoint / "vocabulary.json"
+    added.write_text("[]")
+    with pytest.raises(CheckpointError, match=r"vocabulary\.json: its SHA-256 is not"):
+        load_tokenizer(checkpoint)
+    added.unlink()
+    load_tokenizer(checkpoint)
+    (checkpoint / "tokenizer.model").unlink()
+    with pytest.raises(CheckpointError, match=r"tokenizer\.model: .*No such file"):
+        load_tokenizer(checkpoint)
+
+
 def test_the_tied_weight_is_stored_once(checkpoint: Path) -> None:
     assert "projection.weight" not in load_file(checkpoint / "model.safetensors")
 
 
-def test_all_wrong_weights_are_listed(checkpoint: Path) -> None:
-    path = checkpoint / "model.safetensors"
+def test_all_wrong_weights_are_listed(unverified: Path) -> None:
+    path = unverified / "model.safetensors"
     weights = load_file(path)
     del weights["encoder_norm.bias"]
     weights["extra"] = torch.zeros(1)
@@ -46,16 +79,16 @@ def test_all_wrong_weights_are_listed(checkpoint: Path) -> None:
         CheckpointError,
         match=r"decoder_norm.bias is \[3\], expected \[32\]; missing encoder_norm.bias; unexpected extra",
     ):
-        load_model(checkpoint)
+        load_model(unverified)
 
 
-def test_matrices_in_int8_have_scales(checkpoint: Path) -> None:
-    path, name = checkpoint / "model.safetensors", "encoder.0.feed_forward.inner.weight"
+def test_matrices_in_int8_have_scales(unverified: Path) -> None:
+    path, name = unverified / "model.safetensors", "encoder.0.feed_forward.inner.weight"
     weights = load_file(path)
     whole = torch.arange(weights[name].numel()).remainder(255).sub(127).to(torch.int8).view(weights[name].shape)
     scale = torch.arange(1.0, 1.0 + len(whole))
     save_file(weights | {name: whole, scale_of(name): scale}, path)
-    assert torch.equal(load_model(checkpoint).state_dict()[name], whole / scale[:, None])
+    assert torch.equal(load_model(unverified).state_dict()[name], whole / scale[:, None])
     for wrong, problem in (
         ({name: whole}, f"{name} is torch.int8 and has no scale"),
         ({scale_of(name): scale}, f"{name} is torch.float32 and has a scale"),
@@ -65,7 +98,7 @@ def test_matrices_in_int8_have_scales(checkpoint: Path) -> None:
     ):
         save_file(weights | wrong, path)
         with pytest.raises(CheckpointError, match=problem):
-            load_model(checkpoint)
+            load_model(unverified)
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x00" * 100, None])
@@ -76,14 +109,14 @@ def test_broken_weights(checkpoint: Path, damage: bytes | None) -> None:
         load_model(checkpoint)
 
 
-def test_numbers_that_are_not_finite_are_named(checkpoint: Path) -> None:
-    path = checkpoint / "model.safetensors"
+def test_numbers_that_are_not_finite_are_named(unverified: Path) -> None:
+    path = unverified / "model.safetensors"
     weights = load_file(path)
     weights["decoder_norm.weight"][3] = torch.nan
     weights["encoder_norm.bias"][0] = torch.inf
     save_file(weights, path)
     with pytest.raises(CheckpointError, match=r"decoder_norm.weight has a .* not finite; encoder_norm.bias has a"):
-        load_model(checkpoint)
+        load_model(unverified)
 
 
 def test_not_a_checkpoint(tmp_path: Path) -> None:
@@ -98,7 +131,7 @@ def test_config_problems_name_their_fields(checkpoint: Path) -> None:
         load_config(checkpoint)
 
 
-def test_broken_tokenizer(checkpoint: Path) -> None:
-    (checkpoint / "tokenizer.model").write_bytes(b"no tokenizer")
+def test_broken_tokenizer(unverified: Path) -> None:
+    (unverified / "tokenizer.model").write_bytes(b"no tokenizer")
     with pytest.raises(CheckpointError, match="tokenizer: "):
-        load_tokenizer(checkpoint)
+        load_tokenizer(unverified)

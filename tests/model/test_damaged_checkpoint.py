@@ -11,14 +11,15 @@ import pytest
 from model.checkpoint import load_model
 from model.manifest import CheckpointError, load_config, load_tokenizer
 from service.settings import EMBEDDED_MODEL
+from tests.conftest import forget_sums
 
 FILES = {"config.json": r"config\.json", "tokenizer.model": "tokenizer", "model.safetensors": r"model\.safetensors"}
 """What an error calls each."""
 Damage = Callable[[bytes], bytes]
 
 
-def _flipped(data: bytes, at: int) -> bytes:
-    return data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :]
+def _flipped(data: bytes, at: int, bits: int = 0xFF) -> bytes:
+    return data[:at] + bytes([data[at] ^ bits]) + data[at + 1 :]
 
 
 def _at_random(data: bytes, size: int) -> bytes:
@@ -38,7 +39,7 @@ SURE: dict[str, Damage] = {
     "first byte": lambda data: _flipped(data, 0),
     "first block": lambda data: random.Random(4).randbytes(4096) + data[4096:],
 }
-"""Damage that shows, in any file."""
+"""Damage that shows, in any file, even if nobody knows what it should hold."""
 
 
 def _load(directory: Path) -> None:
@@ -48,8 +49,38 @@ def _load(directory: Path) -> None:
 
 
 @pytest.fixture
-def checkpoint(tmp_path: Path) -> Path:
+def verified(tmp_path: Path) -> Path:
     return shutil.copytree(EMBEDDED_MODEL, tmp_path / "model")
+
+
+@pytest.fixture(params=["verified", "unverified"])
+def checkpoint(request: pytest.FixtureRequest, verified: Path) -> Path:
+    if request.param == "unverified":
+        forget_sums(verified)
+    return verified
+
+
+@pytest.mark.parametrize("name", ["tokenizer.model", "model.safetensors"])
+def test_a_bit_anywhere_counts(verified: Path, name: str) -> None:
+    path = verified / name
+    whole = path.read_bytes()
+    rng = random.Random(6)
+    for at in (0, len(whole) - 1, *rng.sample(range(len(whole)), 30)):
+        path.write_bytes(_flipped(whole, at, 1 << rng.randrange(8)))
+        with pytest.raises(CheckpointError, match=rf"{path.name}: its SHA-256 is not the one in config\.json"):
+            _load(verified)
+    path.write_bytes(whole)
+    _load(verified)
+
+
+def test_a_bit_anywhere_in_the_sums_counts(verified: Path) -> None:
+    """Of the rest of config.json only what no longer fits its fields, or the weights, can be noticed."""
+    path = verified / "config.json"
+    whole = path.read_bytes()
+    for at in range(whole.index(b'"sha256"'), len(whole.rstrip())):
+        path.write_bytes(_flipped(whole, at, 1))
+        with pytest.raises(CheckpointError):
+            _load(verified)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -61,15 +92,16 @@ def test_damage_that_shows_is_refused_by_the_file_s_name(checkpoint: Path, name:
         _load(checkpoint)
 
 
-def test_each_byte_that_describes_the_weights_counts(checkpoint: Path) -> None:
-    """First the length of the description, then that. Behind it are numbers, and one looks like another."""
-    path = checkpoint / "model.safetensors"
+def test_each_byte_that_describes_the_weights_counts(verified: Path) -> None:
+    """First the length of the description, then that. Behind it are numbers: without sums one is as good as another."""
+    forget_sums(verified)
+    path = verified / "model.safetensors"
     whole = path.read_bytes()
     length = 8 + int.from_bytes(whole[:8], "little")
     for at in (*range(8), *random.Random(5).sample(range(8, length), 50), length - 1):
         path.write_bytes(_flipped(whole, at))
         with pytest.raises(CheckpointError, match=FILES[path.name]):
-            _load(checkpoint)
+            _load(verified)
 
 
 @pytest.mark.parametrize("name", FILES)
