@@ -68,8 +68,8 @@ def _samples(exposition: str) -> Iterator[tuple[str, float]]:
 
 
 def stop(server: Server, site: Site) -> dict[str, Any]:
-    """SIGTERM to the idle server: it ends at once, and takes its engines along."""
-    pids = server.engines()
+    """SIGTERM to the idle server: it ends at once, and takes its other processes along."""
+    pids = [*server.fork_servers(), *server.engines()]
     started = time.monotonic()
     status = server.stop()
     seconds = time.monotonic() - started
@@ -77,7 +77,7 @@ def stop(server: Server, site: Site) -> dict[str, Any]:
     if status:
         site.problems.append(f"the server ended with status {status}")
     if left:
-        site.problems.append(f"{len(left)} engine processes outlive the server")
+        site.problems.append(f"{len(left)} processes outlive the server")
     return {"status": status, "seconds": round(seconds, 2), "processes_left": len(left)}
 
 

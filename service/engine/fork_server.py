@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 _READ_BYTES: Final = 1 << 16
 _FORK_SECONDS: Final = 5.0  # it takes milliseconds
 _STOP_SECONDS: Final = 5.0
+_PAUSE_SECONDS: Final = 1.0
+_CLEAR_SECONDS: Final = 0.01
 
 
 class Engine(NamedTuple):
@@ -40,6 +42,12 @@ class Engine(NamedTuple):
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
+    async def clear_away(self) -> None:
+        """Once it ends: as the first process of a container we inherit forks whose parent has died."""
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(self.pid, os.WNOHANG) == (0, 0):  # noqa: ASYNC110, ASYNC222
+                await asyncio.sleep(_CLEAR_SECONDS)
+
 
 class ForkServer:
     """Makes the engine processes of one model. Is started when the first is wanted, and again when it has died."""
@@ -48,6 +56,7 @@ class ForkServer:
         self.options = options
         self._users: set[object] = set()
         self._process: _ForkingProcess | None = None
+        self._watch: asyncio.Task[None] | None = None
         # One request after the other: a reply does not say to which.
         self._turn = asyncio.Lock()
 
@@ -66,23 +75,46 @@ class ForkServer:
                 try:
                     return await self._fork(self._process, replica)
                 except (EOFError, ConnectionError, TimeoutError) as error:
-                    logger.error("the fork server is gone, starting another", extra={"reason": repr(error)})
-            self._process = await _ForkingProcess.start(self.options)
-            try:
-                await self._process.loaded()
-            except (EOFError, ConnectionError):
-                await self._drop()
-                raise EngineFailed("the engine process ended before it was ready") from None
-            except BaseException:
-                await self._drop()
-                raise
-            return await self._fork(self._process, replica)
+                    logger.error("the fork server does not answer", extra={"reason": repr(error)})
+            return await self._fork(await self._start(), replica)
+
+    async def _start(self) -> "_ForkingProcess":
+        self._process = process = await _ForkingProcess.start(self.options)
+        try:
+            await process.loaded()
+        except (EOFError, ConnectionError):
+            await self._drop()
+            raise EngineFailed("the engine process ended before it was ready") from None
+        except BaseException:
+            await self._drop()
+            raise
+        self._watch = asyncio.create_task(self._replace(process))
+        return process
+
+    async def _replace(self, process: "_ForkingProcess") -> None:
+        """When it has died: not only when an engine has, too, and its streams wait."""
+        await process.ended()
+        if self._process is not process:
+            return
+        logger.error("the fork server has died, starting another")
+        self._process = None
+        process.release()
+        await asyncio.sleep(_PAUSE_SECONDS)
+        async with self._turn:
+            if self._process is None and self._users:
+                try:
+                    await self._start()
+                except (EngineFailed, OSError) as error:
+                    logger.error("the fork server cannot start", extra={"reason": str(error)})
 
     async def _fork(self, process: "_ForkingProcess", replica: int) -> Engine:
         ours, theirs = socket.socketpair()
         try:
             async with asyncio.timeout(_FORK_SECONDS):
                 pid = await process.fork(replica, theirs)
+        except EngineFailed:
+            ours.close()
+            raise
         except BaseException:
             ours.close()
             # A reply that came later would be taken for the next one's.
@@ -152,9 +184,14 @@ class _ForkingProcess:
             raise EngineFailed(reply.reason)
 
     async def fork(self, replica: int, channel: socket.socket) -> int:
-        """The id of an engine process at that end of a channel. Raises EOFError or ConnectionError if none comes."""
+        """The id of an engine process at that end of a channel.
+
+        Raises `EngineFailed` if there can be none, EOFError or ConnectionError if this one is gone.
+        """
         socket.send_fds(self._control, [bytes([replica])], [channel.fileno()])
         reply = await self._reply()
+        if isinstance(reply, Failed):
+            raise EngineFailed(reply.reason)
         assert isinstance(reply, Forked)
         return reply.pid
 
@@ -167,6 +204,9 @@ class _ForkingProcess:
 
     async def _received(self) -> bytes:
         return await asyncio.get_running_loop().sock_recv(self._control, _READ_BYTES)
+
+    async def ended(self) -> None:
+        await self._process.wait()
 
     def release(self) -> None:
         """Ask for nothing more: it ends when its forks have ended."""

@@ -1,5 +1,6 @@
-"""A checkpoint in memory, and the runners of the engine processes that are forks of the one that has loaded it."""
+"""A checkpoint in memory, and what an engine process, which is a fork of the one that has loaded it, does with it."""
 
+import logging
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,10 +10,15 @@ from model.checkpoint import load_model
 from model.config import ModelConfig
 from model.manifest import CheckpointError
 from model.transformer import Transformer
+from service.engine.channel import SocketChannel
+from service.engine.loop import EngineLoop
 from service.engine.modes import Mode, device_of, mode_on
-from service.engine.request import EngineOptions
-from service.engine.runner import Runner
+from service.engine.request import EngineOptions, Failed, Ready
+from service.engine.runner import DeviceLost, Runner
+from service.engine.scheduler import Scheduler
 from service.importing import fingerprint
+
+logger = logging.getLogger(__name__)
 
 
 class LoadedModel(NamedTuple):
@@ -52,3 +58,25 @@ def load(options: EngineOptions) -> LoadedModel:
 
 def _runner(mode: Mode, model: Transformer, options: EngineOptions) -> Runner:
     return mode.build_runner(model, options.slots, options.max_length)
+
+
+def serve(model: LoadedModel, replica: int, channel: SocketChannel) -> int:
+    """Say that it is ready, and step until the HTTP process closes the channel; the process's exit status."""
+    options = model.options
+    try:
+        runner, device = model.on_device(replica)
+    except RuntimeError as error:
+        channel.send(Failed(str(error)))
+        return 1
+    scheduler = Scheduler(slots=options.slots, max_prefill=options.max_prefill, eos_id=model.config.eos_id)
+    try:
+        channel.send(Ready(parameters=model.parameters, device=str(device)))
+        EngineLoop(scheduler, runner, channel, model.config.bos_id).run()
+    except ConnectionError:
+        # The HTTP process died between two reads; nobody is left to report to.
+        logger.warning("the HTTP process is gone")
+    except DeviceLost:
+        # Every request is given to the next engine, with what was told of it.
+        logger.exception("the device is lost")
+        return 1
+    return 0

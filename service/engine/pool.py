@@ -33,8 +33,13 @@ class EnginePool:
 
     @property
     def pids(self) -> list[int]:
-        """Of the engine processes that there are, and of those that they are forks of."""
-        return sorted({pid for engine in self.engines for pid in engine.pids})
+        """Of the engine processes that there are."""
+        return [engine.pid for engine in self.engines if engine.pid is not None]
+
+    @property
+    def parent_pid(self) -> int | None:
+        """Of the process that they are forks of, if there is one."""
+        return next((engine.parent_pid for engine in self.engines), None)
 
     def start(self) -> None:
         """Also after a stop."""

@@ -34,6 +34,8 @@ _FIRST_BACKOFF_SECONDS: Final = 0.1
 _LONGEST_BACKOFF_SECONDS: Final = 10.0
 _STABLE_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 5.0
+# From the fork: the model is there, but a GPU may have to take it in and record its graphs.
+_READY_SECONDS: Final = 120.0
 _ENGINES_PER_REQUEST: Final = 3
 _SECOND_CHANCE_SECONDS: Final = 1.0
 
@@ -75,9 +77,14 @@ class EngineProcess:
         self._started = asyncio.Event()
 
     @property
-    def pids(self) -> set[int]:
-        """Of the engine process, and of the one that it is a fork of, while they are there."""
-        return {each.pid for each in (self._fork_server, self._engine) if each is not None and each.pid is not None}
+    def pid(self) -> int | None:
+        """Of the engine process, while there is one."""
+        return None if self._engine is None else self._engine.pid
+
+    @property
+    def parent_pid(self) -> int | None:
+        """Of the one that it is a fork of, while there is one."""
+        return self._fork_server.pid
 
     @property
     def ready(self) -> bool:
@@ -161,6 +168,7 @@ class EngineProcess:
                 # Out of descriptors or memory for a process, most likely: as bad as a death, and as passing.
                 logger.exception("the engine process could not be run")
             finally:
+                was_ready = self.ready
                 self._loaded.clear()
                 await self._reap()
             if not self._started.is_set():
@@ -168,7 +176,8 @@ class EngineProcess:
                 self._start_failure = self._start_failure or "the engine process ended before it was ready"
                 self._started.set()
                 return
-            self._give_up_on_suspects()
+            if was_ready:
+                self._give_up_on_suspects()
             if time.monotonic() - started > _STABLE_SECONDS:
                 backoff = _FIRST_BACKOFF_SECONDS
             self._observer.restarted()
@@ -186,6 +195,7 @@ class EngineProcess:
     async def _run_once(self) -> None:
         """Start an engine and read its reports until it is gone."""
         self._engine = engine = await self._fork_server.fork(self._replica)
+        self._heard_at = time.monotonic()
         frames = Frames()
         decoder = msgspec.msgpack.Decoder(Report)
         while data := await self._read(engine):
@@ -197,18 +207,18 @@ class EngineProcess:
         """What the engine says next; b"" when it is gone, or was silent for too long."""
         overdue = 0
         while overdue < 2:
-            left = self._heard_at + self._timeout_seconds - time.monotonic()
+            patience = self._timeout_seconds if self.ready else _READY_SECONDS
+            left = self._heard_at + patience - time.monotonic()
             try:
                 async with asyncio.timeout(max(left, _SECOND_CHANCE_SECONDS)):
                     return await engine.reports.read(_READ_BYTES)
             except ConnectionError:
                 return b""  # it died with commands unread
             except TimeoutError:
-                # Loading takes as long as it takes. And where this process itself was held up, what the engine has
-                # said meanwhile is read before it is judged.
-                silent = time.monotonic() - self._heard_at > self._timeout_seconds
-                overdue += self.ready and bool(self._generations) and silent
-        logger.error("the engine has hung", extra={"silent_seconds": self._timeout_seconds})
+                # Where this process itself was held up, what the engine has said meanwhile is read before it is judged.
+                silent = time.monotonic() - self._heard_at > patience
+                overdue += silent and (bool(self._generations) or not self.ready)
+        logger.error("the engine has hung", extra={"silent_seconds": patience})
         engine.kill()
         return b""
 
@@ -228,6 +238,8 @@ class EngineProcess:
         except OSError:
             pass  # it has ended
         engine.commands.close()
+        if self._options.forks:
+            await engine.clear_away()
 
     def _handle(self, report: Report) -> None:
         match report:

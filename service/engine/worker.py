@@ -6,25 +6,19 @@ on which that takes commands and reports; the answer is the id of its process.
 
 import contextlib
 import ctypes
+import errno
 import gc
-import logging
 import os
 import signal
 import socket
 import sys
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from service import logs
 from service.engine.channel import SocketChannel, frame
-from service.engine.request import EngineOptions, Failed, Forked, Loaded, Ready
-from service.engine.scheduler import Scheduler
-
-if TYPE_CHECKING:
-    from service.engine.loading import LoadedModel
-
-logger = logging.getLogger(__name__)
+from service.engine.request import EngineOptions, Failed, Forked, Loaded
 
 # Hypotheses are many objects that stay for some steps, and no cycles: Python's own 700 are less than one step of beams.
 _OBJECTS_BETWEEN_COLLECTIONS: Final = 50_000
@@ -44,8 +38,9 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     options = msgspec.json.decode(sys.argv[2], type=EngineOptions)
     logs.configure(options.log_level)
+    # All that a fork will need: what it imported itself it would not share.
     from model.manifest import CheckpointError
-    from service.engine.loading import load
+    from service.engine.loading import load, serve
 
     try:
         model = load(options)
@@ -61,7 +56,7 @@ def main() -> None:
     except ConnectionError:
         replica = None
     if replica is not None:
-        _serve(model, replica)
+        sys.exit(serve(model, replica.number, replica.channel))
 
 
 def _next_replica(control: socket.socket, *, forks: bool) -> _Replica | None:
@@ -73,8 +68,16 @@ def _next_replica(control: socket.socket, *, forks: bool) -> _Replica | None:
             with contextlib.suppress(ChildProcessError):
                 os.wait()  # until all of them have ended
             return None
+        try:
+            if not descriptors:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))  # there was no room for it
+            pid = os.fork() if forks else os.getpid()
+        except OSError as error:
+            for descriptor in descriptors:
+                os.close(descriptor)
+            _send(control, Failed(f"no engine process could be made: {error.strerror}"))
+            continue
         [number], [descriptor] = message, descriptors
-        pid = os.fork() if forks else os.getpid()
         if pid > 0:
             _send(control, Forked(pid))
         if pid == 0 or not forks:
@@ -86,30 +89,6 @@ def _next_replica(control: socket.socket, *, forks: bool) -> _Replica | None:
 
 def _send(control: socket.socket, reply: Loaded | Failed | Forked) -> None:
     control.sendall(frame(reply))
-
-
-def _serve(model: "LoadedModel", replica: _Replica) -> None:
-    """Say that it is ready, and step until the HTTP process closes the channel."""
-    from service.engine.loop import EngineLoop
-    from service.engine.runner import DeviceLost
-
-    channel, options = replica.channel, model.options
-    try:
-        runner, device = model.on_device(replica.number)
-    except RuntimeError as error:
-        channel.send(Failed(str(error)))
-        sys.exit(1)
-    scheduler = Scheduler(slots=options.slots, max_prefill=options.max_prefill, eos_id=model.config.eos_id)
-    try:
-        channel.send(Ready(parameters=model.parameters, device=str(device)))
-        EngineLoop(scheduler, runner, channel, model.config.bos_id).run()
-    except ConnectionError:
-        # The HTTP process died between two reads; nobody is left to report to.
-        logger.warning("the HTTP process is gone")
-    except DeviceLost:
-        # Every request is given to the next engine, with what was told of it.
-        logger.exception("the device is lost")
-        sys.exit(1)
 
 
 def _give_memory_back() -> None:

@@ -53,4 +53,4 @@ class Entry:
     @property
     def memory_bytes(self) -> int:
         """What its engines take now."""
-        return resident_bytes(self.model.pool.pids) if self.model else 0
+        return resident_bytes(self.model.pool.parent_pid, self.model.pool.pids) if self.model else 0

@@ -11,29 +11,40 @@ from model.manifest import CheckpointError
 
 MEGABYTE: Final = 1_000_000
 _FLOAT32: Final = 4
+_SIZE: Final = re.compile(r"^Rss(Anon|File):\s*([0-9]+) kB$", re.MULTILINE)
 _EMPTY_ENGINE: Final = 300 * MEGABYTE
 """Python, PyTorch and its libraries, before there is a model."""
 
 
-def resident_bytes(pids: Iterable[int]) -> int:
-    """Of processes that may be gone by now, what they share counted once; 0 where there is no /proc of Linux."""
-    return sum(map(_resident_bytes, pids))
+def resident_bytes(parent: int | None, forks: Iterable[int]) -> int:
+    """Of a process and its forks, which may be gone by now; 0 where there is no /proc of Linux.
+
+    What they share counts once: the files that they have mapped are the same, and what a fork has beyond its parent is
+    its own. It may have a little more, in the place of what it has changed; to know that, the system would have to look
+    at every page.
+    """
+    shared, files = _resident_bytes(parent) if parent is not None else (0, 0)
+    own = 0
+    for anonymous, mapped in map(_resident_bytes, forks):
+        own += max(0, anonymous - shared)
+        files = max(files, mapped)
+    return shared + own + files
 
 
-def _resident_bytes(pid: int) -> int:
+def _resident_bytes(pid: int) -> tuple[int, int]:
+    """Anonymous memory, and files."""
     try:
-        fields = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     except OSError:
-        return 0
-    # A page that several processes have counts in each for its part of it. A process that is ending has none.
-    found = re.search(r"^Pss: *([0-9]+) kB$", fields, re.MULTILINE)
-    return 1024 * int(found[1]) if found else 0
+        return 0, 0
+    kilobytes = {name: int(size) for name, size in _SIZE.findall(status)}  # none of a process that is ending
+    return 1024 * kilobytes.get("Anon", 0), 1024 * kilobytes.get("File", 0)
 
 
 def estimated_bytes(checkpoint: Path, engines: int) -> int:
-    """What a model will take that was never loaded: its weights at first in float32, which its engines share.
+    """What a model will take that was never loaded: its weights at first in float32.
 
-    Raises `CheckpointError`.
+    Its engines share them, where they are forks. Raises `CheckpointError`.
     """
     path = checkpoint / "model.safetensors"
     try:

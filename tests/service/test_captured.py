@@ -51,7 +51,6 @@ def _prefill(runner: CapturedRunner) -> None:
 def _batch(tokens: list[int], position: int, ahead: int = 0, **looking: list[int]) -> StepBatch:
     """Of the first slots."""
     rows = len(tokens)
-    nobody: dict[str, list[int]] = {"alignment_rows": [], "self_attention_rows": []}
     return StepBatch(
         torch.tensor(tokens),
         torch.full((rows,), position),
@@ -60,8 +59,9 @@ def _batch(tokens: list[int], position: int, ahead: int = 0, **looking: list[int
         torch.tensor([len(source) for source in SOURCES[:rows]]),
         copies=[],
         logit_rows=[],
+        alignment_rows=looking.get("alignment_rows", []),
+        self_attention_rows=looking.get("self_attention_rows", []),
         ahead=ahead,
-        **nobody | looking,
     )
 
 

@@ -30,7 +30,7 @@ def starts_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "engine"
     program.write_text("#!/bin/sh\nexec sleep 1000\n")
     program.chmod(0o700)
-    monkeypatch.setattr("service.engine.process.sys.executable", str(program))
+    monkeypatch.setattr("service.engine.fork_server.sys.executable", str(program))
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ async def test_a_model_that_goes_while_it_is_loaded_for_a_request_that_goes(entr
     model.acquire("a request")
     generation = model.submit(GenerationRequest([5, 2], 3))
     async with asyncio.timeout(20):
-        while not model.pool.pids:  # noqa: ASYNC110
+        while model.pool.parent_pid is None:  # noqa: ASYNC110
             await asyncio.sleep(0)
         assert entry.state is State.LOADING
         library._forget([entry])
@@ -62,7 +62,7 @@ async def test_a_model_that_goes_while_it_is_loaded_for_a_request_that_goes(entr
         await asyncio.gather(*library._tasks, return_exceptions=True)
     assert library.entries == []
     assert not library._loading.locked()
-    assert not model.pool.pids
+    assert model.pool.parent_pid is None
 
 
 async def test_who_waits_for_a_start_that_is_stopped_is_told(entry: Entry) -> None:

@@ -2,6 +2,9 @@
 
 import asyncio
 import os
+import re
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
@@ -25,6 +28,8 @@ class Pool:
         self.load = load
         self._pid = pid
 
+    parent_pid = None
+
     @property
     def pids(self) -> list[int]:
         return [self._pid] if self.running else []
@@ -42,7 +47,7 @@ class Model:
 @pytest.fixture(autouse=True)
 def sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each process takes as many megabytes as its number says."""
-    monkeypatch.setattr("service.models.entry.resident_bytes", lambda pids: sum(pids) * MEGABYTE)
+    monkeypatch.setattr("service.models.entry.resident_bytes", lambda parent, pids: sum(pids) * MEGABYTE)
 
 
 def _loaded(name: str, megabytes: int, used_at: float = 0.0, load: int = 0) -> Entry:
@@ -122,5 +127,31 @@ def test_memory_is_estimated_from_weights(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
 def test_memory_is_that_of_living_processes() -> None:
-    assert resident_bytes([os.getpid()]) > MEGABYTE
-    assert resident_bytes([2**22 + 1]) == 0
+    assert resident_bytes(None, [os.getpid()]) > MEGABYTE
+    assert resident_bytes(None, [2**22 + 1]) == 0
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="memory is read from /proc")
+def test_what_forks_share_counts_once() -> None:
+    """What the system finds where it looks at every page, but for what they have changed."""
+    program = """
+import os, sys
+shared = b"x" * 300_000_000
+is_fork = os.fork() == 0 or os.fork() == 0
+own = b"y" * 50_000_000 if is_fork else b""
+print(os.getpid(), flush=True)
+sys.stdin.read()
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        pids = {int(process.stdout.readline()) for _ in range(3)}
+        exact = sum(_proportional(pid) for pid in pids)
+        found = resident_bytes(process.pid, pids - {process.pid})
+        process.communicate()
+    assert 400 * MEGABYTE < exact < 450 * MEGABYTE
+    assert found == pytest.approx(exact, abs=20 * MEGABYTE)
+
+
+def _proportional(pid: int) -> int:
+    [kilobytes] = re.findall(r"^Pss:\s*([0-9]+) kB$", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
+    return 1024 * int(kilobytes)

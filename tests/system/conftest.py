@@ -140,7 +140,7 @@ def run_server(log: Path, *flags: str, ready: bool = True) -> Iterator[Server]:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) == 0, log.read_text()
-        assert not server.has_processes()
+        server.wait_until_gone()
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)

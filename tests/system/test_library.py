@@ -144,10 +144,10 @@ def test_models_give_way_to_one_another(start_server: StartServer, tmp_path: Pat
         write_model(directory / name, tokenizer, directions, seed=seed)
     write_model(directory / "large", tokenizer, "de-fr", seed=4)
     save_file({"weight": torch.zeros(40_000_000, dtype=torch.int8)}, directory / "large" / "model.safetensors")
-    with start_server("--models", str(directory), *POLL, "--max-models-memory-mb", "450") as server:
+    with start_server("--models", str(directory), *POLL, "--max-models-memory-mb", "350") as server:
         states = {"a": "ready", "b": "unloaded", "c": "unloaded", "large": "failed"}
         _wait_for(server, states)
-        assert "max_models_memory_mb is 450" in _models(server)["large"]["reason"]
+        assert "max_models_memory_mb is 350" in _models(server)["large"]["reason"]
         assert _models(server)["a"]["memory_bytes"] > 100_000_000 > _models(server)["b"]["memory_bytes"] == 0
         assert _targets(server) == {"de": ["en", "it"], "en": ["it"], "fr": ["en", "it"]}, "all are offered"
 
