@@ -4,7 +4,9 @@ import asyncio
 import os
 import signal
 import socket
+import sys
 import time
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -67,6 +69,51 @@ class Restarts(EngineObserver):
 
     def restarted(self) -> None:
         self.count += 1
+
+
+_DIES_OF_REQUESTS: Final = """\
+#!{python}
+import os, socket, sys
+sys.path.insert(0, {root!r})
+from service.engine.channel import SocketChannel, frame
+from service.engine.request import Forked, Loaded, Ready
+
+control = socket.socket(fileno=int(sys.argv[4]))
+control.sendall(frame(Loaded()))
+while True:
+    message, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+    if not message:
+        break
+    pid = os.fork()
+    if pid == 0:
+        channel = SocketChannel(socket.socket(fileno=descriptors[0]))
+        channel.send(Ready(0, "cpu"))
+        channel.receive(wait=True)
+        os._exit(1)
+    control.sendall(frame(Forked(pid)))
+    os.close(descriptors[0])
+"""
+
+
+async def test_a_request_that_has_been_at_three_deaths_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It may be what kills engines."""
+    program = tmp_path / "engine"
+    program.write_text(_DIES_OF_REQUESTS.format(python=sys.executable, root=str(Path.cwd())))
+    program.chmod(0o700)
+    monkeypatch.setattr("service.engine.fork_server.sys.executable", str(program))
+    restarts = Restarts()
+    options = EngineOptions("any", "fp32", threads=1, slots=1, max_prefill=1, max_length=8)
+    engine = EngineProcess(ForkServer(options), 0, restarts)
+    engine.start()
+    await engine.wait_until_started()
+    generation = engine.submit(GenerationRequest([5, 2], 3))
+    async with asyncio.timeout(60):
+        with pytest.raises(EngineFailed, match="several engines died"):
+            await generation.next_tokens(deadline=float("inf"))
+    assert restarts.count == 3
+    await engine.stop()
 
 
 async def test_silence_with_a_reason_is_no_hang() -> None:

@@ -70,24 +70,6 @@ async def test_a_stream_survives_the_death_of_its_engine(start_server: StartServ
         server.wait_for_metric("dragoman_slots_used", 0)
 
 
-async def test_a_request_that_outlives_three_engines_is_given_up(start_server: StartServer) -> None:
-    """It may be what kills them; the server goes on without it."""
-    with start_server() as server:
-        body = {"q": LONG_TEXT, **REQUEST}
-        async with _client(server) as client, client.stream("POST", "/translate", json=body) as response:
-            events = read_events(response)
-            assert (await anext(events)).name == "start"
-            for restarts in range(3):
-                server.wait_for_metric("dragoman_engine_restarts_total", restarts)
-                engine = server.wait_for_engine()
-                os.kill(engine, signal.SIGKILL)
-            rest = [event async for event in events]
-            assert (rest[-1].name, rest[-1].data["code"]) == ("error", "engine_failed")
-        await asyncio.to_thread(server.wait_until_ready)
-        async with _client(server) as client:
-            assert text_of(await stream(client, "I am a cat.")) == "Je suis un chat."
-
-
 def test_engines_end_with_the_http_process(start_server: StartServer) -> None:
     with start_server("--replicas", "2", "--threads", "1") as server:
         server.process.kill()
