@@ -49,7 +49,7 @@ class Translator:
     def start(
         self,
         texts: Sequence[str],
-        source: str,
+        source: str | None,
         target: str,
         options: TranslationOptions,
         names: FieldNames = FieldNames(),  # noqa: B008  it cannot be changed
@@ -93,7 +93,7 @@ class Translator:
         Raises `InvalidRequest`, and `NotReady` if there is nothing.
         """
         known = self._targets()
-        meant = AUTOMATIC if source is None or source.lower() == AUTOMATIC else matching(source, known)
+        meant = AUTOMATIC if source is None or source.lower() in names.automatic else matching(source, known)
         if meant is None:
             raise _unknown(names.source, str(source), [*names.automatic, *map(names.spelled, sorted(known))])
         targets = frozenset().union(*known.values()) if meant == AUTOMATIC else known[meant]

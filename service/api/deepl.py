@@ -106,13 +106,14 @@ async def translate(request: Request, service: ServiceDependency, caller: Caller
     `preserve_formatting`, `context` and `model_type` change nothing."""
     body = await parse_body(request, DeepLRequest)
     body.check()
-    source, target = service.translator.direction(body.source_lang or None, body.target_lang, NAMES)
+    asked = body.source_lang or None
+    source, target = service.translator.direction(asked, body.target_lang, NAMES)
     service.check_ready()
     texts = body.texts()
     glossary = await kept_glossary(service, caller, body.glossary_id, source, target)
     options = TranslationOptions(is_html=body.tag_handling == "html", glossary=glossary)
     async with service.access.charged(caller, sum(map(len, texts)), NAMES.text):
-        translation = service.translator.start(texts, source, target, options, NAMES)
+        translation = service.translator.start(texts, asked, target, options, NAMES)
         finished = await until_finished(request, translation)
     sources = [each.language for each in finished.detected] or [source] * len(texts)
     return DeepLTranslations(
@@ -140,7 +141,7 @@ async def languages(
         return [_language(code) for code in sorted({each.source for each in directions})]
     codes = sorted({each.target for each in directions})
     return [
-        DeepLLanguage(language=variant, name=language_name(variant.replace("-", "_")), supports_formality=False)
+        DeepLLanguage(language=variant, name=language_name(variant), supports_formality=False)
         for code in codes
         for variant in _VARIANTS.get(code.upper(), (code.upper(),))
     ]

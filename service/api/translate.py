@@ -130,9 +130,10 @@ async def frontend_settings(service: ServiceDependency) -> FrontendSettings:
 
 
 def language_name(code: str) -> str:
+    """In English; the code itself where there is no name for it."""
     try:
-        return Locale.parse(code).english_name or code
-    except UnknownLocaleError:
+        return Locale.parse(code, sep="-").english_name or code
+    except (UnknownLocaleError, ValueError):
         return code
 
 

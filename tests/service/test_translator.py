@@ -137,6 +137,8 @@ def test_an_unknown_language_is_named_as_it_was_written_with_those_that_there_ar
     names = FieldNames(source="source_lang", target="target_lang", automatic=(), spelled=str.upper)
     with pytest.raises(InvalidRequest, match=r"^source_lang: xx is not supported; available: DE, EN, FR$"):
         translator.direction("xx", "fr", names)
+    with pytest.raises(InvalidRequest, match=r"^source_lang: Auto is not supported; available: DE, EN, FR$"):
+        translator.direction("Auto", "fr", names)
     with pytest.raises(InvalidRequest, match=r"^target_lang: xx is not supported; available: EN, FR$"):
         translator.direction(None, "xx", names)
 

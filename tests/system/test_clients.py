@@ -134,6 +134,7 @@ def test_deepl_s_usage_counts_characters(deepl_client: deepl.DeepLClient) -> Non
     [
         ({"target_lang": "XX"}, "target_lang: XX is not supported; available: FR"),
         ({"source_lang": "DE"}, "source_lang: DE is not supported; available: EN"),
+        ({"source_lang": "auto"}, "source_lang: AUTO is not supported; available: EN"),
         ({"tag_handling": "xml"}, "tag_handling: must be html"),
         ({"formality": "more"}, "formality: is not available for any language"),
     ],
@@ -207,6 +208,7 @@ def test_a_kept_glossary_is_known_by_its_name_too(keeping: tuple[Server, Server]
         ({"entries": "cat"}, "entries: line 1 is not a term and its translation"),
         ({"entries": "cat\tchat\n\ncat\tmatou"}, "entries: line 3 has a term that was there before: cat"),
         ({"entries": ""}, "entries: there are none"),
+        ({"source_lang": "auto"}, "source_lang: auto is not supported; available: EN"),
         ({"target_lang": "DE"}, "target_lang: DE is not supported; available: FR"),
         ({"entries_format": "xlsx"}, "entries_format: "),
         ({}, "glossaries: are not kept here: the server needs --glossaries DIRECTORY"),

@@ -10,7 +10,7 @@ import pytest
 from model.tokenizer import Tokenizer
 from service.settings import EMBEDDED_MODEL
 from tests.system.conftest import Server, StartServer, run_server
-from tests.system.models import write_model
+from tests.system.models import relabel_embedded_model, write_model
 
 
 def _translate(server: Server, q: str | list[str], source: str, target: str, **options: object) -> Any:
@@ -56,6 +56,19 @@ def test_all_languages_are_listed(served: Server) -> None:
     sources = httpx.get(f"{served.url}/v2/languages", params={"type": "source"}).json()
     assert [each["language"] for each in sources] == ["DE", "EN"]
     assert httpx.get(f"{served.url}/frontend/settings").json()["language"]["source"]["code"] == "auto"
+
+
+def test_a_language_in_a_script_has_its_name(start_server: StartServer, tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    models.mkdir()
+    relabel_embedded_model(models / "chinese", "en-zh-Hant")
+    name = "Chinese (Traditional)"
+    with start_server("--models", str(models)) as server:
+        settings = httpx.get(f"{server.url}/frontend/settings").json()
+        assert settings["language"]["target"] == {"code": "zh-Hant", "name": name}
+        assert httpx.get(f"{server.url}/languages").json()[0]["targets"] == ["zh-Hant"]
+        [target] = httpx.get(f"{server.url}/v2/languages", params={"type": "target"}).json()
+        assert (target["language"], target["name"]) == ("ZH-HANT", name)
 
 
 def test_texts_of_one_request_go_to_different_models(served: Server) -> None:
