@@ -1,10 +1,13 @@
 """Where the tags of a sentence go in its translation, by the alignment of its tokens."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from service.text.segment import Mark
+
+_LINK: Final = re.compile(r"<a[\s>]", re.IGNORECASE)
 
 
 class Aligned(NamedTuple):
@@ -18,25 +21,31 @@ def place_marks(sentence: str, marks: Sequence[Mark], parts: Sequence[Aligned]) 
     """The parts, and the marks of the sentence between them: each once, and as they hold one another.
 
     An element holds the words that come from what it holds in the sentence: where words of others are among them, the
-    longest run of its own. One whose words were not translated holds the word that comes from what is next to it, if
-    that is no other's: a link that holds nothing could not be followed. Other marks are put behind the word that comes
+    longest run of its own. A link whose words were not translated holds the word that comes from what is next to it, if
+    that is no other's: one that holds nothing could not be followed. Other marks are put behind the word that comes
     from what is next before them.
     """
     return _Placement(sentence, list(_words(sentence, parts))).all(marks)
 
 
 def _words(sentence: str, parts: Sequence[Aligned]) -> Iterator[Aligned]:
-    """Parts joined to words: tokens are less, and a tag is not put into a word."""
+    """Parts joined to words: tokens are less, and a tag is not put into one. A number is a word by itself: it may be
+    that of a footnote."""
     word: list[Aligned] = []
     for part in parts:
         if not part.text:
             continue
-        if word and not (word[-1].text[-1].isalnum() and part.text[0].isalnum()):
+        if word and not _is_within_word(word[-1].text[-1], part.text[0]):
             yield _word(sentence, word)
             word = []
         word.append(part)
     if word:
         yield _word(sentence, word)
+
+
+def _is_within_word(before: str, after: str) -> bool:
+    """Whether there is no word's edge between two characters that follow each other."""
+    return before.isalnum() and after.isalnum() and before.isdigit() == after.isdigit()
 
 
 def _word(sentence: str, parts: Sequence[Aligned]) -> Aligned:
@@ -106,11 +115,13 @@ class _Placement:
                 longest = max(runs, key=len)
                 start, end = longest[0], longest[-1] + 1
             held[owner] = first + start, first + end
+        taken = {place for start, end in held.values() for place in range(start, end)}
+        free = [(number, place) for number, place in self._aligned_words(first, last) if number not in taken]
         for number, mark in enumerate(marks):
-            if number not in held and any(map(str.isalnum, self._sentence[mark.start : mark.end])):
-                free = [place for place in range(first, last) if not any(a <= place < b for a, b in held.values())]
-                if (nearest := self._nearest(mark, free)) is not None:
-                    held[number] = nearest, nearest + 1
+            if free and number not in held and self._is_link_with_words(mark):
+                nearest = min(free, key=lambda word: (self._distance(mark, word[1]), word[0]))
+                free.remove(nearest)
+                held[number] = nearest[0], nearest[0] + 1
         return [held.get(number) or self._behind(mark, first, last, held.values()) for number, mark in enumerate(marks)]
 
     def _owner(self, marks: Sequence[Mark], place: int | None) -> int | None:
@@ -118,19 +129,17 @@ class _Placement:
             return None
         return next((number for number, mark in enumerate(marks) if mark.start <= place < mark.end), None)
 
-    def _nearest(self, mark: Mark, numbers: Iterable[int]) -> int | None:
-        """Of these words, the one that comes from what is next to a mark; of two, from what is behind it."""
-        nearest = min(
-            (
-                (self._distance(mark, place), number)
-                for number in numbers
-                if (place := self._words[number].place) is not None and any(map(str.isalnum, self._words[number].text))
-            ),
-            default=None,
-        )
-        return None if nearest is None else nearest[1]
+    def _is_link_with_words(self, mark: Mark) -> bool:
+        return _LINK.match(mark.opening) is not None and any(map(str.isalnum, self._sentence[mark.start : mark.end]))
+
+    def _aligned_words(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """The numbers of those in a range that have letters or digits, and where they come from."""
+        for number, word in enumerate(self._words[first:last], first):
+            if word.place is not None and any(map(str.isalnum, word.text)):
+                yield number, word.place
 
     def _distance(self, mark: Mark, place: int) -> tuple[int, bool]:
+        """From a mark to a place; of two as far, the one behind the mark comes first."""
         if place >= mark.end:
             return place - mark.end, False
         end = place

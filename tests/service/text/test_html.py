@@ -208,25 +208,46 @@ _LINK = Mark(6, 11, "<a>", "</a>")
         ),
         (
             "one two three",
-            [Mark(0, 3, "<a>", "</a>"), Mark(4, 7, "<b>", "</b>"), Mark(8, 13, "<i>", "</i>")],
+            [Mark(0, 3, "<a>", "</a>"), Mark(4, 7, "<b>", "</b>"), Mark(8, 13, "<a>", "</a>")],
             [("deux", 4), (" mots", 3)],
-            "<b>deux</b> <i></i><a>mots</a>",
+            "<b>deux</b> <a></a><a>mots</a>",
         ),
         # Within what holds it, first.
         (
             "the old cat sleeps",
-            [Mark(0, 11, "<a>", "</a>", [Mark(4, 7, "<b>", "</b>")])],
+            [Mark(0, 11, "<i>", "</i>", [Mark(4, 7, "<A href=x>", "</A>")])],
             [("chat", 8), (" dort", 12)],
-            "<a><b>chat</b></a> dort",
+            "<i><A href=x>chat</A></i> dort",
         ),
         ("Hello world", [_LINK], [], "<a></a>"),
         ("Hello world", [_LINK], [("…", None)], "<a></a>…"),
     ],
 )
-def test_an_element_whose_words_were_dropped_holds_the_nearest(
+def test_a_link_whose_words_were_dropped_holds_the_nearest(
     sentence: str, marks: list[Mark], parts: list[tuple[str, int | None]], expected: str
 ) -> None:
     assert _placed(sentence, marks, *parts) == expected
+
+
+def test_no_other_element_takes_words_that_are_not_its_own() -> None:
+    marks = [Mark(place, place + 1, "<b>", "</b>") for place in range(3)]
+    parts = [("C'", 4), ("est", 4), (" le", 4), (" chat", 4), (" d'", 0), ("ABC", 0), (".", 7)]
+    assert _placed("ABC cat.", marks, *parts) == "C'est le chat <b>d'ABC</b><b></b><b></b>."
+
+
+def test_a_footnote_holds_its_number_and_no_word() -> None:
+    marks = [Mark(9, 10, "<sup>", "</sup>")]
+    parts = [("Le", 0), (" prix", 4), ("1", 9), (" est", 11), (" haut", 14)]
+    assert _placed("The price1 is high", marks, *parts) == "Le prix<sup>1</sup> est haut"
+
+
+def test_of_many_links_each_holds_another_word_and_the_rest_none() -> None:
+    """A cubic way would take minutes."""
+    count = 2000
+    marks = [Mark(2 * place, 2 * place + 1, "<a>", "</a>") for place in range(count)]
+    parts = [(" mot", 2 * count)] * (count // 2)
+    placed = _placed("x " * count + "y", marks, *parts)
+    assert placed.count("<a>mot</a>") == placed.count("<a></a>") == count // 2
 
 
 @pytest.mark.parametrize(
