@@ -1,5 +1,6 @@
 """Which of the languages that there are somebody means: `EN`, `fr_FR`, `zh-TW`."""
 
+import re
 from collections.abc import Collection
 from typing import Final
 
@@ -8,6 +9,7 @@ from babel.core import get_global
 # Argos' own, which LibreTranslate tells by their common names.
 _ALIASES: Final = {"pb": "pt-br", "zt": "zh-hant"}
 _SCRIPT_LENGTH: Final = 4
+_CODE: Final = re.compile("[a-z]{2,3}(-[a-z0-9]{1,8})*")
 
 
 def matching(code: str, known: Collection[str]) -> str | None:
@@ -19,6 +21,8 @@ def matching(code: str, known: Collection[str]) -> str | None:
     if code in known:
         return code
     asked = _standard(code)
+    if not _CODE.fullmatch(asked):
+        return None
     by_code = {_standard(each): each for each in known}
     language, script = asked.partition("-")[0], _script(asked)
     names = [asked, f"{language}-{script}", *([language] if _script(language) == script else [])]

@@ -33,7 +33,13 @@ KNOWN = ["de", "en", "fr", "nb", "pt", "sr-Latn", "zh-Hans", "zh-Hant"]
         ("", None),
         ("-", None),
         ("e n", None),
-        ("en-", "en"),
+        # Malformed.
+        ("en-", None),
+        ("en--", None),
+        ("en--GB", None),
+        ("-en", None),
+        ("en-!", None),
+        ("en-GB ", None),
     ],
 )
 def test_a_code_stands_for_a_language(code: str, expected: str | None) -> None:
