@@ -46,9 +46,10 @@ export class InsideView {
     this.find("#inside-view").hidden = false;
     this.find("#inside-empty").hidden = true;
     this.listSentences(written);
-    if (this.following || this.sentence === null) this.openSentence(written.at(-1));
+    this.openSentence(this.following || this.sentence === null ? written.at(-1) : this.sentence);
     this.appendTokens();
     if (this.following) this.choose(this.sentence.tokens.length - 1);
+    else if (this.chosen < 0) this.choose(0);
     this.showBeam();
     this.showHypotheses();
   }
@@ -72,6 +73,7 @@ export class InsideView {
     this.openSentence(this.translation.sentences[number]);
     this.appendTokens();
     this.choose(0);
+    this.showBeam();
     this.showHypotheses();
   }
 
@@ -182,7 +184,7 @@ export class InsideView {
   /** The live hypotheses: the newest while it is written, then those of the chosen token's step. */
   showBeam() {
     const { steps, tokens } = this.sentence;
-    const at = Math.min(this.following ? steps.length : this.chosen + 1, steps.length) - 1;
+    const at = Math.min(this.following || this.chosen < 0 ? steps.length : this.chosen + 1, steps.length) - 1;
     this.find("#beam-view").hidden = steps.length === 0;
     if (at < 0) return;
     const written = tokens.map((token) => token.text).join("");

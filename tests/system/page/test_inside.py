@@ -15,15 +15,13 @@ pytestmark = needs_chromium
 
 def test_the_beam_is_seen_while_it_searches(page: Page) -> None:
     """Its steps before the first token is settled, too; and later those of the token that is chosen."""
-    body = {"q": "The old man is waiting for my friends.", "source": "en", "target": "fr", "stream": True}
-    options = {"beam_size": 4, "hypotheses": True, "attention": True, "self_attention": True, "top_candidates": 5}
-    events = httpx.post(f"{page.url}translate", json=body | options).content.split(b"\r\n\r\n")
+    text = "The old man is waiting for my friends."
+    events = _beam_events(page, text)
     first = next(number for number, event in enumerate(events) if b"event: token" in event)
     assert first > 2, "a beam that settles at once shows nothing here"
-    halves = [b"\r\n\r\n".join(half).decode() for half in ([*events[:first], b""], events[first:])]
-    page.evaluate(_HELD % json.dumps(halves))
+    _hold(page, events, first)
     page.locator("#beam").select_option("4")
-    page.locator("#text").fill("The old man is waiting for my friends.")
+    page.locator("#text").fill(text)
     live = page.locator("#live .label")
     expect(page.locator("#beam-step")).to_have_text(str(first - 1))
     told = json.loads(events[first - 1].split(b"data: ")[1])["hypotheses"]
@@ -37,6 +35,41 @@ def test_the_beam_is_seen_while_it_searches(page: Page) -> None:
     expect(page.locator("#live .chosen-one .label")).to_have_text("".join(written[:2]).strip())
     page.locator("#beam").select_option("1")
     expect(page.locator("#beam-view")).to_be_hidden()
+
+
+def test_a_sentence_is_chosen_before_its_first_token(page: Page) -> None:
+    """Its beam is seen at once, and what comes of it later; its first token is shown then."""
+    text = "Yes.\nThe old man is waiting for my friends."
+    events = _beam_events(page, text)
+    first = next(at for at, event in enumerate(events) if b"event: token" in event and b'"segment":1' in event)
+    assert b"event: hypotheses" in events[first - 1], "a beam that settles at once shows nothing here"
+    _hold(page, events, first)
+    page.locator("#beam").select_option("4")
+    page.locator("#text").fill(text)
+    page.locator("#sentence").select_option(label="1")
+    page.locator("#sentence").select_option(label="2")
+    told = json.loads(events[first - 1].split(b"data: ")[1])["hypotheses"]
+    expect(page.locator("#live .label")).to_have_text([each["text"].strip() for each in told])
+    page.evaluate("goOn()")
+    wait_until_done(page)
+    options = page.locator("#tokens [role=option]")
+    assert options.count() > 5
+    expect(options.first).to_have_attribute("aria-selected", "true")
+    expect(page.locator("#heatmap tbody tr")).to_have_count(options.count())
+    assert page.locator("#heatmap thead th").all_inner_texts()[-1] == "end"
+
+
+def _beam_events(page: Page, text: str) -> list[bytes]:
+    """What the page asks for with its view open, event by event."""
+    body = {"q": text, "source": "en", "target": "fr", "stream": True, "beam_size": 4, "hypotheses": True}
+    details = {"attention": True, "self_attention": True, "top_candidates": 5}
+    return httpx.post(f"{page.url}translate", json=body | details).content.split(b"\r\n\r\n")
+
+
+def _hold(page: Page, events: list[bytes], at: int) -> None:
+    """Let the page's next answer be these events, of which those from `at` on come when it is told to go on."""
+    halves = [b"\r\n\r\n".join(half).decode() for half in ([*events[:at], b""], events[at:])]
+    page.evaluate(_HELD % json.dumps(halves))
 
 
 _HELD = """
