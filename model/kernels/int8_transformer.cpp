@@ -164,6 +164,7 @@ void Int8Transformer::attend(const Sight& sight) {
 }
 
 void Int8Transformer::look(const Sight& sight, const std::vector<int64_t>& rows, float* to, int64_t stride) const {
+  if (rows.empty()) return;
   std::vector<float> weights(sight.places), ignored(head_dim_);
   for (const int64_t row : rows) {
     for (int64_t head = 0; head < heads_; ++head) {

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <numeric>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -102,7 +101,11 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> best_extensions(const
   TORCH_CHECK(logits.is_contiguous() && totals.is_contiguous() && totals.numel() == rows && 0 < count,
               "best_extensions: shapes do not match");
   std::vector<int64_t> offsets(beams + 1);
-  std::partial_sum(sizes.begin(), sizes.end(), offsets.begin() + 1);
+  for (int64_t beam = 0; beam < beams; ++beam) {
+    TORCH_CHECK(0 <= sizes[beam] && sizes[beam] <= rows - offsets[beam], "best_extensions: beam ", beam, " has ",
+                sizes[beam], " rows of the ", rows - offsets[beam], " that are left");
+    offsets[beam + 1] = offsets[beam] + sizes[beam];
+  }
   TORCH_CHECK(offsets.back() == rows, "best_extensions: beams of ", offsets.back(), " rows, of which there are ", rows);
   at::Tensor parents = at::empty({beams, count}, at::kLong), tokens = at::empty({beams, count}, at::kLong);
   at::Tensor logprobs = at::empty({beams, count}, at::kFloat), sums = at::empty({beams, count}, at::kFloat);

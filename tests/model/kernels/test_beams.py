@@ -56,6 +56,12 @@ def test_forbidden_tokens_come_last() -> None:
     assert best.totals[0, 3:].isneginf().all()
 
 
+@pytest.mark.parametrize("sizes", [[5, -4], [-1, 2], [2], [0], []])
+def test_beams_that_are_not_the_rows_are_refused(sizes: list[int]) -> None:
+    with pytest.raises(RuntimeError, match=r"split_sizes|best_extensions: beam"):
+        kernels.best_extensions(torch.zeros(1, 3), torch.zeros(1), sizes, 2)
+
+
 def test_copies_are_made_in_order_and_no_further() -> None:
     torch.manual_seed(0)
     arena = torch.randn(2, 5, 3, 7, 4)
