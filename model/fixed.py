@@ -5,6 +5,7 @@ said by masks, which are computed from positions and lengths that are tensors. I
 addresses. Rows that nobody needs extend a slot that nobody reads.
 """
 
+from functools import cached_property
 from typing import Final
 
 import torch
@@ -24,9 +25,14 @@ class StepTables:
     """Where steps of up to so many rows leave what is large; steps that are done one at a time can share it."""
 
     def __init__(self, rows: int, config: ModelConfig, max_width: int, device: torch.device) -> None:
+        self._shape = rows, config.decoder_layers, max_width
         self.logits = torch.zeros(rows, config.vocab_size, device=device)
         self.alignment = torch.zeros(rows, max_width, device=device)
-        self.self_attention = torch.zeros(rows, config.decoder_layers, max_width, device=device)
+
+    @cached_property
+    def self_attention(self) -> Tensor:
+        """Made for the first step that tells it: it is large, and few ask for it."""
+        return torch.zeros(*self._shape, device=self.logits.device)
 
 
 class StepBuffers:
@@ -34,6 +40,7 @@ class StepBuffers:
 
     def __init__(self, rows: int, tables: StepTables) -> None:
         device = tables.logits.device
+        self._tables = tables
         self.inputs = torch.zeros(INPUTS, rows, dtype=torch.int64, device=device)
         """`[INPUTS, rows]`; a step leaves what the next one reads, if each row goes on with its best token."""
         self.tokens = torch.zeros(rows, dtype=torch.int64, device=device)
@@ -44,12 +51,15 @@ class StepBuffers:
         """float32 `[rows, vocab]`."""
         self.alignment = tables.alignment[:rows]
         """Where in its source each row looks, float32 `[rows, width]` and behind it whatever was there before."""
-        self.self_attention = tables.self_attention[:rows]
-        """Where in its own slot each row looks, layer by layer: `[rows, layers, width]`, else as `alignment`."""
 
     @property
     def rows(self) -> int:
         return self.inputs.shape[1]
+
+    @property
+    def self_attention(self) -> Tensor:
+        """Where in its own slot each row looks, layer by layer: `[rows, layers, width]`, else as `alignment`."""
+        return self._tables.self_attention[: self.rows]
 
 
 class FixedStep:
@@ -73,7 +83,8 @@ class FixedStep:
         self._cache = cache
         self._width = width
         self._with_alignment = with_alignment
-        self._with_self_attention = with_self_attention
+        # Made here if need be: what is made while a graph is recorded is the graph's to use again.
+        self._self_attention = buffers.self_attention if with_self_attention else None
 
     def __call__(self) -> None:
         """Read `buffers.inputs`, write all else there, and the rows' K/V; weights of attention only if asked for."""
@@ -83,7 +94,7 @@ class FixedStep:
         *sources, last = self._cache.padded_source(source_slots, width)
         memories: list[Memory] = [*sources, _LookedAt(last, buffers.alignment) if self._with_alignment else last]
         own = self._cache.padded_rows(slots, positions, width)
-        cache: Cache = _LookedAtRows(own, buffers.self_attention) if self._with_self_attention else own
+        cache: Cache = own if self._self_attention is None else _LookedAtRows(own, self._self_attention)
         logits = self._model.decode(
             tokens[:, None],
             positions,

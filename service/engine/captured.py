@@ -131,8 +131,11 @@ class CapturedRunner:
         tokens, logprobs = self._run(buffers, step, rows, ahead)
         both = self._rows_of(buffers.logits, [*batch.logit_rows, *beam_rows])
         logits, of_beams = both[: len(batch.logit_rows)], both[len(batch.logit_rows) :]
-        alignment = self._looked_at(buffers.alignment, batch.alignment_rows, batch.source_lengths)
-        self_attention = self._looked_at(buffers.self_attention, batch.self_attention_rows, batch.positions + 1)
+        alignment = self_attention = None
+        if batch.alignment_rows:
+            alignment = self._looked_at(buffers.alignment, batch.alignment_rows, batch.source_lengths)
+        if batch.self_attention_rows:
+            self_attention = self._looked_at(buffers.self_attention, batch.self_attention_rows, batch.positions + 1)
         return StepScores(tokens, logprobs, logits, alignment, self_attention, extensions_of(batch, of_beams))
 
     def _run(self, buffers: StepBuffers, step: CapturedStep, rows: int, ahead: int) -> tuple[Tensor, Tensor]:
@@ -159,9 +162,9 @@ class CapturedRunner:
         step.replay()
         return self._executor.download(buffers.tokens[:rows], buffers.logprobs[:rows])
 
-    def _looked_at(self, weights: Tensor, rows: list[int], lengths: Tensor) -> Tensor | None:
+    def _looked_at(self, weights: Tensor, rows: list[int], lengths: Tensor) -> Tensor:
         """Of `weights [rows, ..., width]`, as far as the longest of the rows that are wanted."""
-        return self._rows_of(weights[..., : int(lengths[rows].max())], rows) if rows else None
+        return self._rows_of(weights[..., : int(lengths[rows].max())], rows)
 
     def _rows_of(self, table: Tensor, rows: list[int]) -> Tensor:
         """Of a table on the device `[rows, ...]`, on the CPU."""

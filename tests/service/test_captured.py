@@ -2,9 +2,11 @@
 
 import logging
 import math
+from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from model.cache import SlotCache
 from model.config import ModelConfig
@@ -141,6 +143,34 @@ def test_steps_of_all_sizes_share_the_memory_of_their_logits(config: ModelConfig
     memory = {buffers.logits.data_ptr() for buffers in runner._buffers.values()}
     assert len(runner._buffers) > 2
     assert len(memory) == 1
+
+
+class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Where tensors of some shape, but for their first dimension, are in memory."""
+
+    def __init__(self, *shape: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seen: set[int] = set()
+        self._shape = shape
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        made = function(*args, **kwargs or {})
+        if isinstance(made, torch.Tensor) and made.shape[1:] == self._shape:
+            self.seen.add(made.untyped_storage().data_ptr())
+        return made
+
+
+def test_self_attention_takes_memory_once_when_somebody_asks(config: ModelConfig, device: torch.device) -> None:
+    with _Storages(config.decoder_layers, 128) as storages:
+        runner = _runner(config, device)
+        runner.decode(_batch([1, 1, 1], 0, alignment_rows=[0]))
+        assert not storages.seen
+        for tokens in ([1], [1, 1, 1]):
+            runner.decode(_batch(tokens, 0, self_attention_rows=[0]))
+            runner.decode(_batch(tokens, 1))
+        assert len(storages.seen) == 1
 
 
 def test_what_is_captured_late_disturbs_nobody(config: ModelConfig, device: torch.device) -> None:
