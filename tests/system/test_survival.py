@@ -20,11 +20,24 @@ KINDS: list[dict[str, object]] = [
     {"beam_size": 4, "alternatives": 2},
     {"temperature": 0.8, "seed": 3},
     {"no_repeat_ngram_size": 3, "top_candidates": 2},
+    {"self_attention": True},
+    {"self_attention": True, "beam_size": 3},
+    {"attention": True, "glossary": {"dog": "toutou"}},
+    {"hypotheses": True, "alignment": True, "beam_size": 3},
 ]
 
 
-def _told(events: list[Event]) -> list[tuple[str, str]]:
-    return [(event.name, event.data["text"]) for event in events if event.name in ("token", "segment")]
+def _told(events: list[Event]) -> list[tuple[str, object]]:
+    return [(each.name, _outline(each.data)) for each in events if each.name in ("token", "hypotheses", "segment")]
+
+
+def _outline(data: object) -> object:
+    """All but the values of log-probabilities and weights; how many there are counts."""
+    if isinstance(data, dict):
+        return {key: _outline(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_outline(value) for value in data]
+    return float if isinstance(data, float) else data
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
@@ -33,7 +46,7 @@ async def test_every_kind_of_stream_survives(start_server: StartServer, how: sig
     with start_server("--slots", "16", "--engine-timeout-seconds", "1") as server:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
         async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:
-            work = [(" ".join(SENTENCES[i * 10 : i * 10 + 50]), KINDS[i % len(KINDS)]) for i in range(8)]
+            work = [(" ".join(SENTENCES[i * 10 : i * 10 + 50]), kind) for i, kind in enumerate(KINDS)]
             expected = [await stream(client, text, **options) for text, options in work]
             running = [asyncio.create_task(stream(client, text, **options)) for text, options in work]
             await asyncio.to_thread(server.wait_until_busy)
