@@ -15,8 +15,8 @@ from model.sampling import SamplingParameters, noise_states, sample
 from model.search import Choice, Extension
 from service.engine.batching import StepBatch, StepScores
 from service.engine.request import GenerationRequest
-from service.engine.terms import begun, looked_at
-from service.engine.writers import UNCONSTRAINED, Row, beginning
+from service.engine.terms import beginning, begun, looked_at
+from service.engine.writers.rows import UNCONSTRAINED, Row
 
 Steps = list[list[Extension]]
 """What a request's rows go on with, in one step after the other: those of the first row, then of the second, ..."""
@@ -126,7 +126,7 @@ def _given(rows: Sequence[Row], batch: StepBatch, scores: StepScores) -> dict[in
             behind = (logits.max() - logits[first]).tolist()
             term = looked_at(row.request.terms, row.pending, weights, behind)
             if term is not None:
-                given[number] = Extension(row.parent, beginning(row.request, term), row.total)
+                given[number] = Extension(row.parent, beginning(row.request.terms, term), row.total)
     return given
 
 

@@ -10,7 +10,7 @@ from service.engine.choosing import Steps, choose
 from service.engine.request import Cancel, Command, Report, StepReport, StepStats, Submit
 from service.engine.runner import DeviceLost, Runner
 from service.engine.scheduler import Plan, Scheduler
-from service.engine.writers import Row
+from service.engine.writers.rows import Row
 
 logger = logging.getLogger(__name__)
 

@@ -24,7 +24,8 @@ from msgspec.structs import replace
 
 from model.search import Choice, Extension
 from service.engine.request import Alternative, BeamReport, GenerationRequest, TokenReport
-from service.engine.writers import SearchDiffers, Writer, writer_of
+from service.engine.writers import writer_of
+from service.engine.writers.writer import SearchDiffers, Writer
 
 logger = logging.getLogger(__name__)
 

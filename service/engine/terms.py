@@ -9,9 +9,10 @@ count as certain: their log-probability is 0.
 Pure Python; knows no rows and no slots.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
+from model.search import Choice, Extension
 from service.engine.request import GivenTerm
 
 # Shares of the attention. The embedded model most often writes the stand-in of what is copied by itself, and a rule
@@ -69,6 +70,24 @@ def looked_at(
 def begun(terms: Sequence[GivenTerm], pending: Iterable[int], weights: Sequence[float], token: int) -> int | None:
     """The pending term that a model begins by itself when it chooses `token`."""
     return _most_looked_at(terms, [number for number in pending if terms[number].ids[0] == token], weights, _SOME)
+
+
+def beginning(terms: Sequence[GivenTerm], number: int) -> Choice:
+    """The first token of a term."""
+    return Choice(terms[number].ids[0], 0.0, term=number)
+
+
+def unless_end(
+    extension: Extension, terms: Sequence[GivenTerm], pending: Sequence[int], ends: Collection[int]
+) -> Extension:
+    """In the place of an end, the first term that is still missing."""
+    if not pending or extension.choice.token not in ends:
+        return extension
+    end = extension.choice
+    choice = beginning(terms, pending[0])._replace(
+        alignment=end.alignment, attention=end.attention, self_attention=end.self_attention
+    )
+    return Extension(extension.parent, choice, extension.total - end.logprob)
 
 
 def _most_looked_at(

@@ -10,7 +10,7 @@ from model.search import Extension
 from service.engine.batching import StepScores, extensions_of, step_batch
 from service.engine.choosing import Steps, choose
 from service.engine.request import Beam, Constraints, GenerationRequest, Sampling
-from service.engine.writers import Row
+from service.engine.writers.rows import Row
 
 
 def _choose(rows: list[Row], logits: torch.Tensor) -> list[list[Extension]]:

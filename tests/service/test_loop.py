@@ -12,7 +12,8 @@ from service.engine.loop import EngineLoop
 from service.engine.request import Beam, Cancel, Command, GenerationRequest, Report, Sampling, StepReport, Submit
 from service.engine.runner import DeviceLost
 from service.engine.scheduler import Scheduler
-from service.engine.writers import SingleWriter, Written
+from service.engine.writers.single import SingleWriter
+from service.engine.writers.writer import Written
 
 EOS = 2
 

@@ -5,7 +5,10 @@ from msgspec.structs import replace
 
 from model.search import Choice, Extension
 from service.engine.request import Beam, GenerationRequest, GivenTerm
-from service.engine.writers import BeamWriter, Row, SearchDiffers, Written, writer_of
+from service.engine.writers import writer_of
+from service.engine.writers.beam import BeamWriter
+from service.engine.writers.rows import Row
+from service.engine.writers.writer import SearchDiffers, Written
 
 EOS = 2
 
