@@ -91,6 +91,10 @@ class Glossary:
     def __init__(self, entries: Mapping[str, str]) -> None:
         """The translation of each term; none is blank."""
         self._entries = {_plain(term): _plain(translation) for term, translation in entries.items()}
+        self.translations: Final = tuple(dict.fromkeys(self._entries.values()))
+        """Each once."""
+        self.numbers: Final = {translation: number for number, translation in enumerate(self.translations)}
+        """Those of the translations."""
         terms = [_pieces(term, _spans(term)) for term in self._entries]
         self._letters = _Letters(terms)
         self._terms = _Beginnings(map(self._letters.spelled, terms))
@@ -99,10 +103,6 @@ class Glossary:
 
     def __len__(self) -> int:
         return len(self._entries)
-
-    @property
-    def translations(self) -> Iterable[str]:
-        return self._entries.values()
 
     def find(self, text: str, beginnings: Sequence[int] = (0,)) -> Iterator[Term]:
         """As of a `Finder`."""

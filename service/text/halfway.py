@@ -30,33 +30,29 @@ def halves(glossary: Glossary) -> Halves:
     """Of a glossary of the whole way."""
     if not len(glossary):
         return Halves(NOTHING, NOTHING)
-    translations = list(dict.fromkeys(glossary.translations))
-    words = [_word(number) for number in range(len(translations))]
-    return Halves(
-        _First(glossary, dict(zip(translations, words, strict=True))),
-        _Second(dict(zip(words, translations, strict=True))),
-    )
+    return Halves(_First(glossary), _Second(glossary))
 
 
 class _First:
-    def __init__(self, glossary: Glossary, words: dict[str, str]) -> None:
+    def __init__(self, glossary: Glossary) -> None:
         self._glossary = glossary
-        self._words = words
 
     def find(self, text: str, beginnings: Sequence[int] = (0,)) -> Iterator[Term]:
         for term in self._glossary.find(text, beginnings):
-            yield term._replace(translation=self._words[term.translation], is_halfway=True)
+            word = _word(self._glossary.numbers[term.translation])
+            yield term._replace(translation=word, is_halfway=True)
 
 
 class _Second:
-    def __init__(self, translations: dict[str, str]) -> None:
-        self._translations = translations
+    def __init__(self, glossary: Glossary) -> None:
+        self._translations = glossary.translations
 
     def find(self, text: str, beginnings: Sequence[int] = (0,)) -> Iterator[Term]:
         for found in _WORD.finditer(text):
-            translation = self._translations.get(found[0].lower())
-            if translation is not None:
+            number = _number(found[0].lower())
+            if number < len(self._translations):
                 start, end = found.span()
+                translation = self._translations[number]
                 yield Term(start, end, translation, capitals=found[0].isupper(), is_halfway=True)
 
 
@@ -67,3 +63,8 @@ def _word(number: int) -> str:
         number, letter = divmod(number, len(_LETTERS))
         letters.append(_LETTERS[letter])
     return "".join(letters)
+
+
+def _number(word: str) -> int:
+    """That whose word it is."""
+    return sum(_LETTERS.index(letter) * len(_LETTERS) ** place for place, letter in enumerate(word))

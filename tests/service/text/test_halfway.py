@@ -1,5 +1,7 @@
 """Terms on their way through two models, without models: what stands for them in the text between."""
 
+import tracemalloc
+
 from service.text.glossary import NOTHING, Glossary
 from service.text.halfway import halves
 from service.text.segment import Term
@@ -54,3 +56,21 @@ def test_as_many_as_a_glossary_may_have() -> None:
     [term] = first.find("t9999")
     [again] = second.find(term.translation)
     assert again.translation == "w9999"
+
+
+def test_nothing_is_made_of_each_entry_for_each_request() -> None:
+    """The event loop would wait for it."""
+    glossary = Glossary({f"t{number}": f"w{number}" for number in range(10_000)})
+    tracemalloc.start()
+    try:
+        halves(glossary)
+        assert tracemalloc.get_traced_memory()[1] < 10_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_each_of_them_is_found_again() -> None:
+    first, second = halves(Glossary({f"t{number}": f"w{number}" for number in range(10_000)}))
+    text = " ".join(f"t{number}" for number in range(10_000))
+    words = [term.translation for term in first.find(text)]
+    assert [term.translation for term in second.find(" ".join(words))] == [f"w{number}" for number in range(10_000)]
