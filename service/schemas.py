@@ -201,7 +201,10 @@ class TranslateRequest(BaseModel):
         return sum(map(len, self.texts()))
 
     def name(self) -> str:
-        """That of all requests whose streams have the same events, whoever sends them and however."""
+        """That of all requests whose streams have the same events, whoever sends them and however.
+
+        That is so as long as `glossary_id` means the same; a long glossary takes some milliseconds.
+        """
         told = self.model_dump_json(exclude={"api_key", "stream", "timeout_seconds"})
         return hashlib.sha256(told.encode()).hexdigest()
 

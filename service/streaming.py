@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from sse_starlette.sse import AppStatus
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from service.errors import ServiceError
@@ -96,7 +97,8 @@ class TranslationStream(EventSourceResponse):
     A comment every `keep_alive_seconds` tells readers and proxies that it lives.
 
     How it ended is left in the request's state as `outcome`: `ok`, an error's code, or `cancelled` when
-    the client went away. `context` has been entered, and is left then: with the error, if there was one.
+    the client went away. `context` has been entered, and is left then: with the error, if there was one, or
+    `ClientDisconnect`.
     """
 
     def __init__(
@@ -133,7 +135,8 @@ class TranslationStream(EventSourceResponse):
             # Not left to the generator: one that was never started has no `finally`.
             self._translation.close()
             scope["state"]["outcome"] = self._outcome
-            await self._context.__aexit__(type(self._error) if self._error else None, self._error, None)
+            error = self._error or (None if self._outcome == "ok" else ClientDisconnect())
+            await self._context.__aexit__(type(error) if error else None, error, None)
 
     async def _chunks(self) -> AsyncIterator[bytes]:
         number = 0

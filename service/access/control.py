@@ -51,8 +51,11 @@ class Streamed(NamedTuple):
 class Charge:
     """What was counted for a translation."""
 
-    sent: Callable[[], int] = lambda: 0
-    """Of its characters, those whose translation the caller has got: in a stream, before its end."""
+    sent: Callable[[], int] | None = None
+    """Of its characters, those whose translation the caller has got: in a stream, before its end. None before it has
+    begun."""
+    may_return: bool = True
+    """If it fails."""
 
 
 class Access:
@@ -125,31 +128,44 @@ class Access:
             yield charge
         except ClientDisconnect:
             raise  # what was translated until then is not given back
-        except DeadlineExceeded:
-            # A caller sets it: else whoever set short ones would get beginnings for nothing.
-            sent = charge.sent()
-            await self._give_back(caller, month, characters - sent, 0 if sent else 1)
-            raise
-        except Exception:
-            await self._give_back(caller, month, characters, 1)
+        except Exception as error:
+            # A caller sets the deadline: else whoever set short ones would get beginnings for nothing.
+            sent = charge.sent() if charge.sent and isinstance(error, DeadlineExceeded) else 0
+            if charge.may_return:
+                await self._give_back(caller, month, characters - sent, 0 if sent else 1)
             raise
 
     @asynccontextmanager
     async def charged_once(self, caller: Caller, characters: int, request: Streamed) -> AsyncIterator[Charge]:
-        """As `charged`; what resumes a stream that was paid for costs nothing more, however it ends."""
+        """As `charged`; what resumes a stream that was paid for costs nothing more, however it ends.
+
+        Nor is anything given back for a payment that was good for a resumption, even if that runs yet. Whoever leaves
+        before the end raises `ClientDisconnect`.
+        """
+        names = caller.identity, request.name
         if not _is_counted(caller):
             async with self.charged(caller, characters) as charge:
                 yield charge
-        elif request.resumes and await self._receipts.use(caller.identity, request.name):
-            yield Charge()
+        elif request.resumes and await self._receipts.use(*names):
+            charge = Charge()
+            try:
+                yield charge
+            except Exception:
+                if charge.sent is None:
+                    await self._receipts.undo_use(*names)
+                raise
+            await self._receipts.finish(*names)
         else:
             async with self.charged(caller, characters) as charge:
-                await self._receipts.give(caller.identity, request.name, request.seconds)
+                await self._receipts.give(*names, request.seconds)
                 try:
                     yield charge
-                except Exception:
-                    await self._receipts.take_back(caller.identity, request.name)
+                except ClientDisconnect:
                     raise
+                except Exception:
+                    charge.may_return = await self._receipts.take_back(*names)
+                    raise
+                await self._receipts.finish(*names)
 
     def stream(self, caller: Caller) -> AbstractContextManager[None]:
         """One of the caller's streams, for as long as the context lasts. Raises `RateLimited` at once."""

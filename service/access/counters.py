@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from limits.aio.storage import MemoryStorage, RedisStorage
 from limits.errors import StorageError
@@ -12,6 +12,7 @@ from limits.errors import StorageError
 from service.settings import UnusableSettingError
 
 if TYPE_CHECKING:
+    from limits.aio.storage.redis.redispy import RedispyBridge
     from redis.asyncio import ConnectionPool
 
 logger = logging.getLogger(__name__)
@@ -21,7 +22,6 @@ _REDIS_SECONDS: Final = 0.5
 """A Redis that takes longer to answer is as good as gone: requests wait for it."""
 _REDIS_PAUSE_SECONDS: Final = 5.0
 
-Storage = MemoryStorage | RedisStorage
 T = TypeVar("T")
 
 
@@ -42,6 +42,26 @@ class _Memory(MemoryStorage):
             self.expirations[key] = now + expiry
         self.storage[key] += amount
         return self.storage[key]
+
+    async def prolong(self, key: str, expiry: float) -> None:
+        """It does not expire before so many seconds have passed."""
+        now = time.time()  # noqa: TID251  the library's clock
+        self.expirations[key] = max(self.expirations.get(key, now), now + expiry)
+
+
+class _Shared(RedisStorage):
+    async def prolong(self, key: str, expiry: int) -> None:
+        """As in memory; the library itself sets a time only once."""
+        bridge = cast("RedispyBridge", self.bridge)
+        name, redis = bridge.prefixed_key(key), bridge.get_connection()
+        try:
+            if await redis.ttl(name) < expiry:
+                await redis.expire(name, expiry)
+        except bridge.base_exceptions as error:
+            raise StorageError(error) from error
+
+
+Storage = _Memory | _Shared
 
 
 class Counters:
@@ -90,9 +110,9 @@ def _redis(url: str) -> "ConnectionPool":
     return ConnectionPool.from_url(url)
 
 
-def _shared(pool: "ConnectionPool") -> RedisStorage:
+def _shared(pool: "ConnectionPool") -> _Shared:
     # The pool says where it is; `limits` has a word for that only to tell the kinds of storage apart.
-    return RedisStorage(
+    return _Shared(
         "async+redis://",
         wrap_exceptions=True,
         implementation="redispy",

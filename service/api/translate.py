@@ -148,6 +148,8 @@ async def _start(service: Service, caller: Caller, body: TranslateRequest) -> Tr
     options = await asyncio.to_thread(make_options) if body.glossary else make_options()
     if body.glossary_id:
         source, target = service.translator.direction(body.source, body.target)
+        if source == AUTOMATIC:
+            raise InvalidRequest("source", "has to be given with glossary_id")
         kept = await kept_glossary(service, caller, body.glossary_id, source, target)
         options = replace(options, glossary=kept)
     return service.translator.start(body.texts(), body.source, body.target, options)
@@ -165,7 +167,12 @@ async def _stream(service: Service, caller: Caller, body: TranslateRequest, last
     if last_event_id and not _EVENT_ID.fullmatch(last_event_id):
         raise InvalidRequest("Last-Event-ID", "must be an event's id")
     seconds = body.timeout_seconds or service.translator.limits.timeout_seconds
-    request = Streamed(body.name(), seconds, resumes=bool(last_event_id))
+    if body.glossary_id:
+        # A name may become another glossary's: whoever resumes shall get what was paid for.
+        known = await asyncio.to_thread(service.glossaries.find, body.glossary_id, owner_of(caller))
+        body = body.model_copy(update={"glossary_id": known.id})
+    name = await asyncio.to_thread(body.name) if body.glossary else body.name()
+    request = Streamed(name, seconds, resumes=bool(last_event_id))
     async with AsyncExitStack() as stack:
         stack.enter_context(service.access.stream(caller))
         charge = await stack.enter_async_context(service.access.charged_once(caller, body.characters(), request))

@@ -12,6 +12,7 @@ from model.manifest import Direction
 from service.access.keys import KeyFile
 from service.app import create_app
 from service.glossaries import GlossaryStore
+from service.schemas import TranslateRequest
 from service.settings import Settings
 from service.text.glossary import Glossary
 
@@ -145,6 +146,20 @@ async def test_a_glossary_is_put_in_order_beside_the_event_loop(
     monkeypatch.setattr("service.state.Service.check_ready", lambda service: None)
     body = {"q": "a", "source": "en", "target": "fr", "glossary": {"cat": "matou"}}
     assert (await connect().post("/translate", json=body)).json()["error"] == "no model is loaded"
+    assert threads
+    assert threading.main_thread() not in threads
+
+
+async def test_so_is_a_stream_with_a_glossary_named(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+
+    def noted(request: TranslateRequest) -> str:
+        threads.append(threading.current_thread())
+        return "name"
+
+    monkeypatch.setattr(TranslateRequest, "name", noted)
+    body = {"q": "a", "source": "en", "target": "fr", "glossary": {"cat": "matou"}, "stream": True}
+    await connect().post("/translate", json=body)
     assert threads
     assert threading.main_thread() not in threads
 

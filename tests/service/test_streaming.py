@@ -2,12 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from typing import cast
 
 import msgspec
 import pytest
+from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
 from service.access.control import Access
@@ -52,10 +53,21 @@ class ScriptedTranslation:
         self.closed = True
 
 
+class EndlessTranslation(ScriptedTranslation):
+    """Gives its events, and then never another."""
+
+    async def events(self) -> AsyncGenerator[Sequence[Event]]:
+        async for events in super().events():
+            yield events
+        await asyncio.Event().wait()
+
+
 async def _stream(
     translation: ScriptedTranslation,
     last_event_id: int = -1,
     context: AbstractAsyncContextManager[object] | None = None,
+    *,
+    reader_leaves: bool = False,
 ) -> tuple[list[str], object]:
     """The lines that were sent, and the outcome."""
     response = TranslationStream(
@@ -72,8 +84,9 @@ async def _stream(
         body += message.get("body", b"")
 
     async def receive() -> Message:
-        await asyncio.Event().wait()
-        raise AssertionError
+        if not reader_leaves:
+            await asyncio.Event().wait()
+        return {"type": "http.disconnect"}
 
     scope = {"type": "http", "method": "POST", "state": {}}
     await response(scope, receive, send)
@@ -149,3 +162,31 @@ async def test_a_stream_that_fails_costs_nothing(error: Exception | None, used: 
         await stack.enter_async_context(access.charged(caller, 5))
         await _stream(ScriptedTranslation(EVENTS, error), context=stack.pop_all())
         assert await access.characters_used(caller) == used
+
+
+@pytest.mark.parametrize(
+    ("translation", "reader_leaves", "end"),
+    [
+        (ScriptedTranslation(EVENTS), False, None),
+        (ScriptedTranslation(EVENTS[:2], EngineFailed("dead")), False, EngineFailed),
+        (EndlessTranslation(EVENTS[:2]), True, ClientDisconnect),
+    ],
+)
+async def test_what_it_runs_in_is_told_how_it_ended(
+    translation: ScriptedTranslation, reader_leaves: bool, end: type[Exception] | None
+) -> None:
+    ends: list[type[Exception] | None] = []
+
+    @asynccontextmanager
+    async def noted() -> AsyncIterator[None]:
+        try:
+            yield
+        except Exception as error:
+            ends.append(type(error))
+            raise
+        ends.append(None)
+
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(noted())
+        await _stream(translation, context=stack.pop_all(), reader_leaves=reader_leaves)
+    assert ends == [end]

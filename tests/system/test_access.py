@@ -154,7 +154,6 @@ def test_a_stream_that_is_resumed_is_paid_once(keyed: KeyedServer) -> None:
     for resumed in (
         httpx.post(url, json=body | {"stream": True, "api_key": key}, headers={"Last-Event-ID": "1"}),
         httpx.post(url, data=body, headers=headers | {"Accept": "text/event-stream", "Last-Event-ID": "2"}),
-        httpx.get(f"{url}/stream", params=body, headers=headers | {"Last-Event-ID": "999"}),
     ):
         assert "event: done" in resumed.text
         assert _characters(keyed, key) == paid
@@ -163,6 +162,34 @@ def test_a_stream_that_is_resumed_is_paid_once(keyed: KeyedServer) -> None:
     assert _characters(keyed, key) == paid + len(other)
     httpx.get(f"{url}/stream", params=body, headers=headers)
     assert _characters(keyed, key) == paid + len(other) + len(text)
+
+
+def test_what_has_come_to_its_end_is_not_repeated_for_ever(keyed: KeyedServer) -> None:
+    key = keyed.keys["free"]
+    text = f"{TEXT} It is his cat."
+    body = {"q": text, **REQUEST, "stream": True, "api_key": key}
+    assert "event: done" in httpx.post(f"{keyed.url}/translate", json=body).text
+    paid = [_characters(keyed, key)]
+    for _ in range(4):
+        assert "event: done" in httpx.post(f"{keyed.url}/translate", json=body, headers={"Last-Event-ID": "0"}).text
+        paid.append(_characters(keyed, key))
+    # A reader has the end a moment before the server knows it.
+    assert [paid[2] - paid[0], paid[4] - paid[0]] == [0, len(text)]
+
+
+def test_a_short_deadline_does_not_pay_for_another_stream(keyed: KeyedServer) -> None:
+    """One that resumes the first while this still runs."""
+    key = keyed.keys["free"]
+    body = {"q": LONG_TEXT, **REQUEST, "stream": True, "api_key": key, "beam_size": 16}
+    before = _characters(keyed, key)
+    with httpx.stream("POST", f"{keyed.url}/translate", json=body | {"timeout_seconds": 3.0}, timeout=60) as first:
+        lines = first.iter_lines()
+        assert any(line == "event: start" for line in lines)
+        headers = {"Last-Event-ID": "0"}
+        with httpx.stream("POST", f"{keyed.url}/translate", json=body, headers=headers, timeout=60) as second:
+            assert any(line == "event: token" for line in second.iter_lines())
+            assert any('"code":"deadline_exceeded"' in line for line in lines)
+            assert _characters(keyed, key) == before + len(LONG_TEXT)
 
 
 def test_a_stream_that_sets_a_short_deadline_pays_for_what_it_got(keyed: KeyedServer) -> None:
@@ -211,6 +238,24 @@ def test_glossaries_are_a_key_s_not_a_name_s(tmp_path: Path, start_server: Start
             assert client.list_glossaries() == []
             with pytest.raises(deepl.DeepLException):
                 client.translate_text(TEXT, source_lang="EN", target_lang="FR", glossary=made.glossary_id)
+
+
+def test_another_glossary_of_the_same_name_is_paid_for(tmp_path: Path, start_server: StartServer) -> None:
+    path = tmp_path / "keys.db"
+    with closing(KeyFile(path, create=True)) as file:
+        key = file.add("kiosk", KeyLimits())
+    with start_server("--keys", str(path), "--glossaries", str(tmp_path / "glossaries")) as server:
+        body = {"q": TEXT, **REQUEST, "stream": True, "api_key": key, "glossary_id": "pets"}
+        headers = {"Last-Event-ID": "0"}
+        with closing(deepl.DeepLClient(key, server_url=server.url)) as client:
+            made = client.create_glossary("pets", "EN", "FR", {"cat": "matou"})
+            for asked in (body, body | {"glossary_id": made.glossary_id}):
+                assert "matou" in httpx.post(f"{server.url}/translate", json=asked, headers=headers).text
+            assert _characters(server, key) == len(TEXT)
+            client.delete_glossary(made)
+            client.create_glossary("pets", "EN", "FR", {"cat": "minou"})
+        assert "minou" in httpx.post(f"{server.url}/translate", json=body, headers=headers).text
+        assert _characters(server, key) == 2 * len(TEXT)
 
 
 async def test_two_keys_under_load_get_their_own_limits(keyed: KeyedServer) -> None:

@@ -195,7 +195,7 @@ def test_a_kept_glossary_is_known_by_its_name_too(keeping: tuple[Server, Server]
     assert "minou" in streamed
     for wrong, problem in (
         ({"glossary": {"cat": "x"}}, "glossary_id: there is a"),
-        ({"source": "auto"}, "glossary_id: is"),
+        ({"source": "auto"}, "source: has to be given with glossary_id"),
     ):
         refused = httpx.post(f"{keeping[1].url}/translate", json=body | wrong)
         assert refused.status_code == 400

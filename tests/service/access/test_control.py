@@ -1,13 +1,13 @@
 """Who is let in, and what it costs."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, aclosing, closing, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, closing, suppress
 from pathlib import Path
 
 import pytest
 from starlette.requests import ClientDisconnect
 
-from service.access.control import Access, Refusal, Streamed
+from service.access.control import Access, Caller, Charge, Refusal, Streamed
 from service.access.keys import KeyFile, KeyLimits, Usage, this_month
 from service.errors import (
     DeadlineExceeded,
@@ -17,9 +17,11 @@ from service.errors import (
     QueueFull,
     QuotaExceeded,
     RateLimited,
+    ServiceError,
     TooLong,
 )
 from service.settings import Settings
+from tests.service.access.redis import needs_redis, run_redis
 
 Open = Callable[..., Awaitable[Access]]
 
@@ -192,44 +194,118 @@ async def test_of_what_a_deadline_ends_what_was_sent_is_paid(
         assert file.usage(caller.key, this_month()) == Usage(requests, sent)
 
 
-async def test_a_stream_is_paid_once_however_often_it_is_resumed(opened: Open, path: Path) -> None:
-    key = _key(path, limits=KeyLimits(characters_per_month=100, characters_per_minute=20))
-    access = await opened(keys=path)
-    caller = await access.admit(key, None)
+@pytest.fixture(params=["memory", pytest.param("redis", marks=needs_redis)])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Settings that say where receipts are."""
+    if request.param == "memory":
+        yield {}
+        return
+    with run_redis(tmp_path) as redis:
+        yield {"redis_url": redis.url}
 
-    async def stream(name: str = "text", *, resumes: bool, error: Exception | None = None) -> int:
-        """What has been used afterwards."""
-        with suppress(EngineFailed, DeadlineExceeded):
-            async with access.charged_once(caller, 9, Streamed(name, 60.0, resumes)):
+
+class Streaming:
+    """Streams of nine characters, of one caller."""
+
+    def __init__(self, access: Access, caller: Caller) -> None:
+        self.access = access
+        self.caller = caller
+
+    def charged(self, name: str = "text", *, resumes: bool = False) -> AbstractAsyncContextManager[Charge]:
+        return self.access.charged_once(self.caller, 9, Streamed(name, 60.0, resumes))
+
+    async def used(self) -> int:
+        return await self.access.characters_used(self.caller)
+
+    async def run(
+        self, error: Exception | None = None, *, name: str = "text", resumes: bool = False, begins: bool = True
+    ) -> int:
+        """What has been used behind a stream that ends so."""
+        with suppress(ServiceError, ClientDisconnect):
+            async with self.charged(name, resumes=resumes) as charge:
+                if begins:
+                    charge.sent = lambda: 5
                 if error is not None:
                     raise error
-        return await access.characters_used(caller)
+        return await self.used()
 
-    assert await stream(resumes=True) == 9  # nothing was paid yet
-    assert [await stream(resumes=True) for _ in range(3)] == [9] * 3
+
+LEFT = ClientDisconnect()
+
+
+@pytest.fixture
+async def streaming(opened: Open, path: Path, store: dict[str, str]) -> Streaming:
+    key = _key(path, limits=KeyLimits(characters_per_month=1000))
+    access = await opened(keys=path, **store)
+    return Streaming(access, await access.admit(key, None))
+
+
+async def test_a_stream_is_paid_once_however_often_it_is_resumed(streaming: Streaming) -> None:
+    assert await streaming.run(LEFT, resumes=True) == 9  # nothing was paid yet
+    assert [await streaming.run(LEFT, resumes=True) for _ in range(3)] == [9] * 3
     # However that ends, it has not been paid twice, and is resumed again.
-    assert await stream(resumes=True, error=EngineFailed("died")) == 9
-    assert await stream(resumes=True) == 9
-    assert await stream("other", resumes=True) == 18
-    with pytest.raises(RateLimited):
-        await stream(resumes=False)
+    assert await streaming.run(EngineFailed("died"), resumes=True) == 9
+    assert await streaming.run(resumes=True) == 9
+    assert await streaming.run(name="other", resumes=True) == 18
+    assert await streaming.run() == 27
 
 
-async def test_what_was_given_back_is_paid_when_it_is_resumed(opened: Open, path: Path) -> None:
-    key = _key(path)
+async def test_what_resumes_a_stream_counts_for_no_limit_of_characters(opened: Open, path: Path) -> None:
+    key = _key(path, limits=KeyLimits(characters_per_minute=10))
     access = await opened(keys=path)
-    caller = await access.admit(key, None)
-    request = Streamed("text", 60.0, resumes=False)
+    streaming = Streaming(access, await access.admit(key, None))
+    assert [await streaming.run(LEFT, resumes=True) for _ in range(3)] == [9] * 3
+    with pytest.raises(RateLimited):
+        await streaming.charged().__aenter__()
 
-    async def failed() -> None:
-        async with access.charged_once(caller, 9, request):
-            raise EngineFailed("died")
 
-    with pytest.raises(EngineFailed):
-        await failed()
-    assert await access.characters_used(caller) == 0
-    async with access.charged_once(caller, 9, request._replace(resumes=True)):
-        assert await access.characters_used(caller) == 9
+async def test_what_was_given_back_is_paid_when_it_is_resumed(streaming: Streaming) -> None:
+    assert await streaming.run(EngineFailed("died")) == 0
+    assert await streaming.run(resumes=True) == 9
+
+
+async def test_a_payment_that_a_resumption_has_used_is_not_given_back(streaming: Streaming) -> None:
+    """Else the beginning with a short deadline would pay for nothing, and the rest be free."""
+    with suppress(DeadlineExceeded):
+        async with streaming.charged():
+            async with streaming.charged(resumes=True) as resumed:
+                resumed.sent = lambda: 9
+            raise DeadlineExceeded("too late")
+    assert await streaming.used() == 9
+
+
+async def test_nor_while_the_resumption_still_runs(streaming: Streaming) -> None:
+    async with AsyncExitStack() as stack:
+        with suppress(DeadlineExceeded):
+            async with streaming.charged() as charge:
+                charge.sent = lambda: 2
+                await stack.enter_async_context(streaming.charged(resumes=True))
+                raise DeadlineExceeded("too late")
+        assert await streaming.used() == 9
+
+
+@pytest.mark.parametrize("error", [QueueFull("full"), DeadlineExceeded("too late")])
+async def test_the_same_again_that_fails_leaves_what_was_paid(streaming: Streaming, error: ServiceError) -> None:
+    assert await streaming.run(LEFT) == 9
+    assert await streaming.run(error, begins=False) == 9
+    assert [await streaming.run(LEFT, resumes=True) for _ in range(21)] == [9] * 20 + [18]
+
+
+async def test_a_resumption_that_does_not_begin_is_no_use(streaming: Streaming) -> None:
+    await streaming.run(LEFT)
+    assert [await streaming.run(QueueFull("full"), resumes=True, begins=False) for _ in range(30)] == [9] * 30
+    assert await streaming.run(LEFT, resumes=True) == 9
+    assert [await streaming.run(EngineFailed("died"), resumes=True) for _ in range(19)] == [9] * 19
+    assert await streaming.run(LEFT, resumes=True) == 18
+
+
+@pytest.mark.parametrize("resumes", [False, True])
+async def test_what_has_come_to_its_end_is_repeated_twice(streaming: Streaming, resumes: bool) -> None:
+    if resumes:
+        await streaming.run(LEFT)
+    assert [await streaming.run(resumes=resumes)] + [await streaming.run(resumes=True) for _ in range(3)] == [9] * 3 + [
+        18
+    ]
 
 
 async def test_who_has_no_limit_of_characters_needs_no_receipt(opened: Open) -> None:
