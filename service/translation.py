@@ -129,7 +129,6 @@ class Translation:
         self._generated_tokens = 0
         self._first: Generation | None = None
         self._first_token_at: float | None = None
-        self._told: Relay | None = None
         self.characters_sent = 0
         """Of the texts, those of the sentences whose translation has begun to come out of `events`."""
         self._is_long = False
@@ -231,12 +230,12 @@ class Translation:
         while self._ahead:
             if self._failure is not None:
                 raise self._failure
-            relay = self._ahead[0]
-            for submitted in await relay.last():
+            unsent = self._ahead[0].characters
+            for submitted in await self._ahead[0].last():
                 work, number = submitted.work, self._segments
                 self._segments += 1
                 if submitted.generation is None:
-                    self._count_as_sent(relay)
+                    unsent = self._count_as_sent(unsent)
                     yield copied(number, work.text_index, work.segment)
                     texts[work.text_index].add([Version(work.segment.copy, 0.0, 0)])
                     # A book of numbers would otherwise keep the event loop to itself.
@@ -249,7 +248,7 @@ class Translation:
                     if self._first_token_at is None and assembly.tokens:
                         self._first_token_at = time.monotonic()
                         self._first_tokens.has_come(self)
-                    self._count_as_sent(relay)
+                    unsent = self._count_as_sent(unsent)
                     yield events
                     await self._give_way()
                 self._generated_tokens += assembly.tokens
@@ -265,10 +264,10 @@ class Translation:
         timings = Timings((self._first_token_at or now) - self._started_at, now - self._started_at)
         yield [Finished([text.finished() for text in texts], usage, timings, job.detected, job.pivots)]
 
-    def _count_as_sent(self, relay: Relay) -> None:
-        if relay is not self._told:
-            self._told = relay
-            self.characters_sent += relay.characters
+    def _count_as_sent(self, characters: int) -> int:
+        """None of them is left."""
+        self.characters_sent += characters
+        return 0
 
     async def _give_way(self) -> None:
         if self._is_long:
