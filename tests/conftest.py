@@ -19,6 +19,7 @@ WORDS = "the a cat dog sat ate on mat under table red big small house and ran le
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--download", action="store_true", help="also what needs a public model from the network")
+    parser.addoption("--slow", action="store_true", help="also what takes minutes and is no part of CI")
     parser.addoption("--device", default="cpu", help="where the model's tests compute: cpu, cuda, ...")
 
 
