@@ -135,6 +135,10 @@ class ForkServer:
         """After the last one, returns when all engine processes are gone, too."""
         self._users.discard(user)
         if not self._users:
+            if self._watch is not None:
+                # It may be loading the model, which nobody waits for any more.
+                self._watch.cancel()
+                await asyncio.gather(self._watch, return_exceptions=True)
             async with self._turn:
                 await self._drop(_STOP_SECONDS)
 

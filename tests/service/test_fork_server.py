@@ -93,6 +93,16 @@ async def test_a_fork_server_that_dies_is_replaced_before_it_is_needed() -> None
         assert replicas.forking() == again
 
 
+async def test_who_stops_does_not_wait_for_a_model_that_is_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.engine.fork_server._PAUSE_SECONDS", 0.0)
+    async with asyncio.timeout(60), running(OPTIONS) as replicas:
+        gone = replicas.forking()
+        os.kill(gone, signal.SIGKILL)
+        while replicas.fork_server.pid in (gone, None):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        os.kill(replicas.forking(), signal.SIGSTOP)  # so that it would load for ever
+
+
 async def test_a_fork_server_that_does_not_answer_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(OPTIONS) as replicas:
         first, second = replicas.engines
