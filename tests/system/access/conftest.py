@@ -1,0 +1,39 @@
+"""A server with a key for each kind of limit."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+
+import pytest
+
+from service.access.keys import KeyFile, KeyLimits
+from tests.system.conftest import Server, run_server
+
+REQUEST = {"source": "en", "target": "fr"}
+TEXT = "I am a cat."
+TRANSLATED = "Je suis un chat."
+LIMITS: Mapping[str, KeyLimits] = {
+    "free": KeyLimits(),
+    "ten": KeyLimits(requests_per_minute=10),
+    "thirty": KeyLimits(requests_per_minute=30),
+    "stream": KeyLimits(streams=1),
+    "quota": KeyLimits(characters_per_month=30),
+}
+
+
+class KeyedServer:
+    def __init__(self, server: Server, keys: Mapping[str, str]) -> None:
+        self.server = server
+        self.url = server.url
+        self.keys = keys
+
+
+@pytest.fixture(scope="module")
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeyedServer]:
+    """A server with a key for each of LIMITS."""
+    directory = tmp_path_factory.mktemp("keyed")
+    path = directory / "keys.db"
+    with closing(KeyFile(path, create=True)) as file:
+        keys = {name: file.add(name, limits) for name, limits in LIMITS.items()}
+    flags = ("--keys", str(path), "--cors-origins", "https://a.example", "--log-level", "debug")
+    with run_server(directory / "log", *flags) as server:
+        yield KeyedServer(server, keys)

@@ -1,0 +1,173 @@
+"""What a key pays for, on real servers."""
+
+import os
+import signal
+from contextlib import closing
+from pathlib import Path
+
+import deepl
+import httpx
+import pytest
+
+from service.access.keys import KeyFile, KeyLimits
+from tests.service.access.redis import needs_redis, run_redis
+from tests.system.access.conftest import REQUEST, TEXT, KeyedServer
+from tests.system.conftest import Server, StartServer, run_server
+from tests.system.sentences import LONG_TEXT
+
+
+def _characters(server: KeyedServer | Server, key: str) -> int:
+    usage = httpx.get(f"{server.url}/v2/usage", headers={"Authorization": f"Bearer {key}"})
+    count = usage.json()["character_count"]
+    assert isinstance(count, int)
+    return count
+
+
+def test_what_fails_costs_nothing_of_the_quota(keyed: KeyedServer) -> None:
+    key = keyed.keys["free"]
+    before = _characters(keyed, key)
+    for body in (
+        {"target": "xx"},
+        {"q": "x" * 50_001},
+        {"beam_size": 4, "temperature": 1.0},
+        {"target": "xx", "stream": True},
+    ):
+        answer = httpx.post(f"{keyed.url}/translate", json={"q": TEXT, **REQUEST, "api_key": key, **body})
+        assert answer.status_code in (400, 413)
+    assert _characters(keyed, key) == before
+
+
+def test_a_stream_that_is_resumed_is_paid_once(keyed: KeyedServer) -> None:
+    """In whatever way it is asked for again; another text is another stream."""
+    key, url = keyed.keys["free"], f"{keyed.url}/translate"
+    text = f"{TEXT} It is my cat."
+    body = {"q": text, **REQUEST}
+    headers = {"Authorization": f"Bearer {key}"}
+    before = _characters(keyed, key)
+    with httpx.stream("POST", url, json=body | {"stream": True}, headers=headers, timeout=60) as broken:
+        assert any(line == "event: token" for line in broken.iter_lines())
+    paid = before + len(text)
+    for resumed in (
+        httpx.post(url, json=body | {"stream": True, "api_key": key}, headers={"Last-Event-ID": "1"}),
+        httpx.post(url, data=body, headers=headers | {"Accept": "text/event-stream", "Last-Event-ID": "2"}),
+    ):
+        assert "event: done" in resumed.text
+        assert _characters(keyed, key) == paid
+    other = f"{text} Yes."
+    httpx.get(f"{url}/stream", params=body | {"q": other}, headers=headers | {"Last-Event-ID": "1"})
+    assert _characters(keyed, key) == paid + len(other)
+    httpx.get(f"{url}/stream", params=body, headers=headers)
+    assert _characters(keyed, key) == paid + len(other) + len(text)
+
+
+def test_what_has_come_to_its_end_is_not_repeated_for_ever(keyed: KeyedServer) -> None:
+    key = keyed.keys["free"]
+    text = f"{TEXT} It is his cat."
+    body = {"q": text, **REQUEST, "stream": True, "api_key": key}
+    assert "event: done" in httpx.post(f"{keyed.url}/translate", json=body).text
+    paid = [_characters(keyed, key)]
+    for _ in range(4):
+        assert "event: done" in httpx.post(f"{keyed.url}/translate", json=body, headers={"Last-Event-ID": "0"}).text
+        paid.append(_characters(keyed, key))
+    # A reader has the end a moment before the server knows it.
+    assert [paid[2] - paid[0], paid[4] - paid[0]] == [0, len(text)]
+
+
+def test_a_short_deadline_does_not_pay_for_another_stream(keyed: KeyedServer) -> None:
+    """One that resumes the first while this still runs."""
+    key = keyed.keys["free"]
+    body = {"q": LONG_TEXT, **REQUEST, "stream": True, "api_key": key, "beam_size": 16}
+    before = _characters(keyed, key)
+    with httpx.stream("POST", f"{keyed.url}/translate", json=body | {"timeout_seconds": 3.0}, timeout=60) as first:
+        lines = first.iter_lines()
+        assert any(line == "event: start" for line in lines)
+        headers = {"Last-Event-ID": "0"}
+        with httpx.stream("POST", f"{keyed.url}/translate", json=body, headers=headers, timeout=60) as second:
+            assert any(line == "event: token" for line in second.iter_lines())
+            assert any('"code":"deadline_exceeded"' in line for line in lines)
+            assert _characters(keyed, key) == before + len(LONG_TEXT)
+
+
+def test_a_stream_that_sets_a_short_deadline_pays_for_what_it_got(keyed: KeyedServer) -> None:
+    key = keyed.keys["free"]
+    # Far too much for the time, of which there is enough for a beginning.
+    body = {"q": LONG_TEXT, **REQUEST, "stream": True, "api_key": key, "timeout_seconds": 1.0, "beam_size": 16}
+    before = _characters(keyed, key)
+    streamed = httpx.post(f"{keyed.url}/translate", json=body, timeout=60).text
+    assert '"code":"deadline_exceeded"' in streamed
+    paid = _characters(keyed, key) - before
+    assert 0 < paid < len(LONG_TEXT)
+    # A single answer is whole or none.
+    answer = httpx.post(f"{keyed.url}/translate", json=body | {"stream": False}, timeout=60)
+    assert answer.status_code == 504
+    assert _characters(keyed, key) == before + paid
+
+
+@needs_redis
+def test_with_redis_a_stream_is_resumed_on_another_server_for_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "keys.db"
+    with closing(KeyFile(path, create=True)) as file:
+        key = file.add("kiosk", KeyLimits(characters_per_month=1000))
+    body = {"q": TEXT, **REQUEST, "stream": True, "api_key": key}
+    with run_redis(tmp_path) as redis:
+        flags = ("--keys", str(path), "--redis-url", redis.url)
+        with run_server(tmp_path / "one.log", *flags) as one:
+            assert "event: done" in httpx.post(f"{one.url}/translate", json=body).text
+        with run_server(tmp_path / "other.log", *flags) as other:
+            resumed = httpx.post(f"{other.url}/translate", json=body, headers={"Last-Event-ID": "3"})
+            assert "event: done" in resumed.text
+            assert _characters(other, key) == len(TEXT)
+
+
+def test_glossaries_are_a_key_s_not_a_name_s(tmp_path: Path, start_server: StartServer) -> None:
+    path = tmp_path / "keys.db"
+    with closing(KeyFile(path, create=True)) as file:
+        first = file.add("kiosk", KeyLimits())
+    with start_server("--keys", str(path), "--glossaries", str(tmp_path / "glossaries")) as server:
+        with closing(deepl.DeepLClient(first, server_url=server.url)) as client:
+            made = client.create_glossary("pets", "EN", "FR", {"cat": "matou"})
+            assert [each.name for each in client.list_glossaries()] == ["pets"]
+        with closing(KeyFile(path)) as file:
+            file.remove("kiosk")
+            second = file.add("kiosk", KeyLimits())
+        with closing(deepl.DeepLClient(second, server_url=server.url)) as client:
+            assert client.list_glossaries() == []
+            with pytest.raises(deepl.DeepLException):
+                client.translate_text(TEXT, source_lang="EN", target_lang="FR", glossary=made.glossary_id)
+
+
+def test_another_glossary_of_the_same_name_is_paid_for(tmp_path: Path, start_server: StartServer) -> None:
+    path = tmp_path / "keys.db"
+    with closing(KeyFile(path, create=True)) as file:
+        key = file.add("kiosk", KeyLimits())
+    with start_server("--keys", str(path), "--glossaries", str(tmp_path / "glossaries")) as server:
+        body = {"q": TEXT, **REQUEST, "stream": True, "api_key": key, "glossary_id": "pets"}
+        headers = {"Last-Event-ID": "0"}
+        with closing(deepl.DeepLClient(key, server_url=server.url)) as client:
+            made = client.create_glossary("pets", "EN", "FR", {"cat": "matou"})
+            for asked in (body, body | {"glossary_id": made.glossary_id}):
+                assert "matou" in httpx.post(f"{server.url}/translate", json=asked, headers=headers).text
+            assert _characters(server, key) == len(TEXT)
+            client.delete_glossary(made)
+            client.create_glossary("pets", "EN", "FR", {"cat": "minou"})
+        assert "minou" in httpx.post(f"{server.url}/translate", json=body, headers=headers).text
+        assert _characters(server, key) == 2 * len(TEXT)
+
+
+def test_a_quota_survives_kill_9(tmp_path: Path, start_server: StartServer) -> None:
+    """The moment an answer is there, or the first event of a stream, its characters are on the file."""
+    path = tmp_path / "keys.db"
+    with closing(KeyFile(path, create=True)) as file:
+        key = file.add("kiosk", KeyLimits(characters_per_month=1000))
+    flags = ("--keys", str(path))
+    body = {"q": TEXT, **REQUEST, "api_key": key}
+    with start_server(*flags) as server:
+        assert httpx.post(f"{server.url}/translate", json=body).status_code == 200
+        with httpx.stream("POST", f"{server.url}/translate", json=body | {"stream": True}) as response:
+            next(response.iter_raw())
+            os.killpg(server.process.pid, signal.SIGKILL)
+            server.process.wait()
+            server.wait_until_gone()
+    with start_server(*flags) as server, closing(deepl.DeepLClient(key, server_url=server.url)) as client:
+        usage = client.get_usage().character
+        assert (usage.count, usage.limit) == (2 * len(TEXT), 1000)
