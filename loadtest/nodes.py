@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final
 import httpx
 import typer
 
-from loadtest.replicas import Reader
+from loadtest.replicas import Reader, begin
 from loadtest.sentences import SENTENCES
 
 _NETWORK: Final = "10.77.0"
@@ -110,9 +110,7 @@ async def _check(texts: Sequence[str], other: str) -> dict[str, Any]:
     url = f"http://{_NETWORK}.1:{_SERVE_PORT}"
     async with httpx.AsyncClient(base_url=url, timeout=_LOST_SECONDS, limits=limits) as client:
         alone = [(await Reader(client, text).read()).text for text in texts]
-        readers = [Reader(client, text) for text in texts]
-        reading = [asyncio.create_task(reader.read()) for reader in readers]
-        await asyncio.gather(*(reader.begun.wait() for reader in readers))
+        reading = await begin([Reader(client, text) for text in texts])
         running = sum(not task.done() for task in reading)
         processes = _lose(other)
         resumed = await asyncio.gather(*reading)

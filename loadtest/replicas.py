@@ -21,6 +21,9 @@ _LANGUAGES: Final = {"source": "en", "target": "fr", "stream": True}
 _REPLICAS: Final = 2
 _ONGOING: Final = 2.0
 _PATIENCE_SECONDS: Final = 120.0
+_BETWEEN_SECONDS: Final = 0.02
+_UNDER_WAY: Final = 100
+"""Tokens of a reader when the others' first ones are long there, and no stream is near its end."""
 
 
 class Resumed(NamedTuple):
@@ -38,14 +41,15 @@ class Reader:
         self._body: dict[str, Any] = {"q": text, **_LANGUAGES}
         self._last_event_id: str | None = None
         self._pieces: list[str] = []
-        self.begun = asyncio.Event()
+        self._begun = False
+        self.under_way = asyncio.Event()
 
     async def read(self) -> Resumed:
         """Raises `TimeoutError` when it takes too long."""
         resumptions = 0
         async with asyncio.timeout(_PATIENCE_SECONDS):
             while (whole := await self._read_on()) is None:
-                resumptions += self.begun.is_set()
+                resumptions += self._begun
                 await asyncio.sleep(0.2)
         if whole != "".join(self._pieces):
             raise ValueError("the tokens give another text than the end")
@@ -65,13 +69,33 @@ class Reader:
                     self._last_event_id = event.id
                     if event.event == "token":
                         self._pieces.append(data["text"])
-                        self.begun.set()
+                        self._begun = True
+                        if len(self._pieces) >= _UNDER_WAY:
+                            self.under_way.set()
                     elif event.event == "done":
-                        self.begun.set()
+                        self._begun = True
+                        self.under_way.set()
                         return str(data["translatedText"])
         except (httpx.TransportError, SSEError, ValueError):
             pass  # refused, cut, or the proxy's own words instead of an event
         return None
+
+
+async def begin(readers: Sequence[Reader]) -> list[asyncio.Task[Resumed]]:
+    """All of them, one shortly after the other, so that Ray sees where there is room; returns when one is under way.
+
+    Waiting for all would be wrong: a replica to which the proxy sent few streams could be done with them by then, and
+    nobody would notice its loss.
+    """
+    reading = []
+    for reader in readers:
+        reading.append(asyncio.create_task(reader.read()))
+        await asyncio.sleep(_BETWEEN_SECONDS)
+    waiting = [asyncio.create_task(reader.under_way.wait()) for reader in readers]
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
+    return reading
 
 
 def main(
@@ -79,7 +103,7 @@ def main(
     sentences: Annotated[int, typer.Option(min=1, help="Of each.")] = 40,
     grow: Annotated[bool, typer.Option(help="Begin with one replica, and wait for Ray to add the other.")] = False,
 ) -> None:
-    """Every text alone; then all at once, and kill -9 of a replica when all have begun: the same texts.
+    """Every text alone; then all at once, and kill -9 of a replica when they are under way: the same texts.
 
     With --grow nothing is killed: texts are asked for until there are two replicas.
     """
@@ -125,9 +149,7 @@ async def _check(url: str, texts: Sequence[str]) -> dict[str, Any]:
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
     async with httpx.AsyncClient(base_url=url, timeout=_PATIENCE_SECONDS, limits=limits) as client:
         alone = [await Reader(client, text).read() for text in texts]
-        readers = [Reader(client, text) for text in texts]
-        reading = [asyncio.create_task(reader.read()) for reader in readers]
-        await asyncio.gather(*(reader.begun.wait() for reader in readers))
+        reading = await begin([Reader(client, text) for text in texts])
         running = sum(not task.done() for task in reading)
         started = time.monotonic()
         before = replica_pids()
