@@ -91,7 +91,7 @@ async def soak(server: Server, log: Path, plan: Plan) -> tuple[Site, list[Readin
     async with connect(server) as client:
         tally = Tally()
         await _warm_up(client)
-        alone = [(bird, await tally.say(client, bird)) for bird in canaries(_CANARIES)]
+        alone = [(bird, (await tally.say(client, bird)).said) for bird in canaries(_CANARIES)]
         capacity = _ENGINES * _SLOTS + _WAITING
         site = Site(server, client, plan.rng, log, _ENGINES, capacity, alone, tally)
         readings = [await _quiet(site, None)]

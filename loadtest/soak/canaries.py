@@ -42,6 +42,13 @@ def canaries(count: int) -> list[Canary]:
     ]
 
 
+class Told(NamedTuple):
+    """What a canary was told, and how long that took from when it was let in."""
+
+    said: Said
+    seconds: float
+
+
 class Broken(Exception):
     """A canary did not get what it was promised."""
 
@@ -69,34 +76,37 @@ class Tally:
         finally:
             del self.in_flight[request_id]
 
-    async def ask(self, client: httpx.AsyncClient, canary: Canary, expected: Said) -> None:
-        """Ask until it is let in; compare."""
+    async def ask(self, client: httpx.AsyncClient, canary: Canary, expected: Said) -> float | None:
+        """Ask until it is let in, and compare. The seconds from there; None where it broke."""
         self.asked += 1
         try:
-            said = await self.say(client, canary)
+            said, seconds = await self.say(client, canary)
         except (Broken, SSEError, httpx.HTTPError) as error:
             self.problems.append(f"canary {canary.text[:40]!r} {canary.options}: {type(error).__name__} {error}")
-            return
+            return None
         if said == expected:
             self.identical += 1
         else:
             self.problems.append(f"canary {canary.text[:40]!r} {canary.options}: another text or log-probability")
+        return seconds
 
-    async def say(self, client: httpx.AsyncClient, canary: Canary) -> Said:
+    async def say(self, client: httpx.AsyncClient, canary: Canary) -> Told:
         """Raises `Broken`, and what the connection raises."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
-        while (said := await self._try(client, canary)) is None:
+        while (told := await self._try(client, canary)) is None:
             self.refused += 1
             if time.monotonic() > deadline:
                 raise Broken(f"refused for {_PATIENCE_SECONDS:.0f} s")
             await asyncio.sleep(0.2)
-        return said
+        return told
 
-    async def _try(self, client: httpx.AsyncClient, canary: Canary) -> Said | None:
+    async def _try(self, client: httpx.AsyncClient, canary: Canary) -> Told | None:
         """None where it is refused, as it may be."""
         request_id = new_id()
         with self.sent(request_id):
-            return await self._stream(client, canary, request_id)
+            started = self.in_flight[request_id]
+            said = await self._stream(client, canary, request_id)
+            return said and Told(said, time.monotonic() - started)
 
     async def _stream(self, client: httpx.AsyncClient, canary: Canary, request_id: str) -> Said | None:
         pieces: list[str] = []

@@ -47,7 +47,10 @@ class Site:
     outcomes: dict[str, Counter[str]] = field(default_factory=dict)
     answered: dict[str, str] = field(default_factory=dict)
     """Outcome of every request that was answered to its end, by its id."""
-    recovery_seconds: dict[str, list[float]] = field(default_factory=dict)
+    replaced_seconds: dict[str, list[float]] = field(default_factory=dict)
+    """From an engine's loss until there are as many as before."""
+    answered_seconds: dict[str, list[float]] = field(default_factory=dict)
+    """Of a canary that is asked at an engine's loss, from when it is let in: in a flood it is refused for a while."""
     refusal_seconds: list[float] = field(default_factory=list)
     deaths: int = 0
     surgery: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -92,17 +95,16 @@ async def _lose(site: Site, fault: str, how: signal.Signals, *, everything: bool
     async with site.surgery:
         engines = site.server.engines()
         lost = engines if everything else [site.rng.choice(engines)]
+        log_bytes = site.log.stat().st_size
         for pid in [*(site.server.fork_servers() if everything else ()), *lost]:
             os.kill(pid, how)
         site.deaths += len(lost)
         started = time.monotonic()
-        await site.tally.ask(site.client, *site.alone[0])
-        site.recovery_seconds.setdefault(fault, []).append(time.monotonic() - started)
+        replaced = asyncio.create_task(_replaced(site, fault, len(lost), log_bytes))
         # An engine that hangs is noticed when it is given work: the canaries see to that.
-        while await engine_deaths(site.client) < site.deaths or _loaded(site) < site.engines + site.deaths:
-            if time.monotonic() > started + _DEATH_SECONDS:
-                raise Broken(f"{fault}: no replacement after {_DEATH_SECONDS:.0f} s")
-            await asyncio.sleep(0.1)
+        if (seconds := await site.tally.ask(site.client, *site.alone[0])) is not None:
+            site.answered_seconds.setdefault(fault, []).append(seconds)
+        site.replaced_seconds.setdefault(fault, []).append(await replaced)
         while any(sent < started for sent in site.tally.in_flight.values()):
             if time.monotonic() > started + 2 * _DEATH_SECONDS:
                 raise Broken(f"{fault}: requests that lost an engine are not answered")
@@ -110,8 +112,20 @@ async def _lose(site: Site, fault: str, how: signal.Signals, *, everything: bool
         site.count(fault, "replaced")
 
 
-def _loaded(site: Site) -> int:
-    return site.log.read_bytes().count(b'"engine ready"')
+async def _replaced(site: Site, fault: str, lost: int, log_bytes: int) -> float:
+    """Seconds until as many engines are ready as were lost, in the log after so many bytes. Raises `Broken`."""
+    started = time.monotonic()
+    while _ready_since(site.log, log_bytes) < lost or await engine_deaths(site.client) < site.deaths:
+        if time.monotonic() > started + _DEATH_SECONDS:
+            raise Broken(f"{fault}: no replacement after {_DEATH_SECONDS:.0f} s")
+        await asyncio.sleep(0.1)
+    return time.monotonic() - started
+
+
+def _ready_since(log: Path, start: int) -> int:
+    with log.open("rb") as lines:
+        lines.seek(start)
+        return lines.read().count(b'"engine ready"')
 
 
 async def slow_readers(site: Site) -> None:

@@ -9,10 +9,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from loadtest.local_server import Said
 from loadtest.soak import __main__ as soak
 from loadtest.soak import canaries, fuzz, wire
-from loadtest.soak.canaries import Tally
+from loadtest.soak.canaries import Tally, Told
 from loadtest.soak.faults import FAULTS, Site
 from loadtest.soak.report import Reading, check_log, summary
 
@@ -36,6 +35,10 @@ def test_a_short_soak() -> None:
     assert seen["canaries"]["asked"] == seen["canaries"]["identical"] > 20
     assert set(seen["faults"]) == set(QUICK.split(","))
     assert seen["end"]["status"] == 0
+    assert (
+        0 < seen["replaced_seconds"]["engine_killed"]["median"] <= seen["replaced_seconds"]["engine_killed"]["longest"]
+    )
+    assert seen["answered_seconds"]["engine_killed"]["longest"] > 0
 
 
 @pytest.mark.timeout(300)
@@ -43,11 +46,13 @@ def test_a_canary_that_differs_is_noticed(monkeypatch: pytest.MonkeyPatch) -> No
     real = Tally.say
     count = 0
 
-    async def say(self: Tally, *arguments: Any) -> Said:
+    async def say(self: Tally, *arguments: Any) -> Told:
         nonlocal count
         count += 1
-        said = await real(self, *arguments)
-        return said._replace(logprobs=(*said.logprobs[:-1], 0.5)) if count == 30 else said
+        told = await real(self, *arguments)
+        if count != 30:
+            return told
+        return told._replace(said=told.said._replace(logprobs=(*told.said.logprobs[:-1], 0.5)))
 
     monkeypatch.setattr(Tally, "say", say)
     status, seen = _run("--seconds", "2", "--round-seconds", "1", "--only", "half_open")
