@@ -219,7 +219,9 @@ class Settings(AccessSettings):
     max_body_bytes: int = Field(default=2_000_000, ge=1, description="size of a request's body")
     request_timeout_seconds: float = Field(default=120.0, gt=0, description="deadline of a request that sets none")
     engine_timeout_seconds: float = Field(
-        default=30.0, gt=0, description="an engine that has work and says nothing for so long is replaced"
+        default=30.0,
+        gt=0,
+        description="an engine that works and says nothing for so long is replaced; one that stands still, after four",
     )
     drain_seconds: float = Field(default=30.0, ge=0, description="time that running requests get after SIGTERM")
     receive_timeout_seconds: float = Field(

@@ -32,7 +32,6 @@ _SLOTS: Final = 8
 _WAITING: Final = 16
 _RECEIVE_TIMEOUT_SECONDS: Final = 5.0
 _SEND_TIMEOUT_SECONDS: Final = 3.0
-_ENGINE_TIMEOUT_SECONDS: Final = 4.0
 _LAZY: Final = ("/", "/docs", "/openapi.json", "/languages", "/v2/languages", "/frontend/settings")
 _FLAGS: Final = {
     "--replicas": _ENGINES,
@@ -42,7 +41,6 @@ _FLAGS: Final = {
     "--max-body-bytes": 9_000_000,
     "--receive-timeout-seconds": _RECEIVE_TIMEOUT_SECONDS,
     "--send-timeout-seconds": _SEND_TIMEOUT_SECONDS,
-    "--engine-timeout-seconds": _ENGINE_TIMEOUT_SECONDS,
 }
 
 

@@ -82,7 +82,7 @@ async def engine_killed(site: Site) -> None:
 
 
 async def engine_stopped(site: Site) -> None:
-    """It hangs, and is replaced when its silence has lasted for the engine's timeout."""
+    """It stands still, and is replaced when that is noticed."""
     await _lose(site, "engine_stopped", signal.SIGSTOP)
 
 

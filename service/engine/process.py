@@ -25,6 +25,7 @@ from service.engine.request import (
     Submit,
     TokenReport,
 )
+from service.engine.silence import LOOK_SECONDS, Silence
 from service.errors import EngineFailed
 
 logger = logging.getLogger(__name__)
@@ -37,7 +38,6 @@ _STOP_SECONDS: Final = 5.0
 # From the fork: the model is there, but a GPU may have to take it in and record its graphs.
 _READY_SECONDS: Final = 120.0
 _ENGINES_PER_REQUEST: Final = 3
-_SECOND_CHANCE_SECONDS: Final = 1.0
 
 
 class EngineObserver:
@@ -55,7 +55,8 @@ class EngineObserver:
 class EngineProcess:
     """Supervises one engine process, the `replica`-th of a model.
 
-    An engine that has work and says nothing for `timeout_seconds` is killed, and replaced like one that died.
+    An engine that has work and says nothing for `timeout_seconds`, or for a few without taking processor time,
+    is killed, and replaced like one that died.
     """
 
     def __init__(
@@ -205,22 +206,23 @@ class EngineProcess:
 
     async def _read(self, engine: Engine) -> bytes:
         """What the engine says next; b"" when it is gone, or was silent for too long."""
-        overdue = 0
-        while overdue < 2:
-            patience = self._timeout_seconds if self.ready else _READY_SECONDS
-            left = self._heard_at + patience - time.monotonic()
+        silence = Silence(engine.pid)
+        while True:
             try:
-                async with asyncio.timeout(max(left, _SECOND_CHANCE_SECONDS)):
+                async with asyncio.timeout(LOOK_SECONDS):
                     return await engine.reports.read(_READ_BYTES)
             except ConnectionError:
                 return b""  # it died with commands unread
             except TimeoutError:
-                # Where this process itself was held up, what the engine has said meanwhile is read before it is judged.
-                silent = time.monotonic() - self._heard_at > patience
-                overdue += silent and (bool(self._generations) or not self.ready)
-        logger.error("the engine has hung", extra={"silent_seconds": patience})
-        engine.kill()
-        return b""
+                if self._has_hung(silence):
+                    logger.error("the engine has hung", extra={"silent_seconds": time.monotonic() - self._heard_at})
+                    engine.kill()
+                    return b""
+
+    def _has_hung(self, silence: Silence) -> bool:
+        if not self.ready:
+            return time.monotonic() - self._heard_at > _READY_SECONDS
+        return bool(self._generations) and silence.is_hang(self._heard_at, self._timeout_seconds)
 
     async def _reap(self) -> None:
         """Let the engine end, if it has not; one that does not is killed."""

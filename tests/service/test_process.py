@@ -148,7 +148,7 @@ async def test_time_without_work_counts_for_nothing(
     monkeypatch: pytest.MonkeyPatch, timeout_seconds: float, is_killed: bool
 ) -> None:
     """An engine that had nothing to do for an hour has its whole time for what it is then given."""
-    monkeypatch.setattr("service.engine.process._SECOND_CHANCE_SECONDS", 0.01)
+    monkeypatch.setattr("service.engine.process.LOOK_SECONDS", 0.01)
     options = EngineOptions("nowhere", "fp32", threads=1, slots=1, max_prefill=1, max_length=8)
     engine = EngineProcess(ForkServer(options), 0, EngineObserver(), timeout_seconds)
     silent = await asyncio.create_subprocess_exec("sleep", "600")

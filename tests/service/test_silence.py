@@ -1,0 +1,88 @@
+"""Which silence of an engine is a hang."""
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from service.engine import silence
+from service.engine.fork_server import ForkServer
+from service.engine.process import EngineObserver, EngineProcess
+from service.engine.request import EngineOptions, GenerationRequest
+from service.settings import EMBEDDED_MODEL
+
+_BUSY = "import os\nwhile os.getppid() == {parent}: pass"
+
+
+@pytest.fixture(params=[True, False], ids=["busy", "standing still"])
+def process(request: pytest.FixtureRequest) -> Iterator[tuple[int, bool]]:
+    """Its id, and whether it takes processor time."""
+    program = _BUSY if request.param else "input()"
+    command = [sys.executable, "-c", program.format(parent=os.getpid())]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as running:
+        yield running.pid, request.param
+        running.kill()
+
+
+def _looks(pid: int, heard_at: float, patience_seconds: float, count: int) -> list[bool]:
+    """Each look late enough for a tick of the processor's clock, and a process that stands still is at rest."""
+    time.sleep(0.5)
+    watched = silence.Silence(pid)
+    seen = []
+    for _ in range(count):
+        seen.append(watched.is_hang(heard_at, patience_seconds))
+        time.sleep(0.3)
+    return seen
+
+
+def test_standing_still_is_a_hang_and_work_is_none(monkeypatch: pytest.MonkeyPatch, process: tuple[int, bool]) -> None:
+    monkeypatch.setattr("service.engine.silence._STANDSTILL_SECONDS", 0.1)
+    pid, is_busy = process
+    looks = _looks(pid, time.monotonic(), math.inf, count=4)
+    assert looks == ([False] * 4 if is_busy else [False, False, True, True])
+
+
+def test_patience_ends_for_all(process: tuple[int, bool]) -> None:
+    pid, _ = process
+    assert _looks(pid, time.monotonic() - 10, 9, count=2) == [False, True]
+    assert _looks(pid, time.monotonic(), 9, count=2) == [False, False]
+
+
+def test_what_was_heard_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.engine.silence._STANDSTILL_SECONDS", 0.1)
+    with subprocess.Popen(["sleep", "600"]) as running:
+        watched = silence.Silence(running.pid)
+        for _ in range(4):
+            assert not watched.is_hang(time.monotonic(), 9)
+            time.sleep(0.2)
+        running.kill()
+
+
+async def test_a_stopped_engine_is_replaced_long_before_its_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.engine.silence._STANDSTILL_SECONDS", 0.5)
+    monkeypatch.setattr("service.engine.process.LOOK_SECONDS", 0.25)
+    options = EngineOptions(str(EMBEDDED_MODEL), "int8", threads=1, slots=1, max_prefill=1, max_length=256)
+    engine = EngineProcess(ForkServer(options), 0, EngineObserver(), timeout_seconds=math.inf)
+    engine.start()
+    await engine.wait_until_started()
+
+    async def told(stopped: int | None) -> list[int]:
+        generation = engine.submit(GenerationRequest([5, 2], 200))
+        ids: list[int] = []
+        while received := await generation.next_tokens(deadline=float("inf")):
+            ids += [token.token_id for token in received]
+            if stopped is not None and engine.pid == stopped:
+                os.kill(stopped, signal.SIGSTOP)
+        return ids
+
+    first = engine.pid
+    assert first is not None
+    undisturbed = await told(None)
+    assert await told(first) == undisturbed
+    assert engine.pid != first
+    await engine.stop()
