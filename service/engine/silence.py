@@ -9,7 +9,7 @@ LOOK_SECONDS: Final = 1.0
 _LOOKS: Final = 2
 _STANDSTILL_SECONDS: Final = 4.0
 _WOULD_WORK: Final = frozenset({psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP})
-"""States of one that gets no processor time, or waits for its memory to come back from the disk: no fault of its own."""
+"""States of one that gets no processor time, or waits for memory to come back from the disk: no fault of its own."""
 
 
 class Silence:
