@@ -177,35 +177,25 @@ def main(  # noqa: PLR0913  each is an option of the command
             }
             for (name, number), each in runs.items()
         ],
-        "same_text": _same(runs, numbers, its_count),
-        "bleu_of_ours_with_theirs_as_reference": _between(runs, numbers, its_count),
-        "bleu": _bleu(runs, numbers, lines[:its_count]),
-    }
+    } | _compared({name: runs[name, numbers[0]][0] for name in _NAMES}, lines[:its_count])
     _print(figures, numbers)
     if write is not None:
         write.write_text(json.dumps(figures, indent=2), encoding="utf-8")
 
 
-def _same(runs: dict[tuple[str, int], list[Run]], numbers: Sequence[int], count: int) -> float:
-    """The share that both translate alike, but for the last mark: LibreTranslate puts the source's there."""
-    ours, theirs = (runs[name, numbers[0]][0].texts[:count] for name in _NAMES)
-    return sum(a.rstrip(_MARKS) == b.rstrip(_MARKS) for a, b in zip(ours, theirs, strict=True)) / len(theirs)
-
-
-def _between(runs: dict[tuple[str, int], list[Run]], numbers: Sequence[int], count: int) -> float:
-    ours, theirs = (runs[name, numbers[0]][0].texts[:count] for name in _NAMES)
-    return sacrebleu.corpus_bleu(ours, [theirs]).score
-
-
-def _bleu(
-    runs: dict[tuple[str, int], list[Run]], numbers: Sequence[int], lines: Sequence[Sequence[str]]
-) -> dict[str, float] | None:
-    if any(len(line) < 2 for line in lines):
-        return None
-    references = [[line[1] for line in lines]]
-    return {
-        name: sacrebleu.corpus_bleu(runs[name, numbers[0]][0].texts[: len(lines)], references).score for name in _NAMES
+def _compared(runs: dict[str, Run], lines: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """What both make of the same lines, but for the last mark: LibreTranslate puts the source's there, even 。."""
+    texts = {name: [text.rstrip(_MARKS) for text in runs[name].texts[: len(lines)]] for name in _NAMES}
+    ours, theirs = texts.values()
+    compared = {
+        "same_text": sum(map(str.__eq__, ours, theirs)) / len(lines),
+        "bleu_of_ours_with_theirs_as_reference": sacrebleu.corpus_bleu(ours, [theirs]).score,
+        "texts": texts,
     }
+    if all(len(line) > 1 for line in lines):
+        references = [[line[1].rstrip(_MARKS) for line in lines]]
+        compared["bleu"] = {name: sacrebleu.corpus_bleu(each, references).score for name, each in texts.items()}
+    return compared
 
 
 def _print(figures: dict[str, Any], numbers: Sequence[int]) -> None:
@@ -221,7 +211,7 @@ def _print(figures: dict[str, Any], numbers: Sequence[int]) -> None:
     console.print(table)
     for name, size in figures["memory_bytes"].items():
         console.print(f"{name}: {size / 1e6:.0f} MB after its runs")
-    console.print(f"same text: {figures['same_text']:.1%}; BLEU: {figures['bleu']}")
+    console.print(f"same text: {figures['same_text']:.1%}; BLEU: {figures.get('bleu', 'no references')}")
     console.print(f"BLEU with LibreTranslate's as reference: {figures['bleu_of_ours_with_theirs_as_reference']:.1f}")
 
 

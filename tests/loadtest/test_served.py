@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from loadtest.compare.served import Run, Served, _bleu, _closed_loop, _same
+from loadtest.compare.served import Run, Served, _closed_loop, _compared
 
 
 class _Echo(BaseHTTPRequestHandler):
@@ -49,12 +49,12 @@ async def test_every_line_is_translated_once_and_kept_in_its_place(echo: Served)
 
 
 def test_equal_texts_and_bleu_are_of_the_same_lines() -> None:
-    ours = Run(1.0, [], ["The cat sat on the mat.", "No one came.", "More"])
-    theirs = Run(1.0, [], ["The cat sat on the mat。", "Nobody came at all."])
-    runs = {("dragoman", 1): [ours], ("libretranslate", 1): [theirs]}
-    assert _same(runs, [1], 2) == 0.5
-    assert _bleu(runs, [1], [["x"], ["y"]]) is None
-    scores = _bleu(runs, [1], [["x", "The cat sat on the mat."], ["y", "No one came."]])
-    assert scores is not None
-    assert scores["dragoman"] == pytest.approx(100.0)
-    assert scores["libretranslate"] < 90
+    runs = {
+        "dragoman": Run(1.0, [], ["The cat sat on the mat.", "No one came.", "More"]),
+        "libretranslate": Run(1.0, [], ["The cat sat on the mat。", "Nobody came at all."]),
+    }
+    assert "bleu" not in _compared(runs, [["x"], ["y"]])
+    compared = _compared(runs, [["x", "The cat sat on the mat."], ["y", "No one came!"]])
+    assert compared["same_text"] == 0.5
+    assert compared["bleu"]["dragoman"] == pytest.approx(100.0)
+    assert compared["bleu"]["libretranslate"] < 90
