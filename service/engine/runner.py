@@ -86,8 +86,8 @@ class _LookedAtRows:
 class _LookedAt:
     """K/V that remember what some of the queries look at: the mean of the heads.
 
-    Of the sources, only the last decoder layer's: in the embedded model it points better than the first layer, or any
-    single head, to words that are spelled alike in a sentence and its translation.
+    Of the sources, only the last decoder layer's: in the embedded model it points better than the first layer, to
+    words that are spelled alike in a sentence and its translation (`loadtest.alignment`).
     """
 
     def __init__(self, memory: SlotKV, rows: list[int]) -> None:
