@@ -1,7 +1,7 @@
 """A translation's events as server-sent events.
 
-Every event has an id, its number in the stream. Output is deterministic, so a reader that lost its
-connection sends the same request with `Last-Event-ID`, to any replica, and gets the events after it.
+Every event but an error has an id, its number in the stream. Output is deterministic, so a reader that lost
+its connection sends the same request with `Last-Event-ID`, to any replica, and gets the events after it.
 """
 
 import logging
@@ -91,6 +91,12 @@ def encode(number: int, name: str, data: object) -> bytes:
     return b"id: %d\r\nevent: %s\r\ndata: %s\r\n\r\n" % (number, name.encode(), msgspec.json.encode(data))
 
 
+def encode_error(message: str, code: str) -> bytes:
+    """Without an id: the next number is that of the event which did not come, and a browser that comes back with it
+    would never get that one."""
+    return b"event: error\r\ndata: %s\r\n\r\n" % msgspec.json.encode({"error": message, "code": code})
+
+
 class TranslationStream(EventSourceResponse):
     """The SSE response of one translation; whatever ends it, the translation is closed.
 
@@ -150,13 +156,13 @@ class TranslationStream(EventSourceResponse):
         except ServiceError as error:
             self._error = error
             self._outcome = error.code
-            yield encode(number, "error", {"error": error.message, "code": error.code})
+            yield encode_error(error.message, error.code)
         except Exception as error:
             self._error = error
             # Our bug, but still the stream's one last event.
             logger.exception("unexpected error in a stream", extra={"request_id": self._request_id})
             self._outcome = ServiceError.code
-            yield encode(number, "error", {"error": "internal error", "code": ServiceError.code})
+            yield encode_error("internal error", ServiceError.code)
 
     def _encode_new(self, first_number: int, events: Sequence[Event]) -> bytes:
         return b"".join(

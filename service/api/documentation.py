@@ -9,9 +9,13 @@ from service.streaming import EVENT_NAMES
 
 EVENTS: Final[dict[str, Any]] = {
     "type": "object",
-    "required": ["id", "event", "data"],
+    "required": ["event", "data"],
     "properties": {
-        "id": {"type": "string", "pattern": "^[0-9]+$", "description": "its number; `Last-Event-ID` resumes after it"},
+        "id": {
+            "type": "string",
+            "pattern": "^[0-9]+$",
+            "description": "its number; `Last-Event-ID` resumes after it. An `error` has none",
+        },
         "event": {"enum": [*EVENT_NAMES.values(), "error"]},
         "data": {"type": "string", "contentMediaType": "application/json"},
     },

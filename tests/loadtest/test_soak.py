@@ -138,7 +138,7 @@ def test_answers_are_read_as_they_come() -> None:
     stream = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nid: 0\r\nevent: start\r\ndata: {}\r\n\r\n"
     assert wire.parse(stream).outcome == "cut"
     assert wire.parse(stream + b"id: 1\r\nevent: done\r\ndata: {}\r\n\r\n").outcome == "ok"
-    error = b'id: 1\r\nevent: error\r\ndata: {"error":"x","code":"engine_failed"}\r\n\r\n'
+    error = b'event: error\r\ndata: {"error":"x","code":"engine_failed"}\r\n\r\n'
     assert wire.parse(stream + error).outcome == "engine_failed"
     refused = wire.parse(b'HTTP/1.1 429 Too Many\r\nRetry-After: 1\r\n\r\n{"error":"x","code":"queue_full"}')
     assert (refused.status, refused.outcome, refused.headers["retry-after"]) == (429, "queue_full", "1")

@@ -145,14 +145,14 @@ async def test_so_does_the_asynchronous_one(serve: Serve) -> None:
 
 
 def test_a_server_that_drains_is_left_for_another(serve: Serve, waits: list[float]) -> None:
-    drained = 'id: 2\r\nevent: error\r\ndata: {"error":"the server is shutting down","code":"not_ready"}\r\n\r\n'
+    drained = 'event: error\r\ndata: {"error":"the server is shutting down","code":"not_ready"}\r\n\r\n'
     server = serve(START + FIRST + drained, Answer(503, "no backend", {"Content-Type": "text/plain"}), SECOND + DONE)
     assert _texts(_stream(server)) == ["Je", " suis"]
     assert [headers.get("last-event-id") for headers, _ in server.asked] == [None, "1", "1"]
 
 
 def test_an_error_ends_the_stream(serve: Serve, waits: list[float]) -> None:
-    late = 'id: 2\r\nevent: error\r\ndata: {"error":"the deadline is over","code":"deadline_exceeded"}\r\n\r\n'
+    late = 'event: error\r\ndata: {"error":"the deadline is over","code":"deadline_exceeded"}\r\n\r\n'
     with pytest.raises(Refused, match="the deadline is over") as caught:
         _stream(serve(START + FIRST + late))
     assert (caught.value.code, caught.value.status) == ("deadline_exceeded", None)

@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
 from service.access.control import Access
-from service.errors import DeadlineExceeded, EngineFailed
+from service.errors import DeadlineExceeded, EngineFailed, NotReady
 from service.events import (
     Alternative,
     Candidate,
@@ -141,6 +141,19 @@ async def test_a_whole_stream() -> None:
 async def test_a_resumed_stream_starts_behind_the_last_event() -> None:
     lines, _ = await _stream(ScriptedTranslation(EVENTS), last_event_id=0)
     assert [line for line in lines if line.startswith("id")] == ["id: 1", "id: 2"]
+
+
+@pytest.mark.parametrize("error", [NotReady("the server is shutting down"), ValueError("a bug")])
+async def test_who_resumes_after_an_error_misses_nothing(error: Exception) -> None:
+    """As a browser's EventSource does: by the last id that has come."""
+    words = ["Je", " suis", " un", " chat."]
+    tokens = [TokenGenerated(0, index, word, -0.5) for index, word in enumerate(words)]
+    for count in range(len(tokens) + 1):
+        broken, _ = await _stream(ScriptedTranslation([EVENTS[0], *tokens[:count]], error))
+        last_id = [line.removeprefix("id: ") for line in broken if line.startswith("id: ")][-1]
+        rest, _ = await _stream(ScriptedTranslation([EVENTS[0], *tokens, EVENTS[-1]]), last_event_id=int(last_id))
+        data = [json.loads(line.removeprefix("data: ")) for line in broken + rest if line.startswith("data: ")]
+        assert [each["text"] for each in data if "text" in each] == words
 
 
 @pytest.mark.parametrize(

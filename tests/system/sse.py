@@ -10,7 +10,8 @@ REQUEST = {"source": "en", "target": "fr", "stream": True}
 
 
 class Event(NamedTuple):
-    id: int
+    id: int | None
+    """None of an error, and of no other."""
     name: str
     data: dict[str, Any]
 
@@ -23,7 +24,8 @@ async def read_events(response: httpx.Response) -> AsyncIterator[Event]:
             if name:  # a comment line has none
                 fields[name] = value
         elif fields:
-            yield Event(int(fields["id"]), fields["event"], json.loads(fields["data"]))
+            assert ("id" in fields) == (fields["event"] != "error")
+            yield Event(int(fields["id"]) if "id" in fields else None, fields["event"], json.loads(fields["data"]))
             fields = {}
 
 
