@@ -10,6 +10,7 @@
     +-- RateLimited         429  too much in a minute, or at once; try again after `retry_after_seconds`
     +-- QuotaExceeded       429  too much in a month (DeepL's routes: 456)
     +-- NotReady            503  starting, or draining
+    +-- KeysUnavailable     503  the file of the keys cannot be read or written
     +-- DamagedGlossary     500  the file of a kept glossary cannot be read
     +-- EngineFailed        500  the step that held the request failed
     +-- DeadlineExceeded    504  `timeout_seconds` are over
@@ -115,6 +116,17 @@ class NotReady(ServiceError):
     status = 503
     code = "not_ready"
     retry_after_seconds = 2
+
+
+class KeysUnavailable(ServiceError):
+    """Nothing was counted, and nothing translated: what cannot be counted would be over no quota."""
+
+    status = 503
+    code = "keys_unavailable"
+    retry_after_seconds = 5
+
+    def __init__(self) -> None:
+        super().__init__("the server cannot read or write its API keys at the moment; try again")
 
 
 class EngineFailed(ServiceError):

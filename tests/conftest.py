@@ -1,5 +1,6 @@
 """Shared by all tests: small random models and a small real tokenizer."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from model.manifest import load_config
 from model.tokenizer import Tokenizer
 from model.training.data import train_tokenizer
 from model.transformer import Transformer
+from tests.disks import SmallDisk, small_disk
 
 # Models this small gain nothing from threads that wait for one another, least of all on a busy machine.
 torch.set_num_threads(1)
@@ -57,6 +59,12 @@ def tokenizer() -> Tokenizer:
     sentences = [f"{first} {second} {third}" for first in WORDS for second in WORDS for third in WORDS[::3]]
     both_sides = [side for sentence in sentences for side in (sentence, sentence[::-1].title())]
     return train_tokenizer(both_sides, vocab_size=320, seed=0)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    with small_disk(tmp_path) as mounted:
+        yield mounted
 
 
 def forget_sums(checkpoint: Path) -> None:

@@ -1,24 +1,33 @@
 """The door: who a caller is, and what it may still have."""
 
-import asyncio
 import ipaddress
+import logging
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, TypeVar, TypeVarTuple
+from typing import Final, Literal, NamedTuple, TypeVar
 
 from starlette.requests import ClientDisconnect
 
 from service.access.counters import Counters
-from service.access.keys import Key, KeyFile, KeyLimits, seconds_to_next_month, this_month
+from service.access.keys import Key, KeyLimits, seconds_to_next_month, this_month
+from service.access.ledger import Ledger
 from service.access.rates import Rates, Streams
 from service.access.receipts import Receipts
-from service.errors import DeadlineExceeded, InvalidKey, KeyRequired, QuotaExceeded, RateLimited, ServiceError, TooLong
+from service.errors import (
+    DeadlineExceeded,
+    InvalidKey,
+    KeyRequired,
+    KeysUnavailable,
+    QuotaExceeded,
+    RateLimited,
+    ServiceError,
+    TooLong,
+)
 from service.settings import AccessSettings
 
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
+logger = logging.getLogger(__name__)
+
 Error = TypeVar("Error", bound=ServiceError)
 
 Refusal = Literal["key_required", "invalid_key", "requests", "characters", "streams", "quota"]
@@ -62,9 +71,7 @@ class Access:
     """Keys, limits and usage of one server. Raises `UnusableSettingError`."""
 
     def __init__(self, settings: AccessSettings, on_refusal: Callable[[Refusal], None] = lambda _: None) -> None:
-        self._file = None if settings.keys is None else KeyFile(settings.keys)
-        # SQLite may have to wait for another process, or for the disk; the event loop must not.
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="keys")
+        self._ledger = None if settings.keys is None else Ledger(settings.keys)
         self._counters = Counters(None if settings.redis_url is None else str(settings.redis_url))
         self._rates = Rates(self._counters)
         self._receipts = Receipts(self._counters)
@@ -76,15 +83,14 @@ class Access:
             streams=settings.anonymous_streams,
         )
         self._anonymous_characters = 0
-        self.has_keys = self._file is not None
+        self.has_keys = self._ledger is not None
         self.key_required = self.has_keys and not settings.anonymous
 
     async def aclose(self) -> None:
         """Wait for what is being written."""
-        await asyncio.to_thread(self._thread.shutdown)
+        if self._ledger is not None:
+            await self._ledger.aclose()
         await self._counters.aclose()
-        if self._file is not None:
-            self._file.close()
 
     async def problems(self) -> list[str]:
         """What of the settings does not work at the moment, for people."""
@@ -95,18 +101,18 @@ class Access:
     async def admit(self, key: str | None, address: str | None) -> Caller:
         """Count a request of whoever has this key, or has none and this address.
 
-        Raises `KeyRequired`, `InvalidKey` and `RateLimited`.
+        Raises `KeyRequired`, `InvalidKey`, `KeysUnavailable` and `RateLimited`.
         """
         caller = await self._caller(key, address)
         await self._count(caller, "requests", caller.limits.requests_per_minute, 1)
         return caller
 
     async def _caller(self, key: str | None, address: str | None) -> Caller:
-        if self._file is None or not key:
+        if self._ledger is None or not key:
             if self.key_required:
                 raise self._refused("key_required", KeyRequired())
             return Caller(f"address:{_customer(address)}", self._anonymous_limits)
-        known = await self._in_thread(self._file.find, key)
+        known = await self._ledger.find(key)
         if known is None:
             raise self._refused("invalid_key", InvalidKey())
         # Labels, unlike numbers, are not the same in the files of two servers that share a Redis.
@@ -117,8 +123,8 @@ class Access:
         """Count the characters of a translation, before it begins.
 
         Of the quota, one that fails costs nothing; one whose time is over, what was sent of it (`Charge.sent`); one
-        whose client leaves, all. Raises `RateLimited`, `QuotaExceeded`, and for more than a minute's characters
-        `TooLong`, which names `field`.
+        whose client leaves, all. Raises `RateLimited`, `QuotaExceeded`, `KeysUnavailable`, and for more than a minute's
+        characters `TooLong`, which names `field`.
         """
         await self._count(caller, "characters", caller.limits.characters_per_minute, characters, field)
         month = this_month()
@@ -176,10 +182,13 @@ class Access:
         return self._streams.one_more(caller.identity)
 
     async def characters_used(self, caller: Caller) -> int:
-        """Those of the key in this month; without a key, those of all that have none since the server started."""
-        if caller.key is None or self._file is None:
+        """Those of the key in this month; without a key, those of all that have none since the server started.
+
+        Raises `KeysUnavailable`.
+        """
+        if caller.key is None or self._ledger is None:
             return self._anonymous_characters
-        return (await self._in_thread(self._file.usage, caller.key, this_month())).characters
+        return (await self._ledger.usage(caller.key, this_month())).characters
 
     async def _count(
         self, caller: Caller, what: Literal["requests", "characters"], limit: int | None, cost: int, field: str = "q"
@@ -193,21 +202,23 @@ class Access:
             raise self._refused(what, RateLimited(f"too many {what}: the limit is {limit} a minute", wait))
 
     async def _charge(self, caller: Caller, month: str, characters: int) -> None:
-        if caller.key is None or self._file is None:
+        if caller.key is None or self._ledger is None:
             self._anonymous_characters += characters
-        elif not await self._in_thread(self._file.charge, caller.key, month, characters):
+        elif not await self._ledger.charge(caller.key, month, characters):
             limit = caller.limits.characters_per_month
             error = QuotaExceeded(f"the limit is {limit} characters a month", seconds_to_next_month())
             raise self._refused("quota", error)
 
     async def _give_back(self, caller: Caller, month: str, characters: int, requests: int) -> None:
-        if caller.key is None or self._file is None:
+        if caller.key is None or self._ledger is None:
             self._anonymous_characters -= characters
-        else:
-            await self._in_thread(self._file.give_back, caller.key, month, characters, requests)
-
-    async def _in_thread(self, method: Callable[[*Ts], T], *arguments: *Ts) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, method, *arguments)
+            return
+        try:
+            await self._ledger.give_back(caller.key, month, characters, requests)
+        except KeysUnavailable:
+            # Not raised: the caller is to be told what failed before.
+            lost = {"key_name": caller.key.name, "characters": characters}
+            logger.error("characters could not be given back", extra=lost)
 
     def _refused(self, reason: Refusal, error: Error) -> Error:
         self._on_refusal(reason)

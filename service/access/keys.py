@@ -115,6 +115,11 @@ class KeyFile:
     def close(self) -> None:
         self._database.close()
 
+    def wait_for_others(self, seconds: float) -> None:
+        """So long from now on, if another process is writing."""
+        with self._explained():
+            self._database.execute(f"PRAGMA busy_timeout = {max(0, round(1000 * seconds))}")
+
     @contextmanager
     def _explained(self) -> Iterator[None]:
         try:

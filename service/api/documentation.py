@@ -26,7 +26,7 @@ EVENTS: Final[dict[str, Any]] = {
 _TRANSLATION_ERRORS: Final[dict[int | str, str]] = {
     413: "text, sentence or body over its limit",
     429: "too many requests waiting, or more than the caller's limits: try again after `Retry-After`",
-    503: "starting or draining",
+    503: "starting or draining, or the file of the API keys cannot be used: try again after `Retry-After`",
     504: "deadline exceeded",
     # Its presence also keeps FastAPI from documenting a 422 that is never sent.
     "default": "any other error",
