@@ -12,6 +12,7 @@
     +-- NotReady            503  starting, or draining
     +-- KeysUnavailable     503  the file of the keys cannot be read or written
     +-- DamagedGlossary     500  the file of a kept glossary cannot be read
+    +-- InsufficientStorage 507  a glossary cannot be written
     +-- EngineFailed        500  the step that held the request failed
     +-- DeadlineExceeded    504  `timeout_seconds` are over
 
@@ -58,6 +59,16 @@ class DamagedGlossary(ServiceError):
 
     def __init__(self) -> None:
         super().__init__("glossary_id: the file of this glossary is damaged; its id is in the server's log")
+
+
+class InsufficientStorage(ServiceError):
+    """As file servers answer where the disk is full: not before somebody has made room is it worth another try."""
+
+    status = 507
+    code = "insufficient_storage"
+
+    def __init__(self) -> None:
+        super().__init__("glossaries: the server has no room for them, or may not write; nothing has changed")
 
 
 class TooLong(ServiceError):

@@ -7,7 +7,8 @@ import logging
 import os
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +18,7 @@ import msgspec
 from msgspec import UNSET
 
 from model.manifest import Direction
-from service.errors import DamagedGlossary, InvalidRequest, UnknownGlossary
+from service.errors import DamagedGlossary, InsufficientStorage, InvalidRequest, UnknownGlossary
 from service.text.glossary import LONGEST_TERM, VISIBLE, Glossary
 
 logger = logging.getLogger(__name__)
@@ -74,7 +75,7 @@ class GlossaryStore:
         return self._directory is not None
 
     def add(self, name: str, direction: Direction, entries: Mapping[str, str], owner: str | None) -> Description:
-        """Raises `InvalidRequest` if there is no place for it."""
+        """Raises `InvalidRequest` where none are kept, or too many, and `InsufficientStorage`."""
         if self._directory is None:
             raise InvalidRequest("glossaries", "are not kept here: the server needs --glossaries DIRECTORY")
         if len(self.all(owner)) >= MOST_GLOSSARIES:
@@ -90,15 +91,16 @@ class GlossaryStore:
             entries=dict(entries),
         )
         draft = self._directory / f"{kept.id}.draft"
-        try:
-            with draft.open("xb") as file:
-                file.write(msgspec.json.encode(kept))
-                file.flush()
-                os.fsync(file.fileno())
-            draft.rename(draft.with_suffix(".json"))
-        except BaseException:
-            draft.unlink(missing_ok=True)
-            raise
+        with _writing(kept.id):
+            try:
+                with draft.open("xb") as file:
+                    file.write(msgspec.json.encode(kept))
+                    file.flush()
+                    os.fsync(file.fileno())
+                draft.rename(draft.with_suffix(".json"))
+            except BaseException:
+                draft.unlink(missing_ok=True)
+                raise
         return kept
 
     def all(self, owner: str | None) -> list[Description]:
@@ -134,8 +136,10 @@ class GlossaryStore:
         return self._glossary(known.id)
 
     def delete(self, identifier: str, owner: str | None) -> None:
-        """What is being translated with it goes on. Raises `UnknownGlossary`."""
-        self._path(self.find(identifier, owner).id).unlink(missing_ok=True)
+        """What is being translated with it goes on. Raises `UnknownGlossary` and `InsufficientStorage`."""
+        known = self.find(identifier, owner)
+        with _writing(known.id):
+            self._path(known.id).unlink(missing_ok=True)
 
     def _kept(self, identifier: str) -> Kept:
         try:
@@ -176,3 +180,12 @@ class GlossaryStore:
     def _path(self, identifier: str) -> Path:
         assert self._directory is not None
         return self._directory / f"{identifier}.json"
+
+
+@contextmanager
+def _writing(identifier: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        logger.error("a glossary cannot be written", extra={"glossary": identifier, "reason": str(error)})
+        raise InsufficientStorage from None

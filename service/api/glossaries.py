@@ -1,7 +1,7 @@
 """DeepL's routes for glossaries that are kept, and what the routes that translate ask of them."""
 
 import asyncio
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from model.manifest import Direction
 from service.api.access import CallerDependency, owner_of
 from service.api.bodies import body_of, parse_body
-from service.api.deepl import ERRORS, NAMES, ServiceDependency
+from service.api.deepl import ERRORS, NAMES, DeepLError, ServiceDependency
 from service.errors import InvalidRequest
 from service.glossaries import Description
 from service.text.glossary import EntriesError, read_entries, write_entries
@@ -18,6 +18,10 @@ router = APIRouter(prefix="/v2", tags=["as DeepL"])
 
 _LONGEST_NAME: Final = 200
 _TSV: Final = "text/tab-separated-values"
+_WRITING_ERRORS: Final[dict[int | str, dict[str, Any]]] = {
+    **ERRORS,
+    507: {"model": DeepLError, "description": "the disk of the glossaries is full, or cannot be written"},
+}
 
 
 class GlossaryRequest(BaseModel):
@@ -68,7 +72,7 @@ async def language_pairs(service: ServiceDependency, caller: CallerDependency) -
     "/glossaries",
     summary="Keep a glossary",
     status_code=201,
-    responses=ERRORS,
+    responses=_WRITING_ERRORS,
     openapi_extra=body_of(GlossaryRequest),
 )
 async def create(request: Request, service: ServiceDependency, caller: CallerDependency) -> GlossaryInfo:
@@ -107,7 +111,7 @@ async def entries(glossary_id: str, service: ServiceDependency, caller: CallerDe
     return Response(write_entries(found), media_type=_TSV)
 
 
-@router.delete("/glossaries/{glossary_id}", summary="Forget a glossary", status_code=204, responses=ERRORS)
+@router.delete("/glossaries/{glossary_id}", summary="Forget a glossary", status_code=204, responses=_WRITING_ERRORS)
 async def delete(glossary_id: str, service: ServiceDependency, caller: CallerDependency) -> None:
     await asyncio.to_thread(service.glossaries.delete, glossary_id, owner_of(caller))
 

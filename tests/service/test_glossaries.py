@@ -8,8 +8,9 @@ import pytest
 
 from model.manifest import Direction
 from service import glossaries
-from service.errors import DamagedGlossary, InvalidRequest, UnknownGlossary
+from service.errors import DamagedGlossary, InsufficientStorage, InvalidRequest, UnknownGlossary
 from service.glossaries import GlossaryStore
+from tests.disks import SmallDisk
 
 FRENCH = Direction(source="en", target="fr")
 
@@ -135,14 +136,46 @@ def test_a_file_is_read_once_for_all_listings(tmp_path: Path, monkeypatch: pytes
         reader.find(made[0].id, None)
 
 
-def test_what_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_written_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def full(descriptor: int) -> None:
         raise OSError("no space left")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(InsufficientStorage, match="glossaries: the server has no room for them"):
         GlossaryStore(tmp_path).add("pets", FRENCH, {"cat": "matou"}, None)
     assert [*tmp_path.iterdir()] == []
+    [told] = caplog.records
+    assert (told.__dict__["reason"], told.exc_info) == ("no space left", None)
+
+
+def test_what_cannot_be_deleted_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = GlossaryStore(tmp_path)
+    made = store.add("pets", FRENCH, {"cat": "matou"}, None)
+
+    def read_only(path: Path, missing_ok: bool) -> None:
+        raise OSError("read-only file system")
+
+    monkeypatch.setattr(Path, "unlink", read_only)
+    with pytest.raises(InsufficientStorage):
+        store.delete("pets", None)
+    assert store.entries(made.id, None) == {"cat": "matou"}
+
+
+def test_on_a_full_disk_the_others_stay_in_use(disk: SmallDisk) -> None:
+    kept = disk.path / "kept"
+    store = GlossaryStore(kept)
+    made = store.add("pets", FRENCH, {"cat": "matou"}, None)
+    disk.fill()
+    with pytest.raises(InsufficientStorage):
+        store.add("more", FRENCH, {"cat": "matou"}, None)
+    assert [each.name for each in kept.iterdir()] == [f"{made.id}.json"]
+    assert GlossaryStore(kept).entries(made.id, None) == {"cat": "matou"}
+    store.delete(made.id, None)
+    disk.make_room()
+    again = store.add("more", FRENCH, {"cat": "matou"}, None)
+    assert [each.id for each in store.all(None)] == [again.id]
 
 
 def test_nobody_sees_half_of_one(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import deepl
@@ -80,3 +80,24 @@ def test_a_file_of_keys_on_a_full_disk(disk: SmallDisk, start_server: StartServe
         _check_refused(server, key, f"{path}: database or disk is full")
         disk.make_room()
         _check_answered(server, key)
+
+
+def test_glossaries_on_a_full_disk(disk: SmallDisk, start_server: StartServer) -> None:
+    """What there is goes on being used; whoever makes another is told why it cannot be."""
+    kept = disk.path / "glossaries"
+    with ExitStack() as stack:
+        server = stack.enter_context(start_server("--glossaries", str(kept)))
+        client = stack.enter_context(closing(deepl.DeepLClient("any", server_url=server.url)))
+        pets = client.create_glossary("pets", "EN", "FR", {"cat": "matou"})
+        disk.fill()
+        with pytest.raises(deepl.DeepLException, match="glossaries: the server has no room for them") as caught:
+            client.create_glossary("more", "EN", "FR", {"dog": "toutou"})
+        assert caught.value.http_status_code == 507
+        assert [each.name for each in kept.iterdir()] == [f"{pets.glossary_id}.json"]
+        translated = client.translate_text(TEXT, source_lang="EN", target_lang="FR", glossary=pets)
+        assert str(translated) == "Je suis un matou."
+        disk.make_room()
+        client.create_glossary("more", "EN", "FR", {"dog": "toutou"})
+        log = server.log.read_text()
+    assert "Traceback" not in log
+    assert log.count("No space left on device") == 1
