@@ -5,6 +5,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import httpx
@@ -22,6 +23,8 @@ pytestmark = pytest.mark.skipif(
 
 CAT = {"q": "I am a cat.", "source": "en", "target": "fr"}
 JUMPS = ("+5h", "-9h", "+400d", "+0")
+_STOPPED = "%Y-%m-%d %H:%M:%S"
+"""A time that goes on, libfaketime calls by its distance."""
 Set = Callable[[str], None]
 
 
@@ -43,11 +46,10 @@ def set_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Set:
     return set_to
 
 
-async def test_streams_deadlines_limits_and_keep_alives_go_on(start_server: StartServer, set_clock: Set) -> None:
+async def test_streams_deadlines_and_keep_alives_go_on(start_server: StartServer, set_clock: Set) -> None:
     text = " ".join(SENTENCES[:80])
     options = {"beam_size": 2, "timeout_seconds": 100}
-    limits = ("--anonymous-requests-per-minute", "1000", "--keep-alive-seconds", "0.05")
-    with start_server(*limits, "--receive-timeout-seconds", "60") as server:
+    with start_server("--keep-alive-seconds", "0.05", "--receive-timeout-seconds", "60") as server:
         async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
             expected = text_of(await stream(client, text, **options))
             [engine] = server.engine_pids()
@@ -77,6 +79,22 @@ async def test_streams_deadlines_limits_and_keep_alives_go_on(start_server: Star
         assert len(days) >= 2, "the clock has not been set"
         assert server.engine_pids() == [engine]
         assert server.metric("dragoman_engine_restarts_total") == 0
+
+
+def test_limits_are_of_the_clock_that_was_set(start_server: StartServer, set_clock: Set) -> None:
+    """It stands still, so no minute begins between two requests. Whoever has used up its own is refused after every
+    jump, and let in once the clock shows what it was told to wait for."""
+    with start_server("--anonymous-requests-per-minute", "3") as server, httpx.Client(base_url=server.url) as client:
+        for jump in (timedelta(), timedelta(hours=5), timedelta(hours=-9), timedelta(days=400)):
+            moment = datetime.now() + jump  # as libfaketime reads it, in the machine's own zone
+            set_clock(f"{moment:{_STOPPED}}")
+            answers = [client.get("/v2/usage") for _ in range(4)]
+            assert [each.status_code for each in answers] == [200, 200, 200, 429]
+            wait = int(answers[-1].headers["retry-after"])
+            set_clock(f"{moment + timedelta(seconds=wait - 2):{_STOPPED}}")
+            assert client.get("/v2/usage").status_code == 429
+            set_clock(f"{moment + timedelta(seconds=wait):{_STOPPED}}")
+            assert client.get("/v2/usage").status_code == 200
 
 
 async def test_an_engine_that_hangs_is_noticed_all_the_same(start_server: StartServer, set_clock: Set) -> None:
