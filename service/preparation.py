@@ -146,12 +146,23 @@ class Preparation:
         return sum(len(self._tokenizer.encode_target(each)) for each in given) <= limit
 
 
+class Copying:
+    """In the place of a preparation, where a text is in the target language already."""
+
+    def work(self, index: int, text: str) -> Iterator[Work]:
+        if text:
+            yield Work(index, None, Segment(text, "", "", translatable=False), [])
+
+    def begun(self, work: Iterable[Work]) -> list[Work]:
+        raise InvalidRequest("target_prefix", "the text is in the target language already, and copied")
+
+
 def _closes_with_its_only_mark(text: str) -> bool:
     """Then its translation most probably does, too: no abbreviations, no numbers with a point."""
     return text[-1:] in _CLOSING and not any(mark in text[:-1] for mark in _CLOSING)
 
 
-def prepare(texts: Sequence[str], preparations: Sequence[Preparation], target_prefix: str) -> Iterator[Work]:
+def prepare(texts: Sequence[str], preparations: Sequence[Preparation | Copying], target_prefix: str) -> Iterator[Work]:
     """The work of all texts, each with its own preparation. Raises `InvalidRequest`."""
     work: Iterator[Work] = chain.from_iterable(
         preparation.work(index, text) for index, (text, preparation) in enumerate(zip(texts, preparations, strict=True))

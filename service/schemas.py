@@ -72,8 +72,8 @@ class TranslateRequest(BaseModel):
 
     q: Texts = Field(description="text to translate, or several", examples=["I am a cat."])
     source: LanguageCode = Field(
-        description="language code of the text, in capitals or not, with a country or not; auto detects it among those "
-        "that can be translated, for each text of an array by itself",
+        description="language code of the text, in capitals or not, with a country or not; auto detects it, for each "
+        "text of an array by itself. What is in the target language already is copied",
         examples=["en"],
     )
     target: LanguageCode = Field(description="language code to translate into, as that of source", examples=["fr"])
@@ -262,11 +262,11 @@ class ErrorResponse(BaseModel):
 
 
 class Language(BaseModel):
-    """A language that can be translated, and into what."""
+    """A language, and what it can be translated into, itself included: that is a copy."""
 
     code: str = Field(examples=["en"])
     name: str = Field(examples=["English"])
-    targets: list[str] = Field(examples=[["fr"]])
+    targets: list[str] = Field(examples=[["en", "fr"]])
 
 
 class NamedLanguage(BaseModel):

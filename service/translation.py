@@ -157,7 +157,7 @@ class Translation:
 
     def _submitted(self, work: Work, *, is_cut: bool = False) -> Submitted:
         self._source_tokens += len(work.source_ids)
-        generation = work.model.submit(self._request(work)) if work.source_ids else None
+        generation = work.model.submit(self._request(work, work.model)) if work.model and work.source_ids else None
         self._first = self._first or generation
         return Submitted(work, generation, is_cut)
 
@@ -173,11 +173,11 @@ class Translation:
             self._submitted(each, is_cut=is_cut) for each in first.work.then(first.work, between(first.work, tokens))
         ]
 
-    def _request(self, work: Work) -> GenerationRequest:
+    def _request(self, work: Work, model: ServedModel) -> GenerationRequest:
         ids, options = work.source_ids, self._job.options if work.then is None else self._job.options.of_first()
         return GenerationRequest(
             ids,
-            options.max_new_tokens or default_target_length(len(ids), len(work.forced_ids), work.model),
+            options.max_new_tokens or default_target_length(len(ids), len(work.forced_ids), model),
             options.sampling,
             options.beam,
             options.constraints,
@@ -234,7 +234,7 @@ class Translation:
             for submitted in await self._ahead[0].last():
                 work, number = submitted.work, self._segments
                 self._segments += 1
-                if submitted.generation is None:
+                if submitted.generation is None or work.model is None:
                     unsent = self._count_as_sent(unsent)
                     yield copied(number, work.text_index, work.segment)
                     texts[work.text_index].add([Version(work.segment.copy, 0.0, 0)])

@@ -7,7 +7,7 @@ from model.manifest import Direction
 from service.courtesy import FirstTokens
 from service.errors import InvalidRequest, NotReady, TooLong
 from service.models.routing import Route, Routes
-from service.preparation import Preparation, prepare
+from service.preparation import Copying, Preparation, prepare
 from service.text.detection import Detected, rank_languages, words_of_html
 from service.text.halfway import halves
 from service.text.languages import matching
@@ -15,6 +15,8 @@ from service.translation import Job, Limits, Translation, TranslationOptions
 
 AUTOMATIC: Final = "auto"
 """In the place of a source language: that is detected, for each text by itself."""
+_SURE: Final = 50
+"""Per cent, above which a text is in a language, and in no other: below, a few words may be in any."""
 
 
 class FieldNames(NamedTuple):
@@ -46,6 +48,12 @@ class Translator:
         self._targets()
         return self._routes().directions
 
+    @property
+    def languages(self) -> Mapping[str, frozenset[str]]:
+        """Into what a text in each can be translated, or copied: itself. Raises `NotReady` if there is nothing."""
+        targets = self._targets()
+        return {each: targets.get(each, frozenset()) | {each} for each in self._routes().languages}
+
     def start(
         self,
         texts: Sequence[str],
@@ -56,18 +64,22 @@ class Translator:
     ) -> Translation:
         """Check and submit; the caller must `close` what it gets.
 
-        Languages may be written as `direction` takes them. Raises `InvalidRequest`, `TooLong` and `QueueFull`: before
-        anything has been produced.
+        Languages may be written as `direction` takes them. A text that is in `target` already is copied. Raises
+        `InvalidRequest`, `TooLong` and `QueueFull`: before anything has been produced.
         """
         source, target = self.direction(source, target, names)
         self._check(texts, options, names)
-        detected = [self._detect(text, target, options) for text in texts] if source == AUTOMATIC else []
+        detected = [self._detect(text, target, options, names) for text in texts] if source == AUTOMATIC else []
         sources = [each.language for each in detected] or [source] * len(texts)
-        routes = {each: self._route(each, target) for each in set(sources)}
+        found = {each: self._routes().find(each, target) for each in set(sources)}
+        routes = {each: route for each, route in found.items() if route is not None}
+        assert all(each in routes or each == target for each in found)  # it was checked
         _admit(routes.values(), options)
         preparations = {each: self._preparation(route, options) for each, route in routes.items()}
-        work = prepare(texts, [preparations[each] for each in sources], options.target_prefix)
-        pivots = [routes[each].pivot for each in sources] if any(each.pivot for each in routes.values()) else ()
+        copying = Copying()
+        work = prepare(texts, [preparations.get(each, copying) for each in sources], options.target_prefix)
+        pivot_of = {each: route.pivot for each, route in routes.items()}
+        pivots = [pivot_of.get(each) for each in sources] if any(pivot_of.values()) else ()
         job = Job(work, len(texts), next(iter(sources), source), target, options, detected, pivots)
         models = {model for route in routes.values() for model in route.models}
 
@@ -90,9 +102,13 @@ class Translator:
     ) -> tuple[str, str]:
         """The models' own codes of languages, however a caller writes them; no source is `AUTOMATIC`.
 
-        Raises `InvalidRequest`, and `NotReady` if there is nothing.
+        Any language may be its own target. Raises `InvalidRequest`, and `NotReady` if there is nothing.
         """
         known = self._targets()
+        languages = self._routes().languages
+        itself = None if source is None else matching(source, languages)
+        if itself is not None and matching(target, languages) == itself:
+            return itself, itself
         meant = AUTOMATIC if source is None or source.lower() in names.automatic else matching(source, known)
         if meant is None:
             raise _unknown(names.source, str(source), [*names.automatic, *map(names.spelled, sorted(known))])
@@ -103,24 +119,36 @@ class Translator:
         return meant, found
 
     def detect(self, text: str) -> list[Detected]:
-        """Of the languages that can be translated, one or more that a text may be in, the most probable first."""
-        ranked = rank_languages(text, self._targets())
-        return [each for each in ranked if each.confidence] or ranked[:1]
+        """Of the languages that are known, one or more that a text may be in, the most probable first."""
+        sources = self._targets()
+        ranked = rank_languages(text, self._routes().languages)
+        # Where there is nothing to tell it by, one that can be translated.
+        return [each for each in ranked if each.confidence] or [each for each in ranked if each.language in sources][:1]
 
-    def _detect(self, text: str, target: str, options: TranslationOptions) -> Detected:
-        possible = {source for source, targets in self._targets().items() if target in targets}
-        return rank_languages(words_of_html(text) if options.is_html else text, possible)[0]
+    def _detect(self, text: str, target: str, options: TranslationOptions, names: FieldNames) -> Detected:
+        """The target itself, a language that can be translated into it, or if that is not sure, the likeliest of those.
+
+        Raises `InvalidRequest` for a text that is in another one.
+        """
+        targets = self._targets()
+        ranked = rank_languages(words_of_html(text) if options.is_html else text, self._routes().languages)
+        possible = next(each for each in ranked if target in targets.get(each.language, ()))
+        first = ranked[0]
+        if first.confidence <= _SURE:
+            return possible
+        # Scripts and countries of one language cannot be told apart: then nothing is lost by a copy.
+        itself = next(each for each in ranked if each.language == target)
+        for found in (itself, possible):
+            if found.confidence == first.confidence:
+                return found
+        own, wanted = names.spelled(first.language), names.spelled(target)
+        raise InvalidRequest(names.source, f"the text is in {own}, which cannot be translated into {wanted}")
 
     def _targets(self) -> Mapping[str, frozenset[str]]:
         """Of each source language, one or more; raises `NotReady` if there is none."""
         if not (targets := self._routes().targets):
             raise NotReady("no model is loaded")
         return targets
-
-    def _route(self, source: str, target: str) -> Route:
-        route = self._routes().find(source, target)
-        assert route is not None  # it was checked
-        return route
 
     def _preparation(self, route: Route, options: TranslationOptions) -> Preparation:
         restore = self.limits.restore_capitals

@@ -22,7 +22,8 @@ class Work(NamedTuple):
     """
 
     text_index: int
-    model: ServedModel
+    model: ServedModel | None
+    """None where the whole text is copied, for which none is needed."""
     segment: Segment
     source_ids: list[int]
     spans: Sequence[tuple[int, int] | None] = ()

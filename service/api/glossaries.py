@@ -79,6 +79,8 @@ async def create(request: Request, service: ServiceDependency, caller: CallerDep
     """It never changes; it is seen by those who have the key that it was made with."""
     body = await parse_body(request, GlossaryRequest)
     source, target = service.translator.direction(body.source_lang, body.target_lang, NAMES)
+    if source == target:
+        raise InvalidRequest("target_lang", "must be another language than source_lang")
     try:
         entries = read_entries(body.entries, body.entries_format)
     except EntriesError as error:

@@ -95,7 +95,7 @@ async def translate_stream(
 
 @router.post("/detect", summary="Which language a text is in", responses=_ERRORS, openapi_extra=body_of(DetectRequest))
 async def detect(request: Request, service: ServiceDependency, caller: CallerDependency) -> list[DetectedLanguage]:
-    """Of the languages that can be translated, those that the text may be in, the most probable first."""
+    """Of the languages that `/languages` lists, those that the text may be in, the most probable first."""
     body = await parse_body(request, DetectRequest)
     text = body.q if isinstance(body.q, str) else " ".join(body.q)
     return [
@@ -103,12 +103,11 @@ async def detect(request: Request, service: ServiceDependency, caller: CallerDep
     ]
 
 
-@router.get("/languages", summary="Languages that can be translated", responses=_ANY_ERROR)
+@router.get("/languages", summary="Languages, and what each can be translated into", responses=_ANY_ERROR)
 async def languages(service: ServiceDependency) -> list[Language]:
-    targets: dict[str, list[str]] = {}
-    for direction in service.translator.directions:
-        targets.setdefault(direction.source, []).append(direction.target)
-    return [_language(source, sorted(targets[source])) for source in sorted(targets)]
+    """All of them, sources or targets; each is among its own targets, into which a text is copied."""
+    known = service.translator.languages
+    return [_language(code, sorted(known[code])) for code in sorted(known)]
 
 
 @router.get("/frontend/settings", summary="What a page has to know, as LibreTranslate tells it", responses=_ANY_ERROR)

@@ -75,7 +75,7 @@ class AsyncClient(Server):
                 await asyncio.sleep(patience.seconds_after(error))
 
     async def detect(self, text: str) -> list[Detected]:
-        """The languages that the server translates, the most probable one of the text first. Raises `ClientError`."""
+        """The languages that the text may be in, the most probable one first. Raises `ClientError`."""
         patience = self._patience()
         while True:
             try:

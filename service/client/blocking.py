@@ -76,7 +76,7 @@ class Client(Server):
                 time.sleep(patience.seconds_after(error))
 
     def detect(self, text: str) -> list[Detected]:
-        """The languages that the server translates, the most probable one of the text first. Raises `ClientError`."""
+        """The languages that the text may be in, the most probable one first. Raises `ClientError`."""
         patience = self._patience()
         while True:
             try:

@@ -146,7 +146,7 @@ class Translation(msgspec.Struct, frozen=True):
 
 
 class Language(msgspec.Struct, frozen=True):
-    """A language that the server translates, and into which others."""
+    """A language that the server knows, and into which it can be translated, or copied: itself."""
 
     code: str
     name: str

@@ -56,6 +56,11 @@ class Routes:
         return {source: self._reached(source) for source in self._straight}
 
     @cached_property
+    def languages(self) -> frozenset[str]:
+        """All of them, of sources and of targets."""
+        return frozenset(self.targets).union(*self.targets.values())
+
+    @cached_property
     def directions(self) -> Sequence[Direction]:
         """All of them: those of the first model first, those with a language between at the end."""
         straight = [leg.direction for leg in self._legs.values()]

@@ -40,7 +40,10 @@ let reading = true; // at the end of the translation, and to be kept there
 
 async function load() {
   const [settings, known] = await Promise.all(["frontend/settings", "languages"].map(getJson));
-  languages = known;
+  // Each is among its own targets, for clients that want a copy; and some are targets only.
+  languages = known
+    .map((each) => ({ ...each, targets: each.targets.filter((code) => code !== each.code) }))
+    .filter(({ targets }) => targets.length > 0);
   limit = settings.charLimit > 0 ? settings.charLimit : null;
   pause = settings.frontendTimeout;
   const detects = settings.language.source.code === AUTOMATIC;

@@ -1,7 +1,7 @@
 """Languages and limits, with an engine that only takes note of what it is given."""
 
 import asyncio
-from typing import cast
+from typing import Protocol, cast
 
 import pytest
 
@@ -13,7 +13,7 @@ from service.engine.generation import Generation
 from service.engine.pool import EnginePool
 from service.engine.request import GenerationRequest, TokenReport
 from service.errors import DeadlineExceeded, InvalidRequest, TooLong
-from service.events import Finished, Started, TokenGenerated
+from service.events import Finished, SegmentFinished, Started, TokenGenerated
 from service.models.routing import Routes
 from service.models.served import ServedModel
 from service.text.detection import Detected
@@ -57,17 +57,27 @@ def pool() -> NotedPool:
     return NotedPool()
 
 
+class Of(Protocol):
+    """A translator of some directions, `en-fr`."""
+
+    def __call__(self, *directions: str) -> Translator: ...
+
+
 @pytest.fixture
-def translator(config: ModelConfig, tokenizer: Tokenizer, pool: NotedPool) -> Translator:
-    directions = [
-        Direction(source="en", target="fr"),
-        Direction(source="de", target="fr"),
-        Direction(source="fr", target="en"),
-    ]
-    asked = Tokenizer(tokenizer.files, Prompt(text_prefix="{source}: "))
-    checkpoint = CheckpointConfig(directions=tuple(directions), model=config.model_copy(update={"max_positions": 96}))
-    routes = Routes([ServedModel("model", checkpoint, asked, cast(EnginePool, pool))])
-    return Translator(lambda: routes, LIMITS)
+def translator_of(config: ModelConfig, tokenizer: Tokenizer, pool: NotedPool) -> Of:
+    def made(*directions: str) -> Translator:
+        pairs = tuple(Direction(source=each.split("-", 1)[0], target=each.split("-", 1)[1]) for each in directions)
+        asked = Tokenizer(tokenizer.files, Prompt(text_prefix="{source}: "))
+        checkpoint = CheckpointConfig(directions=pairs, model=config.model_copy(update={"max_positions": 96}))
+        routes = Routes([ServedModel("model", checkpoint, asked, cast(EnginePool, pool))])
+        return Translator(lambda: routes, LIMITS)
+
+    return made
+
+
+@pytest.fixture
+def translator(translator_of: Of) -> Translator:
+    return translator_of("en-fr", "de-fr", "fr-en")
 
 
 async def _started(translation: Translation) -> Started:
@@ -89,14 +99,59 @@ async def test_each_text_is_translated_from_its_own_language(translator: Transla
     assert asked_for[0][:8] != asked_for[1][:8]
 
 
-async def test_only_what_can_be_translated_is_detected(translator: Translator) -> None:
-    """Into English German can be, by way of French; English cannot."""
-    texts = ["Wo ist der Bahnhof?", "Where is the station?"]
-    started = await _started(translator.start(texts, "auto", "en", TranslationOptions()))
-    assert [each.language for each in started.detected] == ["de", "de"]
-    assert started.pivots == ["fr", "fr"]
+async def test_what_is_in_the_target_language_is_copied(translator: Translator, pool: NotedPool) -> None:
+    """German goes by way of French; English has nowhere to go."""
+    english = " Where is the station?\n\nI have lost my key. "
+    translation = translator.start([english, "Wo ist der Bahnhof?"], "auto", "en", TranslationOptions())
+    events = translation.events()
+    [started] = await anext(events)
+    assert isinstance(started, Started)
+    assert [each.language for each in started.detected] == ["en", "de"]
+    assert started.pivots == [None, "fr"]
+    assert len(pool.requests) == 1
+    token, finished = await anext(events)
+    assert isinstance(token, TokenGenerated)
+    assert isinstance(finished, SegmentFinished)
+    assert (token.text, finished.finish_reason) == (english, "copied")
+    assert translation.progress().generated_tokens == 0
+
+
+async def test_a_language_may_be_its_own_target(translator: Translator, pool: NotedPool) -> None:
+    translation = translator.start(["Wo ist der Bahnhof?", ""], "DE", "de-AT", TranslationOptions())
+    events = [event async for some in translation.events() for event in some]
+    finished = events[-1]
+    assert isinstance(finished, Finished)
+    assert [each.text for each in finished.translations] == ["Wo ist der Bahnhof?", ""]
+    assert not pool.requests
+    with pytest.raises(InvalidRequest, match=r"^target_prefix: "):
+        translator.start(["Wo ist der Bahnhof?"], "de", "de", TranslationOptions(target_prefix="Wo"))
+
+
+def test_a_text_that_cannot_be_translated_into_the_target_is_refused(translator_of: Of) -> None:
+    with pytest.raises(InvalidRequest, match=r"^source: the text is in fr, which cannot be translated into de$"):
+        translator_of("en-fr", "en-de").start(["Où est la gare ?"], "auto", "de", TranslationOptions())
+
+
+@pytest.mark.parametrize("text", ["Onde fica a estação? Perdi a minha chave.", "Menu", "12"])
+async def test_what_is_surely_in_no_known_language_is_taken_for_a_likely_source(translator_of: Of, text: str) -> None:
+    """One word, likelier French than English, says too little to be left as it is."""
+    started = await _started(translator_of("en-fr").start([text], "auto", "fr", TranslationOptions()))
+    assert [each.language for each in started.detected] == ["en"]
+
+
+async def test_scripts_of_the_target_language_are_left_as_they_are(translator_of: Of, pool: NotedPool) -> None:
+    translator = translator_of("zh-en", "en-zh-Hant")
+    started = await _started(translator.start(["我喜欢猫，你呢？"], "auto", "zh-Hant", TranslationOptions()))
+    assert ([each.language for each in started.detected], pool.requests) == (["zh-Hant"], [])
+    started = await _started(translator.start(["我喜欢猫，你呢？"], "auto", "en", TranslationOptions()))
+    assert [each.language for each in started.detected] == ["zh"]
+
+
+def test_what_is_detected_may_be_a_target_only(translator_of: Of) -> None:
+    translator = translator_of("en-de")
     assert [each.language for each in translator.detect("Wo ist der Bahnhof?")] == ["de"]
-    assert translator.detect("12") == [Detected("de", 0)]
+    assert translator.detect("12") == [Detected("en", 0)]
+    assert translator.languages == {"de": {"de"}, "en": {"de", "en"}}
 
 
 async def test_a_language_that_is_given_is_not_detected(translator: Translator) -> None:

@@ -108,5 +108,5 @@ def test_refusals_and_languages(server: Server) -> None:
         with pytest.raises(Refused, match="target: xx is not supported") as caught:
             client.translate("Yes.", source="en", target="xx")
         assert (caught.value.code, caught.value.status) == ("invalid_request", 400)
-        assert [language.code for language in client.languages()] == ["en"]
+        assert [language.code for language in client.languages()] == ["en", "fr"]
         assert client.translate(["Yes.", "42"], **DIRECTION, scores=True)[1].score is None

@@ -28,7 +28,11 @@ needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="no curl")
 def test_libretranslatepy(server: Server) -> None:
     client = LibreTranslateAPI(server.url, api_key="ignored")
     assert client.translate("I am a cat.", "en", "fr") == "Je suis un chat."
-    assert client.languages() == [{"code": "en", "name": "English", "targets": ["fr"]}]
+    assert client.translate("Je suis un chat.", "fr", "fr") == "Je suis un chat."
+    assert client.languages() == [
+        {"code": "en", "name": "English", "targets": ["en", "fr"]},
+        {"code": "fr", "name": "French", "targets": ["fr"]},
+    ]
     with pytest.raises(urllib.error.HTTPError) as caught:
         client.translate("I am a cat.", "en", "xx")
     with caught.value as answer:
@@ -106,6 +110,9 @@ def test_deepl_translates_one_text_and_several(deepl_client: deepl.DeepLClient) 
     detected = deepl_client.translate_text("The <b>black</b> cat.", target_lang="FR", tag_handling="html")
     assert isinstance(detected, deepl.TextResult)
     assert (detected.text, detected.detected_source_lang) == ("Le chat <b>noir</b>.", "EN")
+    already = deepl_client.translate_text("Où est la gare ? J'ai perdu ma clé.", target_lang="FR")
+    assert isinstance(already, deepl.TextResult)
+    assert (already.text, already.detected_source_lang) == ("Où est la gare ? J'ai perdu ma clé.", "FR")
     several = deepl_client.translate_text(
         ["Yes.", "", "42"], source_lang="en", target_lang="fr", formality="prefer_more"
     )
@@ -210,6 +217,7 @@ def test_a_kept_glossary_is_known_by_its_name_too(keeping: tuple[Server, Server]
         ({"entries": ""}, "entries: there are none"),
         ({"source_lang": "auto"}, "source_lang: auto is not supported; available: EN"),
         ({"target_lang": "DE"}, "target_lang: DE is not supported; available: FR"),
+        ({"target_lang": "EN"}, "target_lang: must be another language than source_lang"),
         ({"entries_format": "xlsx"}, "entries_format: "),
         ({}, "glossaries: are not kept here: the server needs --glossaries DIRECTORY"),
     ],

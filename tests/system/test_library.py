@@ -87,7 +87,7 @@ async def test_models_come_change_and_go(start_server: StartServer, tmp_path: Pa
     for name, seed in (("first", 1), ("second", 2)):
         write_model(made / name, tokenizer, "de-en", seed=seed)
     with start_server("--models", str(directory), *POLL) as server:
-        assert _targets(server) == {"en": ["fr"]}
+        assert _targets(server) == {"en": ["en", "fr"], "fr": ["fr"]}
         whole = _translated(server, LONG_TEXT, "en", "fr")
 
         # A new one comes, broken at first.
@@ -96,7 +96,7 @@ async def test_models_come_change_and_go(start_server: StartServer, tmp_path: Pa
         assert "it has no config.json" in _models(server)["de-en"]["reason"]
         shutil.copytree(made / "first", directory / "de-en", dirs_exist_ok=True)
         await asyncio.to_thread(_wait_for, server, {"de-en": "ready", "en-fr": "ready"})
-        assert _targets(server) == {"de": ["en", "fr"], "en": ["fr"]}
+        assert _targets(server) == {"de": ["de", "en", "fr"], "en": ["en", "fr"], "fr": ["fr"]}
         assert _models(server)["de-en"]["memory_bytes"] > 10_000_000
 
         # It is replaced while it is asked all the time.
@@ -149,7 +149,8 @@ def test_models_give_way_to_one_another(start_server: StartServer, tmp_path: Pat
         _wait_for(server, states)
         assert "max_models_memory_mb is 350" in _models(server)["large"]["reason"]
         assert _models(server)["a"]["memory_bytes"] > 100_000_000 > _models(server)["b"]["memory_bytes"] == 0
-        assert _targets(server) == {"de": ["en", "it"], "en": ["it"], "fr": ["en", "it"]}, "all are offered"
+        offered = {"de": ["de", "en", "it"], "en": ["en", "it"], "fr": ["en", "fr", "it"], "it": ["it"]}
+        assert _targets(server) == offered, "all of them"
 
         german = _translated(server, "die Katze", "de", "en")
         assert _answer(server, "the cat", "en", "it", timeout_seconds=0.1).status_code == 504, "it is not loaded"

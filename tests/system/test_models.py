@@ -52,7 +52,11 @@ def test_of_two_models_the_first_by_name_has_a_direction(served: Server) -> None
 
 def test_all_languages_are_listed(served: Server) -> None:
     listed = httpx.get(f"{served.url}/languages").json()
-    assert {each["code"]: each["targets"] for each in listed} == {"de": ["en", "fr"], "en": ["de", "fr"]}
+    assert {each["code"]: each["targets"] for each in listed} == {
+        "de": ["de", "en", "fr"],
+        "en": ["de", "en", "fr"],
+        "fr": ["fr"],
+    }
     sources = httpx.get(f"{served.url}/v2/languages", params={"type": "source"}).json()
     assert [each["language"] for each in sources] == ["DE", "EN"]
     assert httpx.get(f"{served.url}/frontend/settings").json()["language"]["source"]["code"] == "auto"
@@ -66,15 +70,17 @@ def test_a_language_in_a_script_has_its_name(start_server: StartServer, tmp_path
     with start_server("--models", str(models)) as server:
         settings = httpx.get(f"{server.url}/frontend/settings").json()
         assert settings["language"]["target"] == {"code": "zh-Hant", "name": name}
-        assert httpx.get(f"{server.url}/languages").json()[0]["targets"] == ["zh-Hant"]
+        assert httpx.get(f"{server.url}/languages").json()[0]["targets"] == ["en", "zh-Hant"]
         [target] = httpx.get(f"{server.url}/v2/languages", params={"type": "target"}).json()
         assert (target["language"], target["name"]) == ("ZH-HANT", name)
 
 
 def test_texts_of_one_request_go_to_different_models(served: Server) -> None:
-    texts = ["Where is the station?", "Where is my passport?"]
-    answer = _translate(served, [*texts, "Wo ist der Bahnhof?"], "auto", "en", max_new_tokens=5)
-    assert [each["language"] for each in answer["detectedLanguage"]] == ["de"] * 3
+    texts = ["Where is the station?", "Wo ist der Bahnhof?"]
+    answer = _translate(served, texts, "auto", "en", max_new_tokens=5)
+    assert [each["language"] for each in answer["detectedLanguage"]] == ["en", "de"]
+    german = _translate(served, texts[1], "de", "en", max_new_tokens=5)["translatedText"]
+    assert answer["translatedText"] == [texts[0], german]
     answer = _translate(served, texts[0], "auto", "fr")
     assert answer["detectedLanguage"]["language"] == "en"
     assert "pivot" not in answer

@@ -11,7 +11,10 @@ from tests.system.conftest import Server
 
 
 async def test_languages_probes_and_documentation(client: httpx.AsyncClient) -> None:
-    assert (await client.get("/languages")).json() == [{"code": "en", "name": "English", "targets": ["fr"]}]
+    assert (await client.get("/languages")).json() == [
+        {"code": "en", "name": "English", "targets": ["en", "fr"]},
+        {"code": "fr", "name": "French", "targets": ["fr"]},
+    ]
     for path in ("/livez", "/readyz", "/health"):
         assert (await client.get(path)).json() == {"status": "ok"}
     assert (await client.get("/docs")).status_code == 200

@@ -84,7 +84,7 @@ def test_each_direction_is_trained_evaluated_and_served(tmp_path: Path, start_se
             answer = httpx.post(f"{server.url}/translate", json=request, timeout=60)
             assert answer.json() == {"translatedText": translation}
         languages = {each["code"]: each["targets"] for each in httpx.get(f"{server.url}/languages").json()}
-        assert languages["en"] == ["de", "fr"]
+        assert languages["en"] == ["de", "en", "fr"]
         assert "en" in languages["fr"]
 
 

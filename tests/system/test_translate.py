@@ -133,3 +133,19 @@ async def test_a_language_is_detected_as_libretranslate_does(client: httpx.Async
     for options in ({"json": {"q": english}}, {"data": {"q": english}}):
         assert (await client.post("/detect", **options)).json() == [one["detectedLanguage"]]  # type: ignore[arg-type]
     assert (await client.post("/detect", json={})).json()["error"] == "q: field required"
+
+
+async def test_what_is_in_the_target_language_comes_back_as_it_is(client: httpx.AsyncClient) -> None:
+    """As LibreTranslate does; in an array beside others, in a stream and in HTML, too."""
+    french, html = "Où est la gare ?  J'ai perdu ma clé.\n", "<p>Où est <b>la gare</b> ? J&#39;ai perdu ma clé.</p>"
+    body = {"q": [french, "I am a cat."], "source": "auto", "target": "fr", "alternatives": 1, "scores": True}
+    answer = (await client.post("/translate", json=body)).json()
+    assert answer["translatedText"] == [french, "Je suis un chat."]
+    assert [each["language"] for each in answer["detectedLanguage"]] == ["fr", "en"]
+    assert (answer["alternatives"][0], answer["scores"][0]) == ([], None)
+    events = await stream(client, french, source="auto")
+    assert (text_of(events), events[-1].data["translatedText"]) == (french, french)
+    assert events[-1].data["usage"] == {"segments": 1, "source_tokens": 0, "generated_tokens": 0}
+    assert await translate(client, html, source="auto", format="html") == html
+    for source in ("fr", "FR-CA"):
+        assert await translate(client, [french, ""], source=source) == [french, ""]
