@@ -2,15 +2,15 @@
 
 import hashlib
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WrapValidator
-from pydantic_core import PydanticCustomError, ValidationError, from_json
+from pydantic import BaseModel, ConfigDict, Field
 
 from service.engine.request import Beam, Constraints, Sampling
 from service.errors import InvalidRequest
+from service.fields import Alternatives, ApiKey, Entries, Flag, LanguageCode, Secret, Texts
 from service.models.entry import State
-from service.text.glossary import LONGEST_TERM, MAX_ENTRIES, VISIBLE, Glossary
+from service.text.glossary import Glossary
 from service.translation import MAX_BEAM_SIZE, TranslationOptions
 
 _MAX_SEED: Final = 2**63 - 1
@@ -19,50 +19,6 @@ _MAX_CANDIDATES: Final = 20
 _MAX_NGRAM: Final = 64
 _ALTERNATIVES_BEAM: Final = 4
 """A beam just as wide as the alternatives would find worse ones; LibreTranslate's is 4 as well."""
-
-
-def _one_problem(value: Any, validate: Any) -> Any:
-    """A union reports each alternative's problem; people want one sentence."""
-    try:
-        return validate(value)
-    except ValidationError:
-        raise PydanticCustomError("text_type", "must be a string or an array of strings") from None
-
-
-def _not_blank(value: Any, validate: Any) -> Any:
-    """People want words, not a pattern."""
-    try:
-        return validate(value)
-    except ValidationError as error:
-        if error.errors()[0]["type"] != "string_pattern_mismatch":
-            raise
-        raise PydanticCustomError("blank", "must not be blank") from None
-
-
-def _true_or_false(value: object) -> object:
-    """A form or a URL says it in words; Pydantic would take `1`, `on` and `y` as well."""
-    if isinstance(value, str) and value not in ("true", "false"):
-        raise PydanticCustomError("flag_type", "must be true or false")
-    return value
-
-
-Flag = Annotated[bool, BeforeValidator(_true_or_false)]
-
-
-def _from_json(value: Any) -> Any:
-    """A form and a URL have no objects: there it is JSON."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return from_json(value)
-    except ValueError:
-        raise PydanticCustomError("json_type", "must be an object, in JSON") from None
-
-
-Texts = Annotated[str | list[str], WrapValidator(_one_problem)]
-Word = Annotated[str, Field(pattern=VISIBLE, max_length=LONGEST_TERM), WrapValidator(_not_blank)]
-Entries = Annotated[dict[Word, Word], BeforeValidator(_from_json), Field(max_length=MAX_ENTRIES)]
-LanguageCode = Annotated[str, Field(min_length=1, max_length=16)]
 
 
 class TranslateRequest(BaseModel):
@@ -77,17 +33,15 @@ class TranslateRequest(BaseModel):
         examples=["en"],
     )
     target: LanguageCode = Field(description="language code to translate into, as that of source", examples=["fr"])
-    format: Literal["text", "html"] = Field(
+    format: Literal["text", "html", ""] = Field(
         default="text",
         description="html: tags, attributes and comments are kept; inline tags follow their words, and so come with "
-        'the last token of their sentence; not translated are code, scripts, translate="no" and class="notranslate"',
+        'the last token of their sentence; not translated are code, scripts, translate="no" and class="notranslate". '
+        "Empty is text",
     )
-    alternatives: int = Field(
-        default=0, ge=0, lt=MAX_BEAM_SIZE, description="other translations wanted of each text, by beam search"
-    )
-    api_key: str | None = Field(
-        default=None, description="where the server wants one; or in `Authorization`", examples=["dragoman-..."]
-    )
+    alternatives: Alternatives = 0
+    api_key: ApiKey = None
+    secret: Secret = None
     stream: Flag = Field(default=False, description="answer with server-sent events")
     temperature: float = Field(default=0.0, ge=0.0, le=10.0, description="0 is greedy")
     top_k: int = Field(default=0, ge=0, le=_MAX_TOP_K, description="sample from the k best tokens; 0 from all")
@@ -205,7 +159,7 @@ class TranslateRequest(BaseModel):
 
         That is so as long as `glossary_id` means the same; a long glossary takes some milliseconds.
         """
-        told = self.model_dump_json(exclude={"api_key", "stream", "timeout_seconds"})
+        told = self.model_dump_json(exclude={"api_key", "secret", "stream", "timeout_seconds"})
         return hashlib.sha256(told.encode()).hexdigest()
 
 
@@ -249,9 +203,8 @@ class DetectRequest(BaseModel):
     q: Texts = Field(
         description="text whose language is wanted; of an array, all of it together", examples=["I am a cat."]
     )
-    api_key: str | None = Field(
-        default=None, description="where the server wants one; or in `Authorization`", examples=["dragoman-..."]
-    )
+    api_key: ApiKey = None
+    secret: Secret = None
 
 
 class ErrorResponse(BaseModel):

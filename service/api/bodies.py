@@ -38,12 +38,17 @@ def _as_form(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-async def parse_body(request: Request, model: type[M]) -> M:
-    """The body as JSON (strict types) or form; raises `InvalidRequest`."""
+async def parse_body(request: Request, model: type[M], *, or_url: bool = False) -> M:
+    """The body as JSON (strict types) or form; raises `InvalidRequest`.
+
+    With `or_url`, fields of a form may be in the URL as well, and all of them where there is no body.
+    """
+    in_url = form_fields(request.scope["query_string"], "URL") if or_url else {}
     try:
-        if media_type(request) == JSON:
+        if media_type(request) == JSON and (await request.body() or not in_url):
             return model.model_validate_json(await request.body(), strict=True)
-        return model.model_validate(await read_form(request))
+        form = {} if media_type(request) == JSON else await read_form(request)
+        return model.model_validate(form | in_url)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False, include_context=False)
         raise invalid_request([dict(each) for each in problems]) from None
@@ -64,14 +69,14 @@ async def read_form(request: Request) -> dict[str, object]:
     raise InvalidRequest("Content-Type", f"must be {JSON}, {FORM} or {MULTIPART}")
 
 
-def form_fields(body: bytes) -> dict[str, object]:
-    """The fields of an url-encoded form. Raises `InvalidRequest`."""
+def form_fields(body: bytes, name: str = "body") -> dict[str, object]:
+    """The fields of an url-encoded form. Raises `InvalidRequest`, which calls it by `name`."""
     try:
         return _collected(parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS))
     except UnicodeDecodeError:
-        raise InvalidRequest("body", "is not valid UTF-8") from None
+        raise InvalidRequest(name, "is not valid UTF-8") from None
     except ValueError:
-        raise InvalidRequest("body", f"has more than {_MAX_FIELDS} fields") from None
+        raise InvalidRequest(name, f"has more than {_MAX_FIELDS} fields") from None
 
 
 async def _multipart(request: Request) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from service.api.bodies import body_of, form_fields, parse_body
 from service.api.documentation import translation_errors
 from service.api.translate import kept_glossary, language_name, until_finished
 from service.errors import InvalidRequest
-from service.schemas import Texts
+from service.fields import Texts
 from service.state import Service, service_of
 from service.translation import TranslationOptions
 from service.translator import FieldNames

@@ -67,8 +67,11 @@ _STREAM_DOCUMENTATION: Final[dict[int | str, dict[str, Any]]] = {
     openapi_extra=body_of(TranslateRequest),
 )
 async def translate(request: Request, service: ServiceDependency, caller: CallerDependency) -> Response:
-    """Answers JSON, or server-sent events when `stream` is true or the client accepts `text/event-stream`."""
-    body = await parse_body(request, TranslateRequest)
+    """Answers JSON, or server-sent events when `stream` is true or the client accepts `text/event-stream`.
+
+    Fields of a form may be in the URL as well, as LibreTranslate takes them.
+    """
+    body = await parse_body(request, TranslateRequest, or_url=True)
     if body.stream or _EVENT_STREAM in request.headers.get("accept", ""):
         return await _stream(service, caller, body, request.headers.get("last-event-id", ""))
     body.check_without_stream()
@@ -96,7 +99,7 @@ async def translate_stream(
 @router.post("/detect", summary="Which language a text is in", responses=_ERRORS, openapi_extra=body_of(DetectRequest))
 async def detect(request: Request, service: ServiceDependency, caller: CallerDependency) -> list[DetectedLanguage]:
     """Of the languages that `/languages` lists, those that the text may be in, the most probable first."""
-    body = await parse_body(request, DetectRequest)
+    body = await parse_body(request, DetectRequest, or_url=True)
     text = body.q if isinstance(body.q, str) else " ".join(body.q)
     return [
         DetectedLanguage(language=each.language, confidence=each.confidence) for each in service.translator.detect(text)

@@ -6,7 +6,8 @@ import sys
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from service.schemas import TranslateRequest, Word
+from service.fields import Word
+from service.schemas import TranslateRequest
 
 
 @pytest.mark.parametrize(
@@ -26,7 +27,13 @@ def test_the_default_beam_is_as_wide_as_the_limit_allows(alternatives: int, limi
         ("beam_size", "2"),
         ("temperature", True),
         ("timeout_seconds", False),
-        ("alternatives", "1"),
+        ("alternatives", True),
+        ("alternatives", 1.0),
+        ("alternatives", "one"),
+        ("alternatives", "-1"),
+        ("alternatives", "16"),
+        ("format", None),
+        ("secret", 1),
         ("stream", 1),
         ("stream", "true"),
         ("scores", 0),
@@ -41,6 +48,14 @@ def test_json_says_what_it_means(field: str, value: object) -> None:
     body = {"q": "Hi.", "source": "en", "target": "fr", field: value}
     with pytest.raises(ValidationError, match=field):
         TranslateRequest.model_validate_json(json.dumps(body), strict=True)
+
+
+def test_json_may_say_what_libretranslate_takes() -> None:
+    body = {"q": "Hi.", "source": "en", "target": "fr", "alternatives": "3", "format": "", "secret": "x"}
+    request = TranslateRequest.model_validate_json(json.dumps(body), strict=True)
+    options = request.options(max_beam_size=16)
+    assert (options.beam.alternatives, options.is_html) == (3, False)
+    assert request.name() == request.model_copy(update={"secret": None}).name()
 
 
 @pytest.mark.parametrize("word", ["1", "0", "on", "yes", "True", ""])

@@ -67,6 +67,19 @@ def test_a_multipart_form_is_answered_as_json_is(server: Server) -> None:
     assert "event: done" in streamed.text
 
 
+def test_a_form_may_be_in_the_url(server: Server) -> None:
+    fields = {"q": "I am a cat.", "source": "en", "target": "fr", "format": "", "secret": "x"}
+    for url, body in ((fields, {}), ({"q": "I am a cat."}, fields), (fields, {"target": "xx"})):
+        answer = httpx.post(f"{server.url}/translate", params=url, data=body)
+        assert answer.json() == {"translatedText": "Je suis un chat."}
+    assert httpx.post(f"{server.url}/detect", params={"q": "I am a cat."}).json()[0]["language"] == "en"
+    for wrong, problem in (("q=a&source=en&target=fr&beams=4", "beams: "), ("q=%ff", "URL: is not valid UTF-8")):
+        refused = httpx.post(f"{server.url}/translate?{wrong}")
+        assert (refused.status_code, refused.json()["error"][: len(problem)]) == (400, problem)
+    assert httpx.post(f"{server.url}/translate", params=fields, json={"q": "a"}).status_code == 400, "JSON is whole"
+    assert httpx.post(f"{server.url}/v2/translate", params={"text": "a", "target_lang": "FR"}).status_code == 400
+
+
 def test_what_is_no_multipart_form(server: Server) -> None:
     url = f"{server.url}/translate"
     for answer, problem in (

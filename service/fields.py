@@ -1,0 +1,75 @@
+"""Kinds of fields that requests have: what is taken, and what is said of it otherwise."""
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, WithJsonSchema, WrapValidator
+from pydantic_core import PydanticCustomError, ValidationError, from_json
+
+from service.text.glossary import LONGEST_TERM, MAX_ENTRIES, VISIBLE
+from service.translation import MAX_BEAM_SIZE
+
+
+def _one_problem(value: Any, validate: Any) -> Any:
+    """A union reports each alternative's problem; people want one sentence."""
+    try:
+        return validate(value)
+    except ValidationError:
+        raise PydanticCustomError("text_type", "must be a string or an array of strings") from None
+
+
+def _not_blank(value: Any, validate: Any) -> Any:
+    """People want words, not a pattern."""
+    try:
+        return validate(value)
+    except ValidationError as error:
+        if error.errors()[0]["type"] != "string_pattern_mismatch":
+            raise
+        raise PydanticCustomError("blank", "must not be blank") from None
+
+
+def _true_or_false(value: object) -> object:
+    """A form or a URL says it in words; Pydantic would take `1`, `on` and `y` as well."""
+    if isinstance(value, str) and value not in ("true", "false"):
+        raise PydanticCustomError("flag_type", "must be true or false")
+    return value
+
+
+Flag = Annotated[bool, BeforeValidator(_true_or_false)]
+
+
+def _from_json(value: Any) -> Any:
+    """A form and a URL have no objects: there it is JSON."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return from_json(value)
+    except ValueError:
+        raise PydanticCustomError("json_type", "must be an object, in JSON") from None
+
+
+def _number(value: object) -> object:
+    """LibreTranslate's clients may write it as a string."""
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdecimal() else value
+
+
+Texts = Annotated[str | list[str], WrapValidator(_one_problem)]
+Word = Annotated[str, Field(pattern=VISIBLE, max_length=LONGEST_TERM), WrapValidator(_not_blank)]
+Entries = Annotated[dict[Word, Word], BeforeValidator(_from_json), Field(max_length=MAX_ENTRIES)]
+LanguageCode = Annotated[str, Field(min_length=1, max_length=16)]
+ApiKey = Annotated[
+    str | None, Field(description="where the server wants one; or in `Authorization`", examples=["dragoman-..."])
+]
+Secret = Annotated[str | None, Field(description="ignored: what LibreTranslate's own page proves itself with")]
+Alternatives = Annotated[
+    int,
+    Field(ge=0, lt=MAX_BEAM_SIZE, description="other translations wanted of each text, by beam search", examples=[2]),
+    BeforeValidator(_number),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 0, "exclusiveMaximum": MAX_BEAM_SIZE},
+                {"type": "string", "pattern": "^[0-9]+$"},
+            ]
+        }
+    ),
+]
