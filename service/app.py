@@ -17,7 +17,7 @@ from model.manifest import CheckpointConfig, CheckpointError, load_config, load_
 from service import tracing
 from service.access.control import Access
 from service.api import deepl, documentation, errors, glossaries, operations, page, translate
-from service.api.middleware import UNLOGGED, BodyLimit, RequestObservation, UnexpectedErrors
+from service.api.middleware import UNLOGGED, BodyLimit, HeadAsGet, RequestObservation, UnexpectedErrors
 from service.engine.fork_server import ForkServer
 from service.engine.pool import EnginePool
 from service.engine.process import EngineProcess
@@ -85,6 +85,7 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
             service.metrics.expect_requests(route.path)
     errors.install(app)
     documentation.install(app, key_required=service.access.key_required)
+    app.add_middleware(HeadAsGet, unless=("/translate/stream",))
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
     app.add_middleware(UnexpectedErrors)
     if settings.cors_origins:

@@ -4,6 +4,7 @@ import logging
 import re
 import secrets
 import time
+from collections.abc import Collection
 from typing import Final
 
 from starlette.requests import Request
@@ -95,6 +96,29 @@ class UnexpectedErrors:
             response = answer(request, ServiceError("internal error"))
             if not answered:
                 await response(scope, receive, send)
+
+
+class HeadAsGet:
+    """Answers HEAD like GET, without the body; not on the paths of `unless`, whose answers are work."""
+
+    def __init__(self, app: ASGIApp, unless: Collection[str]) -> None:
+        self._app = app
+        self._unless = unless
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "HEAD" or scope["path"] in self._unless:
+            await self._app(scope, receive, send)
+            return
+
+        async def send_without_body(message: Message) -> None:
+            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+        # The server, and who logs, are to know what it was.
+        as_get = {**scope, "method": "GET"}
+        try:
+            await self._app(as_get, receive, send_without_body)
+        finally:
+            scope["route"] = as_get.get("route")
 
 
 class BodyLimit:

@@ -27,6 +27,20 @@ async def test_languages_probes_and_documentation(client: httpx.AsyncClient) -> 
     assert not any("422" in operation["responses"] for path in paths.values() for operation in path.values())
 
 
+async def test_head_is_get_without_a_body(client: httpx.AsyncClient, server: Server) -> None:
+    pages = ("/", "/docs", "/openapi.json", "/web/page.js", "/livez", "/readyz", "/health", "/models")
+    for path in (*pages, "/languages", "/frontend/settings", "/v2/languages", "/translate", "/nowhere"):
+        full, head = await client.get(path), await client.head(path)
+        assert (head.status_code, head.content) == (full.status_code, b""), path
+        told = ("content-type", "content-length", "etag")
+        assert [head.headers.get(name) for name in told] == [full.headers.get(name) for name in told], path
+    assert (await client.head("/metrics")).status_code == 200
+    logged = server.log.read_text()
+    assert '"method": "HEAD", "route": "/languages", "status": 200' in logged
+    query = {"q": "a", "source": "en", "target": "fr"}
+    assert (await client.head("/translate/stream", params=query)).status_code == 405, "nobody would read it"
+
+
 async def test_the_page_loads_nothing_from_elsewhere(client: httpx.AsyncClient) -> None:
     page = await client.get("/")
     assert page.headers["content-type"] == "text/html; charset=utf-8"
