@@ -1,7 +1,7 @@
 """From token ids to text: the tokens of a segment, then the segments of a text."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import dropwhile
 from typing import Final, NamedTuple
@@ -20,6 +20,7 @@ from service.events import (
     TextTranslated,
     TokenGenerated,
 )
+from service.text.numbers import Mending
 from service.text.placement import Aligned, place_marks
 from service.text.segment import Segment, Term, has_words
 from service.text.sentences import is_unspaced
@@ -55,8 +56,9 @@ class Wording:
         self._segment = segment
         self._spans = spans
         self._detokenizer = Detokenizer(tokenizer)
+        self._numbers = Mending(segment.reading().text)
         self._term: int | None = None
-        self._written = segment.before
+        self._said = segment.before
         self._is_first = True
         self._has_words = False
         self._aligned: list[Aligned] = []
@@ -65,34 +67,45 @@ class Wording:
         """One that goes on from here by itself."""
         other = copy.copy(self)
         other._detokenizer, other._aligned = self._detokenizer.copy(), [*self._aligned]
+        other._numbers = self._numbers.copy()
         return other
 
     def push(self, token: TokenReport, *, is_last: bool) -> str:
         segment = self._segment
-        text = self._words(token)
+        parts = [*self._parts(token)]
         if is_last:
-            text += segment.written(self._detokenizer.flush())
-        self._written = text or self._written
-        self._has_words = self._has_words or has_words(text)
+            rest = self._numbers.push(Aligned(self._detokenizer.flush(), None))
+            parts += self._as_written([*rest, *self._numbers.flush()])
         if segment.marks:
-            self._aligned.append(Aligned(text, self._place(token)))
+            self._aligned += parts
             text = place_marks(segment.sentence, segment.marks, self._aligned) if is_last else ""
+        else:
+            text = "".join(part.text for part in parts)
         if self._is_first:
             text = segment.lead + segment.before + text
             self._is_first = False
         return text + segment.after if is_last else text
 
-    def _words(self, token: TokenReport) -> str:
-        text = self._detokenizer.push(token.token_id)
+    def _parts(self, token: TokenReport) -> Iterator[Aligned]:
+        """What can be written with this token."""
+        text, place = self._detokenizer.push(token.token_id), self._place(token)
         if token.term is not None:
+            yield from self._as_written(self._numbers.flush())
             term, self._term = self._term, token.term
             # All of it is written with its first token.
-            return "" if token.term == term else self._term_behind(text[:1].isspace(), self._segment.terms[token.term])
-        words = self._segment.written(text)
-        if self._term is not None and words:
-            words = self._apart(self._segment.terms[self._term], words)
-            self._term = None if words else self._term
-        return words
+            is_begun = token.term == term
+            text = "" if is_begun else self._term_behind(text[:1].isspace(), self._segment.terms[token.term])
+            yield Aligned(text, place)
+        else:
+            if self._term is not None and text:
+                text = self._apart(self._segment.terms[self._term], text)
+                self._term = None if text else self._term
+            yield from self._as_written(self._numbers.push(Aligned(text, place)))
+        self._said = text or self._said
+        self._has_words = self._has_words or has_words(text)
+
+    def _as_written(self, parts: Iterable[Aligned]) -> Iterator[Aligned]:
+        return (part._replace(text=self._segment.written(part.text)) for part in parts)
 
     def _apart(self, term: Term, text: str) -> str:
         """What is said behind a term, without what would make another word of it.
@@ -109,7 +122,7 @@ class Wording:
         """A term as the sentence has it, and a space before it if it `has_space` or would run into a word."""
         segment = self._segment
         words = term.translation if term.is_copy else segment.written(self._cased(term))
-        last = self._written[-1:]
+        last = self._said[-1:]
         before = segment.sentence[term.start - 1 : term.start] if term.start else ""
         if is_unspaced(before):
             before = ""  # it says nothing of where spaces are

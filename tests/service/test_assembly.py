@@ -7,7 +7,7 @@ from model.tokenizer import Tokenizer
 from service.assembly import SegmentAssembly, TextAssembly, Version, copied, segment_finished
 from service.engine.request import Alternative, BeamReport, LiveHypothesis, TokenReport
 from service.events import Alignment, BeamStepped, Candidate, TokenGenerated
-from service.text.segment import Segment, Term
+from service.text.segment import Mark, Segment, Term
 
 
 def _reports(tokenizer: Tokenizer, text: str, **last: object) -> list[TokenReport]:
@@ -92,6 +92,32 @@ def test_what_was_in_capitals_is_written_in_capitals(tokenizer: Tokenizer) -> No
     events = [assembly.push(report) for report in reports]
     assert "".join(event.text for event in events) == "a LE CHAT MANGÉ b"
     assert [version.text for version in assembly.versions()] == ["a LE CHAT MANGÉ b", "a THE DOG b"]
+
+
+@pytest.mark.parametrize(
+    ("segment", "said", "expected"),
+    [
+        (Segment("(", "58,583 cats", ")"), "5858 3 chats", "(58,583 chats)"),
+        (Segment("", "the 58,583", ".", encoding="attribute"), "le 58683 '", "le 58,583 &#x27;."),
+        (Segment("", "58,583 and", "!", terms=[Term(0, 6, "58,583", is_copy=True)]), "le 58683", "le 58683!"),
+        (Segment("", "58,583 URL", "!", terms=[Term(7, 10, "a1", is_copy=True)]), "le 58683 X", "le 58,583 a1!"),
+        (Segment("", "58,583 b", "", marks=[Mark(0, 6, "<b>", "</b>")]), "58683", "<b>58,583</b>"),
+    ],
+)
+def test_a_number_is_that_of_the_sentence(tokenizer: Tokenizer, segment: Segment, said: str, expected: str) -> None:
+    """In alternatives, too; what is copied is no number, and live hypotheses have theirs for themselves."""
+    reports = [
+        TokenReport(1, token, -0.5, term=0 if word == "X" else None, alignment=(0, 0.9))
+        for word in said.split(" ")
+        for token in tokenizer.encode_target(word)
+    ]
+    reports.append(TokenReport(1, tokenizer.eos_id, -0.5, "stop", alternatives=[Alternative(list(reports), -1.0)]))
+    assembly = SegmentAssembly(0, segment, tokenizer, [(0, 2)])
+    assembly.event(BeamReport(1, [LiveHypothesis(0, tokenizer.encode_target("77"), -1.0)]))
+    assert "".join(assembly.push(report).text for report in reports) == expected
+    assert [version.text.removesuffix(segment.after) for version in assembly.versions()] == [
+        expected.removesuffix(segment.after)
+    ] * 2
 
 
 @pytest.mark.parametrize(
