@@ -1,6 +1,6 @@
 """From texts to what an engine is given: sentences, ids, forced beginnings."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from itertools import chain
 from typing import Final
@@ -52,24 +52,32 @@ class Preparation:
             yield self._work_of(index, segment, offset + len(segment.before))
             offset += len(segment.text)
 
-    def begun(self, work: Iterable[Work]) -> list[Work]:
-        """All of a text's work, with what the translation has to begin with; raises `InvalidRequest`."""
+    def begun(self, work: Iterator[Work]) -> Iterator[Work]:
+        """A text's work, with what the translation has to begin with; raises `InvalidRequest`.
+
+        Looks no further than the second sentence: a book is not taken apart to be refused.
+        """
         last = self if self._second is None else self._second
         ids = last._tokenizer.encode_target(self._options.target_prefix)
-        all_work = list(work)
         if not ids:
-            return all_work
-        sentences = [number for number, each in enumerate(all_work) if each.source_ids]
-        if len(sentences) != 1:
-            raise InvalidRequest("target_prefix", f"needs a text of one sentence, there are {len(sentences)}")
-        [number] = sentences
+            return work
+        all_work: list[Work] = []
+        number: int | None = None
+        for each in work:
+            if each.source_ids:
+                if number is not None:
+                    raise InvalidRequest("target_prefix", "needs a text of one sentence, there are more")
+                number = len(all_work)
+            all_work.append(each)
+        if number is None:
+            raise InvalidRequest("target_prefix", "needs a text of one sentence, there is none")
         # Whatever the source: it only adds to what is possible.
         limit = self._options.max_new_tokens or default_target_length(1, len(ids), last._model)
         if len(ids) >= limit:
             raise InvalidRequest("target_prefix", f"{len(ids)} tokens leave nothing of the {limit} that are possible")
         only = all_work[number]
         begun = only._replace(forced_ids=ids) if only.then is None else only._replace(then=partial(last.again, ids))
-        return [*all_work[:number], begun, *all_work[number + 1 :]]
+        return iter([*all_work[:number], begun, *all_work[number + 1 :]])
 
     def again(self, forced_ids: Sequence[int], first: Work, between: Between) -> list[Work]:
         """Of what the model before this one has made of a segment; `forced_ids` begin its translation."""
@@ -168,4 +176,4 @@ def prepare(texts: Sequence[str], preparations: Sequence[Preparation | Copying],
         preparation.work(index, text) for index, (text, preparation) in enumerate(zip(texts, preparations, strict=True))
     )
     # Only a text of one sentence can have a prefix, so all of it may be looked at.
-    return iter(preparations[0].begun(work)) if target_prefix and preparations else work
+    return preparations[0].begun(work) if target_prefix and preparations else work

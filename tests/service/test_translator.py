@@ -208,6 +208,21 @@ async def test_a_long_text_is_prepared_as_it_is_translated(translator: Translato
     assert len(pool.requests) == LIMITS.max_segments_in_flight
 
 
+async def test_a_long_text_with_a_prefix_is_refused_by_its_second_sentence(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode, encoded = Tokenizer.encode, []
+
+    def counted(tokenizer: Tokenizer, text: str, *languages: str) -> list[int]:
+        encoded.append(text)
+        return encode(tokenizer, text, *languages)
+
+    monkeypatch.setattr(Tokenizer, "encode", counted)
+    with pytest.raises(InvalidRequest, match=r"target_prefix: needs a text of one sentence, there are more"):
+        translator.start(["I am.\n" * 1000], "en", "fr", TranslationOptions(target_prefix="Je"))
+    assert len(encoded) < 10
+
+
 async def test_what_takes_long_to_prepare_is_not_prepared_at_once(
     translator: Translator, pool: NotedPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -284,9 +284,9 @@ BAD = [
     ({"top_candidates": 21}, "top_candidates: "),
     ({"target_prefix": "mot " * 500}, "target_prefix: "),
     ({"target_prefix": "Je suis", "max_new_tokens": 2}, "target_prefix: "),
-    ({"target_prefix": "Je", "q": TEXT}, "target_prefix: needs a text of one sentence, there are 2"),
-    ({"target_prefix": "Je", "q": ["I am.", "I am."]}, "target_prefix: needs a text of one sentence, there are 2"),
-    ({"target_prefix": "Je", "q": "42"}, "target_prefix: needs a text of one sentence, there are 0"),
+    ({"target_prefix": "Je", "q": TEXT}, "target_prefix: needs a text of one sentence, there are more"),
+    ({"target_prefix": "Je", "q": ["I am.", "I am."]}, "target_prefix: needs a text of one sentence, there are more"),
+    ({"target_prefix": "Je", "q": "42"}, "target_prefix: needs a text of one sentence, there is none"),
 ]
 
 
