@@ -1,6 +1,6 @@
 """From texts to what an engine is given: sentences, ids, forced beginnings."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import chain
 from typing import Final
