@@ -1,6 +1,6 @@
 """From texts to what an engine is given: sentences, ids, forced beginnings."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from itertools import chain
 from typing import Final
@@ -161,7 +161,7 @@ class Copying:
         if text:
             yield Work(index, None, Segment(text, "", "", translatable=False), [])
 
-    def begun(self, work: Iterable[Work]) -> list[Work]:
+    def begun(self, work: Iterator[Work]) -> Iterator[Work]:
         raise InvalidRequest("target_prefix", "the text is in the target language already, and copied")
 
 
@@ -175,5 +175,5 @@ def prepare(texts: Sequence[str], preparations: Sequence[Preparation | Copying],
     work: Iterator[Work] = chain.from_iterable(
         preparation.work(index, text) for index, (text, preparation) in enumerate(zip(texts, preparations, strict=True))
     )
-    # Only a text of one sentence can have a prefix, so all of it may be looked at.
+    # Only a text of one sentence can have a prefix.
     return preparations[0].begun(work) if target_prefix and preparations else work
