@@ -6,6 +6,7 @@ one is given the tokens already received as a forced prefix, and the reader noti
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final
@@ -33,7 +34,8 @@ logger = logging.getLogger(__name__)
 _READ_BYTES: Final = 1 << 16
 _FIRST_BACKOFF_SECONDS: Final = 0.1
 _LONGEST_BACKOFF_SECONDS: Final = 10.0
-_STABLE_SECONDS: Final = 30.0
+_STABLE_SECONDS: Final = 5.0
+"""An engine that was ready for so long did not die of its start, and its death is no reason to wait."""
 _STOP_SECONDS: Final = 5.0
 # From the fork: the model is there, but a GPU may have to take it in and record its graphs.
 _READY_SECONDS: Final = 120.0
@@ -67,6 +69,7 @@ class EngineProcess:
         self._replica = replica
         self._timeout_seconds = timeout_seconds
         self._heard_at = 0.0
+        self._ready_at = math.inf
         self._observer = observer
         self._generations: dict[int, Generation] = {}
         self._last_token_at: dict[int, float] = {}
@@ -159,7 +162,7 @@ class EngineProcess:
     async def _supervise(self) -> None:
         backoff = _FIRST_BACKOFF_SECONDS
         while True:
-            started = time.monotonic()
+            self._ready_at = math.inf
             try:
                 await self._run_once()
             except EngineFailed as error:
@@ -179,7 +182,7 @@ class EngineProcess:
                 return
             if was_ready:
                 self._give_up_on_suspects()
-            if time.monotonic() - started > _STABLE_SECONDS:
+            if time.monotonic() - self._ready_at > _STABLE_SECONDS:
                 backoff = _FIRST_BACKOFF_SECONDS
             self._observer.restarted()
             logger.error("engine process ended, starting another", extra={"backoff_seconds": backoff})
@@ -251,6 +254,7 @@ class EngineProcess:
                 facts = {"parameters": parameters, "mode": self._options.mode, "device": device}
                 logger.info("engine ready", extra=facts)
                 self._start_failure = None
+                self._ready_at = time.monotonic()
                 self._loaded.set()
                 self._started.set()
                 for generation in list(self._generations.values()):

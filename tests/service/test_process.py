@@ -116,6 +116,26 @@ async def test_a_request_that_has_been_at_three_deaths_is_given_up(
     await engine.stop()
 
 
+@pytest.mark.parametrize(("stable_seconds", "waits"), [(0.0, [0.1, 0.1, 0.1]), (600.0, [0.1, 0.2, 0.4])])
+async def test_only_deaths_soon_after_a_start_are_answered_ever_later(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, stable_seconds: float, waits: list[float]
+) -> None:
+    monkeypatch.setattr("service.engine.process._STABLE_SECONDS", stable_seconds)
+    options = EngineOptions(str(EMBEDDED_MODEL), "int8", threads=1, slots=1, max_prefill=1, max_length=32)
+    engine = EngineProcess(ForkServer(options), 0, EngineObserver())
+    engine.start()
+    await engine.wait_until_started()
+    for deaths in range(1, len(waits) + 1):
+        assert engine.pid is not None
+        os.kill(engine.pid, signal.SIGKILL)
+        async with asyncio.timeout(60):
+            generation = engine.submit(GenerationRequest([5, 2], 3))
+            assert await generation.next_tokens(deadline=float("inf"))
+        said = [vars(record)["backoff_seconds"] for record in caplog.records if "backoff_seconds" in vars(record)]
+        assert said == waits[:deaths]
+    await engine.stop()
+
+
 async def test_silence_with_a_reason_is_no_hang() -> None:
     """Loading, nothing to do, or a loop of ours that was held up while the engine spoke."""
     restarts = Restarts()
