@@ -179,19 +179,25 @@ class TranslateResponse(BaseModel):
 
     translatedText: str | list[str] = Field(examples=["Je suis un chat."])
     alternatives: list[str] | list[list[str]] = Field(
-        default=[], description="other translations, the best first; of several sentences, the i-th best of each"
+        default=[],
+        description="other translations, the best first; of several sentences, the i-th best of each",
+        examples=[["Je suis une chatte."]],
     )
     scores: float | list[float | None] | None = Field(
-        default=None, description="mean log-probability of a text's tokens; null where nothing was translated"
+        default=None,
+        description="mean log-probability of a text's tokens; null where nothing was translated",
+        examples=[-0.15],
     )
     alternativeScores: list[float | None] | list[list[float | None]] = Field(
-        default=[], description="those of the alternatives"
+        default=[], description="those of the alternatives", examples=[[-0.42]]
     )
     detectedLanguage: DetectedLanguage | list[DetectedLanguage] | None = Field(
         default=None, description="where source is auto"
     )
     pivot: str | list[str | None] | None = Field(
-        default=None, description="the language between, where no model translates from source into target at once"
+        default=None,
+        description="the language between, where no model translates from source into target at once",
+        examples=["en"],
     )
 
 

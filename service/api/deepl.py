@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from service.api.access import CallerDependency
 from service.api.bodies import body_of, form_fields, parse_body
-from service.api.documentation import translation_errors
+from service.api.documentation import CALLER_ERRORS, Responses, errors_of
 from service.api.translate import kept_glossary, language_name, until_finished
 from service.errors import InvalidRequest
 from service.fields import Texts
@@ -90,17 +90,21 @@ class DeepLUsage(BaseModel):
     character_limit: int = Field(examples=[500_000])
 
 
-ERRORS: Final = translation_errors(
-    DeepLError,
-    {
-        400: "bad input; names the field",
-        403: "no API key where one is required, or a wrong one",
-        456: "the key's characters of the month are used up",
-    },
+def deepl_errors(*statuses: int) -> Responses:
+    """Of a route: those of all, and its own."""
+    own = {403: "no API key where one is required, or a wrong one"}
+    return errors_of(DeepLError, *CALLER_ERRORS, *statuses, own=own)
+
+
+_LANGUAGE_ERRORS: Final = deepl_errors(400)
+
+
+@router.post(
+    "/translate",
+    summary="Translate texts",
+    responses=deepl_errors(400, 404, 456, 500, 504),
+    openapi_extra=body_of(DeepLRequest),
 )
-
-
-@router.post("/translate", summary="Translate texts", responses=ERRORS, openapi_extra=body_of(DeepLRequest))
 async def translate(request: Request, service: ServiceDependency, caller: CallerDependency) -> DeepLTranslations:
     """Texts are always split into sentences, and their white space is kept: `split_sentences`,
     `preserve_formatting`, `context` and `model_type` change nothing."""
@@ -124,8 +128,12 @@ async def translate(request: Request, service: ServiceDependency, caller: Caller
     )
 
 
-@router.get("/languages", summary="Source or target languages", responses=ERRORS, response_model_exclude_none=True)
-@router.post("/languages", summary="Source or target languages", responses=ERRORS, response_model_exclude_none=True)
+@router.get(
+    "/languages", summary="Source or target languages", responses=_LANGUAGE_ERRORS, response_model_exclude_none=True
+)
+@router.post(
+    "/languages", summary="Source or target languages", responses=_LANGUAGE_ERRORS, response_model_exclude_none=True
+)
 async def languages(
     request: Request,
     service: ServiceDependency,
@@ -147,8 +155,8 @@ async def languages(
     ]
 
 
-@router.get("/usage", summary="Characters translated", responses=ERRORS)
-@router.post("/usage", summary="Characters translated", responses=ERRORS)
+@router.get("/usage", summary="Characters translated", responses=deepl_errors())
+@router.post("/usage", summary="Characters translated", responses=deepl_errors())
 async def usage(service: ServiceDependency, caller: CallerDependency) -> DeepLUsage:
     limit = caller.limits.characters_per_month
     return DeepLUsage(

@@ -1,5 +1,7 @@
 """What FastAPI cannot know of the routes: errors, keys, the headers of every answer, the events of a stream."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -23,14 +25,24 @@ EVENTS: Final[dict[str, Any]] = {
 }
 """One event. Of `token` events the texts, put together, are the translation."""
 
-_TRANSLATION_ERRORS: Final[dict[int | str, str]] = {
+Responses = dict[int | str, dict[str, Any]]
+
+_MEANINGS: Final[Mapping[int, str]] = {
+    400: "bad input; names the field",
+    403: "wrong API key",
+    404: "none of the caller's glossaries has that id or name",
+    405: "the path has no such method",
     413: "text, sentence or body over its limit",
     429: "too many requests waiting, or more than the caller's limits: try again after `Retry-After`",
-    503: "starting or draining, or the file of the API keys cannot be used: try again after `Retry-After`",
+    456: "the key's characters of the month are used up",
+    500: "the engine has failed, or the file of a glossary is damaged",
+    503: "starting or draining, or the file of the keys cannot be read or written",
     504: "deadline exceeded",
-    # Its presence also keeps FastAPI from documenting a 422 that is never sent.
-    "default": "any other error",
+    507: "the disk of the glossaries is full, or cannot be written",
 }
+
+CALLER_ERRORS: Final = (403, 413, 429, 503)
+"""Of all routes that ask who calls: a key may be in a body, too."""
 
 _SCHEMES: Final[dict[str, Any]] = {
     "Bearer": {"type": "http", "scheme": "bearer"},
@@ -55,11 +67,15 @@ _HEADERS: Final[dict[str, Any]] = {
     "Retry-After": {"description": "in seconds", "schema": {"type": "integer", "minimum": 1}},
 }
 _RETRIED: Final = ("429", "456", "503")
+# What FastAPI answers to bad input, where nobody sees to it.
+_NEVER_SENT: Final = "422"
+_NEVER_SENT_MODELS: Final = ("HTTPValidationError", "ValidationError")
 
 
-def translation_errors(model: type[BaseModel], own: dict[int | str, str]) -> dict[int | str, dict[str, Any]]:
-    """The answers of routes that translate: their `own` ones, and those of all."""
-    return {status: {"model": model, "description": text} for status, text in (own | _TRANSLATION_ERRORS).items()}
+def errors_of(model: type[BaseModel], *statuses: int, own: Mapping[int, str] = MappingProxyType({})) -> Responses:
+    """Of a route that answers errors as `model`: those `statuses`, and what each means, `own` words first."""
+    meanings = {**_MEANINGS, **own}
+    return {status: {"model": model, "description": meanings[status]} for status in sorted({*statuses, 405})}
 
 
 def install(app: FastAPI, *, key_required: bool) -> None:
@@ -77,10 +93,13 @@ def install(app: FastAPI, *, key_required: bool) -> None:
 
 def _complete(schema: dict[str, Any], key_required: bool) -> None:
     schema["components"] |= {"securitySchemes": _SCHEMES, "headers": _HEADERS}
+    for model in _NEVER_SENT_MODELS:
+        schema["components"]["schemas"].pop(model, None)
     keys: list[dict[str, list[str]]] = [{name: []} for name in _SCHEMES]
     security = keys if key_required else [{}, *keys]
     for operations in schema["paths"].values():
         for operation in operations.values():
+            operation["responses"].pop(_NEVER_SENT, None)
             if "403" in operation["responses"]:
                 operation["security"] = security
             for status, response in operation["responses"].items():

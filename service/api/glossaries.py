@@ -1,7 +1,7 @@
 """DeepL's routes for glossaries that are kept, and what the routes that translate ask of them."""
 
 import asyncio
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from model.manifest import Direction
 from service.api.access import CallerDependency, owner_of
 from service.api.bodies import body_of, parse_body
-from service.api.deepl import ERRORS, NAMES, DeepLError, ServiceDependency
+from service.api.deepl import NAMES, ServiceDependency, deepl_errors
 from service.errors import InvalidRequest
 from service.glossaries import Description
 from service.text.glossary import EntriesError, read_entries, write_entries
@@ -18,10 +18,6 @@ router = APIRouter(prefix="/v2", tags=["as DeepL"])
 
 _LONGEST_NAME: Final = 200
 _TSV: Final = "text/tab-separated-values"
-_WRITING_ERRORS: Final[dict[int | str, dict[str, Any]]] = {
-    **ERRORS,
-    507: {"model": DeepLError, "description": "the disk of the glossaries is full, or cannot be written"},
-}
 
 
 class GlossaryRequest(BaseModel):
@@ -37,13 +33,13 @@ class GlossaryRequest(BaseModel):
 
 
 class GlossaryInfo(BaseModel):
-    glossary_id: str
-    name: str
+    glossary_id: str = Field(examples=["2b7c6b7e-0e5c-4d41-9a7c-5f2f0c3d6c11"])
+    name: str = Field(examples=["animals"])
     ready: bool = True
-    source_lang: str
-    target_lang: str
-    creation_time: str
-    entry_count: int
+    source_lang: str = Field(description="language code, as the model has it", examples=["en"])
+    target_lang: str = Field(description="language code, as the model has it", examples=["fr"])
+    creation_time: str = Field(description="ISO 8601, in UTC", examples=["2026-01-31T12:00:00.000000+00:00"])
+    entry_count: int = Field(examples=[1])
 
 
 class GlossaryList(BaseModel):
@@ -51,15 +47,15 @@ class GlossaryList(BaseModel):
 
 
 class LanguagePair(BaseModel):
-    source_lang: str
-    target_lang: str
+    source_lang: str = Field(examples=["en"])
+    target_lang: str = Field(examples=["fr"])
 
 
 class LanguagePairs(BaseModel):
     supported_languages: list[LanguagePair]
 
 
-@router.get("/glossary-language-pairs", summary="Languages of glossaries", responses=ERRORS)
+@router.get("/glossary-language-pairs", summary="Languages of glossaries", responses=deepl_errors())
 async def language_pairs(service: ServiceDependency, caller: CallerDependency) -> LanguagePairs:
     """All that can be translated; none where glossaries are not kept."""
     known = service.translator.directions if service.glossaries.can_keep else []
@@ -72,7 +68,7 @@ async def language_pairs(service: ServiceDependency, caller: CallerDependency) -
     "/glossaries",
     summary="Keep a glossary",
     status_code=201,
-    responses=_WRITING_ERRORS,
+    responses=deepl_errors(400, 507),
     openapi_extra=body_of(GlossaryRequest),
 )
 async def create(request: Request, service: ServiceDependency, caller: CallerDependency) -> GlossaryInfo:
@@ -91,13 +87,13 @@ async def create(request: Request, service: ServiceDependency, caller: CallerDep
     return _info(await asyncio.to_thread(service.glossaries.add, body.name, direction, entries, owner_of(caller)))
 
 
-@router.get("/glossaries", summary="Glossaries that are kept", responses=ERRORS)
+@router.get("/glossaries", summary="Glossaries that are kept", responses=deepl_errors())
 async def glossaries(service: ServiceDependency, caller: CallerDependency) -> GlossaryList:
     found = await asyncio.to_thread(service.glossaries.all, owner_of(caller))
     return GlossaryList(glossaries=[_info(each) for each in found])
 
 
-@router.get("/glossaries/{glossary_id}", summary="A glossary without its entries", responses=ERRORS)
+@router.get("/glossaries/{glossary_id}", summary="A glossary without its entries", responses=deepl_errors(404))
 async def glossary(glossary_id: str, service: ServiceDependency, caller: CallerDependency) -> GlossaryInfo:
     return _info(await asyncio.to_thread(service.glossaries.find, glossary_id, owner_of(caller)))
 
@@ -106,14 +102,19 @@ async def glossary(glossary_id: str, service: ServiceDependency, caller: CallerD
     "/glossaries/{glossary_id}/entries",
     summary="The entries of a glossary",
     response_class=Response,
-    responses={**ERRORS, 200: {"content": {_TSV: {"schema": {"type": "string"}}}, "description": "as TSV"}},
+    responses={
+        **deepl_errors(404, 500),
+        200: {"content": {_TSV: {"schema": {"type": "string"}}}, "description": "as TSV"},
+    },
 )
 async def entries(glossary_id: str, service: ServiceDependency, caller: CallerDependency) -> Response:
     found = await asyncio.to_thread(service.glossaries.entries, glossary_id, owner_of(caller))
     return Response(write_entries(found), media_type=_TSV)
 
 
-@router.delete("/glossaries/{glossary_id}", summary="Forget a glossary", status_code=204, responses=_WRITING_ERRORS)
+@router.delete(
+    "/glossaries/{glossary_id}", summary="Forget a glossary", status_code=204, responses=deepl_errors(404, 507)
+)
 async def delete(glossary_id: str, service: ServiceDependency, caller: CallerDependency) -> None:
     await asyncio.to_thread(service.glossaries.delete, glossary_id, owner_of(caller))
 

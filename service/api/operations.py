@@ -1,28 +1,26 @@
 """Probes and metrics."""
 
 import asyncio
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Response
 
+from service.api.documentation import Responses, errors_of
 from service.metrics import CONTENT_TYPE
 from service.schemas import ErrorResponse, ModelStatus, Status
 from service.state import Service, service_of
 
 router = APIRouter(tags=["operations"])
 ServiceDependency = Annotated[Service, Depends(service_of)]
-_ANY_ERROR: Final[dict[int | str, dict[str, Any]]] = {"default": {"model": ErrorResponse, "description": "any error"}}
-_UNAVAILABLE: Final[dict[int | str, dict[str, Any]]] = {
-    503: {"model": ErrorResponse, "description": "starting, restarting or draining"},
-    **_ANY_ERROR,
-}
-_EXPOSITION: Final[dict[int | str, dict[str, Any]]] = {
+_NO_ERRORS: Final = errors_of(ErrorResponse)
+_UNAVAILABLE: Final = errors_of(ErrorResponse, 503, own={503: "starting, restarting or draining"})
+_EXPOSITION: Final[Responses] = {
     200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Prometheus' text format"},
-    **_ANY_ERROR,
+    **_NO_ERRORS,
 }
 
 
-@router.get("/livez", summary="The process answers", responses=_ANY_ERROR)
+@router.get("/livez", summary="The process answers", responses=_NO_ERRORS)
 async def livez() -> Status:
     return Status(status="ok")
 
@@ -34,7 +32,7 @@ async def readyz(service: ServiceDependency) -> Status:
     return Status(status="ok")
 
 
-@router.get("/models", summary="The models, and how each is", responses=_ANY_ERROR, response_model_exclude_none=True)
+@router.get("/models", summary="The models, and how each is", responses=_NO_ERRORS, response_model_exclude_none=True)
 async def models(service: ServiceDependency) -> list[ModelStatus]:
     return [
         ModelStatus(

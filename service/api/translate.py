@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from service.access.control import Caller, Streamed
 from service.api.access import CallerDependency, owner_of
 from service.api.bodies import body_of, parse_body
-from service.api.documentation import EVENTS, translation_errors
+from service.api.documentation import CALLER_ERRORS, EVENTS, Responses, errors_of
 from service.errors import InvalidRequest
 from service.events import Finished
 from service.schemas import (
@@ -45,12 +45,11 @@ T = TypeVar("T")
 _EVENT_ID: Final = re.compile("[0-9]{1,15}")
 _TYPING_PAUSE_MILLISECONDS: Final = 300
 _EVENT_STREAM: Final = "text/event-stream"
-_ERRORS: Final = translation_errors(
-    ErrorResponse,
-    {400: "bad input; names the field. Or no API key where one is required", 403: "wrong API key"},
-)
-_ANY_ERROR: Final[dict[int | str, dict[str, Any]]] = {"default": _ERRORS["default"]}
-_STREAM_DOCUMENTATION: Final[dict[int | str, dict[str, Any]]] = {
+_OWN: Final = {400: "bad input; names the field. Or no API key where one is required"}
+_DETECTION_ERRORS: Final = errors_of(ErrorResponse, *CALLER_ERRORS, 400, own=_OWN)
+_ERRORS: Final = errors_of(ErrorResponse, *CALLER_ERRORS, 400, 404, 500, 504, own=_OWN)
+_UNAVAILABLE: Final = errors_of(ErrorResponse, 503)
+_STREAM_DOCUMENTATION: Final[Responses] = {
     200: {
         "content": {_EVENT_STREAM: {"schema": EVENTS}},
         "description": "Events `start`, `token`, `segment`, `hypotheses` if asked for, and exactly one `done` or "
@@ -96,7 +95,9 @@ async def translate_stream(
     return await _stream(service, caller, query, last_event_id)
 
 
-@router.post("/detect", summary="Which language a text is in", responses=_ERRORS, openapi_extra=body_of(DetectRequest))
+@router.post(
+    "/detect", summary="Which language a text is in", responses=_DETECTION_ERRORS, openapi_extra=body_of(DetectRequest)
+)
 async def detect(request: Request, service: ServiceDependency, caller: CallerDependency) -> list[DetectedLanguage]:
     """Of the languages that `/languages` lists, those that the text may be in, the most probable first."""
     body = await parse_body(request, DetectRequest, or_url=True)
@@ -106,14 +107,14 @@ async def detect(request: Request, service: ServiceDependency, caller: CallerDep
     ]
 
 
-@router.get("/languages", summary="Languages, and what each can be translated into", responses=_ANY_ERROR)
+@router.get("/languages", summary="Languages, and what each can be translated into", responses=_UNAVAILABLE)
 async def languages(service: ServiceDependency) -> list[Language]:
     """All of them, sources or targets; each is among its own targets, into which a text is copied."""
     known = service.translator.languages
     return [_language(code, sorted(known[code])) for code in sorted(known)]
 
 
-@router.get("/frontend/settings", summary="What a page has to know, as LibreTranslate tells it", responses=_ANY_ERROR)
+@router.get("/frontend/settings", summary="What a page has to know, as LibreTranslate tells it", responses=_UNAVAILABLE)
 async def frontend_settings(service: ServiceDependency) -> FrontendSettings:
     first = service.translator.directions[0]
     source = NamedLanguage(code=first.source, name=language_name(first.source))
