@@ -150,6 +150,12 @@ def test_languages_swap_with_their_texts(context: BrowserContext, complaints: li
     complaints.clear()
 
 
+def test_what_would_be_a_copy_is_not_offered(page: Page) -> None:
+    """`/languages` lists it, for LibreTranslate's clients."""
+    assert page.locator("#from option").all_text_contents() == ["English"]
+    assert page.locator("#to option").all_text_contents() == ["French"]
+
+
 def test_a_server_of_one_direction_does_not_swap(page: Page) -> None:
     expect(page.get_by_role("button", name="Swap languages")).to_be_disabled()
 
