@@ -8,38 +8,50 @@
 # One of another format is imported at the first start, into /cache, which has to be writable: --volume dragoman:/cache.
 #
 # Build arguments, all optional:
-#   PYTHON_IMAGE          the same base image under a mirror's name, or by digest
-#   BUILD_IMAGE           the same for the build, with a C++ compiler (GCC 12 or newer); same Python, same C library
-#   PIP_INDEX_URL         a mirror of PyPI
-#   PIP_EXTRA_INDEX_URL   where torch's CPU wheels are, where PyPI's are for CUDA: Linux on x86-64.
-#                         PyTorch's "get started" page names the address: choose pip, CPU
-#   TORCH_REQUIREMENT     narrows pyproject.toml's range: torch==2.13.0+cpu
-#   CONSTRAINTS           triton<0: refuse CUDA builds of torch, which need triton, instead of filling the image
-#                         with gigabytes that a CPU never runs
+#   DEVICE            cpu, or cuda: torch with NVIDIA's libraries, which are gigabytes
+#   PYTHON_IMAGE      the same base image under a mirror's name, or by digest
+#   BUILD_IMAGE       the same for the build, with a C++ compiler (GCC 12 or newer); same Python, same C library
+#   PIP_INDEX_URL     a mirror of PyPI
+#   TORCH_INDEX_URL   a mirror of PyTorch's index of CPU wheels
+#
+# Every package has the version that deploy/image/constraints.txt gives it.
 
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 ARG BUILD_IMAGE=python:3.11-bookworm
 
 # The dependencies come first and alone: a change of source must not install torch again.
 FROM ${BUILD_IMAGE} AS dependencies
-# Without a default these stay unset, and pip's own defaults hold.
+ARG DEVICE=cpu
+# Without a default these stay unset, and the tools' own defaults hold.
 ARG PIP_INDEX_URL
-ARG PIP_EXTRA_INDEX_URL
-ARG TORCH_REQUIREMENT=torch
-ARG CONSTRAINTS=
+ARG TORCH_INDEX_URL
+ENV PATH="/opt/uv/bin:${PATH}" \
+    VIRTUAL_ENV=/opt/venv \
+    UV_DEFAULT_INDEX="${PIP_INDEX_URL}" \
+    UV_CONSTRAINT=/build/constraints.txt \
+    UV_BUILD_CONSTRAINT=/build/constraints.txt \
+    UV_COMPILE_BYTECODE=1 \
+    UV_NO_CACHE=1
 WORKDIR /build
-# pip stays outside: the virtual environment goes into the final image as it is.
-RUN python3 -m venv --without-pip /opt/venv
-COPY pyproject.toml ./
+COPY pyproject.toml deploy/image/constraints.txt ./
+# Two environments: the second goes into the final image as it is.
+RUN python3 -m venv /opt/uv \
+    && pip install --no-cache-dir --disable-pip-version-check --constraint constraints.txt uv \
+    && python3 -m venv --without-pip /opt/venv
+# Torch comes first, because only its CPU build is not on PyPI: uv knows where PyTorch keeps it.
+RUN set -e; \
+    case "${DEVICE}" in \
+        cuda) uv pip install --no-deps torch ;; \
+        cpu) if [ -n "${TORCH_INDEX_URL}" ]; then uv pip install --no-deps --default-index "${TORCH_INDEX_URL}" torch; \
+            else uv pip install --no-deps --torch-backend cpu torch \
+                || { echo "No CPU build of torch: TORCH_INDEX_URL can name a mirror of PyTorch's index" >&2; exit 1; }; fi ;; \
+        *) echo "DEVICE is cpu or cuda, not '${DEVICE}'" >&2; exit 1 ;; \
+    esac; \
+    if grep --quiet '^cuda.*= None' /opt/venv/lib/python3*/site-packages/torch/version.py; then build=cpu; else build=cuda; fi; \
+    [ "${build}" = "${DEVICE}" ] \
+        || { echo "DEVICE is ${DEVICE}, but the index has torch's ${build} build: see the Dockerfile's head" >&2; exit 1; }
 # With the extras of operators: traces, and limits that several servers count in one Redis.
-RUN python3 -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
-extras = project["optional-dependencies"]; print(*project["dependencies"], *extras["otel"], *extras["redis"], sep="\n")' \
-        > requirements.txt \
-    && echo "${CONSTRAINTS}" > constraints.txt \
-    && { python3 -m pip --python /opt/venv/bin/python install --no-cache-dir --disable-pip-version-check \
-            --requirement requirements.txt --constraint constraints.txt "${TORCH_REQUIREMENT}" \
-        || { echo 'If torch conflicts with triton: no CPU build was found, see PIP_EXTRA_INDEX_URL in the Dockerfile.' >&2; \
-             exit 1; }; }
+RUN uv pip install --requirement pyproject.toml --extra otel --extra redis
 
 FROM dependencies AS pruned
 # What only torch's own tests and C++ builds read, and other packages' tests: a quarter of the environment.
@@ -48,13 +60,9 @@ RUN find /opt/venv/lib/python3*/site-packages/torch/bin -mindepth 1 ! -name torc
     && find /opt/venv/lib -type d -name tests -prune -exec rm -rf {} +
 
 FROM dependencies AS application
-# Again: the builder before BuildKit does not inherit them.
-ARG PIP_INDEX_URL
-ARG PIP_EXTRA_INDEX_URL
 COPY . ./
 # Into a tree of its own, so that the final stage gets the dependencies and the application as two layers.
-RUN python3 -m pip --python /opt/venv/bin/python install --no-cache-dir --disable-pip-version-check \
-        --no-deps --root /application . \
+RUN uv pip install --no-deps --prefix /application/opt/venv . \
     # The operators, for every processor of this architecture: next to their installed source (-P: not to the one here),
     # where the engine looks first.
     && PYTHONPATH=$(echo /application/opt/venv/lib/python3*/site-packages) /opt/venv/bin/python -P -m model.kernels

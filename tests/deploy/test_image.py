@@ -1,0 +1,69 @@
+"""What the image is made of: every package of one version, on every machine that it is built on."""
+
+import re
+import tomllib
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.deploy.conftest import ROOT
+
+CONSTRAINTS = ROOT / "deploy/image/constraints.txt"
+
+
+def _requirements() -> list[Requirement]:
+    """What the Dockerfile installs, and what builds the wheel."""
+    content = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project = content["project"]
+    extras = project["optional-dependencies"]
+    lines = [*project["dependencies"], *extras["otel"], *extras["redis"], *content["build-system"]["requires"], "uv"]
+    return [Requirement(line) for line in lines]
+
+
+def _pins(environment: dict[str, str]) -> dict[str, list[str]]:
+    """The versions of each package that hold there."""
+    lines = [line for line in CONSTRAINTS.read_text().splitlines() if not line.startswith("#")]
+    pins: dict[str, list[str]] = {}
+    for pin in map(Requirement, lines):
+        if pin.marker is None or pin.marker.evaluate(environment):
+            [specifier] = pin.specifier
+            assert specifier.operator == "=="
+            pins.setdefault(canonicalize_name(pin.name), []).append(specifier.version)
+    return pins
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+@pytest.mark.parametrize("python", ["3.11.2", "3.11.14"])
+def test_every_dependency_has_one_version_that_is_allowed(machine: str, python: str) -> None:
+    pins = _pins(
+        {
+            "sys_platform": "linux",
+            "platform_system": "Linux",
+            "platform_machine": machine,
+            "platform_python_implementation": "CPython",
+            "implementation_name": "cpython",
+            "python_version": "3.11",
+            "python_full_version": python,
+        }
+    )
+    assert {name: versions for name, versions in pins.items() if len(versions) != 1} == {}
+    wrong = [
+        str(each)
+        for each in _requirements()
+        if not any(map(each.specifier.contains, pins.get(canonicalize_name(each.name), [])))
+    ]
+    assert wrong == [], "deploy/image/renew writes new pins"
+
+
+def test_a_pin_fits_every_build_of_a_package() -> None:
+    """Torch's CPU build is 2.13.0+cpu, and PyPI's, for CUDA, has nothing behind its number."""
+    assert "+" not in CONSTRAINTS.read_text()
+
+
+def test_composes_images_are_of_one_version() -> None:
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    images = [service["image"] for service in services.values() if "image" in service]
+    assert len(images) == 3
+    assert [image for image in images if not re.fullmatch(r"[a-z/]+:v?\d+\.\d+\.\d+", image)] == []
