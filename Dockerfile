@@ -19,8 +19,9 @@
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 ARG BUILD_IMAGE=python:3.11-bookworm
 
-# The dependencies come first and alone: a change of source must not install torch again.
-FROM ${BUILD_IMAGE} AS dependencies
+# The dependencies come first and alone: a change of source must not install torch again. And torch comes before them,
+# because only its CPU build is not on PyPI: uv knows where PyTorch keeps it.
+FROM ${BUILD_IMAGE} AS torch
 ARG DEVICE=cpu
 # Without a default these stay unset, and the tools' own defaults hold.
 ARG PIP_INDEX_URL
@@ -30,7 +31,6 @@ ENV PATH="/opt/uv/bin:${PATH}" \
     UV_DEFAULT_INDEX="${PIP_INDEX_URL}" \
     UV_CONSTRAINT=/build/constraints.txt \
     UV_BUILD_CONSTRAINT=/build/constraints.txt \
-    UV_COMPILE_BYTECODE=1 \
     UV_NO_CACHE=1
 WORKDIR /build
 COPY pyproject.toml deploy/image/constraints.txt ./
@@ -38,7 +38,6 @@ COPY pyproject.toml deploy/image/constraints.txt ./
 RUN python3 -m venv /opt/uv \
     && pip install --no-cache-dir --disable-pip-version-check --constraint constraints.txt uv \
     && python3 -m venv --without-pip /opt/venv
-# Torch comes first, because only its CPU build is not on PyPI: uv knows where PyTorch keeps it.
 RUN set -e; \
     case "${DEVICE}" in \
         cuda) uv pip install --no-deps torch ;; \
@@ -50,8 +49,10 @@ RUN set -e; \
     if grep --quiet '^cuda.*= None' /opt/venv/lib/python3*/site-packages/torch/version.py; then build=cpu; else build=cuda; fi; \
     [ "${build}" = "${DEVICE}" ] \
         || { echo "DEVICE is ${DEVICE}, but the index has torch's ${build} build: see the Dockerfile's head" >&2; exit 1; }
+
+FROM torch AS dependencies
 # With the extras of operators: traces, and limits that several servers count in one Redis.
-RUN uv pip install --requirement pyproject.toml --extra otel --extra redis
+RUN uv pip install --compile-bytecode --requirement pyproject.toml --extra otel --extra redis
 
 FROM dependencies AS pruned
 # What only torch's own tests and C++ builds read, and other packages' tests: a quarter of the environment.
@@ -62,7 +63,7 @@ RUN find /opt/venv/lib/python3*/site-packages/torch/bin -mindepth 1 ! -name torc
 FROM dependencies AS application
 COPY . ./
 # Into a tree of its own, so that the final stage gets the dependencies and the application as two layers.
-RUN uv pip install --no-deps --prefix /application/opt/venv . \
+RUN uv pip install --compile-bytecode --no-deps --prefix /application/opt/venv . \
     # The operators, for every processor of this architecture: next to their installed source (-P: not to the one here),
     # where the engine looks first.
     && PYTHONPATH=$(echo /application/opt/venv/lib/python3*/site-packages) /opt/venv/bin/python -P -m model.kernels

@@ -22,6 +22,8 @@ from loadtest.soak.wire import Answer, connect, new_id, post
 _ANSWER_SECONDS: Final = 120.0
 _SEED: Final = 1
 _LANGUAGES: Final = {"source": "en", "target": "fr"}
+_IN_OVERLOAD: Final = ("ok", "queue_full")
+"""What a request may come to when there are too many."""
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 FlagsArgument = Annotated[list[str] | None, typer.Argument(help="Behind --: the server's flags.")]
@@ -29,13 +31,15 @@ SentencesOption = Annotated[int, typer.Option(min=1, help="Of one request.")]
 
 
 @app.command()
-def overload(
+def overload(  # noqa: PLR0913  each is an option of the command
     flags: FlagsArgument = None,
     times: Annotated[float, typer.Option(help="How much more is offered than can be done.")] = 10,
     seconds: Annotated[float, typer.Option(min=1, help="Of each part; the first fifth is not counted.")] = 30,
     sentences: SentencesOption = 10,
     beam_size: Annotated[int, typer.Option(help="Of each request; wide beams make dear requests.")] = 4,
     max_waiting: Annotated[int, typer.Option(help="The server's queue, in slots.")] = 64,
+    least_share: Annotated[float, typer.Option(help="Of the peak that has to be answered still.")] = 0.9,
+    refused_within_ms: Annotated[float, typer.Option(help="What half of the refusals may take.")] = 50,
 ) -> None:
     """The most that a server answers in a closed loop, and what it answers when many times as much is offered."""
     rng = random.Random(_SEED)
@@ -50,6 +54,11 @@ def overload(
     outcomes = Counter(answer.outcome for answer, _ in answers)
     refused = [waited for answer, waited in answers if answer.outcome == "queue_full"]
     served = [waited for answer, waited in answers if answer.outcome == "ok"]
+    problems = [f"{count} answers were {outcome}" for outcome, count in outcomes.items() if outcome not in _IN_OVERLOAD]
+    if goodput < least_share * peak:
+        problems.append(f"goodput is {goodput / peak:.2f} of the peak, the least is {least_share}")
+    if refused and median(refused) > refused_within_ms:
+        problems.append(f"the median refusal takes {median(refused):.0f} ms, the limit is {refused_within_ms:g} ms")
     _tell(
         {
             "peak_per_second": round(peak, 2),
@@ -60,9 +69,10 @@ def overload(
             "refused_milliseconds": _spread(refused),
             "served_milliseconds": _spread(served),
             "request": {"sentences": sentences, "beam_size": beam_size},
+            "problems": problems,
         }
     )
-    if set(outcomes) - {"ok", "queue_full"}:
+    if problems:
         raise typer.Exit(1)
 
 

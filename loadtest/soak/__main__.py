@@ -7,6 +7,7 @@ of what was. Ends with what was seen as JSON, and with status 1 if a promise was
 
 import asyncio
 import json
+import math
 import random
 import tempfile
 import time
@@ -20,7 +21,7 @@ import typer
 from loadtest.local_server import Server, connect, run_server
 from loadtest.soak.canaries import Broken, Tally, canaries
 from loadtest.soak.faults import FAULTS, Site
-from loadtest.soak.report import Reading, check_log, read, stop, summary
+from loadtest.soak.report import Limits, Reading, check_log, read, stop, summary
 
 _CANARIES: Final = 24
 _LANES: Final = 4
@@ -45,7 +46,7 @@ _FLAGS: Final = {
 
 
 class Plan(NamedTuple):
-    """What happens: so many rounds of faults, drawn from a shuffled deck of their names."""
+    """What happens: so many rounds of faults, drawn from a shuffled deck of their names; each comes once at least."""
 
     rounds: int
     round_seconds: float
@@ -53,12 +54,16 @@ class Plan(NamedTuple):
     rng: random.Random
 
 
-def main(
+def main(  # noqa: PLR0913  each is an option of the command
     seconds: Annotated[float, typer.Option(min=1, help="Of faults, all rounds together.")] = 60,
     round_seconds: Annotated[float, typer.Option(min=1, help="Of faults in one round; there are two at least.")] = 20,
     seed: Annotated[int, typer.Option(help="Which faults, when, and with what.")] = 1,
     only: Annotated[str, typer.Option(help="Names of faults with commas in between, instead of all.")] = "",
-    growth_limit: Annotated[float, typer.Option(help="Per cent that memory may grow by after the first round.")] = 3.0,
+    growth_limit: Annotated[
+        float, typer.Option(help="Per cent that the HTTP process's memory may grow by after the first round.")
+    ] = 3.0,
+    engine_growth_limit: Annotated[float, typer.Option(help="The same of the median engine's.")] = 10.0,
+    recovery_limit: Annotated[float, typer.Option(help="Seconds that replacing lost engines may take.")] = 10.0,
     output: Annotated[Path | None, typer.Option(help="Write the JSON there, too.")] = None,
 ) -> None:
     """Run, judge, and tell."""
@@ -76,7 +81,8 @@ def main(
             site, readings = asyncio.run(soak(server, log, plan))
             ended = stop(server, site)
         check_log(log, site)
-    text = json.dumps(summary(site, readings, ended, growth_limit), indent=1)
+    limits = Limits(growth_limit, engine_growth_limit, recovery_limit)
+    text = json.dumps(summary(site, readings, ended, limits), indent=1)
     typer.echo(text)
     if output is not None:
         output.write_text(text + "\n", encoding="utf-8")
@@ -124,9 +130,10 @@ async def _round(site: Site, plan: Plan, deck: list[str]) -> None:
             at_once.release()
 
     lanes = [asyncio.create_task(lane()) for _ in range(_LANES)]
-    faults = []
+    faults: list[asyncio.Task[None]] = []
     deadline = time.monotonic() + plan.round_seconds
-    while time.monotonic() < deadline:
+    least = math.ceil(len(plan.faults) / plan.rounds)
+    while len(faults) < least or time.monotonic() < deadline:
         if not deck:
             deck += plan.rng.sample(plan.faults, len(plan.faults))
         await at_once.acquire()

@@ -5,6 +5,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -13,6 +14,17 @@ from loadtest.local_server import Server
 from loadtest.soak.faults import Site
 
 _ENDPOINT = "/translate"
+
+
+class Limits(NamedTuple):
+    """What breaks a promise when it is exceeded."""
+
+    growth_percent: float
+    """Of the HTTP process's memory after the first round."""
+    engine_growth_percent: float
+    """Of the median engine's."""
+    recovery_seconds: float
+    """From an engine's loss until there are as many as before."""
 
 
 class Reading(NamedTuple):
@@ -101,12 +113,22 @@ def check_log(log: Path, site: Site) -> None:
             site.problems.append(f"{line['requests']} requests were left at the end")
 
 
-def summary(site: Site, readings: Sequence[Reading], ended: dict[str, Any], growth_limit: float) -> dict[str, Any]:
+def summary(site: Site, readings: Sequence[Reading], ended: dict[str, Any], limits: Limits) -> dict[str, Any]:
     """Everything as JSON; the last problems are found here."""
     first, last = readings[1], readings[-1]
     growth = 100 * (last.http_megabytes / first.http_megabytes - 1)
-    if growth > growth_limit:
-        site.problems.append(f"memory grew by {growth:.1f}% after the first round, the limit is {growth_limit}%")
+    # Where no engine is left, that is the problem.
+    has_engines = first.engine_megabytes and last.engine_megabytes
+    engine_growth = 100 * (median(last.engine_megabytes) / median(first.engine_megabytes) - 1) if has_engines else 0.0
+    recovery = max(chain.from_iterable(site.replaced_seconds.values()), default=0.0)
+    for what, value, limit in (
+        ("memory grew by", growth, limits.growth_percent),
+        ("an engine's memory grew by", engine_growth, limits.engine_growth_percent),
+    ):
+        if value > limit:
+            site.problems.append(f"{what} {value:.1f}% after the first round, the limit is {limit}%")
+    if recovery > limits.recovery_seconds:
+        site.problems.append(f"an engine was replaced after {recovery:.1f} s, the limit is {limits.recovery_seconds} s")
     if last.deaths != site.deaths:
         site.problems.append(f"{last.deaths} engines died, {site.deaths} were killed or stopped")
     site.problems += site.tally.problems
@@ -123,6 +145,7 @@ def summary(site: Site, readings: Sequence[Reading], ended: dict[str, Any], grow
         "answered_seconds": {name: _spread(values) for name, values in site.answered_seconds.items()},
         "refusal_seconds": _spread(site.refusal_seconds),
         "memory_growth_percent": round(growth, 2),
+        "engine_memory_growth_percent": round(engine_growth, 2),
         "readings": [each._asdict() for each in readings],
         "end": ended,
         "load_average": os.getloadavg()[0],

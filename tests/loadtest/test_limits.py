@@ -16,13 +16,25 @@ def _run(*options: str, slots: int = 64) -> tuple[int, dict[str, Any]]:
     return result.exit_code, json.loads(result.stdout)
 
 
+def _overload(*limits: str) -> tuple[int, dict[str, Any]]:
+    return _run("overload", "--seconds", "4", "--sentences", "5", "--max-waiting", "16", *limits)
+
+
 def test_overload() -> None:
-    status, seen = _run("overload", "--seconds", "4", "--sentences", "5", "--max-waiting", "16")
+    status, seen = _overload("--least-share", "0", "--refused-within-ms", "100000")
+    assert seen["problems"] == []
     assert status == 0
     assert set(seen["outcomes"]) == {"ok", "queue_full"}
     assert seen["goodput_per_second"] > 0
     assert seen["offered_per_second"] == pytest.approx(10 * seen["peak_per_second"], rel=0.01)
     assert seen["refused_milliseconds"]["median"] <= seen["refused_milliseconds"]["p99"]
+
+
+def test_little_goodput_and_slow_refusals_break_a_promise() -> None:
+    status, seen = _overload("--least-share", "99", "--refused-within-ms", "0")
+    assert status == 1
+    assert ["goodput" in seen["problems"][0], "refusal" in seen["problems"][1]] == [True, True]
+    assert len(seen["problems"]) == 2
 
 
 def test_drain() -> None:
