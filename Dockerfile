@@ -31,6 +31,7 @@ ENV PATH="/opt/uv/bin:${PATH}" \
     UV_DEFAULT_INDEX="${PIP_INDEX_URL}" \
     UV_CONSTRAINT=/build/constraints.txt \
     UV_BUILD_CONSTRAINT=/build/constraints.txt \
+    UV_COMPILE_BYTECODE=1 \
     UV_NO_CACHE=1
 WORKDIR /build
 COPY pyproject.toml deploy/image/constraints.txt ./
@@ -52,7 +53,7 @@ RUN set -e; \
 
 FROM torch AS dependencies
 # With the extras of operators: traces, and limits that several servers count in one Redis.
-RUN uv pip install --compile-bytecode --requirement pyproject.toml --extra otel --extra redis
+RUN uv pip install --requirement pyproject.toml --extra otel --extra redis
 
 FROM dependencies AS pruned
 # What only torch's own tests and C++ builds read, and other packages' tests: a quarter of the environment.
@@ -63,7 +64,7 @@ RUN find /opt/venv/lib/python3*/site-packages/torch/bin -mindepth 1 ! -name torc
 FROM dependencies AS application
 COPY . ./
 # Into a tree of its own, so that the final stage gets the dependencies and the application as two layers.
-RUN uv pip install --compile-bytecode --no-deps --prefix /application/opt/venv . \
+RUN uv pip install --no-deps --prefix /application/opt/venv . \
     # The operators, for every processor of this architecture: next to their installed source (-P: not to the one here),
     # where the engine looks first.
     && PYTHONPATH=$(echo /application/opt/venv/lib/python3*/site-packages) /opt/venv/bin/python -P -m model.kernels
