@@ -1,6 +1,7 @@
 """What all formats share: options that are checked, weights that are renamed, and nothing that is left over."""
 
 import json
+import zipfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -180,7 +181,9 @@ def _read_safetensors(path: Path) -> Iterator[tuple[str, Tensor]]:
 
 def _read_torch(path: Path) -> Iterator[tuple[str, Tensor]]:
     try:
-        yield from torch.load(path, map_location="cpu", weights_only=True, mmap=True).items()
+        # Those of before PyTorch 1.6 are no zip files, and cannot be mapped.
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+        yield from content.items()
     except Exception as error:  # it raises many kinds
         raise CheckpointError(f"{path}: {str(error).splitlines()[0]}") from None
 
