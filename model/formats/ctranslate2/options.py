@@ -1,5 +1,6 @@
 """What a CTranslate2 model says of its kind, checked and as our configuration."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -65,15 +66,15 @@ def configuration(
     activation = numbers.same("encoder/activation", "decoder/activation")
     if activation not in _ACTIVATIONS:
         numbers.refuse(f"activation {activation}")
-    scale = numbers.same("encoder/scale_embeddings", "decoder/scale_embeddings")
-    if scale not in (0, 1):
-        numbers.refuse(f"scale_embeddings is {scale}")
     numbers.check()
     for name in ("encoder/layer_0/ffn/linear_0/weight", SOURCE, TARGET, PROJECTION):
         if name not in tensors:
             raise CheckpointError(f"there is no {name}: not a transformer that is known")
     target, source = tensors[TARGET], tensors[SOURCE]
     from_zero = bool(numbers.get(ZERO_START, 0))
+    scaled = {side: _is_scaled(numbers, side, target.shape[1]) for side in _SIDES}
+    if scaled["encoder"] != scaled["decoder"]:
+        numbers.refuse("scale_embeddings is not the same of encoder and decoder")
     ids = {word: i for i, word in reversed(list(enumerate(words)))}
     for word in (special.eos, *(() if from_zero else (special.start,))):
         if word not in ids:
@@ -93,7 +94,7 @@ def configuration(
         norm_order="pre" if pre_norm else "post",
         activation=_ACTIVATIONS[activation],
         positions="table",
-        scale_embedding=bool(scale),
+        scale_embedding=scaled["encoder"],
         embedding_norm="encoder/layernorm_embedding/gamma" in tensors,
         tied_projection=tensors[PROJECTION] is target,
         projection_bias=from_zero or f"{DECODER_OUT}/bias" in tensors,
@@ -103,6 +104,18 @@ def configuration(
         eos_id=eos,
         dropout=0.0,
     )
+
+
+def _is_scaled(numbers: Options, side: str, d_model: int) -> bool:
+    """Of OpenNMT's and Marian's models it is a flag; of fairseq's and those of transformers it is the scale itself."""
+    scale = numbers.get(f"{side}/scale_embeddings", 1)
+    if isinstance(scale, int):
+        return bool(scale)
+    if scale == 1:
+        return False
+    if not math.isclose(scale, math.sqrt(d_model), rel_tol=0.01):  # as far as bfloat16 goes
+        numbers.refuse(f"{side}/scale_embeddings is {scale}")
+    return True
 
 
 def _layers(side: str, tensors: Mapping[str, Tensor]) -> int:

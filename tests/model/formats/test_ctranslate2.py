@@ -97,6 +97,27 @@ def test_embeddings_of_their_own_and_layers_without_bias(tmp_path: Path, tokeniz
     _assert_same_translations(directory, _import(directory), tokenizer)
 
 
+@pytest.mark.parametrize("scale", [True, False, 1.0, 32**0.5])
+@pytest.mark.parametrize("quantization", ["float32", "bfloat16"])
+def test_the_scale_of_embeddings_is_a_flag_or_a_number(
+    scale: float, quantization: str, tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    spec, _ = _spec(tokenizer)
+    spec.encoder.scale_embeddings = spec.decoder.scale_embeddings = scale
+    directory = _save(spec, tmp_path / "theirs", tokenizer, quantization)
+    _assert_same_translations(directory, _import(directory), tokenizer)
+
+
+@pytest.mark.parametrize("sides", [{"encoder": 2.5}, {"encoder": 1.0}, {"decoder": 0.0}])
+def test_another_scale_of_embeddings_is_refused(sides: dict[str, float], tmp_path: Path, tokenizer: Tokenizer) -> None:
+    spec, _ = _spec(tokenizer)
+    for side, scale in sides.items():
+        getattr(spec, side).scale_embeddings = scale
+    directory = _save(spec, tmp_path / "theirs", tokenizer)
+    with pytest.raises(CheckpointError, match="not supported: .*scale_embeddings is"):
+        import_checkpoint(directory, tmp_path / "ours", ENGLISH_FRENCH)
+
+
 @pytest.mark.parametrize("quantization", ["float16", "bfloat16", "int8", "int8_float16", "int8_bfloat16"])
 def test_weights_of_other_types(quantization: str, tmp_path: Path, tokenizer: Tokenizer) -> None:
     spec, original = _spec(tokenizer)
