@@ -206,7 +206,8 @@ def _weights(directory: Path, config: ModelConfig) -> dict[str, Tensor]:
     weights = dict(stored.renamed((ours, f"model.{theirs}") for ours, theirs in named))
     weights |= _embeddings(stored, config)
     if config.projection_bias:
-        weights["projection.bias"] = stored.take("final_logits_bias").flatten()
+        bias = stored.take_if("final_logits_bias")
+        weights["projection.bias"] = torch.zeros(config.vocab_size) if bias is None else bias.flatten()
     for side, stack in (("source", "encoder"), ("target", "decoder")):
         learned = stored.take_if(f"model.{stack}.embed_positions.weight")
         # Of sinusoidal positions some files have the table; it is computed.
@@ -215,7 +216,8 @@ def _weights(directory: Path, config: ModelConfig) -> dict[str, Tensor]:
                 stored.take(f"model.{stack}.embed_positions.weight")
             else:
                 weights[f"{side}_input.table"] = learned[_FIRST_POSITION:][: config.max_positions]
-    stored.drop("model.encoder.embed_positions.weights", "model.decoder.embed_positions.weights")
+    for stack in ("encoder", "decoder"):
+        stored.drop(f"model.{stack}.embed_positions.weights", f"model.{stack}.version")
     stored.check()
     return weights
 

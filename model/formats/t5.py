@@ -128,7 +128,9 @@ def _weights(directory: Path, config: ModelConfig, *, scales_outputs: bool) -> d
     projection = stored.take_if("lm_head.weight")
     projection = weights["embedding.weight"].clone() if projection is None else projection
     weights["projection.weight"] = projection.float() * config.d_model**-0.5 if scales_outputs else projection
-    stored.drop("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+    # T5's first files have a bias of cross attention, too, which nothing has ever read.
+    unread = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"
+    stored.drop("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", unread)
     stored.check()
     # T5 does not divide scores by sqrt(head_dim): its queries are that much louder here.
     for name in list(weights):

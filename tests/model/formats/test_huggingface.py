@@ -222,6 +222,45 @@ def test_weights_in_pytorch_files(parts: int, tmp_path: Path, tokenizer: Tokeniz
     ).read_bytes()
 
 
+def test_weights_in_a_file_of_before_pytorch_1_6(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    m2m100(tmp_path, tokenizer)
+    import_checkpoint(tmp_path, tmp_path / "expected")
+    (tmp_path / "model.safetensors").rename(tmp_path / "weights")
+    file = tmp_path / "pytorch_model.bin"
+    torch.save(load_file(tmp_path / "weights"), file, _use_new_zipfile_serialization=False)
+    import_checkpoint(tmp_path, tmp_path / "ours")
+    written, expected = (load_file(tmp_path / each / "model.safetensors") for each in ("ours", "expected"))
+    assert written.keys() == expected.keys()
+    assert all(torch.equal(written[name], expected[name]) for name in written)
+    torch.save({"model.shared.weight": _Evil()}, file, _use_new_zipfile_serialization=False)
+    with pytest.raises(CheckpointError, match=r"pytorch_model\.bin: .*[Ww]eights"):
+        import_checkpoint(tmp_path, tmp_path / "ours")
+
+
+@pytest.mark.parametrize(
+    ("build", "extra", "missing"),
+    [
+        (t5, ["decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"], []),
+        (bart, ["model.encoder.version", "model.decoder.version"], []),
+        (marian, [], ["final_logits_bias"]),
+    ],
+)
+def test_weights_that_transformers_ignores_or_does_without(
+    build: Build, extra: list[str], missing: list[str], tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    theirs = build(tmp_path, tokenizer)
+    path = tmp_path / "model.safetensors"
+    weights = load_file(path) | {name: torch.ones(8, 4) for name in extra}
+    save_file({name: each for name, each in weights.items() if name not in missing}, path, {"format": "pt"})
+    theirs = type(theirs).from_pretrained(tmp_path)
+    import_checkpoint(tmp_path, tmp_path / "ours", ENGLISH_FRENCH)
+    _assert_same_logits(load_model(tmp_path / "ours"), theirs, [[5, 9, 40]], [theirs.config.decoder_start_token_id, 7])
+    weights["model.other.version"] = torch.ones(1)
+    save_file(weights, path, {"format": "pt"})
+    with pytest.raises(CheckpointError, match=r"unexpected model\.other\.version"):
+        import_checkpoint(tmp_path, tmp_path / "ours", ENGLISH_FRENCH)
+
+
 class _Evil:
     def __reduce__(self) -> Any:
         return (Path.touch, (Path("/nowhere/touched"),))
