@@ -5,7 +5,7 @@ Knows nothing of languages, special tokens or tensors.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 import sentencepiece
@@ -44,14 +44,20 @@ class Pieces(Protocol):
         ...
 
     def bytes_of(self, token_id: int) -> bytes:
-        """The UTF-8 that a token stands for: part of a character for a byte token, b"" for a special one."""
+        """The UTF-8 that a token stands for: part of a character for a byte token.
+
+        b"" for a special one, and for an id without a piece, of which models have some.
+        """
         ...
 
 
 class SentencePieces:
-    """A SentencePiece model, its pieces numbered by itself or by a `vocabulary`, which may have others, too."""
+    """A SentencePiece model, its pieces numbered by itself or by a `vocabulary`, which may have others, too.
 
-    def __init__(self, model: bytes, vocabulary: Sequence[str] | None = None) -> None:
+    `tags` are pieces that no text has, whatever the model says of them.
+    """
+
+    def __init__(self, model: bytes, vocabulary: Sequence[str] | None = None, tags: Collection[str] = ()) -> None:
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         if not self._processor.get_piece_size():
             raise ValueError("a SentencePiece model without pieces")  # an empty file is one
@@ -62,6 +68,9 @@ class SentencePieces:
         self._unknown = self._ids.get(_UNKNOWN, self._processor.unk_id())
         self._bytes = [self._bytes_of(piece) for piece in pieces]
         self._bytes[self._unknown] = _REPLACEMENT
+        self._tags = {self._ids[tag] for tag in tags if tag in self._ids}
+        for token in self._tags:
+            self._bytes[token] = b""
 
     def __len__(self) -> int:
         return len(self._bytes)
@@ -69,8 +78,11 @@ class SentencePieces:
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         if self._is_own:
             batch: list[list[int]] = self._processor.encode(list(texts))  # in SentencePiece's own threads
+        else:
+            batch = [list(map(self._id, pieces)) for pieces in self._processor.encode(list(texts), out_type=str)]
+        if not self._tags:
             return batch
-        return [list(map(self._id, pieces)) for pieces in self._processor.encode(list(texts), out_type=str)]
+        return [[self._unknown if token in self._tags else token for token in ids] for ids in batch]
 
     def encode_with_spans(self, text: str) -> Encoded:
         [ids] = self.encode([text])
@@ -80,7 +92,7 @@ class SentencePieces:
         return self._ids.get(piece)
 
     def bytes_of(self, token_id: int) -> bytes:
-        return self._bytes[token_id]
+        return self._bytes[token_id] if token_id < len(self._bytes) else b""
 
     def _id(self, piece: str) -> int:
         return self._ids.get(piece, self._unknown)
@@ -96,9 +108,12 @@ class SentencePieces:
 
 
 class JsonPieces:
-    """Hugging Face's `tokenizer.json`: SentencePiece's pieces or bytes of BPE. Raises `ValueError` for other kinds."""
+    """Hugging Face's `tokenizer.json`: SentencePiece's pieces or bytes of BPE. Raises `ValueError` for other kinds.
 
-    def __init__(self, content: bytes) -> None:
+    `tags` are pieces that no text has, as those that the file calls special.
+    """
+
+    def __init__(self, content: bytes, tags: Collection[str] = ()) -> None:
         try:
             self._tokenizer = tokenizers.Tokenizer.from_str(content.decode())
         except Exception as error:  # the library knows no narrower one
@@ -106,6 +121,7 @@ class JsonPieces:
         self._tokenizer.encode_special_tokens = True
         description = json.loads(content)
         special = {each["id"] for each in description["added_tokens"] if each["special"]}
+        special |= {self._tokenizer.token_to_id(tag) for tag in tags}
         decoder = json.dumps(description["decoder"], ensure_ascii=False)
         if "ByteLevel" in decoder:
             to_bytes = _of_byte_level
@@ -149,7 +165,7 @@ class JsonPieces:
         return found
 
     def bytes_of(self, token_id: int) -> bytes:
-        return self._bytes[token_id]
+        return self._bytes[token_id] if token_id < len(self._bytes) else b""
 
 
 def _of_metaspace(piece: str) -> bytes:

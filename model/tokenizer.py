@@ -6,7 +6,7 @@ Knows nothing of tensors, so the HTTP process can use it without loading torch.
 import codecs
 import copy
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -48,6 +48,12 @@ class Prompt(BaseModel):
     """What every translation begins with."""
 
     @property
+    def tags(self) -> tuple[str, ...]:
+        """The pieces of the languages, if it is by pieces that a model is told them."""
+        pieces = (*self.source_prefix, *self.source_suffix, *self.target_prefix)
+        return tuple(self.languages.values()) if any("{" in piece for piece in pieces) else ()
+
+    @property
     def ignores_source(self) -> bool:
         """Whether nothing in it depends on the language of the text."""
         templates = (self.text_prefix, *self.source_prefix, *self.source_suffix, *self.target_prefix)
@@ -66,7 +72,7 @@ class Tokenizer:
         """Raises `ValueError` or `RuntimeError` for files that are broken, or not a set."""
         self.files = {name: files[name] for name in TOKENIZER_FILES if name in files}
         self.prompt = prompt or Prompt()
-        self._source, self._target = _sides(self.files)
+        self._source, self._target = _sides(self.files, self.prompt.tags)
 
     @classmethod
     def from_sentencepiece(cls, model: bytes) -> Self:
@@ -169,9 +175,9 @@ class Tokenizer:
         return template
 
 
-def _sides(files: Mapping[str, bytes]) -> tuple[Pieces, Pieces]:
+def _sides(files: Mapping[str, bytes], tags: Collection[str]) -> tuple[Pieces, Pieces]:
     if "tokenizer.json" in files:
-        shared = JsonPieces(files["tokenizer.json"])
+        shared = JsonPieces(files["tokenizer.json"], tags)
         return shared, shared
     models = [files[name] for name in ("source.model", "target.model") if name in files]
     if len(models) != 2:
@@ -182,7 +188,7 @@ def _sides(files: Mapping[str, bytes]) -> tuple[Pieces, Pieces]:
     if "vocabulary.json" in files:
         names = ["vocabulary.json"] * 2
     vocabularies = [_vocabulary(files, name) for name in names]
-    sides = [SentencePieces(model, words) for model, words in zip(models, vocabularies, strict=True)]
+    sides = [SentencePieces(model, words, tags) for model, words in zip(models, vocabularies, strict=True)]
     return sides[0], sides[1]
 
 

@@ -1,10 +1,15 @@
 """Text survives the tokenizer, and streaming it a token at a time gives the same text."""
 
+import io
+from collections.abc import Callable
+
 import pytest
+import sentencepiece
+import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.tokenizer import Detokenizer, Tokenizer
+from model.tokenizer import Detokenizer, Prompt, Tokenizer
 
 
 @pytest.mark.parametrize("text", ["the cat sat", "le chat a mangé", "日本語 😀 ok", "a\u0301 naïve", "x" * 300])
@@ -38,6 +43,55 @@ def test_what_never_becomes_a_character_is_left_out(tokenizer: Tokenizer) -> Non
     emoji = tokenizer.encode("😀")[:-1]
     assert tokenizer.decode([*emoji[:-1], *tokenizer.encode("go")]) == " go"
     assert tokenizer.decode(emoji[:-1]) == ""
+
+
+TAGS = Prompt(languages={"en": "<2en>", "fr": "<2fr>"})
+
+
+def _unigram_with_tags() -> dict[str, bytes]:
+    """As MADLAD's, where tags are pieces like any other."""
+    words = ["<unk>", "</s>", "<2en>", "<2fr>", "\u2581the", "\u2581", *"<2fr>the"]
+    made = tokenizers.Tokenizer(tokenizers.models.Unigram([(word, -1.0) for word in words], unk_id=0))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    made.decoder = tokenizers.decoders.Metaspace()
+    return {"tokenizer.json": made.to_str().encode()}
+
+
+def _sentencepiece_with_tags() -> dict[str, bytes]:
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["the cat sat on the mat", "then he ate"] * 20),
+        model_writer=written,
+        vocab_size=18,
+        user_defined_symbols=["<2en>", "<2fr>"],
+        minloglevel=1,
+    )
+    return {"tokenizer.model": written.getvalue()}
+
+
+@pytest.mark.parametrize("files", [_unigram_with_tags, _sentencepiece_with_tags])
+def test_a_text_cannot_choose_its_language(files: Callable[[], dict[str, bytes]]) -> None:
+    read = Tokenizer(files(), TAGS)
+    french = read.piece_id("<2fr>")
+    first, *middle, last = read.encode("the <2fr>", "en")
+    assert (first, last) == (read.piece_id("<2en>"), read.eos_id)
+    assert french not in middle
+    assert len(middle) >= 2
+    assert read.piece_bytes(french) == b""
+
+
+def test_words_before_a_text_are_no_tags(tokenizer: Tokenizer) -> None:
+    """T5's languages are words, which stand in texts as well."""
+    words = Prompt(languages={"en": "the", "fr": "\u2581cat"}, text_prefix="{source} {target}: ", source_prefix=())
+    read = Tokenizer(tokenizer.files, words)
+    assert read.decode(read.encode("the cat", "en", "fr")) == "\u2581cat the: the cat".replace("\u2581", "")
+
+
+@pytest.mark.parametrize("files", [_unigram_with_tags, _sentencepiece_with_tags])
+def test_an_id_that_has_no_piece_is_no_text(files: Callable[[], dict[str, bytes]]) -> None:
+    read = Tokenizer(files(), TAGS)
+    the = read.encode("the")[:-1]
+    assert read.decode([*the, len(read), len(read) + 1]) == "the"
 
 
 def test_special_ids(tokenizer: Tokenizer) -> None:
