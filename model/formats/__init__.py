@@ -7,10 +7,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
+from pydantic import ValidationError
 
 from model.checkpoint import save_checkpoint, scale_of
 from model.formats import ctranslate2, huggingface, t5
-from model.formats.reading import Imported, read_json
+from model.formats.reading import Imported, impossible, read_json
 from model.manifest import ANY, CheckpointConfig, CheckpointError, Wanted
 from model.transformer import Transformer
 
@@ -22,8 +23,13 @@ def import_checkpoint(path: Path, directory: Path, wanted: Wanted = ANY) -> Chec
     missing, left over or broken.
     """
     with _unpacked(path, directory.parent) as unpacked:
-        imported = _read(unpacked, wanted)
+        try:
+            imported = _read(unpacked, wanted)
+        except ValidationError as error:
+            problems = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+            raise CheckpointError(f"{path}: {problems}") from None
         _check_shapes(path, imported)
+        imported = _without_nameless(imported)
         return save_checkpoint(directory, imported.config, imported.weights, imported.tokenizer, dtype=None)
 
 
@@ -56,6 +62,17 @@ def _read(path: Path, wanted: Wanted) -> Imported:
         return t5.read(path, wanted)
     known = ", ".join(sorted(huggingface.MODEL_TYPES | t5.MODEL_TYPES))
     raise CheckpointError(f"{path / 'config.json'}: model_type is {kind}, known are {known}")
+
+
+def _without_nameless(imported: Imported) -> Imported:
+    """Where a model has more ids than its tokenizer has pieces, it never writes the others."""
+    model, named = imported.config.model, len(imported.tokenizer)
+    if named >= model.vocab_size:
+        return imported
+    bias = imported.weights.get("projection.bias", torch.zeros(model.vocab_size)).float()
+    bias = bias + impossible(model.vocab_size, *range(named, model.vocab_size))
+    config = imported.config.model_copy(update={"model": model.model_copy(update={"projection_bias": True})})
+    return Imported(config, imported.weights | {"projection.bias": bias}, imported.tokenizer)
 
 
 def _check_shapes(path: Path, imported: Imported) -> None:

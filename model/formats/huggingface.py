@@ -5,7 +5,6 @@ They share names and differ in where they normalise, how positions are counted, 
 """
 
 import math
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -14,8 +13,7 @@ import torch
 from torch import Tensor
 
 from model.config import ModelConfig
-from model.formats.languages import codes_of
-from model.formats.multilingual import tokenizer_class, told_behind, told_both
+from model.formats.multilingual import tokenizer_class, told_before, told_behind, told_both
 from model.formats.reading import (
     ACTIVATIONS,
     Imported,
@@ -31,6 +29,7 @@ from model.formats.reading import (
     read_weights,
     table,
 )
+from model.formats.vocabulary import Vocabulary, read_vocabulary
 from model.manifest import CheckpointConfig, Direction, Wanted
 from model.tokenizer import Prompt, Tokenizer
 
@@ -58,7 +57,6 @@ _DECODER: Final = [
     ("decoder.{i}.feed_forward_residual.norm", "decoder.layers.{i}.final_layer_norm"),
 ]
 _FIRST_POSITION: Final = 2  # fairseq counts from behind its padding's id
-_MARIAN_TAG: Final = re.compile(r">>(.+)<<")
 
 
 def read(directory: Path, wanted: Wanted) -> Imported:
@@ -99,27 +97,7 @@ def _marian(directory: Path, options: Options, wanted: Wanted) -> Imported:
         files["target_vocabulary.json"] = pieces_json(target_vocabulary)
     else:
         files["vocabulary.json"] = pieces_json(vocabulary)
-    source, target = _marian_languages(directory, wanted)
-    tags = codes_of(tag[1] for piece in vocabulary if (tag := _MARIAN_TAG.fullmatch(piece)))
-    targets = list(tags) if tags else [target]
-    if source is None or None in targets:
-        raise languages_unknown(directory)
-    directions = tuple(Direction(source=source, target=each) for each in targets if each and each != source)
-    prompt = Prompt(languages={code: f">>{name}<<" for code, name in tags.items()})
-    return Imported(
-        CheckpointConfig(directions=directions, prompt=prompt, model=config), weights, Tokenizer(files, prompt)
-    )
-
-
-def _marian_languages(directory: Path, wanted: Wanted) -> tuple[str | None, str | None]:
-    described = directory / "tokenizer_config.json"
-    said = read_json(described) if described.exists() else {}
-    named = re.search(r"opus-mt-(?:tc-big-)?([A-Za-z_]+)-([A-Za-z_]+)$", directory.resolve().name)
-    languages = []
-    for place, given in enumerate(wanted):
-        name = given or said.get(("source_lang", "target_lang")[place]) or (named and named[place + 1])
-        languages.append(next(iter(codes_of([name]))) if name else None)
-    return languages[0], languages[1]
+    return told_before(directory, Vocabulary(files, vocabulary), config, weights, wanted)
 
 
 def _m2m100(directory: Path, options: Options, wanted: Wanted) -> Imported:
@@ -127,7 +105,7 @@ def _m2m100(directory: Path, options: Options, wanted: Wanted) -> Imported:
     weights = _weights(directory, config)
     positions = _m2m100_positions(config)
     weights |= {f"{side}_input.table": positions.clone() for side in ("source", "target")}
-    return told_both(directory, config, weights)
+    return told_both(directory, read_vocabulary(directory, config.vocab_size), config, weights)
 
 
 def _mbart(directory: Path, options: Options, wanted: Wanted) -> Imported:
@@ -140,11 +118,12 @@ def _mbart(directory: Path, options: Options, wanted: Wanted) -> Imported:
         projection_bias=True,
     )
     weights = _weights(directory, config)
+    vocabulary = read_vocabulary(directory, config.vocab_size)
     # That of the first kind is also what transformers takes where nothing is said; the second is MBart50Tokenizer.
     said = tokenizer_class(directory) or options.get("tokenizer_class", "MBartTokenizer")
     if "MBartTokenizer" in said:
-        return told_behind(directory, config, weights, wanted)
-    return told_both(directory, config, weights)
+        return told_behind(directory, vocabulary, config, weights, wanted)
+    return told_both(directory, vocabulary, config, weights)
 
 
 def _bart(directory: Path, options: Options, wanted: Wanted) -> Imported:

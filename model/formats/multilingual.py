@@ -1,6 +1,7 @@
-"""Models of many languages in Hugging Face's directories, and how each kind is told which."""
+"""Models of many languages, and how each kind is told which: M2M100 and NLLB, mBART, Marian's groups."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -8,35 +9,37 @@ from torch import Tensor
 
 from model.config import ModelConfig
 from model.formats.languages import codes_of
-from model.formats.reading import Imported, languages_unknown, ordered, pieces_json, read_files, read_json
+from model.formats.reading import Imported, languages_unknown, read_json
+from model.formats.vocabulary import Vocabulary
 from model.manifest import CheckpointConfig, CheckpointError, Direction, Wanted
 from model.tokenizer import Prompt, Tokenizer
 
 _LANGUAGE_PIECE: Final = re.compile(
     r"__(?P<iso>[a-z]{2,3})__|(?P<flores>[a-z]{3}_[A-Z][a-z]{3})|(?P<mbart>[a-z]{2}_[A-Z]{2})"
 )
+_MARIAN_TAG: Final = re.compile(r">>(.+)<<")
 
 
-def told_both(directory: Path, config: ModelConfig, weights: dict[str, Tensor]) -> Imported:
+def told_both(directory: Path, vocabulary: Vocabulary, config: ModelConfig, weights: dict[str, Tensor]) -> Imported:
     """M2M100, NLLB-200, mBART-50: the source's language stands before the text, the target's before its translation."""
-    pieces = _special_pieces(directory)
     prompt = Prompt(
-        languages=_languages(directory, pieces),
+        languages=_languages(directory, vocabulary),
         source_prefix=("{source}",),
         target_prefix=("{target}",),
     )
     described = CheckpointConfig(languages=tuple(sorted(prompt.languages)), prompt=prompt, model=config)
-    return Imported(described, weights, Tokenizer(_tokenizer_files(directory, config.vocab_size, pieces), prompt))
+    return Imported(described, weights, Tokenizer(vocabulary.files, prompt))
 
 
-def told_behind(directory: Path, config: ModelConfig, weights: dict[str, Tensor], wanted: Wanted) -> Imported:
+def told_behind(
+    directory: Path, vocabulary: Vocabulary, config: ModelConfig, weights: dict[str, Tensor], wanted: Wanted
+) -> Imported:
     """mBART-cc25 and what is made of it: the source's language stands behind the text, the target's starts the decoder.
 
     So it translates into one language: the one that is wanted, or else that of `decoder_start_token_id`.
     """
-    pieces = _special_pieces(directory)
-    prompt = Prompt(languages=_languages(directory, pieces), source_prefix=(), source_suffix=("</s>", "{source}"))
-    tokenizer = Tokenizer(_tokenizer_files(directory, config.vocab_size, pieces), prompt)
+    prompt = Prompt(languages=_languages(directory, vocabulary), source_prefix=(), source_suffix=("</s>", "{source}"))
+    tokenizer = Tokenizer(vocabulary.files, prompt)
     starts = {code: tokenizer.piece_id(piece) for code, piece in prompt.languages.items()}
     target = wanted.target or next((code for code, start in starts.items() if start == config.bos_id), None)
     if wanted.source is None or target is None:
@@ -52,39 +55,51 @@ def told_behind(directory: Path, config: ModelConfig, weights: dict[str, Tensor]
     return Imported(described, weights, tokenizer)
 
 
-def _languages(directory: Path, pieces: list[str]) -> dict[str, str]:
+def told_before(
+    directory: Path, vocabulary: Vocabulary, config: ModelConfig, weights: dict[str, Tensor], wanted: Wanted
+) -> Imported:
+    """Marian: the target's language stands before the text, where a model has several."""
+    source, target = (_named(directory, place, given) for place, given in enumerate(wanted))
+    tags = codes_of(tag[1] for piece in vocabulary.special if (tag := _MARIAN_TAG.fullmatch(piece)))
+    targets = list(tags) if tags else [target]
+    if source is None or None in targets:
+        raise languages_unknown(directory)
+    directions = tuple(Direction(source=source, target=each) for each in targets if each and each != source)
+    prompt = Prompt(languages={code: f">>{name}<<" for code, name in tags.items()})
+    described = CheckpointConfig(directions=directions, prompt=prompt, model=config)
+    return Imported(described, weights, Tokenizer(vocabulary.files, prompt))
+
+
+def _named(directory: Path, place: int, given: str | None) -> str | None:
+    """The language of the source (0) or the target (1): the one that is wanted, or else as the files are called."""
+    if given:
+        return given
+    described = directory / "tokenizer_config.json"
+    said = read_json(described) if described.exists() else {}
+    named = re.search(r"opus-mt-(?:tc-big-)?([A-Za-z_]+)-([A-Za-z_]+)$", directory.resolve().name)
+    name = said.get(("source_lang", "target_lang")[place]) or (named and named[place + 1])
+    return next(iter(codes_of([name] if name else [])), None)
+
+
+def are_languages(pieces: Iterable[str]) -> bool:
+    """Whether some of them are the languages of one of these kinds, except for Marian's."""
+    return len(_pieces_of_languages(pieces)) > 1
+
+
+def _languages(directory: Path, vocabulary: Vocabulary) -> dict[str, str]:
     """The piece of each language by its code."""
-    names = {found[found.lastgroup or ""]: piece for piece in pieces if (found := _LANGUAGE_PIECE.fullmatch(piece))}
+    names = _pieces_of_languages(vocabulary.special)
     languages = {code: names[name] for code, name in codes_of(names).items()}
     if len(languages) < 2:
         raise CheckpointError(f"{directory}: no language tokens are found in the tokenizer's files")
     return languages
 
 
+def _pieces_of_languages(pieces: Iterable[str]) -> dict[str, str]:
+    return {found[found.lastgroup or ""]: piece for piece in pieces if (found := _LANGUAGE_PIECE.fullmatch(piece))}
+
+
 def tokenizer_class(directory: Path) -> str:
     """Empty where nothing is said."""
     path = directory / "tokenizer_config.json"
     return str(read_json(path).get("tokenizer_class", "")) if path.exists() else ""
-
-
-def _tokenizer_files(directory: Path, vocab_size: int, special: list[str]) -> dict[str, bytes]:
-    if (directory / "tokenizer.json").exists():
-        return read_files(directory, {"tokenizer.json": "tokenizer.json"})
-    vocabulary = dict(read_json(directory / "vocab.json"))
-    for piece in special:
-        vocabulary.setdefault(piece, len(vocabulary))
-    files = read_files(directory, {"sentencepiece.bpe.model": "tokenizer.model"})
-    return files | {"vocabulary.json": pieces_json(ordered(vocabulary, vocab_size))}
-
-
-def _special_pieces(directory: Path) -> list[str]:
-    """Pieces beside the words, in the order of their ids."""
-    found: dict[str, int] = {}
-    if (path := directory / "tokenizer.json").exists():
-        found = {each["content"]: each["id"] for each in read_json(path)["added_tokens"]}
-    elif (path := directory / "added_tokens.json").exists():
-        found = read_json(path)
-    elif (path := directory / "special_tokens_map.json").exists():
-        listed = read_json(path).get("additional_special_tokens", [])
-        found = {each if isinstance(each, str) else each["content"]: number for number, each in enumerate(listed)}
-    return sorted(found, key=found.__getitem__)

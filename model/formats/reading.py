@@ -48,6 +48,10 @@ class Options:
         value = self._values.get(name)
         return default if value is None else value
 
+    def has(self, name: str) -> bool:
+        """Whether it is there, if only as null."""
+        return name in self._values
+
     def number(self, name: str, default: int | None = None) -> int:
         """A count or an id; 0 stands for what is missing or wrong, until `check`."""
         value = self.get(name, default)
@@ -139,8 +143,8 @@ def read_json(path: Path) -> Any:
 
 
 def ordered(vocabulary: dict[str, int], size: int) -> list[str]:
-    """Pieces by id; ids without one get a name that no text has."""
-    pieces = [f"<unused {i}>" for i in range(size)]
+    """Pieces by id, up to the last that has one; ids without get a name that no text has."""
+    pieces = [f"<unused {i}>" for i in range(max(vocabulary.values(), default=-1) + 1)]
     for piece, token in vocabulary.items():
         if not 0 <= token < size:
             raise CheckpointError(f"the vocabulary has the id {token}, the model {size} of them")

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+import sentencepiece
 from torch import Tensor
 
 from model.config import ModelConfig
@@ -14,6 +15,7 @@ from model.formats.reading import (
     Imported,
     Options,
     model_config,
+    read_files,
     read_json,
     read_weights,
     table,
@@ -58,12 +60,8 @@ def read(directory: Path, wanted: Wanted) -> Imported:
     # ones it shows in whether the projection is tied.
     scales_outputs = options.get("scale_decoder_outputs", options.get("tie_word_embeddings", True))
     weights = _weights(directory, config, scales_outputs=scales_outputs)
-    try:
-        content = (directory / "tokenizer.json").read_bytes()
-        pieces = JsonPieces(content)
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{directory}: {error}") from None
-    names = [found[1] for i in range(len(pieces)) if (found := _TAG.fullmatch(pieces.name(i)))]
+    files, pieces = _pieces(directory)
+    names = [found[1] for piece in pieces if (found := _TAG.fullmatch(piece))]
     if names:
         tags = {code: f"<2{name}>" for code, name in codes_of(names).items()}
         prompt = Prompt(languages=tags)
@@ -72,7 +70,22 @@ def read(directory: Path, wanted: Wanted) -> Imported:
         prompt = Prompt(languages=_T5_LANGUAGES, text_prefix="translate {source} to {target}: ", source_prefix=())
         directions = tuple(Direction(source="en", target=code) for code in _T5_LANGUAGES if code != "en")
         described = CheckpointConfig(directions=directions, prompt=prompt, model=config)
-    return Imported(described, weights, Tokenizer({"tokenizer.json": content}, prompt))
+    return Imported(described, weights, Tokenizer(files, prompt))
+
+
+def _pieces(directory: Path) -> tuple[dict[str, bytes], list[str]]:
+    """The files of the tokenizer, and its pieces."""
+    for name in ("spiece.model", "sentencepiece.model"):
+        if (directory / name).exists() and not (directory / "tokenizer.json").exists():
+            files = read_files(directory, {name: "tokenizer.model"})
+            processor = sentencepiece.SentencePieceProcessor(model_proto=files["tokenizer.model"])
+            return files, [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
+    files = read_files(directory, {"tokenizer.json": "tokenizer.json"})
+    try:
+        pieces = JsonPieces(files["tokenizer.json"])
+    except ValueError as error:
+        raise CheckpointError(f"{directory}: {error}") from None
+    return files, [pieces.name(i) for i in range(len(pieces))]
 
 
 def _config(options: Options) -> ModelConfig:

@@ -5,15 +5,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sentencepiece
 import torch
 from safetensors.torch import load_file, save_file
 
 from model.checkpoint import load_model
 from model.decoding import beam_decode, greedy_decode
 from model.formats import import_checkpoint
-from model.manifest import CheckpointError, Wanted, load_config, load_tokenizer
+from model.manifest import ANY, CheckpointError, Wanted, load_config, load_tokenizer
 from model.tokenizer import Tokenizer
+from model.training.data import train_tokenizer
 from model.transformer import Transformer
+from tests.conftest import WORDS
 from tests.model.formats.conftest import SHAPE, pieces_of, randomised, write_json, write_tokenizer_json
 
 transformers: Any = pytest.importorskip("transformers", reason="pip install 'dragoman[load]'")
@@ -149,6 +152,7 @@ def test_logits_greedy_and_beams(build: Build, changes: dict[str, Any], tmp_path
         decoder_start_token_id=ours.config.bos_id,
         forced_bos_token_id=prompt[0] if prompt else None,
         use_cache=build is not t5,  # whose cache is as deep as the encoder
+        suppress_tokens=[*range(len(read), ours.config.vocab_size)] or None,
     )
     if build is marian:
         # Its padding is what ours never writes.
@@ -341,6 +345,108 @@ def test_the_languages_of_a_pair_have_to_be_known(tmp_path: Path, tokenizer: Tok
     write_json(tmp_path / "tokenizer_config.json", {"source_lang": "eng", "target_lang": "fra"})
     [direction] = import_checkpoint(tmp_path, tmp_path / "ours").directions
     assert str(direction) == "en-fr"
+
+
+@pytest.mark.parametrize("name", ["opus-mt-ROMANCE-en", "opus-mt-en-CELTIC"])
+def test_a_group_of_languages_is_no_direction(name: str, tmp_path: Path, tokenizer: Tokenizer) -> None:
+    directory = tmp_path / name
+    directory.mkdir()
+    marian(directory, tokenizer)
+    with pytest.raises(CheckpointError, match="do not say its languages"):
+        import_checkpoint(directory, tmp_path / "ours")
+    wanted = Wanted("es", None) if name.endswith("-en") else Wanted(None, "it")
+    [direction] = import_checkpoint(directory, tmp_path / "ours", wanted).directions
+    assert direction.codes() in (("es", "en"), ("en", "it"))
+
+
+def test_what_is_wanted_has_to_be_a_language(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    marian(tmp_path, tokenizer)
+    with pytest.raises(CheckpointError, match="source: String should match pattern"):
+        import_checkpoint(tmp_path, tmp_path / "ours", Wanted("French", "en"))
+
+
+@pytest.mark.parametrize(("build", "rows"), [(nllb, 2), (m2m100, 0), (t5, 9)])
+def test_rows_without_a_piece_are_never_written(build: Build, rows: int, tmp_path: Path, tokenizer: Tokenizer) -> None:
+    theirs = build(tmp_path, tokenizer)
+    size = theirs.config.vocab_size + rows
+    theirs.resize_token_embeddings(size, mean_resizing=False)
+    with torch.no_grad():
+        theirs.get_output_embeddings().weight[-2:] = 9.0
+    theirs.save_pretrained(tmp_path)
+    import_checkpoint(tmp_path, tmp_path / "ours", ENGLISH_FRENCH)
+    model, read = load_model(tmp_path / "ours"), load_tokenizer(tmp_path / "ours")
+    nameless = range(len(read), model.config.vocab_size)
+    assert len(nameless) >= 2
+    assert read.decode([7, *nameless, 9]) == read.decode([7, 9])
+    with torch.inference_mode():
+        logits = model(torch.tensor([read.encode("the cat", "fr", "en")]), torch.tensor([[7, 9, 4, 5]]))
+    assert (logits.softmax(-1)[..., len(read) :] == 0).all()
+
+
+def _fairseq_model(path: Path) -> list[str]:
+    """A SentencePiece model of the kind that fairseq's are; returns its pieces."""
+    sentences = [f"{first} {second} {third}" for first in WORDS for second in WORDS for third in WORDS[::3]]
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences), model_prefix=str(path.with_suffix("")), vocab_size=40, minloglevel=1
+    )
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    return [processor.id_to_piece(i) for i in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("name", "languages", "wanted"), [("MBart50Tokenizer", 52, ANY), ("MBartTokenizer", 25, ENGLISH_FRENCH)]
+)
+def test_an_mbart_with_nothing_but_its_sentencepiece_model(
+    name: str, languages: int, wanted: Wanted, tmp_path: Path
+) -> None:
+    pieces = _fairseq_model(tmp_path / "sentencepiece.bpe.model")
+    write_json(tmp_path / "tokenizer_config.json", {"tokenizer_class": name})
+    size = len(pieces) + 1 + languages + 1
+    model = randomised(transformers.MBartForConditionalGeneration(transformers.MBartConfig(**SHAPE, vocab_size=size)))
+    model.save_pretrained(tmp_path)
+    vocabulary = ["<s>", "<pad>", "</s>", "<unk>", *pieces[3:]]
+    codes = transformers.models.mbart50.tokenization_mbart50.FAIRSEQ_LANGUAGE_CODES[:languages]
+    theirs = getattr(transformers, name).from_pretrained(tmp_path, src_lang="en_XX")
+    import_checkpoint(tmp_path, tmp_path / "ours", wanted)
+    read = load_tokenizer(tmp_path / "ours")
+    for piece in (*vocabulary, *codes, "<mask>"):
+        assert read.piece_id(piece) == theirs.convert_tokens_to_ids(piece)
+    assert len(read) == size
+    ids = read.encode("the cat sat", "fr", "en")
+    assert ids[-2:] + ids[:1] == theirs("the cat sat").input_ids[-2:] + theirs("the cat sat").input_ids[:1]
+    assert read.decode(ids) == "the cat sat"
+
+
+def test_an_nllb_with_nothing_but_its_sentencepiece_model_and_its_languages(tmp_path: Path) -> None:
+    pieces = _fairseq_model(tmp_path / "sentencepiece.bpe.model")
+    config = transformers.M2M100Config(**SHAPE, vocab_size=len(pieces) + 6)
+    randomised(transformers.M2M100ForConditionalGeneration(config)).save_pretrained(tmp_path)
+    with pytest.raises(CheckpointError, match="no language tokens are found"):
+        import_checkpoint(tmp_path, tmp_path / "ours")
+    tags = ["eng_Latn", "fra_Latn"]
+    write_json(tmp_path / "special_tokens_map.json", {"additional_special_tokens": tags})
+    import_checkpoint(tmp_path, tmp_path / "ours")
+    read = load_tokenizer(tmp_path / "ours")
+    expected = ["<s>", "<pad>", "</s>", "<unk>", *pieces[3:], *tags, "<mask>"]
+    assert [read.piece_id(piece) for piece in expected] == list(range(len(expected)))
+    write_json(tmp_path / "special_tokens_map.json", {"additional_special_tokens": ["__en__", "__fr__"]})
+    with pytest.raises(CheckpointError, match=r"M2M100's vocab\.json is missing"):
+        import_checkpoint(tmp_path, tmp_path / "ours")
+
+
+def test_a_t5_with_nothing_but_its_sentencepiece_model(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    t5(tmp_path, tokenizer)
+    import_checkpoint(tmp_path, tmp_path / "expected")
+    (tmp_path / "tokenizer.json").unlink()
+    tags = {"fr": "<2fr>", "en": "<2en>"}
+    tagged = train_tokenizer([" ".join(WORDS[i:] + WORDS[:i]) for i in range(len(WORDS))], 300, 0, tags)
+    (tmp_path / "spiece.model").write_bytes(tagged.files["tokenizer.model"])
+    config = import_checkpoint(tmp_path, tmp_path / "ours")
+    read = load_tokenizer(tmp_path / "ours")
+    assert config.languages == ("en", "fr")
+    assert config.prompt.languages == tags
+    assert read.encode("the cat", "fr") == [tagged.piece_id("<2fr>"), *tagged.encode("the cat")]
+    assert config.model.vocab_size > len(read) == 300
 
 
 def test_what_is_no_checkpoint(tmp_path: Path) -> None:
