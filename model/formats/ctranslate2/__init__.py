@@ -1,17 +1,19 @@
 """CTranslate2's directories, and Argos packages around them: models that Marian, OpenNMT and fairseq have trained."""
 
 from pathlib import Path
-from typing import Final
 
-from model.formats.ctranslate2.file import read_variables
-from model.formats.ctranslate2.options import ZERO_START, configuration, special_pieces
-from model.formats.ctranslate2.vocabulary import tokenizer_files, vocabularies
+from torch import Tensor
+
+from model.config import ModelConfig
+from model.formats.ctranslate2.file import read_content
+from model.formats.ctranslate2.options import ZERO_START, Special, asks_for_all_tokens, configuration, special_pieces
+from model.formats.ctranslate2.vocabulary import read_tokenizer, vocabularies
 from model.formats.ctranslate2.weights import Variables, translated
+from model.formats.multilingual import are_languages, told_before, told_behind, told_both
 from model.formats.reading import Imported, Options, languages_unknown, read_json
-from model.manifest import CheckpointConfig, Direction, Wanted
+from model.formats.vocabulary import Vocabulary
+from model.manifest import CheckpointConfig, CheckpointError, Direction, Wanted
 from model.tokenizer import Prompt, Tokenizer
-
-_START: Final = "<start>"
 
 
 def find(path: Path) -> Path | None:
@@ -24,29 +26,53 @@ def find(path: Path) -> Path | None:
 
 def read(directory: Path, wanted: Wanted) -> Imported:
     """`directory` holds model.bin. Raises `CheckpointError` for what is not supported, missing, left over or broken."""
-    path = directory / "model.bin"
-    variables = read_variables(path)
-    numbers = {name: value.item() for name, value in variables.items() if not value.dim()}
-    tensors = {name: value for name, value in variables.items() if value.dim()}
-    described = directory / "config.json"
-    settings = Options(read_json(described) if described.exists() else {}, described)
-    special = special_pieces(settings)
+    path, described = directory / "model.bin", directory / "config.json"
     source_words, target_words = vocabularies(directory)
-    config = configuration(Options(numbers, path), tensors, special, target_words)
-    weights = translated(Variables(tensors, path), config, starts_from_zero=bool(numbers.get(ZERO_START)))
-    if config.bos_id == len(target_words):
-        target_words = [*target_words, _START]
-        source_words = target_words if config.source_vocab_size is None else source_words
-    prompt = Prompt(source_prefix=special.before, source_suffix=special.after)
-    tokenizer = Tokenizer(tokenizer_files(directory, source_words, target_words), prompt)
-    described_ours = CheckpointConfig(directions=(_direction(directory, wanted),), prompt=prompt, model=config)
-    return Imported(described_ours, weights, tokenizer)
+    vocabulary = read_tokenizer(directory, source_words, target_words)
+    variables, said = read_content(path)
+    said = (read_json(described) if described.exists() else {}) | said
+    numbers = Options({name: value.item() for name, value in variables.items() if not value.dim()}, path)
+    tensors = {name: value for name, value in variables.items() if value.dim()}
+    special = special_pieces(Options(said, described))
+    config = configuration(numbers, tensors, special, target_words)
+    from_zero = bool(numbers.get(ZERO_START, 0))
+    weights = translated(Variables(tensors, path), config, starts_from_zero=from_zero)
+    package = directory.parent / "metadata.json"
+    asks_all = asks_for_all_tokens(numbers, special)
+    if package.exists() or not (from_zero or asks_all or are_languages(vocabulary.special)):
+        return _of_a_pair(directory, vocabulary, config, weights, special, _said(package, wanted))
+    if from_zero:
+        return told_before(directory, vocabulary, config, weights, wanted)
+    if are_languages(vocabulary.special):
+        if special.start is not None and (asks_all or special.after):
+            return told_both(directory, vocabulary, config, weights)
+        if special.start is None and config.embedding_norm:
+            return told_behind(directory, vocabulary, config, weights, wanted)
+    elif config.embedding_norm:
+        bart = special._replace(before=("<s>",), after=("</s>",))
+        return _of_a_pair(directory, vocabulary, config, weights, bart, wanted)
+    raise CheckpointError(f"{directory}: which tokens it expects around a text is not known")
 
 
-def _direction(directory: Path, wanted: Wanted) -> Direction:
-    described = directory.parent / "metadata.json"
-    said = read_json(described) if described.exists() else {}
-    source, target = wanted.source or said.get("from_code"), wanted.target or said.get("to_code")
-    if not source or not target:
+def _of_a_pair(
+    directory: Path,
+    vocabulary: Vocabulary,
+    config: ModelConfig,
+    weights: dict[str, Tensor],
+    special: Special,
+    wanted: Wanted,
+) -> Imported:
+    if special.start is None:
+        raise CheckpointError(f"{directory}: config.json does not say what a translation begins with")
+    if not wanted.source or not wanted.target:
         raise languages_unknown(directory)
-    return Direction(source=source, target=target)
+    prompt = Prompt(source_prefix=special.before, source_suffix=special.after)
+    direction = Direction(source=wanted.source, target=wanted.target)
+    described = CheckpointConfig(directions=(direction,), prompt=prompt, model=config)
+    return Imported(described, weights, Tokenizer(vocabulary.files, prompt))
+
+
+def _said(package: Path, wanted: Wanted) -> Wanted:
+    """What is wanted, or else what an Argos package says of itself."""
+    said = read_json(package) if package.exists() else {}
+    return Wanted(wanted.source or said.get("from_code"), wanted.target or said.get("to_code"))

@@ -6,22 +6,33 @@ import math
 import mmap
 import struct
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
 
+from model.formats.ctranslate2 import older
 from model.manifest import CheckpointError
 
 _VERSIONS: Final = range(4, 7)
+_SETTINGS_APART: Final = 6
+_SIDES_APART: Final = 5
 _TYPES: Final = [torch.float32, torch.int8, torch.int16, torch.int32, torch.float16, torch.bfloat16]
 
 
-def read_variables(path: Path) -> dict[str, Tensor]:
-    """By their names. Raises `CheckpointError`."""
+class Content(NamedTuple):
+    """As the newest version has it."""
+
+    variables: dict[str, Tensor]
+    settings: dict[str, Any]
+    """Of config.json, where they are in this file instead."""
+
+
+def read_content(path: Path) -> Content:
+    """Variables by their names. Raises `CheckpointError`."""
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return _Reader(content).variables()
+            return _Reader(content).content()
     except (OSError, ValueError, struct.error, UnicodeDecodeError, RuntimeError) as error:
         raise CheckpointError(f"{path}: {error}") from None
 
@@ -31,21 +42,23 @@ class _Reader:
         self._content = content
         self._place = 0
 
-    def variables(self) -> dict[str, Tensor]:
+    def content(self) -> Content:
         version = self._number("<I")
         if version not in _VERSIONS:
             raise ValueError(f"is no CTranslate2 model of a version that is known: {version}")
         name = self._string()
         if name != "TransformerSpec":
             raise ValueError(f"is a {name}, not an encoder-decoder transformer")
-        self._number("<I")  # the revision of this specification; what is in it, the names of the variables say
+        revision = self._number("<I")  # of the specification, which is what the variables are called
         found = {self._string(): self._tensor() for _ in range(self._number("<I"))}
         for _ in range(self._number("<I")):
             alias = self._string()
             found[alias] = found[self._string()]
         if self._place != len(self._content):
             raise ValueError(f"{len(self._content) - self._place} bytes are left over")
-        return found
+        if revision < _SIDES_APART:
+            found = older.moved(found)
+        return Content(found, older.settings(found) if version < _SETTINGS_APART else {})
 
     def _tensor(self) -> Tensor:
         shape = [self._number("<I") for _ in range(self._number("<B"))]

@@ -32,7 +32,8 @@ _NUMBERS: Final = _IGNORED | {ZERO_START, *(f"{side}/{name}" for side in _SIDES 
 class Special(NamedTuple):
     """Pieces with a meaning of their own."""
 
-    start: str
+    start: str | None
+    """What a translation begins with; None where whoever asks has to say it."""
     eos: str
     before: tuple[str, ...]
     after: tuple[str, ...]
@@ -47,7 +48,7 @@ def special_pieces(settings: Options) -> Special:
         settings.only(name, None)
     settings.check()
     return Special(
-        settings.get("decoder_start_token", bos),
+        settings.get("decoder_start_token") if settings.has("decoder_start_token") else bos,
         eos,
         (bos,) if settings.get("add_source_bos", False) else (),
         (eos,) if settings.get("add_source_eos", False) else (),
@@ -76,7 +77,8 @@ def configuration(
     if scaled["encoder"] != scaled["decoder"]:
         numbers.refuse("scale_embeddings is not the same of encoder and decoder")
     ids = {word: i for i, word in reversed(list(enumerate(words)))}
-    for word in (special.eos, *(() if from_zero else (special.start,))):
+    start = special.eos if from_zero else special.start or special.eos
+    for word in (special.eos, start):
         if word not in ids:
             raise CheckpointError(f"{word} is not in the vocabulary")
     eos = ids[special.eos]
@@ -100,10 +102,19 @@ def configuration(
         projection_bias=from_zero or f"{DECODER_OUT}/bias" in tensors,
         # There is no padding in CTranslate2; any id will do that does not end a sentence.
         pad_id=0 if eos else 1,
-        bos_id=len(target) if from_zero else ids[special.start],
+        bos_id=len(target) if from_zero else ids[start],
         eos_id=eos,
         dropout=0.0,
     )
+
+
+def asks_for_all_tokens(numbers: Options, special: Special) -> bool:
+    """Whether a model is of transformers, whose tokenizers put around a text what the others' models add themselves.
+
+    They and fairseq's say the scale of embeddings, not whether there is one; fairseq's and Marian's add the end.
+    """
+    says_scale = isinstance(numbers.get("encoder/scale_embeddings"), float)
+    return (says_scale or bool(numbers.get(ZERO_START, 0))) and not special.after
 
 
 def _is_scaled(numbers: Options, side: str, d_model: int) -> bool:

@@ -1,9 +1,17 @@
-"""The words of a CTranslate2 model, and the SentencePiece models beside it, as the files of a tokenizer of ours."""
+"""The words of a CTranslate2 model, and the tokenizer beside it, as the files of one of ours."""
 
 from pathlib import Path
+from typing import Final
 
-from model.formats.reading import pieces_json, read_json
+import sentencepiece
+
+from model.formats.reading import pieces_json, read_files, read_json
+from model.formats.vocabulary import Vocabulary, read_vocabulary
 from model.manifest import CheckpointError
+from model.pieces import JsonPieces
+
+_SHARED: Final = ("sentencepiece.model", "sentencepiece.bpe.model")
+_SIDES: Final = {"source.spm": "source.model", "target.spm": "target.model"}
 
 
 def vocabularies(directory: Path) -> tuple[list[str], list[str]]:
@@ -28,18 +36,36 @@ def _vocabulary(directory: Path, name: str) -> list[str] | None:
     return None
 
 
-def tokenizer_files(directory: Path, source: list[str], target: list[str]) -> dict[str, bytes]:
-    files: dict[str, bytes] = {}
-    for place in (directory, directory.parent):
-        if (shared := place / "sentencepiece.model").exists():
-            files["tokenizer.model"] = shared.read_bytes()
-            break
-        if (sides := [place / "source.spm", place / "target.spm"]) and all(path.exists() for path in sides):
-            files |= {"source.model": sides[0].read_bytes(), "target.model": sides[1].read_bytes()}
-            break
-    else:
-        raise CheckpointError(f"{directory}: neither sentencepiece.model nor source.spm and target.spm are there")
+def read_tokenizer(directory: Path, source: list[str], target: list[str]) -> Vocabulary:
+    """The tokenizer beside a model whose vocabularies are `source` and `target`. Raises `CheckpointError`."""
+    if source is target and (directory / "tokenizer.json").exists():
+        return _of_hugging_face(directory, target)
+    files = _sentencepiece(directory)
     if source is target:
-        return files | {"vocabulary.json": pieces_json(target)}
-    both = {"source_vocabulary.json": source, "target_vocabulary.json": target}
-    return files | {name: pieces_json(words) for name, words in both.items()}
+        files["vocabulary.json"] = pieces_json(target)
+    else:
+        both = {"source_vocabulary.json": source, "target_vocabulary.json": target}
+        files |= {name: pieces_json(words) for name, words in both.items()}
+    [model, *_] = files.values()
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    return Vocabulary(files, [word for word in source if processor.is_unknown(processor.piece_to_id(word))])
+
+
+def _of_hugging_face(directory: Path, words: list[str]) -> Vocabulary:
+    vocabulary = read_vocabulary(directory, len(words))
+    pieces = JsonPieces(vocabulary.files["tokenizer.json"])
+    if any(pieces.name(i) != word for i, word in zip(range(len(pieces)), words, strict=False)):
+        raise CheckpointError(f"{directory}: tokenizer.json numbers its pieces otherwise than the model")
+    return vocabulary
+
+
+def _sentencepiece(directory: Path) -> dict[str, bytes]:
+    for place in (directory, directory.parent):
+        for name in _SHARED:
+            if (place / name).exists():
+                return read_files(place, {name: "tokenizer.model"})
+        if all((place / name).exists() for name in _SIDES):
+            return read_files(place, _SIDES)
+        if (place / "bpe.model").exists():
+            raise CheckpointError(f"{place / 'bpe.model'}: its tokenizer is BPE of subword-nmt, which is not supported")
+    raise CheckpointError(f"{directory}: neither sentencepiece.model nor source.spm and target.spm are there")

@@ -1,6 +1,7 @@
 """Imported, a CTranslate2 model translates as CTranslate2 does; what is not supported is said all at once."""
 
 import copy
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,12 @@ def _import(directory: Path) -> Transformer:
     return load_model(directory / "ours")
 
 
-def _assert_same_translations(directory: Path, ours: Transformer, tokenizer: Tokenizer) -> None:
+def _assert_same_translations(
+    directory: Path, ours: Transformer, tokenizer: Tokenizer, added: Sequence[int] = ()
+) -> None:
+    """`added` are ids that CTranslate2 adds to a source itself."""
     pieces = pieces_of(tokenizer)
+    sources = [[*source, *added] for source in SOURCES]
     translator = ctranslate2.Translator(str(directory), compute_type="float32", intra_threads=1)
     for beam_size in (1, 4):
         found = translator.translate_batch(
@@ -63,7 +68,7 @@ def _assert_same_translations(directory: Path, ours: Transformer, tokenizer: Tok
             return_end_token=True,
         )
         theirs = [[pieces.index(piece) for piece in each.hypotheses[0]] for each in found]
-        assert [best.ids for [best] in beam_decode(ours, SOURCES, 30, beam_size)] == theirs
+        assert [best.ids for [best] in beam_decode(ours, sources, 30, beam_size)] == theirs
 
 
 @pytest.mark.parametrize("norm_order", ["pre", "post"])
@@ -104,8 +109,9 @@ def test_the_scale_of_embeddings_is_a_flag_or_a_number(
 ) -> None:
     spec, _ = _spec(tokenizer)
     spec.encoder.scale_embeddings = spec.decoder.scale_embeddings = scale
+    spec.config.add_source_eos = True  # as fairseq's
     directory = _save(spec, tmp_path / "theirs", tokenizer, quantization)
-    _assert_same_translations(directory, _import(directory), tokenizer)
+    _assert_same_translations(directory, _import(directory), tokenizer, [tokenizer.eos_id])
 
 
 @pytest.mark.parametrize("sides", [{"encoder": 2.5}, {"encoder": 1.0}, {"decoder": 0.0}])
@@ -114,7 +120,7 @@ def test_another_scale_of_embeddings_is_refused(sides: dict[str, float], tmp_pat
     for side, scale in sides.items():
         getattr(spec, side).scale_embeddings = scale
     directory = _save(spec, tmp_path / "theirs", tokenizer)
-    with pytest.raises(CheckpointError, match="not supported: .*scale_embeddings is"):
+    with pytest.raises(CheckpointError, match=r"not supported: .*scale_embeddings is"):
         import_checkpoint(directory, tmp_path / "ours", ENGLISH_FRENCH)
 
 

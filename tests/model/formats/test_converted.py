@@ -1,0 +1,143 @@
+"""What CTranslate2 makes of models of transformers expects the tokens of their tokenizers: it gets them here, too."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model.checkpoint import load_model
+from model.decoding import greedy_decode
+from model.formats import import_checkpoint
+from model.formats.reading import read_json
+from model.manifest import CheckpointError, Wanted, load_tokenizer
+from model.tokenizer import Tokenizer
+from tests.model.formats.conftest import SHAPE, pieces_of, randomised, write_json, write_tokenizer_json
+from tests.model.formats.test_huggingface import bart, marian, mbart, mbart_cc25
+
+ctranslate2: Any = pytest.importorskip("ctranslate2", reason="pip install 'dragoman[load]'")
+transformers: Any = pytest.importorskip("transformers", reason="pip install 'dragoman[load]'")
+
+ENGLISH_FRENCH = Wanted("en", "fr")
+TEXTS = ["the cat sat", "la", "a big red house ran under the mat and ate"]
+LENGTH = 14
+
+Tokens = Callable[[str], list[str]]
+Build = Callable[[Path, Tokenizer], Tokens]
+SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+
+
+def _tokens(theirs: Any) -> Tokens:
+    return lambda text: theirs.convert_ids_to_tokens(theirs(text).input_ids)
+
+
+def _marian(directory: Path, tokenizer: Tokenizer) -> Tokens:
+    marian(directory, tokenizer)
+    write_json(directory / "tokenizer_config.json", {"tokenizer_class": "MarianTokenizer"})
+    return _tokens(transformers.MarianTokenizer.from_pretrained(directory))
+
+
+def _m2m100(directory: Path, tokenizer: Tokenizer) -> Tokens:
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", *pieces_of(tokenizer)[4:]]
+    files = {"vocab_file": directory / "vocab.json", "spm_file": directory / "sentencepiece.bpe.model"}
+    write_json(files["vocab_file"], {piece: i for i, piece in enumerate(pieces)})
+    files["spm_file"].write_bytes(tokenizer.files["tokenizer.model"])
+    theirs = transformers.M2M100Tokenizer(**{name: str(file) for name, file in files.items()}, src_lang="en")
+    theirs.add_tokens(list(theirs.lang_token_to_id), special_tokens=True)  # as they are in published ones
+    theirs.save_pretrained(directory)
+    config = transformers.M2M100Config(**SHAPE, vocab_size=len(pieces) + 108)
+    randomised(transformers.M2M100ForConditionalGeneration(config)).save_pretrained(directory)
+    return _tokens(theirs)
+
+
+def _nllb(directory: Path, tokenizer: Tokenizer) -> Tokens:
+    size = write_tokenizer_json(directory / "tokenizer.json", tokenizer, ["eng_Latn", "fra_Latn"])
+    write_json(directory / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"} | SPECIAL)
+    config = transformers.M2M100Config(**SHAPE, vocab_size=size + 2, pad_token_id=0, bos_token_id=1)
+    randomised(transformers.M2M100ForConditionalGeneration(config)).save_pretrained(directory)
+    theirs = transformers.AutoTokenizer.from_pretrained(directory)
+    return lambda text: ["eng_Latn", *theirs.tokenize(text), "</s>"]
+
+
+def _bart(directory: Path, tokenizer: Tokenizer) -> Tokens:
+    bart(directory, tokenizer, normalize_before=False)  # published ones say so
+    write_json(directory / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"} | SPECIAL)
+    theirs = transformers.AutoTokenizer.from_pretrained(directory)
+    return lambda text: ["<s>", *theirs.tokenize(text), "</s>"]
+
+
+def _mbart_50(directory: Path, tokenizer: Tokenizer) -> Tokens:
+    mbart(directory, tokenizer, normalize_before=True)
+    write_json(
+        directory / "config.json", read_json(directory / "config.json") | {"tokenizer_class": "MBart50Tokenizer"}
+    )
+    write_json(directory / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"} | SPECIAL)
+    theirs = transformers.AutoTokenizer.from_pretrained(directory)
+    return lambda text: ["en_XX", *theirs.tokenize(text), "</s>"]
+
+
+def _mbart_cc25(directory: Path, tokenizer: Tokenizer) -> Tokens:
+    mbart_cc25(directory, tokenizer, normalize_before=True)
+    write_json(directory / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"} | SPECIAL)
+    theirs = transformers.AutoTokenizer.from_pretrained(directory)
+    return lambda text: [*theirs.tokenize(text), "</s>", "en_XX"]
+
+
+FAMILIES: list[tuple[Build, list[str], list[str]]] = [
+    (_marian, ["source.spm", "target.spm"], []),
+    (_m2m100, ["sentencepiece.bpe.model"], ["__fr__"]),
+    (_nllb, ["tokenizer.json"], ["fra_Latn"]),
+    (_mbart_50, ["tokenizer.json"], ["fr_XX"]),
+    (_mbart_cc25, ["tokenizer.json"], ["fr_XX"]),
+    (_bart, ["tokenizer.json"], []),
+]
+
+
+@pytest.mark.parametrize(("build", "files", "prefix"), FAMILIES)
+def test_it_writes_what_ctranslate2_writes(
+    build: Build, files: Sequence[str], prefix: list[str], tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    tokens = build(tmp_path, tokenizer)
+    converted = tmp_path / "converted"
+    ctranslate2.converters.TransformersConverter(str(tmp_path), copy_files=list(files)).convert(str(converted))
+    translator = ctranslate2.Translator(str(converted), compute_type="float32", intra_threads=1)
+    found = translator.translate_batch(
+        [tokens(text) for text in TEXTS],
+        target_prefix=[prefix] * len(TEXTS) if prefix else None,
+        beam_size=1,
+        max_decoding_length=LENGTH + len(prefix),
+    )
+    pieces = [each.hypotheses[0] for each in found]
+    # What a decoder starts with is no part of what it writes, what it is given behind that is.
+    expected = [each[len(prefix) if each[: len(prefix)] == prefix else 0 :][:LENGTH] for each in pieces]
+    import_checkpoint(converted, tmp_path / "ours", ENGLISH_FRENCH)
+    model, read = load_model(tmp_path / "ours"), load_tokenizer(tmp_path / "ours")
+    sources = read.encode_batch(TEXTS, "fr", "en")
+    written = greedy_decode(model, sources, LENGTH, read.target_prefix("fr", "en"))
+    ids = [[i for i in each if i != model.config.eos_id] for each in written]
+    assert ids == [[read.piece_id(piece) for piece in each] for each in expected]
+
+
+def test_tokens_that_are_not_known_are_not_guessed(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    _nllb(tmp_path, tokenizer)
+    converted = tmp_path / "converted"
+    ctranslate2.converters.TransformersConverter(str(tmp_path), copy_files=["tokenizer.json"]).convert(str(converted))
+    described = read_json(converted / "config.json")
+    write_json(converted / "config.json", described | {"decoder_start_token": None})
+    with pytest.raises(CheckpointError, match="which tokens it expects around a text is not known"):
+        import_checkpoint(converted, tmp_path / "ours", ENGLISH_FRENCH)
+    (converted / "tokenizer.json").unlink()
+    with pytest.raises(CheckpointError, match=r"neither sentencepiece\.model nor"):
+        import_checkpoint(converted, tmp_path / "ours", ENGLISH_FRENCH)
+    write_tokenizer_json(converted / "tokenizer.json", tokenizer, ["fra_Latn", "eng_Latn"])
+    with pytest.raises(CheckpointError, match=r"tokenizer\.json numbers its pieces otherwise"):
+        import_checkpoint(converted, tmp_path / "ours", ENGLISH_FRENCH)
+
+
+def test_a_model_of_a_pair_says_its_languages_or_is_told_them(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    _marian(tmp_path, tokenizer)
+    converted = tmp_path / "converted"
+    files = ["source.spm", "target.spm"]
+    ctranslate2.converters.TransformersConverter(str(tmp_path), copy_files=files).convert(str(converted))
+    with pytest.raises(CheckpointError, match="do not say its languages"):
+        import_checkpoint(converted, tmp_path / "ours")
