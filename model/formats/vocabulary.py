@@ -32,7 +32,8 @@ def read_vocabulary(directory: Path, size: int) -> Vocabulary:
     if (directory / "tokenizer.json").exists():
         return Vocabulary(read_files(directory, {"tokenizer.json": "tokenizer.json"}), special)
     files = read_files(directory, {_MODEL: "tokenizer.model"})
-    if (directory / "vocab.json").exists():
+    # M2M100's order is its own.
+    if (directory / "vocab.json").exists() or any(piece.startswith("__") for piece in special):
         vocabulary = dict(read_json(directory / "vocab.json"))
     else:
         vocabulary = _fairseq_vocabulary(directory / _MODEL)
@@ -40,8 +41,6 @@ def read_vocabulary(directory: Path, size: int) -> Vocabulary:
         beside = size - len(vocabulary) - 1
         if beside in _MBART_SIZES and {*special} <= {*_MBART, "<mask>"}:
             special = _MBART[:beside]
-        if any(piece.startswith("__") for piece in special):
-            raise CheckpointError(f"{directory}: M2M100's vocab.json is missing")
         special = [piece for piece in special if piece != "<mask>"] + ["<mask>"]
     for piece in special:
         vocabulary.setdefault(piece, len(vocabulary))

@@ -430,7 +430,7 @@ def test_an_nllb_with_nothing_but_its_sentencepiece_model_and_its_languages(tmp_
     expected = ["<s>", "<pad>", "</s>", "<unk>", *pieces[3:], *tags, "<mask>"]
     assert [read.piece_id(piece) for piece in expected] == list(range(len(expected)))
     write_json(tmp_path / "special_tokens_map.json", {"additional_special_tokens": ["__en__", "__fr__"]})
-    with pytest.raises(CheckpointError, match=r"M2M100's vocab\.json is missing"):
+    with pytest.raises(CheckpointError, match=r"vocab\.json: .*No such file"):
         import_checkpoint(tmp_path, tmp_path / "ours")
 
 
