@@ -1,4 +1,4 @@
-"""What a machine does to a server: no descriptors, no disk, no memory for an engine, a crowd at the door."""
+"""What a machine does to a server: no descriptors, no disk, a crowd at the door."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from tests.system.conftest import Server, StartServer, free_port, processor_seconds
-from tests.system.sentences import LONG_TEXT, SENTENCES
+from tests.system.sentences import SENTENCES
 from tests.system.sse import REQUEST, Event, read_events, stream, text_of
 
 CAT = {"q": "I am a cat.", "source": "en", "target": "fr"}
@@ -39,11 +39,6 @@ async def _until_live(client: httpx.AsyncClient) -> None:
             assert (await client.get("/livez")).status_code == 200
             return
         await asyncio.sleep(0.05)
-
-
-def _address_space(pid: int) -> int:
-    """In bytes."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
 
 
 async def test_without_descriptors_streams_go_on_and_the_crowd_waits(start_server: StartServer) -> None:
@@ -94,28 +89,6 @@ def test_an_engine_that_cannot_be_started_for_want_of_descriptors_is_tried_again
         resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, limits)
         server.wait_until_ready()
         assert client.post("/translate", json=CAT).json() == {"translatedText": "Je suis un chat."}
-
-
-async def test_a_step_without_memory_fails_its_own_requests(start_server: StartServer) -> None:
-    """Address space that cannot grow: every request has an outcome, and the next ones are served."""
-    with start_server() as server:
-        [engine] = server.engine_pids()
-        used = _address_space(engine)
-        limits = resource.prlimit(engine, resource.RLIMIT_AS)
-        resource.prlimit(engine, resource.RLIMIT_AS, (used, limits[1]))
-        async with _client(server) as client:
-            answers = await asyncio.gather(
-                *(client.post("/translate", json={**CAT, "q": LONG_TEXT, "beam_size": 8}) for _ in range(4))
-            )
-            assert {answer.status_code for answer in answers} <= {200, 500, 503}
-            for answer in answers:
-                if answer.status_code == 500:
-                    assert answer.json()["code"] == "engine_failed"
-            if engine in server.engine_pids():
-                resource.prlimit(engine, resource.RLIMIT_AS, limits)
-            await asyncio.to_thread(server.wait_until_ready)
-            assert (await client.post("/translate", json=CAT)).json() == {"translatedText": "Je suis un chat."}
-        server.wait_for_metric("dragoman_slots_used", 0)
 
 
 def test_a_full_disk_under_the_log_stops_nothing() -> None:
