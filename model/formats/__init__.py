@@ -28,6 +28,10 @@ def import_checkpoint(path: Path, directory: Path, wanted: Wanted = ANY) -> Chec
         except ValidationError as error:
             problems = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
             raise CheckpointError(f"{path}: {problems}") from None
+        except CheckpointError:
+            raise
+        except (OSError, RuntimeError, ValueError) as error:  # of a tokenizer's files
+            raise CheckpointError(f"{path}: {error}") from None
         _check_shapes(path, imported)
         imported = _without_nameless(imported)
         return save_checkpoint(directory, imported.config, imported.weights, imported.tokenizer, dtype=None)

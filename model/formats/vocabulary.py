@@ -59,7 +59,7 @@ def _fairseq_vocabulary(path: Path) -> dict[str, int]:
 def _special_pieces(directory: Path) -> list[str]:
     found: dict[str, int] = {}
     if (path := directory / "tokenizer.json").exists():
-        found = {each["content"]: each["id"] for each in read_json(path)["added_tokens"]}
+        found = {each["content"]: each["id"] for each in read_json(path).get("added_tokens", [])}
     elif (path := directory / "added_tokens.json").exists():
         found = read_json(path)
     elif (path := directory / "special_tokens_map.json").exists():

@@ -30,20 +30,20 @@ _NUMBERS: Final = _IGNORED | {ZERO_START, *(f"{side}/{name}" for side in _SIDES 
 
 
 class Special(NamedTuple):
-    """Pieces with a meaning of their own."""
+    """Pieces with a meaning of their own, and what else config.json says."""
 
     start: str | None
     """What a translation begins with; None where whoever asks has to say it."""
     eos: str
     before: tuple[str, ...]
     after: tuple[str, ...]
+    norm_epsilon: float
 
 
 def special_pieces(settings: Options) -> Special:
     """Of config.json. Raises `CheckpointError`."""
     bos, eos = settings.get("bos_token", "<s>"), settings.get("eos_token", "</s>")
     settings.only("multi_query_attention", False)
-    settings.only("layer_norm_epsilon", 1e-5)
     for name in ("quantization_type", "quantization_bits", "quantization_group_size"):
         settings.only(name, None)
     settings.check()
@@ -52,6 +52,7 @@ def special_pieces(settings: Options) -> Special:
         eos,
         (bos,) if settings.get("add_source_bos", False) else (),
         (eos,) if settings.get("add_source_eos", False) else (),
+        settings.get("layer_norm_epsilon", 1e-5),
     )
 
 
@@ -94,6 +95,7 @@ def configuration(
         decoder_layers=_layers("decoder", tensors),
         max_positions=min((len(table) for table in tables), default=_LONGEST),
         norm_order="pre" if pre_norm else "post",
+        norm_epsilon=special.norm_epsilon,
         activation=_ACTIVATIONS[activation],
         positions="table",
         scale_embedding=scaled["encoder"],

@@ -114,6 +114,25 @@ def test_the_scale_of_embeddings_is_a_flag_or_a_number(
     _assert_same_translations(directory, _import(directory), tokenizer, [tokenizer.eos_id])
 
 
+def test_the_epsilon_of_norms_is_the_models_own(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    """OpenNMT's converter says 1e-6."""
+    spec, _ = _spec(tokenizer)
+    spec.config.layer_norm_epsilon = 0.3
+    directory = _save(spec, tmp_path / "theirs", tokenizer)
+    ours = _import(directory)
+    assert ours.config.norm_epsilon == 0.3
+    _assert_same_translations(directory, ours, tokenizer)
+
+
+def test_a_broken_tokenizer_is_no_traceback(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    spec, _ = _spec(tokenizer)
+    directory = _save(spec, tmp_path / "theirs", tokenizer)
+    for name in ("sentencepiece.model", "tokenizer.json"):
+        (directory / name).write_bytes(b"{}")
+        with pytest.raises(CheckpointError):
+            import_checkpoint(directory, tmp_path / "ours", ENGLISH_FRENCH)
+
+
 @pytest.mark.parametrize("sides", [{"encoder": 2.5}, {"encoder": 1.0}, {"decoder": 0.0}])
 def test_another_scale_of_embeddings_is_refused(sides: dict[str, float], tmp_path: Path, tokenizer: Tokenizer) -> None:
     spec, _ = _spec(tokenizer)
