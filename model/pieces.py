@@ -76,10 +76,11 @@ class SentencePieces:
         return len(self._bytes)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        # One by one: for a list SentencePiece starts threads, which take longer than sentences do.
         if self._is_own:
-            batch: list[list[int]] = self._processor.encode(list(texts))  # in SentencePiece's own threads
+            batch: list[list[int]] = [self._processor.encode(text) for text in texts]
         else:
-            batch = [list(map(self._id, pieces)) for pieces in self._processor.encode(list(texts), out_type=str)]
+            batch = [list(map(self._id, self._processor.encode(text, out_type=str))) for text in texts]
         if not self._tags:
             return batch
         return [[self._unknown if token in self._tags else token for token in ids] for ids in batch]
