@@ -112,6 +112,7 @@ def step_batch(
     numbers.extend([len(row.request.source_ids) for row in rows])
     columns = torch.frombuffer(numbers, dtype=torch.int64).view(5, -1)
     tokens, positions, slots, source_slots, source_lengths = columns.unbind()
+    asking = [(number, row) for number, row in enumerate(rows) if not row.is_greedy]
     return StepBatch(
         tokens,
         positions,
@@ -119,9 +120,9 @@ def step_batch(
         source_slots,
         source_lengths,
         copies=copies,
-        logit_rows=[number for number, row in enumerate(rows) if row.needs_logits],
-        alignment_rows=[number for number, row in enumerate(rows) if row.needs_alignment],
-        self_attention_rows=[number for number, row in enumerate(rows) if row.needs_self_attention],
+        logit_rows=[number for number, row in asking if row.needs_logits],
+        alignment_rows=[number for number, row in asking if row.needs_alignment],
+        self_attention_rows=[number for number, row in asking if row.needs_self_attention],
         beams=_beams(groups),
         ahead=min(map(_ahead, groups)) if may_run_ahead else 0,
     )

@@ -11,7 +11,7 @@ from typing import Final
 from model.search import BeamSearch, Choice, Extension, Path
 from service.engine.request import FinishReason, GenerationRequest, LiveHypothesis
 from service.engine.terms import Open, unless_end, what_is_open
-from service.engine.writers.rows import UNCONSTRAINED, Row, prefix_rows, prompt_rows
+from service.engine.writers.rows import Row, is_plain, prefix_rows, prompt_rows
 from service.engine.writers.writer import SearchDiffers, Written
 
 _by_total: Final = attrgetter("total")
@@ -30,9 +30,7 @@ class BeamWriter:
         self._copies: list[tuple[int, int, int]] = []
         self._settled = len(self._prompt)
         self._has_begun = False
-        changed = request.constraints != UNCONSTRAINED or request.terms
-        looks = request.alignment or request.self_attention
-        self._is_ranked = not (changed or looks or request.top_candidates)
+        self._is_ranked = is_plain(request)
 
     def copies(self) -> list[tuple[int, int, int]]:
         return self._copies

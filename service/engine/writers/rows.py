@@ -30,6 +30,8 @@ class Row(NamedTuple):
     """The terms that may come next, by their numbers."""
     is_ranked: bool = False
     """Whether the best extensions of all of its beam's rows are enough, whatever their own ones are."""
+    is_greedy: bool = False
+    """Whether its most probable token is enough, and nothing is told of how it came about."""
 
     @property
     def is_constrained(self) -> bool:
@@ -50,7 +52,7 @@ class Row(NamedTuple):
     def needs_logits(self) -> bool:
         """Whether the best token alone does not say what the row goes on with."""
         request = self.request
-        if self.is_ranked or self.term is not None:
+        if self.is_greedy or self.is_ranked or self.term is not None:
             return False
         return self.wanted > 0 and (
             self.forced is not None
@@ -64,7 +66,9 @@ class Row(NamedTuple):
     @property
     def ahead(self) -> int:
         """How many more tokens it may take unasked, if each is the most probable one; or its beam more steps."""
-        if self.is_ranked:
+        if self.is_greedy:
+            may = True
+        elif self.is_ranked:
             may = not self.request.hypotheses
         else:
             is_looked_at = self.needs_alignment or self.needs_self_attention
@@ -72,6 +76,13 @@ class Row(NamedTuple):
         if not may:
             return 0
         return self.request.max_new_tokens + len(self.request.prompt_ids) - len(self.ids) - 1
+
+
+def is_plain(request: GenerationRequest) -> bool:
+    """Whether nothing but the logits decides what its rows go on with, and nothing is told of how it came about."""
+    changed = request.constraints != UNCONSTRAINED or request.terms
+    looks = request.alignment or request.self_attention
+    return not (changed or looks or request.top_candidates)
 
 
 def prompt_rows(request: GenerationRequest, slot: int) -> list[Row]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from model.search import Extension
 from service.engine.request import GenerationRequest
 from service.engine.terms import unless_end, what_is_open
-from service.engine.writers.rows import Row, prefix_rows, prompt_rows
+from service.engine.writers.rows import Row, is_plain, prefix_rows, prompt_rows
 from service.engine.writers.writer import Written
 
 
@@ -16,6 +16,7 @@ class SingleWriter:
         self._request = request
         [self._slot] = slots
         self._eos_id = eos_id
+        self._is_greedy = is_plain(request) and request.sampling.temperature == 0
         self._ids: list[int] = []  # of the translation
         self._terms: list[int | None] = list(request.told_terms)  # that those belong to; unused where there are none
 
@@ -32,7 +33,7 @@ class SingleWriter:
         following = [
             Row(request, slot, slot, ids + list(rest[:i]), forced=token, term=term)
             for i, token in enumerate(rest[:room])
-        ] or [Row(request, slot, slot, ids, pending=pending)]
+        ] or [Row(request, slot, slot, ids, pending=pending, is_greedy=self._is_greedy)]
         return following if self._ids else prompt_rows(request, slot) + following
 
     def take(self, extensions: list[Extension]) -> Written:
