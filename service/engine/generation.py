@@ -69,11 +69,14 @@ class Generation:
             if self.finished:
                 return []
             self._news.clear()
+            # Several times a step, so no `asyncio.timeout_at`, which takes as long as all the rest of a wait.
+            timer = asyncio.get_running_loop().call_at(deadline, self._news.set)
             try:
-                async with asyncio.timeout_at(deadline):
-                    await self._news.wait()
-            except TimeoutError:
-                raise DeadlineExceeded("the translation was not finished in time") from None
+                await self._news.wait()
+            finally:
+                timer.cancel()
+            if self._read == len(self._reports) and self._failure is None:
+                raise DeadlineExceeded("the translation was not finished in time")
         if self._failure is not None:
             raise self._failure
         fresh = self._reports[self._read :]
