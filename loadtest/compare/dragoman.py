@@ -1,6 +1,7 @@
 """Dragoman as a peer: real engine processes behind the real pool, built as the service builds them, without HTTP.
 
-This process is the client and what the HTTP process is in the service; like that one, it does not load torch.
+This process is the client and what the HTTP process is in the service; like that one, it has the event loop that
+uvicorn chooses, and does not load torch.
 """
 
 import asyncio
@@ -9,6 +10,8 @@ import time
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
+
+from uvicorn.loops.auto import auto_loop_factory
 
 from loadtest.compare.peers import Answer, Job, Measured, Peer, WrongLength
 from loadtest.compare.workload import MOST_TOKENS, Arrival, Request
@@ -37,7 +40,7 @@ def open_dragoman(job: Job) -> Iterator[Peer]:
         log_level="warning",
     )
     pool = build_pool("en-fr", checkpoint, load_config(checkpoint), settings, Metrics("bench", job.mode))
-    with asyncio.Runner() as runner:
+    with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
         runner.run(_start(pool))
         try:
             yield _Dragoman(pool, runner)
