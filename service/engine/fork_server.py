@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from typing import Final, NamedTuple
 
 import msgspec
@@ -23,6 +24,10 @@ logger = logging.getLogger(__name__)
 
 _READ_BYTES: Final = 1 << 16
 _FORK_SECONDS: Final = 5.0  # it takes milliseconds
+# How long the model may take to load: the first time it may come from a slow disk, and later as it did before.
+_FIRST_LOAD_SECONDS: Final = 600.0
+_LEAST_LOAD_SECONDS: Final = 30.0
+_TIMES_SLOWER: Final = 10
 _STOP_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 1.0
 _CLEAR_SECONDS: Final = 0.01
@@ -50,13 +55,17 @@ class Engine(NamedTuple):
 
 
 class ForkServer:
-    """Makes the engine processes of one model. Is started when the first is wanted, and again when it has died."""
+    """Makes the engine processes of one model. Is started when the first is wanted, and again when it has died.
+
+    One that does not answer, or does not come to the end of loading, is killed and counts as dead.
+    """
 
     def __init__(self, options: EngineOptions) -> None:
         self.options = options
         self._users: set[object] = set()
         self._process: _ForkingProcess | None = None
         self._watch: asyncio.Task[None] | None = None
+        self._load_seconds = _FIRST_LOAD_SECONDS
         # One request after the other: a reply does not say to which.
         self._turn = asyncio.Lock()
 
@@ -80,14 +89,22 @@ class ForkServer:
 
     async def _start(self) -> "_ForkingProcess":
         self._process = process = await _ForkingProcess.start(self.options)
+        started = time.monotonic()
         try:
-            await process.loaded()
+            async with asyncio.timeout(self._load_seconds):
+                await process.loaded()
         except (EOFError, ConnectionError):
             await self._drop()
             raise EngineFailed("the engine process ended before it was ready") from None
+        except TimeoutError:
+            await self._drop()
+            seconds = self._load_seconds
+            self._load_seconds *= 2  # if it has not hung, but the machine is that slow, it comes to its end some time
+            raise EngineFailed(f"the model was not loaded after {seconds:.0f} s") from None
         except BaseException:
             await self._drop()
             raise
+        self._load_seconds = max(_LEAST_LOAD_SECONDS, _TIMES_SLOWER * (time.monotonic() - started))
         self._watch = asyncio.create_task(self._replace(process))
         return process
 

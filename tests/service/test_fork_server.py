@@ -32,6 +32,7 @@ class Replicas:
 
     async def lose(self, engine: EngineProcess, text: list[int]) -> None:
         """Kill it under a request, which the next one finishes."""
+        os.kill(_pid(engine), signal.SIGSTOP)  # or it might be done before it dies
         generation = engine.submit(REQUEST)
         os.kill(_pid(engine), signal.SIGKILL)
         assert await _ids(generation) == text
@@ -113,6 +114,29 @@ async def test_a_fork_server_that_does_not_answer_is_replaced(monkeypatch: pytes
             patched.setattr("service.engine.fork_server._FORK_SECONDS", 1.0)
             await replicas.lose(first, text)
         assert replicas.forking() != gone
+        await replicas.lose(second, text)
+
+
+async def test_a_fork_server_that_hangs_while_it_loads_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The second one, when it is known how long the model takes."""
+    monkeypatch.setattr("service.engine.fork_server._PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("service.engine.fork_server._LEAST_LOAD_SECONDS", 1.0)
+    monkeypatch.setattr("service.engine.fork_server._TIMES_SLOWER", 1)
+    async with asyncio.timeout(120), running(OPTIONS) as replicas:
+        first, second = replicas.engines
+        text = await _ids(first.submit(REQUEST))
+        gone = replicas.forking()
+        os.kill(gone, signal.SIGKILL)
+        while replicas.fork_server.pid in (gone, None):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        hangs = replicas.forking()
+        os.kill(hangs, signal.SIGSTOP)
+        await replicas.lose(first, text)
+        reasons = [vars(record).get("reason", "") for record in caplog.records]
+        assert any(reason.startswith("the model was not loaded after") for reason in reasons)
+        assert replicas.forking() != hangs
         await replicas.lose(second, text)
 
 
