@@ -1,18 +1,30 @@
 """Connections that hold a place for nothing: a request that never comes to its end, an answer that nobody takes.
 
-Uvicorn itself waits for ever for both. Knows nothing of what is asked.
+Uvicorn itself waits for ever for both. When few descriptors are left, those go that wait for no answer, so that whoever
+comes is heard, probes too, and an engine that dies can be replaced. Knows nothing of what is asked.
 """
 
 import asyncio
-from typing import Any, Final
+import heapq
+import logging
+import resource
+from typing import Any, ClassVar, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+logger = logging.getLogger(__name__)
+
 _MAX_HEAD_BYTES: Final = 65_536
+_DESCRIPTORS_LEFT: Final = 32  # for engines, files, and connections that come before others have been cut
+_CUT_AT_ONCE: Final = 16  # looking through all connections for each new one would take the loop's time
+_LOG_SECONDS: Final = 10.0
 
 
 class Connection(HttpToolsProtocol):
     """Uvicorn's connection, which can tell whether its client is overdue."""
+
+    _logged_at: ClassVar = float("-inf")
+    """When it was last said that connections are cut, whichever."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -26,6 +38,20 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
         self._receiving_since = self.loop.time()
+        # The system gives the lowest number that is free: a high one tells that few are left.
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if transport.get_extra_info("socket").fileno() >= limit - _DESCRIPTORS_LEFT:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Cut those who have an answer and ask for nothing more, and then those who take longest to ask."""
+        idle = [each for each in self.connections if isinstance(each, Connection) and each._is_idle() and each != self]
+        for each in heapq.nsmallest(_CUT_AT_ONCE, idle, key=lambda each: each._receiving_since or 0.0):
+            each.transport.abort()
+        if (now := self.loop.time()) - Connection._logged_at > _LOG_SECONDS:
+            Connection._logged_at = now
+            facts = {"connections": len(self.connections), "idle": len(idle)}
+            logger.warning("few descriptors are left, idle connections are cut", extra=facts)
 
     def data_received(self, data: bytes) -> None:
         if self._receiving_since is None:
@@ -67,8 +93,16 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
 
     def _is_overdue(self, now: float, seconds: float) -> bool:
-        is_answering = self.pipeline or (self.cycle and not self.cycle.more_body and not self.cycle.response_complete)
-        return self._receiving_since is not None and not is_answering and now - self._receiving_since > seconds
+        return self._receiving_since is not None and not self._is_answering() and now - self._receiving_since > seconds
+
+    def _is_idle(self) -> bool:
+        """What is answered may still be on its way."""
+        return not (self._is_answering() or self.transport.get_write_buffer_size() or self.transport.is_closing())
+
+    def _is_answering(self) -> bool:
+        return bool(self.pipeline) or (
+            self.cycle is not None and not self.cycle.more_body and not self.cycle.response_complete
+        )
 
     def _is_stuck(self, now: float, seconds: float) -> bool:
         # Only here nothing is added to what is unsent, so that any change of it is a reader's doing.

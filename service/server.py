@@ -31,6 +31,8 @@ class DrainingServer(uvicorn.Server):
             port=settings.port,
             log_config=None,
             access_log=False,
+            # Out of descriptors, asyncio's own writes thousands of tracebacks a second and does little else.
+            loop="uvloop",
             proxy_headers=False,  # the application's own setting says which proxies are believed
             http=Connection,
             ws="none",  # or a client could change to a protocol that has no limits

@@ -73,6 +73,29 @@ async def test_without_descriptors_streams_go_on_and_the_crowd_waits(start_serve
             assert (await client.post("/translate", json=CAT)).json() == {"translatedText": "Je suis un chat."}
 
 
+async def test_who_holds_a_connection_and_says_nothing_keeps_nobody_out(start_server: StartServer) -> None:
+    """However many do: probes are answered, streams are let in, and an engine that dies is replaced."""
+    with start_server() as server, ExitStack() as crowd:
+        text = " ".join(SENTENCES[:60])
+        port = int(server.url.rsplit(":", 1)[1])
+        async with _client(server) as client:
+            expected = text_of(await stream(client, text))
+            limits = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+            low = _open_descriptors(server.process.pid) + 48
+            resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (low, limits[1]))
+            for _ in range(100):
+                crowd.enter_context(socket.create_connection(("127.0.0.1", port)))
+                assert (await client.get("/livez")).status_code == 200
+            running = asyncio.create_task(stream(client, text))
+            await asyncio.to_thread(server.wait_until_busy)
+            os.kill(server.wait_for_engine(), signal.SIGKILL)
+            events = await running
+        assert (text_of(events), events[-1].name) == (expected, "done")
+        messages = [json.loads(line)["message"] for line in server.log.read_text().splitlines()]
+        assert "few descriptors are left, idle connections are cut" in messages
+        assert "the engine process could not be run" not in messages
+
+
 def test_an_engine_that_cannot_be_started_for_want_of_descriptors_is_tried_again(
     start_server: StartServer,
 ) -> None:
