@@ -63,8 +63,8 @@ class Server:
         return _children(self._process.pid)
 
     def engines(self) -> list[int]:
-        """Process ids: of the forks of those."""
-        return [engine for fork_server in self.fork_servers() for engine in _children(fork_server)]
+        """Process ids: of the forks of those, and of those that are gone."""
+        return sorted(_session(self._process.pid) - {self._process.pid, *self.fork_servers()})
 
     def resident_megabytes(self) -> list[float]:
         """Of the HTTP process, then of each engine."""
@@ -84,7 +84,8 @@ def run_server(flags: Sequence[str], log: Path | None = None) -> Iterator[Server
     ours = ["--port", str(port), "--log-level", "info" if log else "error", "--max-waiting", "10000"]
     command = [sys.executable, "-m", "service", "serve", *ours, *flags]
     with log.open("ab") if log else nullcontext() as output:
-        process = subprocess.Popen(command, stderr=output)
+        # With a session of its own: an engine whose parent has died is known by it.
+        process = subprocess.Popen(command, stderr=output, start_new_session=True)
     running = Server(process, f"http://127.0.0.1:{port}")
     try:
         _wait_until_ready(process, running.url)
@@ -111,6 +112,20 @@ def _wait_until_ready(process: subprocess.Popen[bytes], url: str) -> None:
 def _children(pid: int) -> list[int]:
     tasks = Path(f"/proc/{pid}/task").glob("*/children")
     return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+def _session(leader: int) -> set[int]:
+    """All processes of it, wherever their parents are."""
+    return {int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit() and _session_of(each) == leader}
+
+
+def _session_of(process: Path) -> int | None:
+    """None if it has ended."""
+    try:
+        state, _, _, session, *_ = (process / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if state == "Z" else int(session)
 
 
 def _resident_megabytes(pid: int) -> float:

@@ -88,15 +88,25 @@ async def engine_stopped(site: Site) -> None:
 
 async def all_killed(site: Site) -> None:
     """All engine processes, and the one that they are forks of: the model is loaded again."""
-    await _lose(site, "all_killed", signal.SIGKILL, everything=True)
+    await _lose(site, "all_killed", signal.SIGKILL, forking=signal.SIGKILL, everyone=True)
 
 
-async def _lose(site: Site, fault: str, how: signal.Signals, *, everything: bool = False) -> None:
+async def fork_server_stopped(site: Site) -> None:
+    """It hangs, which is noticed when an engine is wanted of it; the other one outlives it."""
+    await _lose(site, "fork_server_stopped", signal.SIGKILL, forking=signal.SIGSTOP)
+
+
+async def _lose(
+    site: Site, fault: str, how: signal.Signals, *, forking: signal.Signals | None = None, everyone: bool = False
+) -> None:
     async with site.surgery:
         engines = site.server.engines()
-        lost = engines if everything else [site.rng.choice(engines)]
+        lost = engines if everyone else [site.rng.choice(engines)]
         log_bytes = site.log.stat().st_size
-        for pid in [*(site.server.fork_servers() if everything else ()), *lost]:
+        if forking is not None:
+            for pid in site.server.fork_servers():
+                os.kill(pid, forking)
+        for pid in lost:
             os.kill(pid, how)
         site.deaths += len(lost)
         started = time.monotonic()
@@ -283,6 +293,7 @@ FAULTS: Final[dict[str, Fault]] = {
         engine_killed,
         engine_stopped,
         all_killed,
+        fork_server_stopped,
         slow_readers,
         stuck_readers,
         half_open,

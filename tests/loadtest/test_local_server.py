@@ -1,0 +1,35 @@
+"""Which processes are a server's, whatever became of those in between."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from loadtest.local_server import Server
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks where Linux lists processes")
+
+
+def test_an_engine_is_known_when_its_fork_server_is_gone() -> None:
+    script = "(sleep 600 & echo $!; wait) & wait; read line"
+    process = subprocess.Popen(
+        ["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
+    with process:
+        assert process.stdout is not None
+        engine = int(process.stdout.readline())
+        server = Server(process, "")
+        try:
+            assert server.engines() == [engine]
+            [fork_server] = server.fork_servers()
+            os.kill(fork_server, signal.SIGKILL)
+            deadline = time.monotonic() + 30
+            while server.fork_servers():
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            assert server.engines() == [engine]
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
