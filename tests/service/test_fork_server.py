@@ -1,10 +1,12 @@
 """The process that engines are forks of, for real: its death, its silence, and doing without it."""
 
 import asyncio
+import ctypes
 import os
 import resource
 import signal
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,7 @@ from service.settings import EMBEDDED_MODEL
 
 OPTIONS = EngineOptions(checkpoint=str(EMBEDDED_MODEL), mode="int8", threads=1, slots=2, max_prefill=1, max_length=64)
 REQUEST = GenerationRequest([50, 60, 70, 2], 20)
+PR_SET_CHILD_SUBREAPER = 36
 
 
 @dataclass
@@ -138,6 +141,35 @@ async def test_a_fork_server_that_hangs_while_it_loads_is_replaced(
         assert any(reason.startswith("the model was not loaded after") for reason in reasons)
         assert replicas.forking() != hangs
         await replicas.lose(second, text)
+
+
+@pytest.fixture
+def inherits_orphans() -> Iterator[None]:
+    """As the first process of a container does, which has to clear away what it inherits."""
+    prctl = ctypes.CDLL(None).prctl
+    assert prctl(PR_SET_CHILD_SUBREAPER, 1) == 0
+    yield
+    assert prctl(PR_SET_CHILD_SUBREAPER, 0) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="orphans are given to another process than the first on Linux only")
+@pytest.mark.usefixtures("inherits_orphans")
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_no_zombie_is_left_where_nobody_else_clears_away(at_once: bool) -> None:
+    async with running(OPTIONS) as replicas:
+        first, second = replicas.engines
+        text = await _ids(first.submit(REQUEST))
+        gone = replicas.forking()
+        killed = [gone, _pid(first), _pid(second)]
+        os.kill(gone, signal.SIGKILL)
+        if not at_once:
+            async with asyncio.timeout(60):
+                while replicas.fork_server.pid in (gone, None):  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+        await asyncio.gather(replicas.lose(first, text), replicas.lose(second, text))
+        async with asyncio.timeout(10):
+            while any(Path(f"/proc/{pid}").exists() for pid in killed):  # noqa: ASYNC110, ASYNC240
+                await asyncio.sleep(0.01)
 
 
 async def test_a_fork_that_fails_costs_no_model(caplog: pytest.LogCaptureFixture) -> None:
