@@ -22,7 +22,7 @@ from service.events import (
 )
 from service.text.numbers import Mending
 from service.text.placement import Aligned, place_marks
-from service.text.segment import Segment, Term, has_words
+from service.text.segment import STAND_IN, Segment, Term, has_words
 from service.text.sentences import is_unspaced
 
 _ATTENTION_DIGITS: Final = 4
@@ -56,7 +56,12 @@ class Wording:
         self._segment = segment
         self._spans = spans
         self._detokenizer = Detokenizer(tokenizer)
-        self._numbers = Mending(segment.reading().text)
+        reading = segment.reading().text
+        self._numbers = Mending(reading)
+        # One more than there are, a model has made up.
+        stand_ins = sum(term.has_stand_in for term in segment.terms)
+        self._drops_stand_ins = 0 < stand_ins == reading.count(STAND_IN)
+        self._stand_in = ""
         self._term: int | None = None
         self._said = segment.before
         self._is_first = True
@@ -91,12 +96,14 @@ class Wording:
         text, place = self._detokenizer.push(token.token_id), self._place(token)
         if token.term is not None:
             yield from self._as_written(self._numbers.flush())
-            term, self._term = self._term, token.term
+            has_space = (self._stand_in + text)[:1].isspace()
+            term, self._term, self._stand_in = self._term, token.term, ""
             # All of it is written with its first token.
             is_begun = token.term == term
-            text = "" if is_begun else self._term_behind(text[:1].isspace(), self._segment.terms[token.term])
+            text = "" if is_begun else self._term_behind(has_space, self._segment.terms[token.term])
             yield Aligned(text, place)
         else:
+            text = self._without_stand_in(text)
             if self._term is not None and text:
                 text = self._apart(self._segment.terms[self._term], text)
                 self._term = None if text else self._term
@@ -107,16 +114,27 @@ class Wording:
     def _as_written(self, parts: Iterable[Aligned]) -> Iterator[Aligned]:
         return (part._replace(text=self._segment.written(part.text)) for part in parts)
 
+    def _without_stand_in(self, text: str) -> str:
+        """What is said, but for a stand-in that stands for nothing; one may still become a word."""
+        held, self._stand_in = self._stand_in, ""
+        if self._drops_stand_ins and (held + text).strip() in ("", STAND_IN):
+            self._stand_in = held + text
+            return ""
+        return held + text if text[:1].isalnum() or not held.strip() else text
+
     def _apart(self, term: Term, text: str) -> str:
         """What is said behind a term, without what would make another word of it.
 
         A model may take a stand-in for the beginning of a word; a term that ends before a space is none.
         """
+        follows = self._segment.sentence[term.end : term.end + 1]
+        if term.is_copy and text[:1].isspace() and follows.isalnum():
+            return text[1:]
         if not text[:1].isalnum() or is_unspaced(text[:1]):
             return text
         if not term.is_copy:
             return "".join(dropwhile(str.isalnum, text))
-        return " " + text if self._segment.sentence[term.end : term.end + 1].isspace() else text
+        return " " + text if follows.isspace() else text
 
     def _term_behind(self, has_space: bool, term: Term) -> str:
         """A term as the sentence has it, and a space before it if it `has_space` or would run into a word."""

@@ -53,15 +53,17 @@ class Reading(NamedTuple):
     """Where each of its segment's terms is, from and up to."""
     originals: Sequence[tuple[int, int]]
     """Where those are in the sentence."""
+    replaced: Sequence[tuple[int, int]]
+    """Where what is read in their places is, with the spaces around it that the sentence does not have."""
 
     def original(self, start: int, end: int) -> tuple[int, int]:
         """Which characters of the sentence a part of the text stands for."""
         first, last = start, end
-        for read, written in zip(self.terms, self.originals, strict=True):
-            if start >= read[0]:
-                first = written[0] if start < read[1] else start - read[1] + written[1]
-            if end > read[0]:
-                last = written[1] if end <= read[1] else end - read[1] + written[1]
+        for term, replaced, written in zip(self.terms, self.replaced, self.originals, strict=True):
+            if start >= replaced[0]:
+                first = written[0] if start < term[1] else max(start - replaced[1], 0) + written[1]
+            if end > replaced[0]:
+                last = written[1] if end <= replaced[1] else end - replaced[1] + written[1]
         return first, last
 
 
@@ -99,13 +101,20 @@ class Segment(NamedTuple):
         sentence = _sentence_case(self.sentence) if self.capitals else self.sentence
         words, done = "", 0
         places: list[tuple[int, int]] = []
+        replaced: list[tuple[int, int]] = []
         for term in self.terms:
             words += sentence[done : term.start]
+            start = len(words)
+            # A model reads XusX as a word.
+            before, after = sentence[: term.start][-1:], sentence[term.end :][:1]
+            words += " " if term.has_stand_in and _joins(before) and done < term.start else ""
             inside = STAND_IN if term.has_stand_in else sentence[term.start : term.end]
             places.append((len(words), len(words) + len(inside)))
-            words += inside
+            words += inside + (" " if term.has_stand_in and _joins(after) else "")
+            replaced.append((start, len(words)))
             done = term.end
-        return Reading(words + sentence[done:], places, [(term.start, term.end) for term in self.terms])
+        originals = [(term.start, term.end) for term in self.terms]
+        return Reading(words + sentence[done:], places, originals, replaced)
 
     def written(self, text: str) -> str:
         """What becomes of a part of its translation; of parts, one by one, the same as of all."""
@@ -131,6 +140,11 @@ def segment_of(part: str, terms: Sequence[Term], *, restore_capitals: bool) -> S
         capitals=restore_capitals and is_in_capitals(words),
         terms=inside,
     )
+
+
+def _joins(character: str) -> bool:
+    """Whether what touches it is of the same word, in a script that has spaces between words."""
+    return character.isdigit() or character.lower() != character.upper()
 
 
 def has_words(text: str) -> bool:

@@ -148,6 +148,28 @@ def test_a_term_is_written_as_it_is(tokenizer: Tokenizer, sentence: str, term: s
 
 
 @pytest.mark.parametrize(
+    ("sentence", "said", "expected"),
+    [
+        ("See {a}us now", "le 0 chat", "le {a}chat"),
+        ("See {a} us now", "le X 0 X chat X", "le {a} chat"),
+        ("See {a} us now", "le Xi 0", "le Xi {a}"),
+        ("See {a} or X now", "le X 0", "le X {a}"),
+    ],
+)
+def test_no_stand_in_is_left_over(tokenizer: Tokenizer, sentence: str, said: str, expected: str) -> None:
+    """Nor a space beside what is copied that only its stand-in needs; a word may begin like one."""
+    start = sentence.index("{a}")
+    segment = Segment("", sentence, "", terms=[Term(start, start + 3, "{a}", is_copy=True)])
+    reports = [
+        TokenReport(1, token, -0.5, term=0 if word == "0" else None)
+        for word in said.split()
+        for token in tokenizer.encode_target("X" if word == "0" else word)
+    ]
+    assembly = SegmentAssembly(0, segment, tokenizer)
+    assert "".join(assembly.push(report).text for report in reports) == expected
+
+
+@pytest.mark.parametrize(
     ("segment", "said", "expected"),
     [
         (Segment("", "A cat.", "", terms=[Term(2, 5, "matou")]), "un X", "un matou"),

@@ -153,6 +153,17 @@ def test_a_stand_in_is_read_for_what_is_copied() -> None:
     assert segment.sentence[slice(*reading.original(0, 19))] == segment.sentence
 
 
+def test_a_stand_in_touches_no_letter() -> None:
+    [segment] = _split("Visit <b>us</b> or {x}s, 見{y}。")
+    reading = segment.reading()
+    assert reading.text == "Visit X us X or X s, 見X。"
+    words = [segment.sentence[slice(*reading.original(*place))] for place in reading.terms]
+    assert words == ["<b>", "</b>", "{x}", "{y}"]
+    assert segment.sentence[slice(*reading.original(8, 10))] == "us"
+    assert segment.sentence[slice(*reading.original(7, 10))] == "us"
+    assert segment.sentence[slice(*reading.original(13, 15))] == "or"
+
+
 @pytest.mark.parametrize("text", ["https://a.org/b", "{x}: %s!", "a@b.org, c@d.org", "😀"])
 def test_what_is_only_copied_is_not_translated(text: str) -> None:
     assert not any(segment.translatable for segment in _split(text))
