@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 # A quote counts only behind an equals sign. Possessive: what does not match is not tried again otherwise.
 _ATTRIBUTES: Final = r"""(?:[\s/]|[^\s/>=]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"'][^\s>]*+|(?=>)))?|=)*+"""
 _TAG: Final = re.compile(rf"<(/?)([a-zA-Z][^\s/>]*+){_ATTRIBUTES}>")
-_LONGEST_TAG: Final = 10_000
 _ATTRIBUTE: Final = re.compile(r"""([^\s/>=]++)(?:\s*+=\s*+("[^"]*+"|'[^']*+'|[^\s>"'][^\s>]*+))?""")
 # Their content is no markup, up to their end tag.
 _RAW: Final = frozenset("script style textarea xmp iframe noembed noframes".split())
@@ -70,15 +69,17 @@ def tokens(html: str) -> Iterator[Token]:
 
 def _markup_at(html: str, start: int) -> Token | None:
     """None where no markup begins."""
-    tag = _TAG.match(html, start, start + _LONGEST_TAG)
+    tag = _TAG.match(html, start)
     if tag:
         return Token(Kind.CLOSE if tag[1] else Kind.OPEN, tag[0], tag[2].lower())
-    following = html[start + 1 : start + 2]
-    if following not in ("!", "?", "/") and not (following.isascii() and following.isalpha()):
+    following = html[start + 1 : start + 3].removeprefix("/")[:1]
+    if following.isascii() and following.isalpha():
+        # The standard lets what is not closed go on to the end; so nothing is looked at twice.
+        return Token(Kind.OTHER, html[start:])
+    if html[start + 1 : start + 2] not in ("!", "?", "/"):
         return None
     for opening, closing in (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<", ">")):
         if html.startswith(opening, start):
             end = html.find(closing, start + len(opening))
-            # The standard lets what is not closed go on to the end.
             return Token(Kind.OTHER, html[start : end + len(closing) if end >= 0 else len(html)])
     raise AssertionError("the last one always begins here")

@@ -139,6 +139,13 @@ def test_what_is_kept_ends_with_its_block_if_nothing_else_does() -> None:
     assert _sentences("<p>one <code>two</p><p>three</p>") == ["one \ufffc", "three"]
 
 
+@pytest.mark.parametrize("content", ["if (the cat < 3) alert('a > b')", "The cat."])
+def test_what_a_tag_says_counts_however_long_it_is(content: str) -> None:
+    long = f'src="data:,{"x" * 100_000}"'
+    for kept in (f"<script {long}>{content}</script>", f'<p {long} translate="no">The cat.</p>'):
+        assert _sentences(f"<p>One {kept}<p>Two") == ["One", "Two"]
+
+
 def test_attributes_of_blocks_and_pictures_are_read() -> None:
     html = '<p title="A &quot;cat&quot;" class="b c"><a href="d"><img src="e" alt="The dog"></a> f</p>'
     assert _sentences(html) == ['A "cat"', "The dog", "f"]
@@ -259,6 +266,7 @@ def test_of_many_links_each_holds_another_word_and_the_rest_none() -> None:
         "&",
         "</",
         "<a b='",
+        "<a b='>' ",
         "<p>x</p>",
         "a<b>",
         "<b>",
