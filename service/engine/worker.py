@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import sys
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
@@ -22,6 +23,10 @@ from service.engine.request import EngineOptions, Failed, Forked, Loaded
 
 # Hypotheses are many objects that stay for some steps, and no cycles: Python's own 700 are less than one step of beams.
 _OBJECTS_BETWEEN_COLLECTIONS: Final = 50_000
+
+_OOM_SCORE: Final = Path("/proc/self/oom_score_adj")
+_OOM_STEP: Final = 200
+_OOM_MOST: Final = 1000
 
 
 class _Replica(NamedTuple):
@@ -35,6 +40,7 @@ def main() -> None:
     # anything slow is imported, so that Ctrl-C at the start is not answered with a traceback.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    _offer_to_the_kernel()
     control = socket.socket(fileno=int(sys.argv[1]))
     options = msgspec.json.decode(sys.argv[2], type=EngineOptions)
     logs.configure(options.log_level)
@@ -83,12 +89,20 @@ def _next_replica(control: socket.socket, *, forks: bool) -> _Replica | None:
         if pid == 0 or not forks:
             signal.signal(signal.SIGCHLD, as_before)
             control.close()
+            _offer_to_the_kernel()
             return _Replica(number, SocketChannel(socket.socket(fileno=descriptor)))
         os.close(descriptor)
 
 
 def _send(control: socket.socket, reply: Loaded | Failed | Forked) -> None:
     control.sendall(frame(reply))
+
+
+def _offer_to_the_kernel() -> None:
+    """Where memory runs out, to be killed before its parent: an engine is replaced, the HTTP process is not."""
+    with contextlib.suppress(OSError):
+        score = int(_OOM_SCORE.read_text())
+        _OOM_SCORE.write_text(str(min(score + _OOM_STEP, _OOM_MOST)))
 
 
 def _give_memory_back() -> None:

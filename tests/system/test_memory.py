@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.system.conftest import Server, StartServer
+from tests.system.conftest import Server, StartServer, children
 from tests.system.memory_group import MemoryGroup, memory_group
 from tests.system.sentences import SENTENCES
 
@@ -82,3 +82,12 @@ async def test_an_engine_that_the_kernel_kills_for_memory_costs_nobody_an_answer
         assert all(answer == (200, whole) for answer, whole in survived)
         assert {(status, answer.get("code")) for status, answer in told} <= {(200, None), (503, "not_ready")}
         server.wait_for_metric("dragoman_slots_used", 0)
+
+
+def test_the_kernel_finds_an_engine_first_and_the_http_process_last(start_server: StartServer) -> None:
+    with start_server() as server:
+        [loader] = children(server.process.pid)
+        [engine] = server.engine_pids()
+        scores = [int(Path(f"/proc/{pid}/oom_score_adj").read_text()) for pid in (engine, loader, server.process.pid)]
+    # A server that has the highest score itself can offer nobody before it.
+    assert scores[0] > scores[1] > scores[2] or scores[2] > 600

@@ -1,5 +1,6 @@
 """CTranslate2's directories, and Argos packages around them: models that Marian, OpenNMT and fairseq have trained."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from torch import Tensor
@@ -40,7 +41,8 @@ def read(directory: Path, wanted: Wanted) -> Imported:
     package = directory.parent / "metadata.json"
     asks_all = asks_for_all_tokens(numbers, special)
     if package.exists() or not (from_zero or asks_all or are_languages(vocabulary.special)):
-        return _of_a_pair(directory, vocabulary, config, weights, special, _said(package, wanted))
+        pair = _of_a_pair(directory, vocabulary, config, weights, special, _said(package, wanted))
+        return _begun(pair, package, target_words) if package.exists() else pair
     if from_zero:
         return told_before(directory, vocabulary, config, weights, wanted)
     if are_languages(vocabulary.special):
@@ -70,6 +72,18 @@ def _of_a_pair(
     direction = Direction(source=wanted.source, target=wanted.target)
     described = CheckpointConfig(directions=(direction,), prompt=prompt, model=config)
     return Imported(described, weights, Tokenizer(vocabulary.files, prompt))
+
+
+def _begun(imported: Imported, package: Path, target_words: Sequence[str]) -> Imported:
+    """With the piece that an Argos package has every translation begin with, if it has one."""
+    piece = read_json(package).get("target_prefix") or None
+    if piece is None:
+        return imported
+    if piece not in target_words:
+        raise CheckpointError(f"{package}: target_prefix {piece!r} is no piece of the model")
+    prompt = imported.config.prompt.model_copy(update={"target_prefix": (piece,)})
+    config = imported.config.model_copy(update={"prompt": prompt})
+    return imported._replace(config=config, tokenizer=Tokenizer(imported.tokenizer.files, prompt))
 
 
 def _said(package: Path, wanted: Wanted) -> Wanted:

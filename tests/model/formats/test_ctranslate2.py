@@ -1,6 +1,7 @@
 """Imported, a CTranslate2 model translates as CTranslate2 does; what is not supported is said all at once."""
 
 import copy
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from model.config import ModelConfig
 from model.decoding import beam_decode
 from model.formats import import_checkpoint
 from model.linear import INT8_MAX, quantise_rows
-from model.manifest import CheckpointError, Direction, Wanted, load_config
+from model.manifest import CheckpointError, Direction, Wanted, load_config, load_tokenizer
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from tests.conftest import random_model
@@ -226,3 +227,29 @@ def test_languages_and_tokenizer_have_to_be_known(tmp_path: Path, tokenizer: Tok
     (directory / "sentencepiece.model").unlink()
     with pytest.raises(CheckpointError, match=r"neither sentencepiece\.model nor"):
         import_checkpoint(directory, tmp_path / "ours", ENGLISH_FRENCH)
+
+
+def test_an_argos_package_may_say_what_a_translation_begins_with(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    spec, _ = _spec(tokenizer)
+    directory = _save(spec, tmp_path / "model", tokenizer)
+    piece = pieces_of(tokenizer)[17]
+    package = {"from_code": "en", "to_code": "fr", "target_prefix": piece}
+    (tmp_path / "metadata.json").write_text(json.dumps(package))
+    ours = _import(directory)
+    prompt = load_tokenizer(directory / "ours").target_prefix("fr", "en")
+    assert prompt == [17]
+    pieces = pieces_of(tokenizer)
+    translator = ctranslate2.Translator(str(directory), compute_type="float32", intra_threads=1)
+    found = translator.translate_batch(
+        [[pieces[token] for token in source] for source in SOURCES],
+        target_prefix=[[piece]] * len(SOURCES),
+        beam_size=4,
+        length_penalty=1.0,
+        max_decoding_length=30,
+        return_end_token=True,
+    )
+    theirs = [[pieces.index(piece) for piece in each.hypotheses[0]] for each in found]
+    assert [[17, *best.ids] for [best] in beam_decode(ours, SOURCES, 29, 4, prompt=prompt)] == theirs
+    (tmp_path / "metadata.json").write_text(json.dumps(package | {"target_prefix": "__nothing__"}))
+    with pytest.raises(CheckpointError, match=r"metadata.json: target_prefix '__nothing__' is no piece of the model"):
+        _import(directory)
