@@ -63,6 +63,8 @@ async def _hear(url: str, sentences: Sequence[str], beam_size: int) -> tuple[lis
     searches: list[dict[str, Any]] = [{}, {"beam_size": beam_size}, {"beam_size": beam_size, "hypotheses": True}]
     heard: tuple[list[Heard], list[Heard], list[Heard]] = ([], [], [])
     async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+        for search in searches:
+            await _stream(client, {"q": sentences[0], **_LANGUAGES, **search})  # what is made at its first use
         for sentence in track(sentences, "listening"):
             for search, streams in zip(searches, heard, strict=True):
                 streams.append(await _stream(client, {"q": sentence, **_LANGUAGES, **search}))

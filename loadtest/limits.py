@@ -57,7 +57,9 @@ def overload(  # noqa: PLR0913  each is an option of the command
     problems = [f"{count} answers were {outcome}" for outcome, count in outcomes.items() if outcome not in _IN_OVERLOAD]
     if goodput < least_share * peak:
         problems.append(f"goodput is {goodput / peak:.2f} of the peak, the least is {least_share}")
-    if refused and median(refused) > refused_within_ms:
+    if not refused:
+        problems.append("nothing was refused: that was no overload")
+    elif median(refused) > refused_within_ms:
         problems.append(f"the median refusal takes {median(refused):.0f} ms, the limit is {refused_within_ms:g} ms")
     _tell(
         {

@@ -92,7 +92,7 @@ async def begin(readers: Sequence[Reader]) -> list[asyncio.Task[Resumed]]:
         reading.append(asyncio.create_task(reader.read()))
         await asyncio.sleep(_BETWEEN_SECONDS)
     waiting = [asyncio.create_task(reader.under_way.wait()) for reader in readers]
-    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait([*waiting, *reading], return_when=asyncio.FIRST_COMPLETED)
     for task in waiting:
         task.cancel()
     return reading

@@ -1,6 +1,7 @@
 """From token ids to text: the tokens of a segment, then the segments of a text."""
 
 import copy
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import dropwhile
@@ -22,11 +23,13 @@ from service.events import (
 )
 from service.text.numbers import Mending
 from service.text.placement import Aligned, place_marks
-from service.text.segment import STAND_IN, Segment, Term, has_words
+from service.text.segment import STAND_IN, Segment, Term, has_words, joins
 from service.text.sentences import is_unspaced
 
 _ATTENTION_DIGITS: Final = 4
 """More than a picture shows; a sentence has as many weights as the product of its lengths."""
+# That of an x-ray, too: rayons X.
+_LIKE_STAND_IN: Final = re.compile(rf"(?<![a-z]){STAND_IN}(?![a-z])", re.IGNORECASE)
 _APOSTROPHES: Final = ("'", "’")
 
 
@@ -49,18 +52,20 @@ Spans = Sequence[tuple[int, int] | None]
 class Wording:
     """Turns the tokens of one version of a segment into text, one at a time; what it has returned never changes.
 
-    Where tags have to be placed, all of it comes with the last token. `spans` are only needed then.
+    Where tags have to be placed, all of it comes with the last token. `spans` are only needed then. The first `forced`
+    tokens are the request's own words.
     """
 
-    def __init__(self, segment: Segment, tokenizer: Tokenizer, spans: Spans) -> None:
+    def __init__(self, segment: Segment, tokenizer: Tokenizer, spans: Spans, forced: int = 0) -> None:
         self._segment = segment
+        self._forced = forced
         self._spans = spans
         self._detokenizer = Detokenizer(tokenizer)
         reading = segment.reading().text
         self._numbers = Mending(reading)
         # One more than there are, a model has made up.
         stand_ins = sum(term.has_stand_in for term in segment.terms)
-        self._drops_stand_ins = 0 < stand_ins == reading.count(STAND_IN)
+        self._drops_stand_ins = 0 < stand_ins == len(_LIKE_STAND_IN.findall(reading))
         self._stand_in = ""
         self._term: int | None = None
         self._said = segment.before
@@ -107,7 +112,9 @@ class Wording:
             if self._term is not None and text:
                 text = self._apart(self._segment.terms[self._term], text)
                 self._term = None if text else self._term
-            yield from self._as_written(self._numbers.push(Aligned(text, place)))
+            part = Aligned(text, place)
+            yield from self._as_written([part] if self._forced > 0 else self._numbers.push(part))
+        self._forced -= 1
         self._said = text or self._said
         self._has_words = self._has_words or has_words(text)
 
@@ -128,7 +135,7 @@ class Wording:
         A model may take a stand-in for the beginning of a word; a term that ends before a space is none.
         """
         follows = self._segment.sentence[term.end : term.end + 1]
-        if term.is_copy and text[:1].isspace() and follows.isalnum():
+        if term.is_copy and text[:1].isspace() and follows and joins(follows):
             return text[1:]
         if not text[:1].isalnum() or is_unspaced(text[:1]):
             return text
@@ -181,18 +188,26 @@ class SegmentAssembly:
     """Grows the text of one segment from its tokens."""
 
     def __init__(
-        self, index: int, segment: Segment, tokenizer: Tokenizer, spans: Spans = (), told_from: int | None = None
+        self,
+        index: int,
+        segment: Segment,
+        tokenizer: Tokenizer,
+        spans: Spans = (),
+        told_from: int | None = None,
+        forced: int = 0,
     ) -> None:
         """`spans` are the characters of its sentence that the ids of the source stand for.
 
-        `told_from` is where that begins in its text; None where nobody asks for alignment.
+        `told_from` is where that begins in its text; None where nobody asks for alignment. The first `forced` tokens
+        are the request's own words.
         """
         self._index = index
         self._segment = segment
         self._tokenizer = tokenizer
         self._spans = spans
         self._told_from = told_from
-        self._wording = Wording(segment, tokenizer, spans)
+        self._forced = forced
+        self._wording = Wording(segment, tokenizer, spans, forced)
         self._live = [_Live(self._wording.copy())]
         self._steps = 0
         self._best = Version("", 0.0, 0)
@@ -244,7 +259,7 @@ class SegmentAssembly:
         ]
 
     def _text_of(self, tokens: Sequence[TokenReport]) -> str:
-        wording = Wording(self._segment, self._tokenizer, self._spans)
+        wording = Wording(self._segment, self._tokenizer, self._spans, self._forced)
         return "".join(wording.push(token, is_last=token is tokens[-1]) for token in tokens)
 
     @property

@@ -242,7 +242,9 @@ class Translation:
                     await self._give_way()
                     continue
                 told_from = work.offset if job.options.alignment else None
-                assembly = SegmentAssembly(number, work.segment, work.model.tokenizer, work.spans, told_from)
+                assembly = SegmentAssembly(
+                    number, work.segment, work.model.tokenizer, work.spans, told_from, len(work.forced_ids)
+                )
                 async for reports in self._reports_of(submitted.generation):
                     events = [assembly.event(report) for report in reports]
                     if self._first_token_at is None and assembly.tokens:

@@ -24,14 +24,16 @@ _GROUPING: Final = regex.compile(r"(?<=\d)(?:[.,'’]|\s(?=\d{3}(?!\d)))(?=\d)")
 _FIGURE: Final = regex.compile(r"\d+")
 # They are of another size in other languages: 120 million are 1.2亿.
 _MULTIPLIERS: Final = regex.compile(
-    r"[\s-]?(?:hundred|thousand|mill|[bt]r?illi|mil\b|mio\b|mrd|lakh|crore|тыс|млн|млрд|[百千万萬亿億兆천만억])",
+    r"[\s-]?(?:hundred|thousand|mill|[bt]r?illi|(?:k|m|bn|mn|mil|mio)\b|mrd|lakh|crore|тыс|млн|млрд|[百千万萬亿億兆천만억])",
     regex.IGNORECASE,
 )
 _ALIKE: Final = 0.7
 _MOST_PARTS: Final = 3
 """Of a date or a time: other languages write them otherwise, figure by figure."""
 _SHORTEST: Final = 3
-"""Digits; a shorter number is too like others."""
+"""Digits; a number of the translation that is shorter may be anything."""
+_SHORTEST_MENDED: Final = 5
+"""Digits of the sentence's; times, dates and small amounts other languages write anew, much like them."""
 _LONGEST: Final = 50
 """Digits; what is longer is no number, and takes long to compare."""
 _LONGEST_HELD: Final = 100  # characters
@@ -41,8 +43,11 @@ Figures = tuple[str, ...]
 
 def _figures(number: str) -> Figures:
     """The digits of a number, without what marks their groups."""
-    plain = "".join(str(int(each)) if each.isdecimal() else each for each in number)
-    return tuple(_FIGURE.findall(_GROUPING.sub("", plain)))
+    return tuple(_FIGURE.findall(_GROUPING.sub("", _plain(number))))
+
+
+def _plain(number: str) -> str:
+    return "".join(str(int(each)) if each.isdecimal() else each for each in number)
 
 
 class Numbers:
@@ -52,7 +57,8 @@ class Numbers:
         found = [(each[0], each.end()) for each in _NUMBER.finditer(sentence)]
         self._figures = {number: _figures(number) for number, _ in found}
         exact = {"".join(self._figures[each]): each for each, end in found if not _MULTIPLIERS.match(sentence, end)}
-        self._spellings = {digits: number for digits, number in exact.items() if len(digits) <= _LONGEST}
+        lengths = range(_SHORTEST_MENDED, _LONGEST + 1)
+        self._spellings = {digits: number for digits, number in exact.items() if len(digits) in lengths}
         self._whole = {*self._figures.values()}
         short = chain.from_iterable(each for each in self._whole if len(each) <= _MOST_PARTS)
         self._parts = {spelled for figure in short for spelled in (figure, figure.lstrip("0"))}
@@ -68,11 +74,17 @@ class Numbers:
         if is_vague or figures in self._whole or self._says_several(number):
             return number
         like = get_close_matches(digits, self._spellings, n=1, cutoff=_ALIKE)
-        return self._spellings[like[0]] if like else number
+        # Not all languages write a zero before a point.
+        is_same = like and like[0] != digits and like[0].lstrip("0") == digits.lstrip("0")
+        return self._spellings[like[0]] if like and not is_same else number
 
     def _says_several(self, number: str) -> bool:
-        """Whether it is a part of a number, or numbers side by side, none of them twice."""
-        parts = [_figures(part) for part in number.split()]
+        """Whether it is a part of a number, or numbers side by side or figures of a date, none of them twice."""
+        return self._are_parts([_figures(part) for part in number.split()]) or self._are_parts(
+            [(figure.lstrip("0") or figure,) for figure in _FIGURE.findall(_plain(number))]
+        )
+
+    def _are_parts(self, parts: Sequence[Figures]) -> bool:
         return len({*parts}) == len(parts) and all(
             part in self._whole or (len(part) == 1 and part[0] in self._parts) for part in parts
         )

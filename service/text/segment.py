@@ -107,10 +107,10 @@ class Segment(NamedTuple):
             start = len(words)
             # A model reads XusX as a word.
             before, after = sentence[: term.start][-1:], sentence[term.end :][:1]
-            words += " " if term.has_stand_in and _joins(before) and done < term.start else ""
+            words += " " if term.has_stand_in and joins(before) and done < term.start else ""
             inside = STAND_IN if term.has_stand_in else sentence[term.start : term.end]
             places.append((len(words), len(words) + len(inside)))
-            words += inside + (" " if term.has_stand_in and _joins(after) else "")
+            words += inside + (" " if term.has_stand_in and joins(after) else "")
             replaced.append((start, len(words)))
             done = term.end
         originals = [(term.start, term.end) for term in self.terms]
@@ -142,7 +142,7 @@ def segment_of(part: str, terms: Sequence[Term], *, restore_capitals: bool) -> S
     )
 
 
-def _joins(character: str) -> bool:
+def joins(character: str) -> bool:
     """Whether what touches it is of the same word, in a script that has spaces between words."""
     return character.isdigit() or character.lower() != character.upper()
 

@@ -147,6 +147,14 @@ def test_a_term_is_written_as_it_is(tokenizer: Tokenizer, sentence: str, term: s
     assert [version.text for version in assembly.versions()] == [expected] * 2
 
 
+@pytest.mark.parametrize(("forced", "expected"), [(0, "le 58583"), (99, "le 58584")])
+def test_what_a_request_has_it_begin_with_is_not_mended(tokenizer: Tokenizer, forced: int, expected: str) -> None:
+    tokens = [TokenReport(1, token, -0.5) for token in tokenizer.encode_target("le 58584")]
+    assembly = SegmentAssembly(0, Segment("", "The 58583 cats", ""), tokenizer, forced=forced)
+    reports = [*tokens, TokenReport(1, tokenizer.eos_id, -0.5, "stop")]
+    assert "".join(assembly.push(report).text for report in reports) == expected
+
+
 @pytest.mark.parametrize(
     ("sentence", "said", "expected"),
     [
@@ -154,6 +162,10 @@ def test_a_term_is_written_as_it_is(tokenizer: Tokenizer, sentence: str, term: s
         ("See {a} us now", "le X 0 X chat X", "le {a} chat"),
         ("See {a} us now", "le Xi 0", "le Xi {a}"),
         ("See {a} or X now", "le X 0", "le X {a}"),
+        ("An x-ray of {a} now", "le X 0", "le X {a}"),
+        ("A fox at {a} now", "le X 0 chat", "le {a} chat"),
+        ("{a}は学生です", "0 chat", "{a} chat"),
+        ("{a}는 학생입니다", "0 chat", "{a} chat"),
     ],
 )
 def test_no_stand_in_is_left_over(tokenizer: Tokenizer, sentence: str, said: str, expected: str) -> None:
