@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from loadtest.local_server import Server
 from loadtest.soak.faults import Site
 
 _ENDPOINT = "/translate"
+_END_SECONDS: Final = 10.0
 
 
 class Limits(NamedTuple):
@@ -85,7 +86,11 @@ def stop(server: Server, site: Site) -> dict[str, Any]:
     started = time.monotonic()
     status = server.stop()
     seconds = time.monotonic() - started
-    left = [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    # An engine whose parent was lost before is nobody's child: it ends by itself, at the end of its channel.
+    while (
+        left := [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    ) and time.monotonic() < started + _END_SECONDS:
+        time.sleep(0.1)
     if status:
         site.problems.append(f"the server ended with status {status}")
     if left:
