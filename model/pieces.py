@@ -33,6 +33,11 @@ class Pieces(Protocol):
 
     def __len__(self) -> int: ...
 
+    @property
+    def highest(self) -> int:
+        """The highest id that a text may get."""
+        ...
+
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of each text; what looks like a special token is text like any other."""
         ...
@@ -74,6 +79,11 @@ class SentencePieces:
 
     def __len__(self) -> int:
         return len(self._bytes)
+
+    @property
+    def highest(self) -> int:
+        own = map(self._processor.id_to_piece, range(self._processor.get_piece_size()))
+        return max([self._unknown, *(token for token in map(self._id, own) if self._bytes[token])])
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         # One by one: for a list SentencePiece starts threads, which take longer than sentences do.
@@ -138,6 +148,10 @@ class JsonPieces:
 
     def __len__(self) -> int:
         return len(self._bytes)
+
+    @property
+    def highest(self) -> int:
+        return max([self._unknown, *(token for token, each in enumerate(self._bytes) if each)])
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         return [self._plain(each.ids) for each in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]

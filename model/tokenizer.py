@@ -89,6 +89,16 @@ class Tokenizer:
         return len(self._target)
 
     @property
+    def rows(self) -> tuple[int, int]:
+        """How many ids of source and target a model has to know, for any text and between any of its languages."""
+        around = (*self.prompt.source_prefix, *self.prompt.source_suffix)
+        return self._rows(self._source, around), self._rows(self._target, self.prompt.target_prefix)
+
+    def _rows(self, side: Pieces, names: Sequence[str]) -> int:
+        codes = (None, *self.prompt.languages)
+        return 1 + max([side.highest, *(i for code in codes for i in self._special(side, names, code, code))])
+
+    @property
     def pad_id(self) -> int:
         return self.piece_id(_PAD)
 

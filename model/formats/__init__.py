@@ -33,6 +33,7 @@ def import_checkpoint(path: Path, directory: Path, wanted: Wanted = ANY) -> Chec
         except (OSError, RuntimeError, ValueError) as error:  # of a tokenizer's files
             raise CheckpointError(f"{path}: {error}") from None
         _check_shapes(path, imported)
+        _check_rows(path, imported)
         imported = _without_nameless(imported)
         return save_checkpoint(directory, imported.config, imported.weights, imported.tokenizer, dtype=None)
 
@@ -77,6 +78,15 @@ def _without_nameless(imported: Imported) -> Imported:
     bias = bias + impossible(model.vocab_size, *range(named, model.vocab_size))
     config = imported.config.model_copy(update={"model": model.model_copy(update={"projection_bias": True})})
     return Imported(config, imported.weights | {"projection.bias": bias}, imported.tokenizer)
+
+
+def _check_rows(path: Path, imported: Imported) -> None:
+    """Pieces that nothing is ever given may have none."""
+    model = imported.config.model
+    rows = (model.source_vocab_size or model.vocab_size, model.vocab_size)
+    for side, needed, there in zip(("source", "target"), imported.tokenizer.rows, rows, strict=True):
+        if needed > there:
+            raise CheckpointError(f"{path}: the tokenizer has the {side} piece {needed - 1}, the model {there} of them")
 
 
 def _check_shapes(path: Path, imported: Imported) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
 
 from model.checkpoint import load_model
 from model.decoding import greedy_decode
@@ -140,4 +141,20 @@ def test_a_model_of_a_pair_says_its_languages_or_is_told_them(tmp_path: Path, to
     files = ["source.spm", "target.spm"]
     ctranslate2.converters.TransformersConverter(str(tmp_path), copy_files=files).convert(str(converted))
     with pytest.raises(CheckpointError, match="do not say its languages"):
+        import_checkpoint(converted, tmp_path / "ours")
+
+
+def test_a_text_cannot_have_a_piece_without_a_row(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    size = write_tokenizer_json(tmp_path / "tokenizer.json", tokenizer, ["eng_Latn", "fra_Latn"])
+    write_json(tmp_path / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"} | SPECIAL)
+    config = transformers.M2M100Config(**SHAPE, vocab_size=size, pad_token_id=0, bos_token_id=1)
+    randomised(transformers.M2M100ForConditionalGeneration(config)).save_pretrained(tmp_path)
+    converted = tmp_path / "converted"
+    ctranslate2.converters.TransformersConverter(str(tmp_path), copy_files=["tokenizer.json"]).convert(str(converted))
+    import_checkpoint(converted, tmp_path / "ours")
+    path = converted / "tokenizer.json"
+    read = tokenizers.Tokenizer.from_file(str(path))
+    read.add_tokens(["zebra"])
+    read.save(str(path))
+    with pytest.raises(CheckpointError, match=f"the tokenizer has the source piece {size}, the model {size} of them"):
         import_checkpoint(converted, tmp_path / "ours")

@@ -134,6 +134,18 @@ def test_a_broken_tokenizer_is_no_traceback(tmp_path: Path, tokenizer: Tokenizer
             import_checkpoint(directory, tmp_path / "ours", ENGLISH_FRENCH)
 
 
+def test_a_text_cannot_have_a_piece_without_a_row(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    spec, _ = _spec(tokenizer)
+    directory = _save(spec, tmp_path / "theirs", tokenizer)
+    path = directory / "shared_vocabulary.json"
+    words = json.loads(path.read_bytes())
+    path.write_text(json.dumps([*words, "<mask>"]))
+    _import(directory)
+    path.write_text(json.dumps([*words[:-1], "<mask>", words[-1]]))
+    with pytest.raises(CheckpointError, match="the tokenizer has the source piece 320, the model 320 of them"):
+        _import(directory)
+
+
 @pytest.mark.parametrize("sides", [{"encoder": 2.5}, {"encoder": 1.0}, {"decoder": 0.0}])
 def test_another_scale_of_embeddings_is_refused(sides: dict[str, float], tmp_path: Path, tokenizer: Tokenizer) -> None:
     spec, _ = _spec(tokenizer)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import sentencepiece
+import tokenizers
 import torch
 from safetensors.torch import load_file, save_file
 
@@ -381,6 +382,32 @@ def test_rows_without_a_piece_are_never_written(build: Build, rows: int, tmp_pat
     with torch.inference_mode():
         logits = model(torch.tensor([read.encode("the cat", "fr", "en")]), torch.tensor([[7, 9, 4, 5]]))
     assert (logits.softmax(-1)[..., len(read) :] == 0).all()
+
+
+@pytest.mark.parametrize("build", [nllb, t5, bart])
+def test_a_text_cannot_have_a_piece_without_a_row(build: Build, tmp_path: Path, tokenizer: Tokenizer) -> None:
+    build(tmp_path, tokenizer)
+    path = tmp_path / "tokenizer.json"
+    read = tokenizers.Tokenizer.from_file(str(path))
+    size = read.get_vocab_size()
+    read.add_special_tokens(["<mask>"])
+    read.save(str(path))
+    import_checkpoint(tmp_path, tmp_path / "ours", ENGLISH_FRENCH)
+    read.add_tokens(["zebra"])
+    read.save(str(path))
+    with pytest.raises(CheckpointError, match=f"the tokenizer has the source piece {size + 1}, the model {size} of"):
+        import_checkpoint(tmp_path, tmp_path / "ours", ENGLISH_FRENCH)
+
+
+def test_a_language_cannot_be_without_a_row(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    nllb(tmp_path, tokenizer)
+    path = tmp_path / "tokenizer.json"
+    read = tokenizers.Tokenizer.from_file(str(path))
+    size = read.get_vocab_size()
+    read.add_special_tokens(["deu_Latn"])
+    read.save(str(path))
+    with pytest.raises(CheckpointError, match=f"the tokenizer has the source piece {size}, the model {size} of"):
+        import_checkpoint(tmp_path, tmp_path / "ours")
 
 
 def _fairseq_model(path: Path) -> list[str]:
