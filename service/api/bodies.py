@@ -41,13 +41,15 @@ def _as_form(schema: dict[str, Any]) -> dict[str, Any]:
 async def parse_body(request: Request, model: type[M], *, or_url: bool = False) -> M:
     """The body as JSON (strict types) or form; raises `InvalidRequest`.
 
-    With `or_url`, fields of a form may be in the URL as well, and all of them where there is no body.
+    With `or_url`, fields of a form may be in the URL as well, and all of them where there is no body; what the URL says
+    beside JSON is not looked at.
     """
-    in_url = form_fields(request.scope["query_string"], "URL") if or_url else {}
+    json = await request.body() if media_type(request) == JSON else None
+    in_url = form_fields(request.scope["query_string"], "URL") if or_url and not json else {}
     try:
-        if media_type(request) == JSON and (await request.body() or not in_url):
-            return model.model_validate_json(await request.body(), strict=True)
-        form = {} if media_type(request) == JSON else await read_form(request)
+        if json is not None and not in_url:
+            return model.model_validate_json(json, strict=True)
+        form = {} if json is not None else await read_form(request)
         return model.model_validate(form | in_url)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False, include_context=False)

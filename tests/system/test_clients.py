@@ -77,6 +77,9 @@ def test_a_form_may_be_in_the_url(server: Server) -> None:
         refused = httpx.post(f"{server.url}/translate?{wrong}")
         assert (refused.status_code, refused.json()["error"][: len(problem)]) == (400, problem)
     assert httpx.post(f"{server.url}/translate", params=fields, json={"q": "a"}).status_code == 400, "JSON is whole"
+    body = {"q": "I am a cat.", "source": "en", "target": "fr"}
+    assert httpx.post(f"{server.url}/translate?x=%ff", json=body).json() == {"translatedText": "Je suis un chat."}
+    assert httpx.post(f"{server.url}/translate?x=%ff", data=body).json()["error"] == "URL: is not valid UTF-8"
     assert httpx.post(f"{server.url}/v2/translate", params={"text": "a", "target_lang": "FR"}).status_code == 400
 
 
