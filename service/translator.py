@@ -102,20 +102,25 @@ class Translator:
     ) -> tuple[str, str]:
         """The models' own codes of languages, however a caller writes them; no source is `AUTOMATIC`.
 
-        Any language may be its own target. Raises `InvalidRequest`, and `NotReady` if there is nothing.
+        Any language may be its own target, and that of texts whose language is still to be detected. Raises
+        `InvalidRequest`, and `NotReady` if there is nothing.
         """
         known = self._targets()
         languages = self._routes().languages
         itself = None if source is None else matching(source, languages)
         if itself is not None and matching(target, languages) == itself:
             return itself, itself
-        meant = AUTOMATIC if source is None or source.lower() in names.automatic else matching(source, known)
-        if meant is None:
-            raise _unknown(names.source, str(source), [*names.automatic, *map(names.spelled, sorted(known))])
-        targets = frozenset().union(*known.values()) if meant == AUTOMATIC else known[meant]
-        found = matching(target, targets)
+        if source is None or source.lower() in names.automatic:
+            meant, available = AUTOMATIC, languages
+            # What can be translated into goes before what can only be copied: `pt` for `pt-BR`.
+            found = matching(target, frozenset().union(*known.values())) or matching(target, languages)
+        elif named := matching(source, known) or itself:
+            meant, available = named, known.get(named, frozenset({named}))
+            found = matching(target, available)
+        else:
+            raise _unknown(names.source, source, [*names.automatic, *map(names.spelled, sorted(known))])
         if found is None:
-            raise _unknown(names.target, target, map(names.spelled, sorted(targets)))
+            raise _unknown(names.target, target, map(names.spelled, sorted(available)))
         return meant, found
 
     def detect(self, text: str) -> list[Detected]:
@@ -128,18 +133,19 @@ class Translator:
     def _detect(self, text: str, target: str, options: TranslationOptions, names: FieldNames) -> Detected:
         """The target itself, a language that can be translated into it, or if that is not sure, the likeliest of those.
 
+        Into a language that is a source only nothing can be translated: there, the likeliest one counts, sure or not.
         Raises `InvalidRequest` for a text that is in another one.
         """
         targets = self._targets()
         ranked = rank_languages(words_of_html(text) if options.is_html else text, self._routes().languages)
-        possible = next(each for each in ranked if target in targets.get(each.language, ()))
+        possible = next((each for each in ranked if target in targets.get(each.language, ())), None)
         first = ranked[0]
-        if first.confidence <= _SURE:
+        if possible is not None and first.confidence <= _SURE:
             return possible
         # Scripts and countries of one language cannot be told apart: then nothing is lost by a copy.
         itself = next(each for each in ranked if each.language == target)
         for found in (itself, possible):
-            if found.confidence == first.confidence:
+            if found is not None and found.confidence == first.confidence:
                 return found
         own, wanted = names.spelled(first.language), names.spelled(target)
         raise InvalidRequest(names.source, f"the text is in {own}, which cannot be translated into {wanted}")

@@ -132,6 +132,31 @@ def test_a_text_that_cannot_be_translated_into_the_target_is_refused(translator_
         translator_of("en-fr", "en-de").start(["Où est la gare ?"], "auto", "de", TranslationOptions())
 
 
+@pytest.mark.parametrize("text", ["This is a cat in the house.", "12", ""])
+async def test_what_is_in_a_language_that_is_a_source_only_is_copied(
+    translator_of: Of, pool: NotedPool, text: str
+) -> None:
+    translation = translator_of("en-fr").start([text], "auto", "en-GB", TranslationOptions())
+    events = [event async for some in translation.events() for event in some]
+    started, finished = events[0], events[-1]
+    assert isinstance(started, Started)
+    assert isinstance(finished, Finished)
+    assert ([each.language for each in started.detected], started.target) == (["en"], "en")
+    assert [each.text for each in finished.translations] == [text]
+    assert not pool.requests
+
+
+@pytest.mark.parametrize("text", ["Où est la gare ?", "Menu"])
+def test_nothing_can_be_translated_into_a_language_that_is_a_source_only(translator_of: Of, text: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"^source: the text is in fr, which cannot be translated into en$"):
+        translator_of("en-fr").start([text], "auto", "en", TranslationOptions())
+
+
+def test_what_can_be_translated_into_goes_before_what_can_only_be_copied(translator_of: Of) -> None:
+    """Argos calls the Portuguese of Brazil `pb`."""
+    assert translator_of("pb-en", "en-pt").direction("auto", "pt-BR") == ("auto", "pt")
+
+
 @pytest.mark.parametrize("text", ["Onde fica a estação? Perdi a minha chave.", "Menu", "12"])
 async def test_what_is_surely_in_no_known_language_is_taken_for_a_likely_source(translator_of: Of, text: str) -> None:
     """One word, likelier French than English, says too little to be left as it is."""
@@ -194,8 +219,17 @@ def test_an_unknown_language_is_named_as_it_was_written_with_those_that_there_ar
         translator.direction("xx", "fr", names)
     with pytest.raises(InvalidRequest, match=r"^source_lang: Auto is not supported; available: DE, EN, FR$"):
         translator.direction("Auto", "fr", names)
-    with pytest.raises(InvalidRequest, match=r"^target_lang: xx is not supported; available: EN, FR$"):
+    with pytest.raises(InvalidRequest, match=r"^target_lang: xx is not supported; available: DE, EN, FR$"):
         translator.direction(None, "xx", names)
+
+
+def test_from_a_language_that_is_a_target_only_it_is_the_target_that_is_refused(translator_of: Of) -> None:
+    translator = translator_of("en-fr")
+    assert translator.direction("fr", "fr-CA") == ("fr", "fr")
+    with pytest.raises(InvalidRequest, match=r"^target: en is not supported; available: fr$"):
+        translator.direction("FR", "en")
+    with pytest.raises(InvalidRequest, match=r"^source: de is not supported; available: auto, en$"):
+        translator.direction("de", "en")
 
 
 async def test_no_texts_are_in_no_language(translator: Translator) -> None:

@@ -147,5 +147,7 @@ async def test_what_is_in_the_target_language_comes_back_as_it_is(client: httpx.
     assert (text_of(events), events[-1].data["translatedText"]) == (french, french)
     assert events[-1].data["usage"] == {"segments": 1, "source_tokens": 0, "generated_tokens": 0}
     assert await translate(client, html, source="auto", format="html") == html
+    english = {"q": "This is a cat in the house.", "source": "auto", "target": "en"}
+    assert (await client.post("/translate", json=english)).json()["translatedText"] == english["q"]
     for source in ("fr", "FR-CA"):
         assert await translate(client, [french, ""], source=source) == [french, ""]
