@@ -131,9 +131,9 @@ class JsonPieces:
             raise ValueError(f"tokenizer.json: {error}") from None
         self._tokenizer.encode_special_tokens = True
         description = json.loads(content)
-        special = {each["id"] for each in description["added_tokens"] if each["special"]}
+        special = {each["id"] for each in description.get("added_tokens") or () if each["special"]}
         special |= {self._tokenizer.token_to_id(tag) for tag in tags}
-        decoder = json.dumps(description["decoder"], ensure_ascii=False)
+        decoder = json.dumps(description.get("decoder"), ensure_ascii=False)
         if "ByteLevel" in decoder:
             to_bytes = _of_byte_level
         elif "Metaspace" in decoder or _SPACE in decoder:

@@ -72,8 +72,13 @@ def _made_at(place: Path, path: Path) -> Iterator[list[str]]:
 
 
 def _check(code: int, said: bytes) -> None:
+    """Raises `CheckpointError` with what the command has failed with, without what else stands before it."""
     if code:
-        raise CheckpointError(said.decode(errors="replace").strip().removeprefix("dragoman: "))
+        text = said.decode(errors="replace").strip()
+        _, found, message = f"\n{text}".rpartition("\ndragoman: ")
+        if not found:
+            logger.error("an import ended with %d: %s", code, text)
+        raise CheckpointError(message if found else f"its import ended with {code}; the log says more")
 
 
 def _is_foreign(path: Path) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Final
 
 import torch
 from pydantic import ValidationError
@@ -14,6 +15,9 @@ from model.formats import ctranslate2, huggingface, t5
 from model.formats.reading import Imported, impossible, read_json
 from model.manifest import ANY, CheckpointConfig, CheckpointError, Wanted
 from model.transformer import Transformer
+
+_LISTED: Final = 20
+"""Languages that an error names."""
 
 
 def import_checkpoint(path: Path, directory: Path, wanted: Wanted = ANY) -> CheckpointConfig:
@@ -26,12 +30,22 @@ def import_checkpoint(path: Path, directory: Path, wanted: Wanted = ANY) -> Chec
         try:
             imported = _read(unpacked, wanted)
         except ValidationError as error:
-            problems = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+            problems = "; ".join(
+                ": ".join(filter(None, (".".join(map(str, each["loc"])), each["msg"]))) for each in error.errors()
+            )
             raise CheckpointError(f"{path}: {problems}") from None
         except CheckpointError:
             raise
         except (OSError, RuntimeError, ValueError) as error:  # of a tokenizer's files
             raise CheckpointError(f"{path}: {error}") from None
+        except (
+            AttributeError,
+            KeyError,
+            TypeError,
+            IndexError,
+        ) as error:  # what is read is taken for what it should be
+            raise CheckpointError(f"{path}: is not of its format: {type(error).__name__}: {error}") from None
+        _check_wanted(path, imported.config, wanted)
         _check_shapes(path, imported)
         _check_rows(path, imported)
         imported = _without_nameless(imported)
@@ -78,6 +92,15 @@ def _without_nameless(imported: Imported) -> Imported:
     bias = bias + impossible(model.vocab_size, *range(named, model.vocab_size))
     config = imported.config.model_copy(update={"model": model.model_copy(update={"projection_bias": True})})
     return Imported(config, imported.weights | {"projection.bias": bias}, imported.tokenizer)
+
+
+def _check_wanted(path: Path, config: CheckpointConfig, wanted: Wanted) -> None:
+    directions = config.all_directions()
+    for place, (side, code) in enumerate(wanted._asdict().items()):
+        known = sorted({direction.codes()[place] for direction in directions})
+        if code is not None and code not in known:
+            more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
+            raise CheckpointError(f"{path}: {code} is none of its {side} languages: {', '.join(known[:_LISTED])}{more}")
 
 
 def _check_rows(path: Path, imported: Imported) -> None:

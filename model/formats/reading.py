@@ -134,7 +134,15 @@ def languages_unknown(directory: Path) -> CheckpointError:
     return CheckpointError(f"{directory}: the files do not say its languages: `dragoman import --source ...`")
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path) -> dict[str, Any]:
+    """An object. Raises `CheckpointError` for a file that is missing, broken or of something else."""
+    content = read_any_json(path)
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path}: is not of its format: {type(content).__name__}, not an object")
+    return content
+
+
+def read_any_json(path: Path) -> Any:
     """Raises `CheckpointError` for a file that is missing or broken."""
     try:
         return json.loads(path.read_bytes())
@@ -212,9 +220,6 @@ def impossible(vocab_size: int, *token_ids: int) -> Tensor:
 
 
 def model_config(options: Options, **fields: Any) -> ModelConfig:
-    """Checked before, so that what is unsupported is said first."""
+    """Checked before, so that what is unsupported is said first. Raises `CheckpointError`, or pydantic's error."""
     options.check()
-    try:
-        return ModelConfig(**fields)
-    except ValueError as error:
-        raise CheckpointError(str(error)) from None
+    return ModelConfig(**fields)

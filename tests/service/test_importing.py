@@ -1,6 +1,7 @@
 """Models of others, imported while a server goes on."""
 
 import asyncio
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from model.formats import import_checkpoint
 from model.manifest import CheckpointError, load_config
 from model.tokenizer import Tokenizer
-from service.importing import imported_meanwhile
+from service.importing import imported, imported_meanwhile
 
 
 @pytest.fixture(autouse=True)
@@ -57,6 +58,28 @@ async def test_what_is_wrong_with_it_is_told(foreign: Path, cache: Path) -> None
     (foreign / "vocab.json").unlink()
     with pytest.raises(CheckpointError, match=r"vocab\.json"):
         await imported_meanwhile(foreign)
+    assert not _content(cache)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ("warning: old\ndragoman: model.bin: ends too early", "model.bin: ends too early"),
+        ("Traceback (most recent call last):\nMemoryError", "its import ended with 3; the log says more"),
+        ("", "its import ended with 3; the log says more"),
+    ],
+)
+async def test_only_what_is_wrong_with_it_is_told(
+    said: str, message: str, foreign: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    command = tmp_path / "python"
+    command.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{said}\nEND\nexit 3\n")
+    command.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(command))
+    with pytest.raises(CheckpointError, match=f"^{re.escape(message)}$"):
+        await imported_meanwhile(foreign)
+    with pytest.raises(CheckpointError, match=f"^{re.escape(message)}$"):
+        imported(foreign)
     assert not _content(cache)
 
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import sentencepiece
 
-from model.formats.reading import pieces_json, read_files, read_json
+from model.formats.reading import pieces_json, read_any_json, read_files
 from model.formats.vocabulary import Vocabulary, read_vocabulary
 from model.manifest import CheckpointError
 from model.pieces import JsonPieces
@@ -27,7 +27,7 @@ def vocabularies(directory: Path) -> tuple[list[str], list[str]]:
 
 def _vocabulary(directory: Path, name: str) -> list[str] | None:
     if (path := directory / f"{name}.json").exists():
-        words = read_json(path)
+        words = read_any_json(path)
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise CheckpointError(f"{path}: is not a list of words")
         return words

@@ -1,5 +1,6 @@
 """Imported, a model of transformers computes what transformers computes: logits, greedy and beam search."""
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from model.checkpoint import load_model
 from model.decoding import beam_decode, greedy_decode
 from model.formats import import_checkpoint
+from model.formats.reading import read_json
 from model.manifest import ANY, CheckpointError, Wanted, load_config, load_tokenizer
 from model.tokenizer import Tokenizer
 from model.training.data import train_tokenizer
@@ -474,6 +476,110 @@ def test_a_t5_with_nothing_but_its_sentencepiece_model(tmp_path: Path, tokenizer
     assert config.prompt.languages == tags
     assert read.encode("the cat", "fr") == [tagged.piece_id("<2fr>"), *tagged.encode("the cat")]
     assert config.model.vocab_size > len(read) == 300
+
+
+@pytest.mark.parametrize(
+    ("build", "name", "content", "message"),
+    [
+        (m2m100, "vocab.json", None, r"vocab\.json: is not of its format: NoneType, not an object"),
+        (m2m100, "vocab.json", {"a": "b"}, "is not of its format: TypeError: "),
+        (m2m100, "special_tokens_map.json", [], r"special_tokens_map\.json: is not of its format: list, not an object"),
+        (
+            m2m100,
+            "special_tokens_map.json",
+            {"additional_special_tokens": [{}]},
+            "not of its format: KeyError: 'content'",
+        ),
+        (m2m100, "special_tokens_map.json", {"additional_special_tokens": [[]]}, "is not of its format: TypeError: "),
+        (m2m100, "model.safetensors.index.json", {}, "is not of its format: KeyError: 'weight_map'"),
+        (marian, "tokenizer_config.json", [], r"tokenizer_config\.json: is not of its format: list, not an object"),
+        (marian, "config.json", [], r"config\.json: is not of its format: list, not an object"),
+        (marian, "config.json", {"model_type": []}, "is not of its format: TypeError: "),
+    ],
+)
+def test_files_that_are_something_else(
+    build: Build, name: str, content: Any, message: str, tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    build(tmp_path, tokenizer)
+    write_json(tmp_path / name, content)
+    with pytest.raises(CheckpointError, match=f"{re.escape(str(tmp_path))}.*{message}"):
+        import_checkpoint(tmp_path, tmp_path / "ours")
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [("added_tokens", "no language tokens are found"), ("decoder", "no rule is known for the decoder null")],
+)
+def test_a_tokenizer_with_something_missing(missing: str, message: str, tmp_path: Path, tokenizer: Tokenizer) -> None:
+    nllb(tmp_path, tokenizer)
+    path = tmp_path / "tokenizer.json"
+    write_json(path, {key: each for key, each in read_json(path).items() if key != missing})
+    with pytest.raises(CheckpointError, match=message):
+        import_checkpoint(tmp_path, tmp_path / "ours")
+
+
+def test_a_tokenizer_without_tokens_of_its_own(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    bart(tmp_path, tokenizer)
+    path = tmp_path / "tokenizer.json"
+    write_json(path, {key: each for key, each in read_json(path).items() if key != "added_tokens"})
+    import_checkpoint(tmp_path, tmp_path / "ours", ENGLISH_FRENCH)
+    read = load_tokenizer(tmp_path / "ours")
+    assert read.decode(read.encode_target("the cat")) == "the cat"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"decoder_layers": -1}, "decoder_layers: Input should be greater than"),
+        ({"encoder_attention_heads": 5, "decoder_attention_heads": 5}, "Value error, "),
+    ],
+)
+def test_numbers_that_no_model_has(change: dict[str, int], message: str, tmp_path: Path, tokenizer: Tokenizer) -> None:
+    m2m100(tmp_path, tokenizer)
+    path = tmp_path / "config.json"
+    write_json(path, read_json(path) | change)
+    with pytest.raises(CheckpointError, match=f"^{re.escape(str(tmp_path))}: {message}") as caught:
+        import_checkpoint(tmp_path, tmp_path / "ours")
+    assert "input_value" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("build", "wanted", "message"),
+    [
+        (m2m100, Wanted("ja", "en"), "ja is none of its source languages: de, en, fr$"),
+        (nllb, Wanted("en", "ja"), "ja is none of its target languages: en, fr, zh-Hans, zh-Hant$"),
+        (t5, Wanted(None, "ja"), "ja is none of its target languages: en, fr$"),
+    ],
+)
+def test_what_is_wanted_has_to_be_among_the_languages(
+    build: Build, wanted: Wanted, message: str, tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    build(tmp_path, tokenizer)
+    with pytest.raises(CheckpointError, match=message):
+        import_checkpoint(tmp_path, tmp_path / "ours", wanted)
+    assert not (tmp_path / "ours").exists()
+
+
+def test_what_is_wanted_of_a_group_has_to_be_one_of_it(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    marian(tmp_path, tokenizer)
+    path = tmp_path / "vocab.json"
+    vocabulary = read_json(path)
+    names = {piece: piece for piece in vocabulary}
+    names |= zip(list(vocabulary)[-3:-1], (">>fra<<", ">>deu<<"), strict=True)
+    write_json(path, {names[piece]: token for piece, token in vocabulary.items()})
+    config = import_checkpoint(tmp_path, tmp_path / "ours", Wanted("en", "fr"))
+    assert [str(each) for each in config.directions] == ["en-fr", "en-de"]
+    with pytest.raises(CheckpointError, match=r"ja is none of its target languages: de, fr$"):
+        import_checkpoint(tmp_path, tmp_path / "ours", Wanted("en", "ja"))
+
+
+def test_of_many_languages_an_error_names_some(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    tags = [f"{first}{second}a_Latn" for first in "qxy" for second in "abcdefgh"]
+    size = write_tokenizer_json(tmp_path / "tokenizer.json", tokenizer, tags)
+    config = transformers.M2M100Config(**SHAPE, vocab_size=size, pad_token_id=0, bos_token_id=1)
+    randomised(transformers.M2M100ForConditionalGeneration(config)).save_pretrained(tmp_path)
+    with pytest.raises(CheckpointError, match=r"en is none of its source languages: (\w{2,3}, ){19}\w+ and 4 more$"):
+        import_checkpoint(tmp_path, tmp_path / "ours", Wanted("en", None))
 
 
 def test_what_is_no_checkpoint(tmp_path: Path) -> None:
