@@ -23,7 +23,7 @@ from service.errors import EngineFailed
 logger = logging.getLogger(__name__)
 
 _READ_BYTES: Final = 1 << 16
-_FORK_SECONDS: Final = 5.0  # it takes milliseconds
+_FORK_SECONDS: Final = 3.0  # it takes milliseconds
 # How long the model may take to load: the first time it may come from a slow disk, and later as it did before.
 _FIRST_LOAD_SECONDS: Final = 600.0
 _LEAST_LOAD_SECONDS: Final = 30.0
