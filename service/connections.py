@@ -7,6 +7,7 @@ comes is heard, probes too, and an engine that dies can be replaced. Knows nothi
 import asyncio
 import heapq
 import logging
+import os
 import resource
 from typing import Any, ClassVar, Final
 
@@ -16,8 +17,26 @@ logger = logging.getLogger(__name__)
 
 _MAX_HEAD_BYTES: Final = 65_536
 _DESCRIPTORS_LEFT: Final = 32  # for engines, files, and connections that come before others have been cut
-_CUT_AT_ONCE: Final = 16  # looking through all connections for each new one would take the loop's time
+_CUT_AT_ONCE: Final = 16
+_ROOM_SECONDS: Final = 0.02  # looking through all connections for each new one would take the loop's time
+_NO_ROOM_SECONDS: Final = 1.0  # where nobody can be cut now
+_BEGUN_SECONDS: Final = 5.0  # that a request may take before it is counted among the idle
 _LOG_SECONDS: Final = 10.0
+
+
+def _is_among_the_last(descriptor: int) -> bool:
+    """The system gives the lowest number that is free: a high one tells that few are left."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return descriptor >= limit - _DESCRIPTORS_LEFT
+
+
+def _are_few_left() -> bool:
+    try:
+        descriptor = os.open(os.devnull, os.O_RDONLY)
+    except OSError:
+        return True
+    os.close(descriptor)
+    return _is_among_the_last(descriptor)
 
 
 class Connection(HttpToolsProtocol):
@@ -25,6 +44,8 @@ class Connection(HttpToolsProtocol):
 
     _logged_at: ClassVar = float("-inf")
     """When it was last said that connections are cut, whichever."""
+    _makes_room: ClassVar = False
+    """Whether a look through all connections is to come."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -38,20 +59,31 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
         self._receiving_since = self.loop.time()
-        # The system gives the lowest number that is free: a high one tells that few are left.
-        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if transport.get_extra_info("socket").fileno() >= limit - _DESCRIPTORS_LEFT:
-            self._make_room()
+        if _is_among_the_last(transport.get_extra_info("socket").fileno()) and not Connection._makes_room:
+            Connection._makes_room = True
+            # Not at once: of those accepted together, nothing has been read yet.
+            self.loop.call_later(_ROOM_SECONDS, self._make_room)
 
     def _make_room(self) -> None:
-        """Cut those who have an answer and ask for nothing more, and then those who take longest to ask."""
-        idle = [each for each in self.connections if isinstance(each, Connection) and each._is_idle() and each != self]
-        for each in heapq.nsmallest(_CUT_AT_ONCE, idle, key=lambda each: each._receiving_since or 0.0):
+        """Cut some of those who wait for no answer, again and again until enough descriptors are free."""
+        if not _are_few_left():
+            Connection._makes_room = False
+            return
+        now = self.loop.time()
+        idle = [each for each in self.connections if isinstance(each, Connection) and each._is_idle(now)]
+        for each in heapq.nsmallest(_CUT_AT_ONCE, idle, key=Connection._worth):
             each.transport.abort()
-        if (now := self.loop.time()) - Connection._logged_at > _LOG_SECONDS:
+        if now - Connection._logged_at > _LOG_SECONDS:
             Connection._logged_at = now
             facts = {"connections": len(self.connections), "idle": len(idle)}
             logger.warning("few descriptors are left, idle connections are cut", extra=facts)
+        self.loop.call_later(_ROOM_SECONDS if idle else _NO_ROOM_SECONDS, self._make_room)
+
+    def _worth(self) -> tuple[int, float]:
+        """Who never sent anything is cut first, then who has an answer, then who is slow to ask; of each the oldest."""
+        is_silent = self._head_bytes is None and self.cycle is None
+        rank = 0 if is_silent else 1 if self._head_bytes is None else 2
+        return rank, self._receiving_since or 0.0
 
     def data_received(self, data: bytes) -> None:
         if self._receiving_since is None:
@@ -95,9 +127,12 @@ class Connection(HttpToolsProtocol):
     def _is_overdue(self, now: float, seconds: float) -> bool:
         return self._receiving_since is not None and not self._is_answering() and now - self._receiving_since > seconds
 
-    def _is_idle(self) -> bool:
-        """What is answered may still be on its way."""
-        return not (self._is_answering() or self.transport.get_write_buffer_size() or self.transport.is_closing())
+    def _is_idle(self, now: float) -> bool:
+        """What is answered may still be on its way, and of what has begun, the rest."""
+        if self._is_answering() or self.transport.get_write_buffer_size() or self.transport.is_closing():
+            return False
+        since = now if self._receiving_since is None else self._receiving_since
+        return self._head_bytes is None or now - since > _BEGUN_SECONDS
 
     def _is_answering(self) -> bool:
         return bool(self.pipeline) or (

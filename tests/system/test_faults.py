@@ -96,6 +96,34 @@ async def test_who_holds_a_connection_and_says_nothing_keeps_nobody_out(start_se
         assert "the engine process could not be run" not in messages
 
 
+def test_who_comes_with_many_others_is_answered_though_few_descriptors_are_left(start_server: StartServer) -> None:
+    """A whole request that has come but is not read yet is no silence, nor is one whose body is under way."""
+    body = json.dumps(CAT).encode()
+    head = (
+        "POST /translate HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    ).encode()
+    with start_server() as server, ExitStack() as crowd:
+        port = int(server.url.rsplit(":", 1)[1])
+        limits = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+        # All have a place, the last ones among the few that are kept for others.
+        low = _open_descriptors(server.process.pid) + 116
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (low, limits[1]))
+        os.kill(server.process.pid, signal.SIGSTOP)  # so that all are accepted at once
+        clients = [crowd.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60)) for _ in range(100)]
+        slow, whole = clients[:90], clients[90:]
+        for client in slow:
+            client.sendall(head + body[:10])
+        for client in whole:
+            client.sendall(head + body)
+        os.kill(server.process.pid, signal.SIGCONT)
+        lines = [client.makefile("rb").readline() for client in whole]
+        for client in slow:
+            client.sendall(body[10:])
+        lines += [client.makefile("rb").readline() for client in slow]
+    assert lines == [b"HTTP/1.1 200 OK\r\n"] * 100
+
+
 def test_an_engine_that_cannot_be_started_for_want_of_descriptors_is_tried_again(
     start_server: StartServer,
 ) -> None:
