@@ -23,7 +23,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 @pytest.fixture
 def foreign(tmp_path: Path, tokenizer: Tokenizer) -> Path:
     pytest.importorskip("transformers", reason="pip install 'dragoman[load]'")
-    from tests.model.formats.test_huggingface import m2m100
+    from tests.model.formats.builders import m2m100
 
     directory = tmp_path / "m2m100"
     directory.mkdir()

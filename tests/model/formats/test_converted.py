@@ -13,8 +13,8 @@ from model.formats import import_checkpoint
 from model.formats.reading import read_json
 from model.manifest import CheckpointError, Wanted, load_tokenizer
 from model.tokenizer import Tokenizer
+from tests.model.formats.builders import bart, marian, mbart, mbart_cc25
 from tests.model.formats.conftest import SHAPE, pieces_of, randomised, write_json, write_tokenizer_json
-from tests.model.formats.test_huggingface import bart, marian, mbart, mbart_cc25
 
 ctranslate2: Any = pytest.importorskip("ctranslate2", reason="pip install 'dragoman[load]'")
 transformers: Any = pytest.importorskip("transformers", reason="pip install 'dragoman[load]'")
