@@ -1,0 +1,59 @@
+"""A browser's EventSource."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser
+
+from tests.system.browser import needs_chromium, run_browser
+from tests.system.conftest import Server
+from tests.system.cutting import cutting_proxy
+from tests.system.sentences import SENTENCES
+
+_LISTEN = """
+    (url) => new Promise((resolve, reject) => {
+        const source = new EventSource(url);
+        const told = { tokens: [], connections: 0 };
+        source.onopen = () => { told.connections += 1; };
+        source.addEventListener("token", (event) => told.tokens.push([event.lastEventId, JSON.parse(event.data).text]));
+        source.addEventListener("done", (event) => {
+            source.close();
+            resolve({ ...told, text: JSON.parse(event.data).translatedText });
+        });
+        // Without data it is the browser's own: the connection broke, and it tries again.
+        source.addEventListener("error", (event) => event.data && reject(new Error(event.data)));
+    })
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with run_browser() as running:
+        yield running
+
+
+@needs_chromium
+def test_an_event_source(browser: Browser, server: Server) -> None:
+    told = _listen(browser, server.url)
+    assert told["text"] == "".join(text for _, text in told["tokens"])
+    assert told["connections"] == 1
+
+
+@needs_chromium
+def test_an_event_source_resumes(browser: Browser, server: Server) -> None:
+    expected = _listen(browser, server.url)
+    with cutting_proxy(int(server.url.rsplit(":", 1)[1]), [900] * 3, reset=True) as proxy:
+        told = _listen(browser, proxy.url)
+    assert told["connections"] > 1
+    assert (told["tokens"], told["text"]) == (expected["tokens"], expected["text"])
+
+
+def _listen(browser: Browser, url: str) -> dict[str, Any]:
+    page = browser.new_page()
+    page.goto(f"{url}/livez")
+    query = httpx.QueryParams({"q": " ".join(SENTENCES[:3]), "source": "en", "target": "fr"})
+    told: dict[str, Any] = page.evaluate(_LISTEN, f"/translate/stream?{query}")
+    page.close()
+    return told

@@ -1,0 +1,96 @@
+"""LibreTranslate's client, unmodified, and what its page and its other users send."""
+
+import json
+import urllib.error
+
+import httpx
+import pytest
+from libretranslatepy import LibreTranslateAPI
+
+from tests.system.conftest import Server
+from tests.system.sentences import SENTENCES
+
+
+def test_libretranslatepy(server: Server) -> None:
+    client = LibreTranslateAPI(server.url, api_key="ignored")
+    assert client.translate("I am a cat.", "en", "fr") == "Je suis un chat."
+    assert client.translate("Je suis un chat.", "fr", "fr") == "Je suis un chat."
+    assert client.languages() == [
+        {"code": "en", "name": "English", "targets": ["en", "fr"]},
+        {"code": "fr", "name": "French", "targets": ["fr"]},
+    ]
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        client.translate("I am a cat.", "en", "xx")
+    with caught.value as answer:
+        assert answer.code == 400
+        assert json.load(answer)["error"] == "target: xx is not supported; available: fr"
+
+
+def test_a_form_is_answered_as_json_is(server: Server) -> None:
+    fields = {"q": SENTENCES[1], "source": "en", "target": "fr", "format": "text", "api_key": "", "alternatives": 2}
+    form, body = httpx.post(f"{server.url}/translate", data=fields), httpx.post(f"{server.url}/translate", json=fields)
+    assert form.status_code == 200
+    assert set(form.json()) == {"translatedText", "alternatives"}
+    assert form.json() == body.json()
+    fields["q"] = [SENTENCES[1], "Yes."]
+    several = httpx.post(f"{server.url}/translate", data=fields).json()
+    assert several["translatedText"] == [form.json()["translatedText"], "Oui."]
+    refused = httpx.post(f"{server.url}/translate", data={"source": "en", "target": "fr"})
+    assert (refused.status_code, refused.json()["error"]) == (400, "q: field required")
+
+
+def test_a_multipart_form_is_answered_as_json_is(server: Server) -> None:
+    """As `FormData` of a browser sends it; LibreTranslate takes both kinds."""
+    url = f"{server.url}/translate"
+    fields = {"q": f"{SENTENCES[1]}\n{SENTENCES[2]} é", "source": "en", "target": "fr", "alternatives": 1}
+    parts = [(name, (None, str(value))) for name, value in fields.items()]
+    form, body = httpx.post(url, files=parts), httpx.post(url, json=fields)
+    assert form.status_code == 200
+    assert form.json() == body.json()
+    several = httpx.post(url, files=[*parts[1:3], ("q", (None, "Yes.")), ("q", (None, "No."))])
+    assert several.json() == {"translatedText": ["Oui.", "Non."]}
+    streamed = httpx.post(url, files=[*parts, ("stream", (None, "true"))])
+    assert "event: done" in streamed.text
+
+
+def test_a_form_may_be_in_the_url(server: Server) -> None:
+    fields = {"q": "I am a cat.", "source": "en", "target": "fr", "format": "", "secret": "x"}
+    for url, body in ((fields, {}), ({"q": "I am a cat."}, fields), (fields, {"target": "xx"})):
+        answer = httpx.post(f"{server.url}/translate", params=url, data=body)
+        assert answer.json() == {"translatedText": "Je suis un chat."}
+    assert httpx.post(f"{server.url}/detect", params={"q": "I am a cat."}).json()[0]["language"] == "en"
+    for wrong, problem in (("q=a&source=en&target=fr&beams=4", "beams: "), ("q=%ff", "URL: is not valid UTF-8")):
+        refused = httpx.post(f"{server.url}/translate?{wrong}")
+        assert (refused.status_code, refused.json()["error"][: len(problem)]) == (400, problem)
+    assert httpx.post(f"{server.url}/translate", params=fields, json={"q": "a"}).status_code == 400, "JSON is whole"
+    body = {"q": "I am a cat.", "source": "en", "target": "fr"}
+    assert httpx.post(f"{server.url}/translate?x=%ff", json=body).json() == {"translatedText": "Je suis un chat."}
+    assert httpx.post(f"{server.url}/translate?x=%ff", data=body).json()["error"] == "URL: is not valid UTF-8"
+    assert httpx.post(f"{server.url}/v2/translate", params={"text": "a", "target_lang": "FR"}).status_code == 400
+
+
+def test_what_is_no_multipart_form(server: Server) -> None:
+    url = f"{server.url}/translate"
+    for answer, problem in (
+        (httpx.post(url, files={"q": ("text.txt", b"Yes.")}), "body: Too many files"),
+        (httpx.post(url, content=b"q=Yes.", headers={"Content-Type": "multipart/form-data"}), "body: "),
+        (httpx.post(url, content=b"x", headers={"Content-Type": "multipart/form-data; boundary=a"}), "body: "),
+        (httpx.post(url, content=b"x", headers={"Content-Type": "text/plain"}), "Content-Type: must be "),
+    ):
+        assert answer.status_code == 400
+        assert answer.json()["error"].startswith(problem)
+
+
+def test_what_libretranslate_s_page_asks(server: Server) -> None:
+    settings = httpx.get(f"{server.url}/frontend/settings").json()
+    assert settings == {
+        "apiKeys": False,
+        "charLimit": 50_000,
+        "filesTranslation": False,
+        "frontendTimeout": 300,
+        "keyRequired": False,
+        "language": {"source": {"code": "en", "name": "English"}, "target": {"code": "fr", "name": "French"}},
+        "suggestions": False,
+        "supportedFilesFormat": [],
+    }
+    assert httpx.get(f"{server.url}/health").json() == {"status": "ok"}
