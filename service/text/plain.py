@@ -11,6 +11,8 @@ from service.text.segment import Fits, Segment, Term, segment_of
 from service.text.sentences import closes, cut, pieces, sentence_ends
 from service.text.verbatim import find_verbatim
 
+# As `str.splitlines` has them, one by one.
+_LINE: Final = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]*+(?:\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])|.++")
 # What begins an item of a list, a quoted line or a heading, in Markdown and elsewhere.
 _BULLET: Final = re.compile(r"(?:\s*(?:[-*+•‣◦▪●·–—>]|#{1,6}|\[[ xX]\]|\(?[0-9]{1,3}[.)]|\(?[a-zA-Z]\))(?=\s))*\s*")
 _CELL: Final = re.compile(r"[^\t]*\t*")
@@ -60,7 +62,8 @@ class Splitter:
             yield Segment(copied, "", "", translatable=False)
 
     def _segments(self, text: str, language: str) -> Iterator[Segment]:
-        for line in text.splitlines(keepends=True):
+        for found in _LINE.finditer(text):
+            line = found[0]
             bullet = _BULLET.match(line)
             assert bullet is not None
             if bullet.end() == len(line):

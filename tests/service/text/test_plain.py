@@ -1,13 +1,14 @@
 """Plain texts: nothing is lost, and what is no sentence stays as it is."""
 
 import re
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.text.plain import Splitter
+from service.text.plain import _LINE, Splitter
 from service.text.segment import Segment
 from service.text.sentences import joint
 
@@ -44,6 +45,23 @@ def test_all_but_the_words_is_preserved(text: str, characters: int) -> None:
         if segment.translatable:
             assert len(segment.reading().text) <= characters
             assert not re.search(r"[\t\n\r\u2028]", segment.sentence)
+
+
+@given(st.text(st.sampled_from("ab .\t\n\r\v\f\x1c\x1d\x1e\x1f\x85\u2028\u2029") | st.characters(), max_size=30))
+def test_lines_are_those_of_str(text: str) -> None:
+    assert [each[0] for each in _LINE.finditer(text)] == text.splitlines(keepends=True)
+
+
+def test_a_long_text_is_taken_apart_only_as_far_as_it_is_asked() -> None:
+    text = "I am a cat.\n" * 20_000
+    segments = _takes(100).split(text, "en")
+    tracemalloc.start()
+    try:
+        next(segments)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < len(text)
 
 
 @given(text=STRUCTURED, characters=st.integers(1, 60))
