@@ -62,17 +62,22 @@ class Splitter:
             yield Segment(copied, "", "", translatable=False)
 
     def _segments(self, text: str, language: str) -> Iterator[Segment]:
-        for found in _LINE.finditer(text):
-            line = found[0]
-            bullet = _BULLET.match(line)
+        done = 0
+        for line in _LINE.finditer(text):
+            bullet = _BULLET.match(text, line.start(), line.end())
             assert bullet is not None
-            if bullet.end() == len(line):
-                yield Segment(line, "", "")
+            if bullet.end() == line.end():
+                continue  # with others like it as one
+            if done < line.start():
+                yield Segment(text[done : line.start()], "", "")
             before = bullet[0]
-            for cell in _CELL.finditer(line, bullet.end()):
+            for cell in _CELL.finditer(text, bullet.end(), line.end()):
                 for segment in self.sentences(cell[0], language):
                     yield segment._replace(before=before + segment.before)
                     before = ""
+            done = line.end()
+        if done < len(text):
+            yield Segment(text[done:], "", "")
 
     def sentences(self, text: str, language: str, kept: Sequence[Term] = ()) -> Iterator[Segment]:
         """Of a text that is a line, or a part of one; `kept` are copied beside what is found to be no language."""
