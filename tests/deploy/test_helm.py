@@ -101,8 +101,9 @@ def test_ports_are_those_that_the_image_listens_on(values: Path | None) -> None:
     assert container["ports"] == [{"name": "http", "containerPort": 5000, "protocol": "TCP"}]
     assert "EXPOSE 5000" in (ROOT / "Dockerfile").read_text()
     assert [port["targetPort"] for port in manifests["Service"]["spec"]["ports"]] == ["http"]
-    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-        assert container[probe]["httpGet"]["port"] == "http"
+    paths = {"startupProbe": "/readyz", "readinessProbe": "/readyz", "livenessProbe": "/livez"}
+    for probe, path in paths.items():
+        assert container[probe]["httpGet"] == {"path": path, "port": "http"}
     if policy := manifests.get("NetworkPolicy"):
         assert [port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]] == ["http"]
         assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
@@ -118,8 +119,8 @@ def test_the_drain_fits_into_the_grace_period(values: Path | None) -> None:
     assert name == "sleep"
     variables = {each["name"]: each.get("value") for each in container["env"]}
     drain = float(variables["DRAGOMAN_DRAIN_SECONDS"])
-    # Closing connections takes five seconds at most, and engines five.
-    assert _pod(manifests)["terminationGracePeriodSeconds"] > int(pause) + math.ceil(drain) + 10
+    # Closing connections takes five seconds at most, engines five, and what they are forks of five.
+    assert _pod(manifests)["terminationGracePeriodSeconds"] > int(pause) + math.ceil(drain) + 15
     started = container["startupProbe"]
     assert started["periodSeconds"] * started["failureThreshold"] >= 300
 
@@ -132,6 +133,17 @@ def test_every_setting_is_one_and_is_valid(values: Path | None, monkeypatch: pyt
     for name, value in ours.items():
         monkeypatch.setenv(name, value)
     Settings()
+
+
+@every_values
+def test_engines_and_the_http_process_have_cores_of_their_own(
+    values: Path | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    container = _container(_render(values))
+    for each in container["env"]:
+        monkeypatch.setenv(each["name"], each["value"])
+    settings = Settings()
+    assert int(container["resources"]["requests"]["cpu"]) == settings.replicas * settings.threads + 1
 
 
 def test_numbers_stay_as_they_are_written() -> None:
@@ -157,6 +169,13 @@ def test_the_pod_is_confined(values: Path | None) -> None:
         "capabilities": {"drop": ["ALL"]},
     }
     assert all(mount["readOnly"] for mount in container.get("volumeMounts", ()) if mount["name"] == "model")
+
+
+def test_an_image_is_named_by_its_tag_or_by_its_digest() -> None:
+    assert _container(_render(None))["image"] == "dragoman:0.1.0"
+    assert _container(_render(None, "--set", "image.tag=2.0.0"))["image"] == "dragoman:2.0.0"
+    by_digest = _container(_render(CHART / "ci/everything-values.yaml"))["image"]
+    assert by_digest == f"registry.example/translation/dragoman@sha256:{'0123456789abcdef' * 4}"
 
 
 def test_an_own_model_is_mounted_where_the_server_looks() -> None:
@@ -213,9 +232,27 @@ def test_two_releases_do_not_share_names() -> None:
         "service.type=Foo",
         "settings.drain_seconds=-1",
         "image.tags=x",
+        "image.digest=0123",
+        "replicaCount=-1",
+        "autoscaling.maxReplicas=1,autoscaling.enabled=true",
     ],
 )
 def test_wrong_values_are_refused_and_named(wrong: str) -> None:
     done = _helm("template", "talk", str(CHART), "--set", wrong)
     assert done.returncode != 0
     assert wrong.partition("=")[0].rpartition(".")[2] in done.stderr
+
+
+@pytest.mark.parametrize("name", ["DRAGOMAN_DRAIN_SECONDS", "dragoman_replicas", "DRAGOMAN_PORT", "DRAGOMAN_MODEL"])
+def test_a_variable_that_the_chart_gives_is_not_given_twice(name: str) -> None:
+    """The later one would win: a drain of ten minutes in a grace period of one."""
+    values = f"model.existingClaim=x,extraEnv[0].name={name},extraEnv[0].value=600"
+    done = _helm("template", "talk", str(CHART), "--set", values)
+    assert done.returncode != 0
+    assert f"extraEnv: {name}" in done.stderr
+
+
+def test_settings_that_are_secrets_come_from_elsewhere() -> None:
+    secret = "extraEnv[0].name=DRAGOMAN_REDIS_URL,extraEnv[0].valueFrom.secretKeyRef.name=redis"
+    container = _container(_render(None, "--set", secret))
+    assert {"name": "DRAGOMAN_REDIS_URL", "valueFrom": {"secretKeyRef": {"name": "redis"}}} in container["env"]

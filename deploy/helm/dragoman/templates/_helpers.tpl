@@ -24,6 +24,31 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- end -}}
 {{- end -}}
 
+{{- define "dragoman.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{- printf "%s@%s" .repository .digest -}}
+{{- else -}}
+{{- printf "%s:%s" .repository (.tag | default $.Chart.AppVersion) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The later of two variables of one name would win, also over what the grace period and the probes go by. */}}
+{{- define "dragoman.extraEnv" -}}
+{{- $given := append (keys .Values.settings) "port" -}}
+{{- if .Values.model.existingClaim -}}
+{{- $given = append $given (ternary "models" "model" .Values.model.many) -}}
+{{- end -}}
+{{- range .Values.extraEnv -}}
+{{- $name := lower .name -}}
+{{- if and (hasPrefix "dragoman_" $name) (has (trimPrefix "dragoman_" $name) $given) -}}
+{{- fail (printf "extraEnv: %s has its value from the chart or its settings" .name) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml .Values.extraEnv -}}
+{{- end -}}
+
 {{/* Helm reads every number of a file as a float and would write a million as 1e+06. */}}
 {{- define "dragoman.text" -}}
 {{- if and (kindIs "float64" .) (eq . (floor .)) -}}
