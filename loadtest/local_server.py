@@ -1,6 +1,7 @@
-"""A `dragoman serve` of one's own, and what is asked of it, for the checks in `loadtest.promises`."""
+"""A `dragoman serve` of one's own, its processes, and what is asked of it, for the checks that start a server."""
 
 import lzma
+import os
 import socket
 import subprocess
 import sys
@@ -58,17 +59,54 @@ class Server:
             lines = (await client.get("/metrics")).text.splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith("dragoman_generated_tokens_total"))
 
+    def processes(self) -> "Processes":
+        """As they are now: all of its session, wherever their parents are."""
+        session = [each for each in _processes() if each.session == self.pid]
+        [http] = (each for each in session if each.pid == self.pid)
+        others = [each for each in session if each is not http]
+        alive = sorted(each for each in others if not each.is_zombie)
+        parents = {self.pid, *(each.pid for each in alive)}
+        return Processes(
+            http,
+            [each for each in alive if each.parent == self.pid],
+            [each for each in alive if each.parent != self.pid],
+            [each for each in others if each.is_zombie and each.parent in parents],
+        )
+
     def fork_servers(self) -> list[int]:
-        """Process ids: of those that have loaded a model."""
-        return _children(self._process.pid)
+        """Process ids."""
+        return [each.pid for each in self.processes().fork_servers]
 
     def engines(self) -> list[int]:
-        """Process ids: of the forks of those, and of those that are gone."""
-        return sorted(_session(self._process.pid) - {self._process.pid, *self.fork_servers()})
+        """Process ids."""
+        return [each.pid for each in self.processes().engines]
 
     def resident_megabytes(self) -> list[float]:
         """Of the HTTP process, then of each engine."""
-        return [_resident_megabytes(pid) for pid in (self._process.pid, *self.engines())]
+        processes = self.processes()
+        return [each.resident_megabytes for each in (processes.http, *processes.engines)]
+
+
+class Process(NamedTuple):
+    """What Linux says of one, in proc(5)'s `stat`."""
+
+    pid: int
+    parent: int
+    session: int
+    is_zombie: bool
+    resident_megabytes: float
+
+
+class Processes(NamedTuple):
+    """Those of a server, each kind by process id."""
+
+    http: Process
+    fork_servers: list[Process]
+    """Those that have loaded a model."""
+    engines: list[Process]
+    """The forks of those, and of those that are gone."""
+    zombies: list[Process]
+    """Ended, and not waited for by a parent that lives; what a lost parent leaves is the system's to clear away."""
 
 
 @contextmanager
@@ -109,28 +147,15 @@ def _wait_until_ready(process: subprocess.Popen[bytes], url: str) -> None:
     raise ServerFailed(f"the server was not ready after {_START_SECONDS:.0f} s")
 
 
-def _children(pid: int) -> list[int]:
-    tasks = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for task in tasks for child in task.read_text().split()]
-
-
-def _session(leader: int) -> set[int]:
-    """All processes of it, wherever their parents are."""
-    return {int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit() and _session_of(each) == leader}
-
-
-def _session_of(process: Path) -> int | None:
-    """None if it has ended."""
-    try:
-        state, _, _, session, *_ = (process / "stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if state == "Z" else int(session)
-
-
-def _resident_megabytes(pid: int) -> float:
-    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    return int(fields["VmRSS"].split()[0]) / 1000
+def _processes() -> Iterator[Process]:
+    page = os.sysconf("SC_PAGE_SIZE")
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = file.read_text(encoding="latin-1").rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended
+        state, parent, session, pages = fields[0], *(int(fields[at]) for at in (1, 3, 21))
+        yield Process(int(file.parent.name), parent, session, state == "Z", pages * page / 1e6)
 
 
 def connect(server: Server) -> httpx.AsyncClient:

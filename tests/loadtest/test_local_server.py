@@ -33,3 +33,27 @@ def test_an_engine_is_known_when_its_fork_server_is_gone() -> None:
             assert server.engines() == [engine]
         finally:
             os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_a_child_that_nobody_waits_for_is_a_zombie_and_no_engine() -> None:
+    """Not so that of a parent that is lost: whoever gets it is no process of the server."""
+    script = "(true & exec sleep 600) & true & exec sleep 600"
+    with subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, start_new_session=True) as process:
+        server = Server(process, "")
+        try:
+            deadline = time.monotonic() + 30
+            while len(server.processes().zombies) != 2:
+                assert time.monotonic() < deadline, server.processes()
+                time.sleep(0.01)
+            seen = server.processes()
+            [fork_server] = seen.fork_servers
+            assert {each.parent for each in seen.zombies} == {process.pid, fork_server.pid}
+            assert seen.engines == []
+            assert 0 < fork_server.resident_megabytes < 10
+            os.kill(fork_server.pid, signal.SIGKILL)
+            while server.fork_servers():
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            assert {each.parent for each in server.processes().zombies} == {process.pid}
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
