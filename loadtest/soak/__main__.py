@@ -82,7 +82,7 @@ def main(  # noqa: PLR0913  each is an option of the command
         with run_server(flags, log) as server:
             site, readings = asyncio.run(soak(server, log, plan))
             ended = stop(server, site)
-        check_log(log, site)
+        check_log(log, site, readings[-1].answered)
     limits = Limits(growth_limit, engine_growth_limit, recovery_limit)
     text = json.dumps(summary(site, readings, ended, limits), indent=1)
     typer.echo(text)

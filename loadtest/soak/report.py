@@ -15,6 +15,17 @@ from loadtest.soak.faults import Site
 
 _ENDPOINT = "/translate"
 _END_SECONDS: Final = 10.0
+_EXPECTED_ERRORS: Final = frozenset(
+    {
+        "engine process ended, starting another",
+        "the engine has hung",
+        "the fork server has died, starting another",
+        "the fork server does not answer",
+    }
+)
+"""What the server says of processes that were killed or stopped."""
+_TRACEBACK: Final = "Traceback (most recent call last)"
+_TRACEBACK_LINES: Final = 30
 
 
 class Limits(NamedTuple):
@@ -37,8 +48,12 @@ class Reading(NamedTuple):
     descriptors: int
     tasks: int
     http_megabytes: float
+    fork_server_megabytes: list[float]
     engine_megabytes: list[float]
+    zombies: int
     deaths: int
+    answered: int
+    """Requests, whatever their outcome."""
 
     def left(self, before: "Reading", engines: int) -> list[str]:
         """What should not be there any more, in words."""
@@ -51,6 +66,10 @@ class Reading(NamedTuple):
             found.append(f"{self.tasks} tasks, {before.tasks} were")
         if len(self.engine_megabytes) != engines:
             found.append(f"{len(self.engine_megabytes)} engine processes instead of {engines}")
+        if len(self.fork_server_megabytes) != 1:
+            found.append(f"{len(self.fork_server_megabytes)} fork servers instead of one")
+        if self.zombies:
+            found.append(f"{self.zombies} processes have ended, and nobody has waited for them")
         return found
 
 
@@ -58,18 +77,21 @@ async def read(site: Site) -> Reading:
     """Now."""
     samples = list(_samples((await site.client.get("/metrics")).text))
 
-    def total(name: str) -> float:
-        return sum(value for key, value in samples if key.partition("{")[0] == name)
+    def total(name: str, label: str = "") -> float:
+        return sum(value for key, value in samples if key.partition("{")[0] == name and label in key)
 
-    _, *engines = site.server.resident_megabytes()
+    processes = site.server.processes()
     return Reading(
         round(time.monotonic() - site.started, 1),
         int(sum(total(f"dragoman_{name}") for name in ("slots_used", "requests_running", "requests_waiting"))),
         int(total("process_open_fds")),
         int(total("dragoman_tasks")),
         round(total("process_resident_memory_bytes") / 1e6, 1),
-        [round(each, 1) for each in engines],
+        [round(each.resident_megabytes, 1) for each in processes.fork_servers],
+        [round(each.resident_megabytes, 1) for each in processes.engines],
+        len(processes.zombies),
         int(total("dragoman_engine_restarts_total")),
+        int(total("dragoman_requests_total", f'endpoint="{_ENDPOINT}"')),
     )
 
 
@@ -82,7 +104,8 @@ def _samples(exposition: str) -> Iterator[tuple[str, float]]:
 
 def stop(server: Server, site: Site) -> dict[str, Any]:
     """SIGTERM to the idle server: it ends at once, and takes its other processes along."""
-    pids = [*server.fork_servers(), *server.engines()]
+    processes = server.processes()
+    pids = [each.pid for each in (*processes.fork_servers, *processes.engines)]
     started = time.monotonic()
     status = server.stop()
     seconds = time.monotonic() - started
@@ -98,10 +121,16 @@ def stop(server: Server, site: Site) -> dict[str, Any]:
     return {"status": status, "seconds": round(seconds, 2), "processes_left": len(left)}
 
 
-def check_log(log: Path, site: Site) -> None:
-    """Every request that was answered has one line and its outcome there; no request has two; nothing failed inside."""
-    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines() if line.startswith("{")]
+def check_log(log: Path, site: Site, answered: int) -> None:
+    """Every request has one line and its outcome there, no request has two, and nothing failed inside.
+
+    `answered` is how many the server has counted: also of those whose clients did not wait for their outcome.
+    """
+    text = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    lines = [json.loads(line) for line in text if line.startswith("{")]
     requests = [line for line in lines if line["message"] == "request" and line["route"] == _ENDPOINT]
+    if len(requests) != answered:
+        site.problems.append(f"the log has {len(requests)} requests, {answered} were counted")
     times = Counter(line["request_id"] for line in requests)
     outcome = {line["request_id"]: line["outcome"] for line in requests}
     if twice := [each for each, count in times.items() if count > 1]:
@@ -111,8 +140,13 @@ def check_log(log: Path, site: Site) -> None:
             site.problems.append(
                 f"request {request_id} was answered {expected}, its log says {outcome.get(request_id)}"
             )
+    for number, line in enumerate(text):
+        # A process that dies of one does not log it.
+        if line.startswith(_TRACEBACK):
+            site.problems.append("\n".join(["log:", *text[number : number + _TRACEBACK_LINES]]))
     for line in lines:
-        if line["message"].startswith("unexpected error") or line["level"] == "CRITICAL":
+        is_error = line["level"] in ("ERROR", "CRITICAL") and line["message"] not in _EXPECTED_ERRORS
+        if is_error or _TRACEBACK in line.get("exc_info", ""):
             site.problems.append(f"log: {json.dumps(line)[:2000]}")
         elif line["message"] == "draining" and line["requests"]:
             site.problems.append(f"{line['requests']} requests were left at the end")

@@ -69,7 +69,18 @@ def test_a_fault_that_does_not_exist() -> None:
     assert "earthquake" in result.output
 
 
-BEFORE = Reading(0, 0, descriptors=20, tasks=6, http_megabytes=70, engine_megabytes=[280, 280], deaths=0)
+BEFORE = Reading(
+    at_seconds=0,
+    occupied=0,
+    descriptors=20,
+    tasks=6,
+    http_megabytes=70,
+    fork_server_megabytes=[280],
+    engine_megabytes=[280, 280],
+    zombies=0,
+    deaths=0,
+    answered=0,
+)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +89,10 @@ BEFORE = Reading(0, 0, descriptors=20, tasks=6, http_megabytes=70, engine_megaby
         (BEFORE._replace(occupied=1), "slots"),
         (BEFORE._replace(descriptors=21), "descriptors"),
         (BEFORE._replace(tasks=7), "tasks"),
-        (BEFORE._replace(engine_megabytes=[280, 280, 280]), "processes"),
+        (BEFORE._replace(engine_megabytes=[280, 280, 280]), "3 engine processes"),
+        (BEFORE._replace(fork_server_megabytes=[280, 280]), "2 fork servers"),
+        (BEFORE._replace(fork_server_megabytes=[]), "0 fork servers"),
+        (BEFORE._replace(zombies=1), "waited for"),
     ],
 )
 def test_what_is_left_is_named(after: Reading, word: str) -> None:
@@ -100,28 +114,43 @@ def _line(request_id: str, outcome: str, **fields: object) -> str:
     return json.dumps(line | fields) + "\n"
 
 
+def _error(message: str, level: str = "ERROR", **fields: object) -> str:
+    return json.dumps({"level": level, "message": message} | fields) + "\n"
+
+
+BOTH = _line("a", "ok") + _line("b", "queue_full")
+TRACEBACK = "Traceback (most recent call last):\n  File ...\nKeyError: 7\n"
+
+
 @pytest.mark.parametrize(
-    ("lines", "problem"),
+    ("lines", "answered", "problem"),
     [
-        (_line("a", "ok") + _line("b", "queue_full"), None),
-        (_line("a", "ok") + _line("b", "queue_full") + _line("c", "cancelled"), None),
-        (_line("a", "ok") + _line("b", "ok"), "b was answered queue_full, its log says ok"),
-        (_line("b", "queue_full"), "a was answered ok, its log says None"),
-        (_line("a", "ok") * 2 + _line("b", "queue_full"), "two outcomes"),
-        (
-            _line("a", "ok") + _line("b", "queue_full") + _line("", "", message="unexpected error in a stream"),
-            "unexpected error",
-        ),
-        (_line("a", "ok") + _line("b", "queue_full") + _line("", "", message="draining", requests=1), "were left"),
+        (BOTH, 2, None),
+        (BOTH + _line("c", "cancelled"), 3, None),
+        (BOTH + _line("c", "ok", route="/detect"), 2, None),
+        (BOTH, 3, "the log has 2 requests, 3 were counted"),
+        (_line("a", "ok") + _line("b", "ok"), 2, "b was answered queue_full, its log says ok"),
+        (_line("b", "queue_full"), 1, "a was answered ok, its log says None"),
+        (_line("a", "ok") + BOTH, 3, "two outcomes"),
+        (BOTH + _line("", "", message="draining", requests=1), 2, "were left"),
+        (BOTH + _error("engine process ended, starting another", backoff_seconds=0.1), 2, None),
+        (BOTH + _error("few descriptors are left", "WARNING"), 2, None),
+        (BOTH + _error("unexpected error in a stream"), 2, "unexpected error"),
+        (BOTH + _error("Task exception was never retrieved"), 2, "never retrieved"),
+        (BOTH + _error("the engine has hung", exc_info=TRACEBACK), 2, "KeyError"),
+        (BOTH + _error("out of everything", "CRITICAL"), 2, "out of everything"),
+        (BOTH + TRACEBACK, 2, "KeyError: 7"),
     ],
 )
-def test_the_log_is_compared_with_what_clients_saw(tmp_path: Path, lines: str, problem: str | None) -> None:
+def test_the_log_is_compared_with_what_clients_saw(
+    tmp_path: Path, lines: str, answered: int, problem: str | None
+) -> None:
     log = tmp_path / "log"
     log.write_text("not JSON: a warning of Python's\n" + lines)
     site = _site(log)
     site.tally.ids.append("a")
     site.answered["b"] = "queue_full"
-    check_log(log, site)
+    check_log(log, site, answered)
     assert len(site.problems) == (problem is not None)
     assert problem is None or problem in site.problems[0]
 
