@@ -1,5 +1,6 @@
 """The limits at a small size; and that what breaks a promise ends the command with 1."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -8,6 +9,7 @@ from typer.testing import CliRunner
 
 from loadtest import limits
 from loadtest.limits import app
+from loadtest.local_server import Server
 from loadtest.soak.wire import Answer
 
 
@@ -43,7 +45,25 @@ def test_drain() -> None:
     assert seen["outcomes"] == {"ok": 20}
     assert seen["same_text_as_alone"] == 20
     assert seen["later_request"] == 503
+    assert seen["streams_at_sigterm"] >= 18
     assert seen["sentences_at_work_at_sigterm"] > 0
+
+
+def test_a_drain_with_nothing_to_drain_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = limits._at_work
+
+    async def at_work(server: Server) -> int:
+        while await real(server):  # noqa: ASYNC110  the server is another process
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(1)  # for the clients to hear the last of it
+        return 0
+
+    monkeypatch.setattr(limits, "_at_work", at_work)
+    status, seen = _run("drain", "--streams", "3", "--sentences", "1")
+    assert seen["same_text_as_alone"] == 3
+    assert (seen["later_request"], seen["exit_status"]) == (503, 0)
+    assert seen["streams_at_sigterm"] == 0
+    assert status == 1
 
 
 def test_a_stream_that_is_lost_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +74,8 @@ def test_a_stream_that_is_lost_is_noticed(monkeypatch: pytest.MonkeyPatch) -> No
         return [Answer(0, {}, b""), *answers[1:]], *rest
 
     monkeypatch.setattr(limits, "_drained", drained)
-    status, seen = _run("drain", "--streams", "3", "--sentences", "1")
+    status, seen = _run("drain", "--streams", "3", "--sentences", "12", slots=1)
     assert status == 1
+    assert seen["streams_at_sigterm"] == 3
     assert seen["outcomes"] == {"ok": 2, "cut": 1}
     assert seen["same_text_as_alone"] == 2
