@@ -2,16 +2,16 @@
 
 from locust import between, task
 
-from loadtest.scenarios.documents import Documents
-from loadtest.scenarios.interactive import Interactive
+# Not the classes of these: locust runs every one that it finds here.
+from loadtest.scenarios import documents, interactive
 from loadtest.scenarios.users import TranslatingUser, sentence
 
 
-class Readers(Interactive):
+class Readers(interactive.Interactive):
     weight = 6
 
 
-class Writers(Documents):
+class Writers(documents.Documents):
     weight = 1
     wait_time = between(1.0, 3.0)
 

@@ -51,8 +51,25 @@ ROWS = {
 }
 
 
+USERS = {
+    "interactive": {"Interactive"},
+    "documents": {"Documents"},
+    "mixed": {"Readers", "Writers", "Arrays"},
+    "spike": {"Spiking"},
+    "slow_readers": {"SlowReaders", "Others"},
+    "impatient": {"Impatient", "Patient"},
+}
+
+
 def test_every_scenario_is_tested() -> None:
-    assert {file.stem for file in SCENARIOS.glob("*.py")} - {"__init__", "users"} == set(ROWS)
+    assert {file.stem for file in SCENARIOS.glob("*.py")} - {"__init__", "users"} == set(ROWS) == set(USERS)
+
+
+@pytest.mark.parametrize("name", USERS)
+def test_a_scenario_has_no_other_s_users(name: str) -> None:
+    command = [sys.executable, "-m", "locust", "-f", str(SCENARIOS / f"{name}.py"), "--list"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert set(listed.split()) == {"Available", "Users:", *USERS[name]}
 
 
 @pytest.mark.parametrize("name", ROWS)
