@@ -1,6 +1,6 @@
 """What Prometheus sees; the only importer of prometheus_client. Base units, no label of unbounded cardinality."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
@@ -10,6 +10,7 @@ from service.access.control import Refusal
 from service.engine.process import EngineObserver
 from service.engine.request import StepReport
 from service.errors import ServiceError
+from service.models.entry import Entry, State
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
@@ -30,8 +31,17 @@ class Metrics:
         for reason in get_args(Refusal):
             self._refusals.labels(reason)
         self._request_seconds = self._histogram("request_seconds", "From request to last byte", _SECONDS, "endpoint")
-        self._running = self._gauge("requests_running", "Segments being decoded", "model", "replica")
-        self._waiting = self._gauge("requests_waiting", "Segments waiting for a slot", "model", "replica")
+        self._ready = self._gauge("ready", "Whether /readyz answers 200")
+        self._models = self._gauge("models", "Models, by what has become of them", "state")
+        self._memory = self._gauge("engine_memory_bytes", "Memory of a model's engine processes, on Linux", "model")
+        self._engine_ready = self._gauge(
+            "engine_ready", "Whether the engine of a loaded model is there", "model", "replica"
+        )
+        self._running = self._gauge("requests_running", "Segments in slots, of silent engines, too", "model", "replica")
+        self._waiting = self._gauge(
+            "requests_waiting", "Segments that wait for a slot, or for an engine", "model", "replica"
+        )
+        self._slots = self._gauge("slots", "Cache slots that there are", "model", "replica")
         self._slots_used = self._gauge("slots_used", "Cache slots in use", "model", "replica")
         self._queue_seconds = self._histogram("queue_seconds", "A segment's wait for a slot", _SECONDS)
         self._first_token = self._histogram(
@@ -62,10 +72,37 @@ class Metrics:
     def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
         return Histogram(f"dragoman_{name}", text, labels, registry=self._registry, buckets=buckets)
 
-    def exposition(self, tasks: int = 0) -> bytes:
-        """The text that Prometheus scrapes; `tasks` is how many the event loop has."""
+    def exposition(self, ready: bool = False, entries: Iterable[Entry] = (), tasks: int = 0) -> bytes:
+        """The text that Prometheus scrapes; `tasks` is how many the event loop has.
+
+        What is so at the moment is asked now, and of nobody who could be silent.
+        """
+        self._ready.set(ready)
         self._tasks.set(tasks)
+        self._look_at(entries)
         return generate_latest(self._registry)
+
+    def _look_at(self, entries: Iterable[Entry]) -> None:
+        per_engine = (self._engine_ready, self._running, self._waiting, self._slots, self._slots_used)
+        for gauge in (self._models, self._memory, *per_engine):
+            gauge.clear()
+        for state in State:
+            self._models.labels(state)
+        for entry in entries:
+            self._models.labels(entry.state).inc()
+            if entry.model is None:
+                continue
+            pool = entry.model.pool
+            # Added up: one version of a model can follow another of the same name.
+            self._memory.labels(entry.name).inc(entry.memory_bytes)
+            for replica, engine in enumerate(pool.engines):
+                labels = entry.name, str(replica)
+                if entry.state is State.READY:
+                    self._engine_ready.labels(*labels).set(engine.ready)
+                self._running.labels(*labels).inc(engine.running)
+                self._waiting.labels(*labels).inc(engine.waiting)
+                self._slots.labels(*labels).inc(engine.slots if pool.running else 0)
+                self._slots_used.labels(*labels).inc(engine.slots_used)
 
     def expect_requests(self, endpoint: str) -> None:
         """Show every outcome of an endpoint from the start: Prometheus sees a first failure only as a rise from 0."""
@@ -96,18 +133,12 @@ class Metrics:
 class _ReplicaObserver(EngineObserver):
     def __init__(self, metrics: Metrics, model: str, replica: str) -> None:
         self._metrics = metrics
-        self._running = metrics._running.labels(model, replica)
-        self._waiting = metrics._waiting.labels(model, replica)
-        self._slots_used = metrics._slots_used.labels(model, replica)
         self._restarts = metrics._restarts.labels(model, replica)
         self._source_tokens = metrics._source_tokens.labels(model)
         self._generated_tokens = metrics._generated_tokens.labels(model)
 
     def step(self, report: StepReport) -> None:
         metrics, stats = self._metrics, report.stats
-        self._running.set(stats.running)
-        self._waiting.set(stats.waiting)
-        self._slots_used.set(stats.slots_used)
         self._source_tokens.inc(stats.source_tokens)
         self._generated_tokens.inc(len(report.tokens))
         for seconds in stats.queue_seconds:
@@ -127,5 +158,3 @@ class _ReplicaObserver(EngineObserver):
 
     def restarted(self) -> None:
         self._restarts.inc()
-        for gauge in (self._running, self._waiting, self._slots_used):
-            gauge.set(0)

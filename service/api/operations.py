@@ -49,4 +49,5 @@ async def models(service: ServiceDependency) -> list[ModelStatus]:
 
 @router.get("/metrics", summary="Prometheus metrics", response_class=Response, responses=_EXPOSITION)
 async def metrics(service: ServiceDependency) -> Response:
-    return Response(service.metrics.exposition(len(asyncio.all_tasks())), media_type=CONTENT_TYPE)
+    exposition = service.metrics.exposition(service.ready, service.library.entries, len(asyncio.all_tasks()))
+    return Response(exposition, media_type=CONTENT_TYPE)

@@ -67,11 +67,8 @@ class EngineLoop:
             return
         seconds = time.monotonic() - encoded
         progress = self._scheduler.update(plan, chosen)
-        scheduler = self._scheduler
         stats = StepStats(
-            scheduler.running,
-            scheduler.waiting,
-            scheduler.slots_used,
+            self._scheduler.slots_used,
             batch_rows=sum(map(len, groups)),
             steps=steps,
             source_tokens=sum(len(each.request.source_ids) for each in plan.admitted),
@@ -101,5 +98,4 @@ class EngineLoop:
                 self._scheduler.cancel(request_id)
 
     def _stats(self) -> StepStats:
-        scheduler = self._scheduler
-        return StepStats(scheduler.running, scheduler.waiting, scheduler.slots_used)
+        return StepStats(self._scheduler.slots_used)

@@ -71,7 +71,10 @@ class EngineProcess:
         self._heard_at = 0.0
         self._ready_at = math.inf
         self._observer = observer
+        self._slots_used = 0
         self._generations: dict[int, Generation] = {}
+        self._admitted: set[int] = set()
+        """Of the requests, those that the engine there is has let into slots."""
         self._last_token_at: dict[int, float] = {}
         self._next_id = 0
         self._engine: Engine | None = None
@@ -98,6 +101,25 @@ class EngineProcess:
     def load(self) -> int:
         """Slots that the requests in flight, waiting or running, hold or need."""
         return sum(generation.request.beam.size for generation in self._generations.values())
+
+    @property
+    def running(self) -> int:
+        """Requests that an engine has let into its slots, whether it still answers or not."""
+        return len(self._admitted)
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for slots, or for an engine that has some."""
+        return len(self._generations) - len(self._admitted)
+
+    @property
+    def slots(self) -> int:
+        return self._options.slots
+
+    @property
+    def slots_used(self) -> int:
+        """As the engine last said; none without one."""
+        return self._slots_used
 
     def start(self) -> None:
         """Begin supervision; returns at once. Also after a stop."""
@@ -150,6 +172,7 @@ class EngineProcess:
 
     def _forget(self, request_id: int) -> bool:
         self._last_token_at.pop(request_id, None)
+        self._admitted.discard(request_id)
         return self._generations.pop(request_id, None) is not None
 
     def _send(self, command: Submit | Cancel) -> None:
@@ -174,6 +197,8 @@ class EngineProcess:
             finally:
                 was_ready = self.ready
                 self._loaded.clear()
+                self._admitted.clear()
+                self._slots_used = 0
                 await self._reap()
             if not self._started.is_set():
                 # No restart would mend a first start that failed.
@@ -265,9 +290,11 @@ class EngineProcess:
 
     def _handle_step(self, report: StepReport) -> None:
         self._observer.step(report)
+        self._slots_used = report.stats.slots_used
         for request_id, seconds in zip(report.stats.admitted, report.stats.queue_seconds, strict=True):
             if generation := self._generations.get(request_id):
                 generation.admitted_at = generation.submitted_at + seconds
+                self._admitted.add(request_id)
         for token in report.tokens:
             self._deliver(token)
         for beam in report.beams:

@@ -151,9 +151,7 @@ SegmentReport = TokenReport | BeamReport
 class StepStats(msgspec.Struct, frozen=True, array_like=True):
     """What one step of the loop did, and how the engine stands after it."""
 
-    running: int
-    waiting: int
-    slots_used: int = 0
+    slots_used: int
     batch_rows: int = 0
     steps: int = 0
     """Of the decoder, each with `batch_rows` rows; it can run ahead."""

@@ -77,10 +77,6 @@ class Scheduler:
         return len(self._waiting)
 
     @property
-    def running(self) -> int:
-        return len(self._running)
-
-    @property
     def slots_used(self) -> int:
         return self._slots - len(self._free_slots)
 

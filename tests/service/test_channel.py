@@ -52,7 +52,7 @@ def test_commands_and_reports_cross_a_socket() -> None:
         [0.75, 0.25],
         self_attention=[[1.0], [1.0]],
     )
-    step = StepReport([last], StepStats(1, 0, 4, queue_seconds=[0.5]))
+    step = StepReport([last], StepStats(4, queue_seconds=[0.5]))
     channel.send(step)
     [body] = Frames().feed(ours.recv(1000))
     assert msgspec.msgpack.decode(body, type=Report) == step

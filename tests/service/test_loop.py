@@ -105,7 +105,7 @@ def test_a_failed_step_fails_its_own_requests_and_the_loop_lives(error: Exceptio
     channel = _run(ScriptedRunner(fail_at_call=2, error=error), [_submit(1, 3), _submit(2, 3)], [], [_submit(3, 1)])
     assert [report.failed for report in channel.reports if report.failed] == [[1, 2]]
     assert channel.tokens(3) == [5, EOS]
-    assert channel.reports[-1].stats.running == 0
+    assert channel.reports[-1].stats.slots_used == 0
 
 
 def test_a_request_whose_tokens_cannot_be_taken_ends_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +166,7 @@ def test_a_lost_device_fails_no_request_but_ends_the_engine() -> None:
 
 def test_cancelling_the_last_request_reports_an_empty_engine() -> None:
     channel = _run(ScriptedRunner(), [_submit(1, 30)], [Cancel(1)])
-    assert [report.stats.running for report in channel.reports] == [1, 0]
+    assert [report.stats.slots_used for report in channel.reports] == [1, 0]
 
 
 def test_a_cancelled_request_leaves_nothing_behind() -> None:
@@ -180,8 +180,7 @@ def test_a_cancelled_request_leaves_nothing_behind() -> None:
 def test_statistics_of_a_step() -> None:
     channel = _run(ScriptedRunner(), [_submit(1, 3), _submit(2, 5)], slots=1)
     first = channel.reports[0].stats
-    assert (first.batch_rows, first.running, first.waiting, first.source_tokens) == (1, 1, 1, 4)
-    assert first.slots_used == 1
+    assert (first.batch_rows, first.slots_used, first.source_tokens) == (1, 1, 4)
     assert first.encode_seconds is not None
     assert len(first.queue_seconds) == 1
     assert channel.reports[1].stats.encode_seconds is None
@@ -191,7 +190,7 @@ def test_statistics_of_a_beam() -> None:
     beam = Submit(1, GenerationRequest([9, 9, EOS], 50, beam=Beam(3)), submitted_at=0.0)
     channel = _run(ScriptedRunner(), [beam, _submit(2, 5)])
     stats = [report.stats for report in channel.reports]
-    assert [(each.running, each.slots_used, each.batch_rows) for each in stats[:2]] == [(2, 4, 2), (2, 4, 4)]
+    assert [(each.slots_used, each.batch_rows) for each in stats[:2]] == [(4, 2), (4, 4)]
 
 
 def test_steps_ahead_are_reported_together() -> None:

@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from service.engine.request import StepReport, StepStats, TokenReport
+from service.app import build_service
+from service.engine.request import GenerationRequest, StepReport, StepStats, TokenReport
 from service.metrics import Metrics
+from service.models.entry import State
+from service.settings import Settings
 
 NAMES = {
     "dragoman_requests_total",
@@ -18,10 +21,15 @@ NAMES = {
     "dragoman_source_tokens_total",
     "dragoman_generated_tokens_total",
     "dragoman_batch_rows",
+    "dragoman_slots",
     "dragoman_slots_used",
     "dragoman_encode_seconds",
     "dragoman_step_seconds",
     "dragoman_engine_restarts_total",
+    "dragoman_ready",
+    "dragoman_engine_ready",
+    "dragoman_engine_memory_bytes",
+    "dragoman_models",
     "dragoman_tasks",
     "dragoman_build_info",
 }
@@ -42,7 +50,7 @@ def test_a_step_and_a_request_are_counted() -> None:
     metrics = Metrics("1", "fp32")
     observer = metrics.observer("en-fr", 0)
     stats = StepStats(
-        2, 3, 5, batch_rows=4, steps=3, source_tokens=8, encode_seconds=0.2, step_seconds=0.004, queue_seconds=[0.1]
+        5, batch_rows=4, steps=3, source_tokens=8, encode_seconds=0.2, step_seconds=0.004, queue_seconds=[0.1]
     )
     observer.step(StepReport([TokenReport(1, 5, -0.1), TokenReport(2, 5, -0.1)], stats))
     observer.first_token(0.03)
@@ -50,9 +58,6 @@ def test_a_step_and_a_request_are_counted() -> None:
     metrics.request_finished("/translate", "ok", 0.5)
     lines = _lines(metrics)
     for expected in (
-        'dragoman_requests_running{model="en-fr",replica="0"} 2.0',
-        'dragoman_requests_waiting{model="en-fr",replica="0"} 3.0',
-        'dragoman_slots_used{model="en-fr",replica="0"} 5.0',
         'dragoman_source_tokens_total{model="en-fr"} 8.0',
         'dragoman_generated_tokens_total{model="en-fr"} 2.0',
         'dragoman_batch_rows_bucket{le="2.0"} 0.0',
@@ -64,8 +69,46 @@ def test_a_step_and_a_request_are_counted() -> None:
     ):
         assert expected in lines
     observer.restarted()
-    assert 'dragoman_slots_used{model="en-fr",replica="0"} 0.0' in _lines(metrics)
     assert 'dragoman_engine_restarts_total{model="en-fr",replica="0"} 1.0' in _lines(metrics)
+
+
+async def test_models_and_engines_are_seen_as_they_are() -> None:
+    """Of each engine, and not only of one that says something."""
+    service = build_service(Settings(replicas=2, slots=8))
+    [entry] = service.library.entries
+    assert entry.model is not None
+    pool = entry.model.pool
+
+    def seen() -> set[str]:
+        lines = service.metrics.exposition(service.ready, service.library.entries).decode().splitlines()
+        names = ("ready", "models", "engine_ready", "requests_running", "requests_waiting", "slots", "slots_used")
+        return {
+            line
+            for line in lines
+            if line.startswith(tuple(f"dragoman_{name}{mark}" for name in names for mark in " {"))
+        }
+
+    assert {"dragoman_ready 0.0", 'dragoman_models{state="loading"} 1.0'} <= seen()
+    assert 'dragoman_models{state="failed"} 0.0' in seen()
+    assert not any("engine_ready" in line for line in seen()), "nobody expects it yet"
+    for _ in range(3):
+        pool.engines[1].submit(GenerationRequest([5, 2], 4))
+    assert 'dragoman_requests_waiting{model="en-fr",replica="1"} 3.0' in seen()
+    pool.engines[1]._handle(StepReport([], StepStats(2, queue_seconds=[0.1, 0.1], admitted=[0, 1])))
+    entry.state, pool.running = State.READY, True
+    assert seen() >= {
+        'dragoman_models{state="loading"} 0.0',
+        'dragoman_models{state="ready"} 1.0',
+        'dragoman_engine_ready{model="en-fr",replica="0"} 0.0',
+        'dragoman_engine_ready{model="en-fr",replica="1"} 0.0',
+        'dragoman_requests_waiting{model="en-fr",replica="0"} 0.0',
+        'dragoman_requests_waiting{model="en-fr",replica="1"} 1.0',
+        'dragoman_requests_running{model="en-fr",replica="1"} 2.0',
+        'dragoman_slots{model="en-fr",replica="1"} 8.0',
+        'dragoman_slots_used{model="en-fr",replica="1"} 2.0',
+    }
+    service.library.entries.clear()
+    assert not any("en-fr" in line for line in seen()), "what is gone is no longer told"
 
 
 def test_a_first_failure_is_a_rise_from_zero() -> None:

@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import os
 import re
+import signal
 
 import httpx
 
 from tests.system.answers import translate
-from tests.system.conftest import Server
+from tests.system.conftest import Server, StartServer, children
 
 
 async def test_languages_probes_and_documentation(client: httpx.AsyncClient) -> None:
@@ -66,3 +68,28 @@ async def test_logs_are_json_and_hold_no_text(client: httpx.AsyncClient, server:
     requests = [line for line in lines if line["message"] == "request"]
     assert {"time", "level", "request_id", "route", "status", "outcome", "seconds"} <= set(requests[-1])
     assert "xylophone" not in server.log.read_text()
+
+
+async def test_metrics_tell_of_engines_that_say_nothing(start_server: StartServer) -> None:
+    """Work that was given to a stopped engine, and work that waits while there is none."""
+    with start_server("--slots", "4") as server:
+        assert server.metric("dragoman_ready") == server.metric("dragoman_engine_ready") == 1
+        assert server.metric("dragoman_slots") == 4
+        assert server.metric("dragoman_models", 'state="ready"') == 1
+        assert server.metric("dragoman_engine_memory_bytes") > 50e6
+        [engine], [has_loaded_it] = server.engine_pids(), children(server.process.pid)
+        for pid in (engine, has_loaded_it):
+            os.kill(pid, signal.SIGSTOP)
+        async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
+            asked = [asyncio.create_task(translate(client, f"I have {i} cats.")) for i in range(6)]
+            await asyncio.to_thread(server.wait_for_metric, "dragoman_requests_waiting", 6)
+            assert server.metric("dragoman_ready") == 1, "nobody knows yet"
+            os.kill(engine, signal.SIGKILL)
+            await asyncio.to_thread(server.wait_for_metric, "dragoman_engine_ready", 0)
+            # The next engine comes when the process that would make it has been given up and replaced.
+            assert server.metric("dragoman_ready") == 0
+            assert server.metric("dragoman_requests_waiting") == 6
+            await asyncio.gather(*asked)
+        for name in ("requests_waiting", "requests_running", "slots_used"):
+            server.wait_for_metric(f"dragoman_{name}", 0)
+        assert server.metric("dragoman_ready") == server.metric("dragoman_engine_ready") == 1
