@@ -1,17 +1,15 @@
 """What happens to a translation, in the order of its text; `streaming` sends these."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from service.engine.request import FinishReason
 from service.text.detection import Detected
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(Struct, frozen=True):
     """The request was accepted."""
 
     id: str
@@ -23,16 +21,14 @@ class Started:
     """The language between, of each text; () where there is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A token that was possible at some place: the text it stands for, "" for the end of the sentence."""
 
     text: str
     logprob: float
 
 
-@dataclass(frozen=True, slots=True)
-class Alignment:
+class Alignment(Struct, frozen=True):
     """The part of its text that a token comes from most: characters `start` to `end`, and its share of attention."""
 
     start: int
@@ -40,8 +36,7 @@ class Alignment:
     weight: float
 
 
-@dataclass(frozen=True, slots=True)
-class TokenGenerated:
+class TokenGenerated(Struct, frozen=True):
     """Text that a token completed. White space around a sentence travels with its first and last token."""
 
     segment: int
@@ -63,16 +58,14 @@ class TokenGenerated:
     heads, 1 in sum but for rounding; unset unless it was asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hypothesis:
+class Hypothesis(Struct, frozen=True):
     """What a beam may still go on with: its text so far, and the mean log-probability of its tokens."""
 
     text: str
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class BeamStepped:
+class BeamStepped(Struct, frozen=True):
     """The live hypotheses of a segment after a step of its beam, the best first; only where they were asked for."""
 
     segment: int
@@ -80,16 +73,14 @@ class BeamStepped:
     hypotheses: list[Hypothesis]
 
 
-@dataclass(frozen=True, slots=True)
-class Alternative:
+class Alternative(Struct, frozen=True):
     """Another translation of a segment or a text; `score` as that of the first."""
 
     text: str
     score: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFinished:
+class SegmentFinished(Struct, frozen=True):
     """`text` is what the segment's tokens add up to; `score` their mean log-probability."""
 
     segment: int
@@ -101,8 +92,7 @@ class SegmentFinished:
     """The next best, as the beam ranks them; unset unless they were asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextTranslated:
+class TextTranslated(Struct, frozen=True):
     """One whole text: its translation, the mean log-probability of its tokens, and what else it could be."""
 
     text: str
@@ -110,21 +100,18 @@ class TextTranslated:
     alternatives: list[Alternative]
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     segments: int
     source_tokens: int
     generated_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Timings:
+class Timings(Struct, frozen=True):
     time_to_first_token_seconds: float
     total_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(Struct, frozen=True):
     """One translation for each text, in order."""
 
     translations: list[TextTranslated]
