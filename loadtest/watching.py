@@ -7,16 +7,18 @@ nothing of Dragoman's metrics.
 import argparse
 import json
 import math
+import re
 import sys
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 DASHBOARDS: Final = Path(__file__).parent.parent / "deploy" / "grafana" / "dashboards"
 _SECONDS: Final = 10.0
+_RATE_INTERVAL: Final = {"$__rate_interval": "1m"}
 
 
 class Expression(NamedTuple):
@@ -26,16 +28,13 @@ class Expression(NamedTuple):
     text: str
 
 
-def expressions(dashboard: dict[str, Any], rate_interval: str = "1m") -> list[Expression]:
-    """Every panel's queries, with Grafana's variables filled in: everything, over `rate_interval`."""
-    found = [
-        Expression(panel["title"], target["expr"])
+def expressions(dashboard: dict[str, Any], values: Mapping[str, str] = _RATE_INTERVAL) -> list[Expression]:
+    """Every panel's queries, with these values of Grafana's variables."""
+    return [
+        Expression(panel["title"], _filled_in(target["expr"], values))
         for panel in _panels(dashboard["panels"])
         for target in panel.get("targets", ())
     ]
-    names = [variable["name"] for variable in dashboard["templating"]["list"] if variable["type"] == "query"]
-    values = {"$__rate_interval": rate_interval} | {f"${name}": ".*" for name in names}
-    return [Expression(panel, _filled_in(text, values)) for panel, text in found]
 
 
 def _panels(panels: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -44,7 +43,7 @@ def _panels(panels: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield from _panels(panel.get("panels", ()))
 
 
-def _filled_in(text: str, values: dict[str, str]) -> str:
+def _filled_in(text: str, values: Mapping[str, str]) -> str:
     for name, value in values.items():
         text = text.replace(name, value)
     return text
@@ -60,18 +59,38 @@ class Prometheus:
         """An instant query's values; raises `ValueError` with what Prometheus says of a wrong expression."""
         return [float(series["value"][1]) for series in self._get("query", query=expression)["result"]]
 
+    def label_values(self, series: str, label: str) -> list[str]:
+        """Of all series that the selector finds."""
+        return [*self._get(f"label/{label}/values", **{"match[]": series})]
+
     def rules(self) -> list[dict[str, Any]]:
         """All loaded rules, with their health."""
         return [rule for group in self._get("rules")["groups"] for rule in group["rules"]]
 
-    def _get(self, path: str, **parameters: str) -> dict[str, Any]:
+    def _get(self, path: str, **parameters: str) -> Any:
         url = f"{self._url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
         try:
             with urllib.request.urlopen(url, timeout=_SECONDS) as response:
-                data: dict[str, Any] = json.load(response)["data"]
+                return json.load(response)["data"]
         except urllib.error.HTTPError as error:
             raise ValueError(json.load(error)["error"]) from None
-        return data
+
+
+def everything(prometheus: Prometheus, dashboard: dict[str, Any]) -> dict[str, str]:
+    """What Grafana fills in for its variables where "All" is chosen: what there is to choose, or `allValue`."""
+    values = dict(_RATE_INTERVAL)
+    for variable in dashboard["templating"]["list"]:
+        if variable["type"] == "query":
+            listed = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"])
+            assert listed, variable["query"]["query"]
+            found = prometheus.label_values(_filled_in(listed[1], values), listed[2])
+            values[f"${variable['name']}"] = variable.get("allValue") or _any_of(found)
+    return values
+
+
+def _any_of(texts: Sequence[str]) -> str:
+    """A regular expression, as it is written in a string of PromQL."""
+    return f"({'|'.join(map(re.escape, texts))})".replace("\\", "\\\\")
 
 
 def problems(prometheus: Prometheus, dashboards: Sequence[Path]) -> list[str]:
@@ -86,7 +105,8 @@ def problems(prometheus: Prometheus, dashboards: Sequence[Path]) -> list[str]:
         elif rule["type"] == "recording":
             found += _unanswered(prometheus, rule["name"], rule["name"])
     for path in dashboards:
-        for panel, text in expressions(json.loads(path.read_text(encoding="utf-8"))):
+        dashboard = json.loads(path.read_text(encoding="utf-8"))
+        for panel, text in expressions(dashboard, everything(prometheus, dashboard)):
             found += _unanswered(prometheus, f"{path.name}: {panel}", text)
     return found
 

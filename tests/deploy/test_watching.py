@@ -15,7 +15,7 @@ import httpx
 import pytest
 import yaml
 
-from loadtest.watching import DASHBOARDS, Prometheus, expressions, main, problems
+from loadtest.watching import DASHBOARDS, Prometheus, everything, expressions, main, problems
 from service.metrics import Metrics
 from tests.deploy.conftest import ROOT, find_prometheus
 from tests.system.conftest import free_port, run_server
@@ -75,7 +75,7 @@ def test_only_metrics_that_exist_are_asked_for() -> None:
     recorded = {rule["record"] for rule in _rules("record")}
     for text in _asked():
         bare = re.sub(r'"[^"]*"', "", text)
-        assert set(re.findall(r"\bjob\w*:[\w:]+", bare)) <= recorded
+        assert set(re.findall(r"\bnamespace_job\w*:[\w:]+", bare)) <= recorded
         # Not what is behind a colon: that is a part of a recorded name.
         assert set(re.findall(r"(?<![:\w])(?:dragoman|process)_\w+", bare)) <= exposed, text
 
@@ -99,17 +99,25 @@ def test_the_dashboard_s_panels_lie_side_by_side() -> None:
         taken |= places
 
 
+def _wait_for(prometheus: Prometheus, expression: str, value: float) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while prometheus.values(expression) != [value]:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
 @contextmanager
 def _prometheus(target: str, directory: Path) -> Iterator[str]:
-    """A real one with our rules, often enough for a short test; its address."""
+    """A real one with our rules, often enough for a short test, that also watches itself; its address."""
     config = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())
     config["global"] = {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"}
     config["rule_files"] = [str(RULES.with_name(name)) for name in config["rule_files"]]
     [job] = config["scrape_configs"]
     job["static_configs"] = [{"targets": [target]}]
+    address = f"127.0.0.1:{free_port()}"
+    config["scrape_configs"].append({"job_name": "prometheus", "static_configs": [{"targets": [address]}]})
     file = directory / "prometheus.yml"
     file.write_text(yaml.safe_dump(config))
-    address = f"127.0.0.1:{free_port()}"
     command = [find_prometheus("prometheus"), f"--config.file={file}", f"--storage.tsdb.path={directory / 'tsdb'}"]
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen([*command, f"--web.listen-address={address}"], stderr=log)
@@ -134,8 +142,13 @@ async def test_a_real_prometheus_answers_everything(tmp_path: Path, capsys: pyte
                     await asyncio.sleep(0.1)
             assert found == []
         assert Prometheus(url).values('count(ALERTS{alertname=~"Dragoman.*", alertstate="firing"}) or vector(0)') == [0]
-        broken = tmp_path / "broken.json"
         dashboard = DASHBOARD.read_text()
+        chosen = everything(Prometheus(url), json.loads(dashboard))
+        assert chosen["$job"] == "(dragoman)"
+        [up] = [text for panel, text in expressions(json.loads(dashboard), chosen) if panel == "Servers up"]
+        await asyncio.to_thread(_wait_for, Prometheus(url), "sum(up)", 2.0)
+        assert Prometheus(url).values(up) == [1]
+        broken = tmp_path / "broken.json"
         broken.write_text(
             dashboard.replace("dragoman_batch_rows_sum", "nobody_has_this").replace("time() -", "time( -")
         )
