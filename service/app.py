@@ -80,7 +80,7 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
     app.include_router(glossaries.router)
     app.include_router(operations.router)
     app.include_router(page.router)
-    for route in translate.router.routes:
+    for route in (*translate.router.routes, *deepl.router.routes):
         if isinstance(route, APIRoute):
             service.metrics.expect_requests(route.path)
     errors.install(app)

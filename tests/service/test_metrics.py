@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from service.app import build_service
+from service.app import build_service, create_app
 from service.engine.request import GenerationRequest, StepReport, StepStats, TokenReport
 from service.metrics import Metrics
 from service.models.entry import State
@@ -117,6 +117,12 @@ def test_a_first_failure_is_a_rise_from_zero() -> None:
     metrics.expect_requests("/translate")
     for outcome in ("ok", "cancelled", "internal_error", "queue_full", "engine_failed", "deadline_exceeded"):
         assert f'dragoman_requests_total{{endpoint="/translate",outcome="{outcome}"}} 0.0' in _lines(metrics)
+
+
+def test_all_routes_that_translate_have_their_outcomes_from_the_start() -> None:
+    lines = _lines(create_app(Settings()).state.service.metrics)
+    for endpoint in ("/translate", "/translate/stream", "/v2/translate"):
+        assert f'dragoman_requests_total{{endpoint="{endpoint}",outcome="engine_failed"}} 0.0' in lines
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the collector reads /proc")
