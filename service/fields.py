@@ -9,12 +9,11 @@ from service.text.glossary import LONGEST_TERM, MAX_ENTRIES, VISIBLE
 from service.translation import MAX_BEAM_SIZE
 
 
-def _one_problem(value: Any, validate: Any) -> Any:
-    """A union reports each alternative's problem; people want one sentence."""
-    try:
-        return validate(value)
-    except ValidationError:
-        raise PydanticCustomError("text_type", "must be a string or an array of strings") from None
+def _string_or_strings(value: object) -> object:
+    """A union reports each alternative's problem, and that of each element; people want one sentence."""
+    if isinstance(value, str) or (isinstance(value, list) and all(isinstance(each, str) for each in value)):
+        return value
+    raise PydanticCustomError("text_type", "must be a string or an array of strings")
 
 
 def _not_blank(value: Any, validate: Any) -> Any:
@@ -47,14 +46,23 @@ def _from_json(value: Any) -> Any:
         raise PydanticCustomError("json_type", "must be an object, in JSON") from None
 
 
+def _not_too_many(value: Any) -> Any:
+    """Pydantic counts them only when it has looked at all, and keeps a problem of each that is wrong."""
+    if isinstance(value, dict) and len(value) > MAX_ENTRIES:
+        raise PydanticCustomError("too_long", f"{len(value)} entries, the limit is {MAX_ENTRIES}")
+    return value
+
+
 def _number(value: object) -> object:
     """LibreTranslate's clients may write it as a string."""
     return int(value) if isinstance(value, str) and value.isascii() and value.isdecimal() else value
 
 
-Texts = Annotated[str | list[str], WrapValidator(_one_problem)]
+Texts = Annotated[str | list[str], BeforeValidator(_string_or_strings)]
 Word = Annotated[str, Field(pattern=VISIBLE, max_length=LONGEST_TERM), WrapValidator(_not_blank)]
-Entries = Annotated[dict[Word, Word], BeforeValidator(_from_json), Field(max_length=MAX_ENTRIES)]
+Entries = Annotated[
+    dict[Word, Word], BeforeValidator(_not_too_many), BeforeValidator(_from_json), Field(max_length=MAX_ENTRIES)
+]
 LanguageCode = Annotated[str, Field(min_length=1, max_length=16)]
 ApiKey = Annotated[
     str | None, Field(description="where the server wants one; or in `Authorization`", examples=["dragoman-..."])

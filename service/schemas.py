@@ -2,9 +2,10 @@
 
 import hashlib
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from service.engine.request import Beam, Constraints, Sampling
 from service.errors import InvalidRequest
@@ -21,10 +22,21 @@ _ALTERNATIVES_BEAM: Final = 4
 """A beam just as wide as the alternatives would find worse ones; LibreTranslate's is 4 as well."""
 
 
-class TranslateRequest(BaseModel):
-    """LibreTranslate's request, and what we add to it. Unknown fields are refused, not ignored."""
+class _Request(BaseModel):
+    """Unknown fields are refused, not ignored: each by its name, but for those who send a megabyte of them."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_fields(cls, value: Any) -> Any:
+        if isinstance(value, dict) and len(value) > (most := 2 * len(cls.model_fields)):
+            raise PydanticCustomError("too_many_fields", f"more than {most} fields")
+        return value
+
+
+class TranslateRequest(_Request):
+    """LibreTranslate's request, and what we add to it."""
 
     q: Texts = Field(description="text to translate, or several", examples=["I am a cat."])
     source: LanguageCode = Field(
@@ -201,10 +213,8 @@ class TranslateResponse(BaseModel):
     )
 
 
-class DetectRequest(BaseModel):
-    """LibreTranslate's. Unknown fields are refused, not ignored."""
-
-    model_config = ConfigDict(extra="forbid")
+class DetectRequest(_Request):
+    """LibreTranslate's."""
 
     q: Texts = Field(
         description="text whose language is wanted; of an array, all of it together", examples=["I am a cat."]

@@ -33,6 +33,11 @@ _TARGETS: Final = (
 )  # fmt: skip
 _METHODS: Final = ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "TRACE", "CONNECT", "PATCH", "get", "G\x00T", "")
 _VALID: Final[Mapping[str, Any]] = {"q": "I am a cat.", "source": "en", "target": "fr"}
+_MANY_MISTAKES: Final = (
+    json.dumps({**_VALID, **{f"f{number}": 1 for number in range(120_000)}}).encode(),
+    json.dumps({**_VALID, "glossary": {str(number): " " for number in range(120_000)}}).encode(),
+)
+"""Almost as long as a body may be."""
 
 
 def request(rng: random.Random) -> bytes:
@@ -64,6 +69,7 @@ def _wrong_json(rng: random.Random) -> bytes:
             b'{"q": "\\ud800", "source": "en", "target": "fr"}',
             b"null",
             b"",
+            *_MANY_MISTAKES,
         ]
     )
     return _with(content, "Content-Type: application/json")

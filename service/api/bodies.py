@@ -52,8 +52,7 @@ async def parse_body(request: Request, model: type[M], *, or_url: bool = False) 
         form = {} if json is not None else await read_form(request)
         return model.model_validate(form | in_url)
     except ValidationError as error:
-        problems = error.errors(include_url=False, include_input=False, include_context=False)
-        raise invalid_request([dict(each) for each in problems]) from None
+        raise invalid_request(error.errors(include_url=False, include_input=False, include_context=False)) from None
 
 
 def media_type(request: Request) -> str:

@@ -1,6 +1,7 @@
 """The one border where exceptions become answers: `{"error": ..., "code": ...}` with its status."""
 
 import itertools
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from fastapi import FastAPI, Request, Response
@@ -44,14 +45,14 @@ def _is_deepl(request: Request) -> bool:
     return request.url.path.startswith("/v2/")
 
 
-def invalid_request(errors: list[dict[str, object]]) -> InvalidRequest:
+def invalid_request(errors: Iterable[Mapping[str, object]]) -> InvalidRequest:
     """Pydantic's or FastAPI's problems as one error; each names its field."""
     by_field: dict[str, str] = {}
     for error in errors:
         location = error["loc"]
         assert isinstance(location, tuple)
         parts = [str(part) for part in location if part not in ("query", "header")]
-        field = ".".join(parts)[:_LONGEST_NAME] or "body"
+        field = ".".join(parts)[:_LONGEST_NAME] or ("URL" if "query" in location else "body")
         problem = str(error["msg"])
         by_field.setdefault(field, problem[:1].lower() + problem[1:])
     (field, problem), *others = itertools.islice(by_field.items(), _MOST_PROBLEMS)
@@ -66,7 +67,7 @@ async def _service_error(request: Request, error: Exception) -> JSONResponse:
 
 async def _validation_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    return answer(request, invalid_request([dict(each) for each in error.errors()]))
+    return answer(request, invalid_request(error.errors()))
 
 
 async def _http_error(request: Request, error: Exception) -> JSONResponse:

@@ -4,10 +4,11 @@ import json
 import sys
 
 import pytest
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from service.fields import Word
-from service.schemas import TranslateRequest
+from service.schemas import DetectRequest, TranslateRequest
+from service.text.glossary import MAX_ENTRIES
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,28 @@ def test_json_says_what_it_means(field: str, value: object) -> None:
     body = {"q": "Hi.", "source": "en", "target": "fr", field: value}
     with pytest.raises(ValidationError, match=field):
         TranslateRequest.model_validate_json(json.dumps(body), strict=True)
+
+
+@pytest.mark.parametrize("model", [TranslateRequest, DetectRequest])
+def test_a_few_unknown_fields_are_named_and_many_are_one_problem(model: type[BaseModel]) -> None:
+    """Each would be a problem of its own: hundreds of bytes for five of the request."""
+
+    def problems(unknown: int) -> list[str]:
+        body = {"q": "Hi.", "source": "en", "target": "fr"} | {f"f{i}": 1 for i in range(unknown)}
+        with pytest.raises(ValidationError) as caught:
+            model.model_validate_json(json.dumps(body), strict=True)
+        return [each["msg"] for each in caught.value.errors() if each["loc"][:1] not in (("source",), ("target",))]
+
+    assert problems(3) == ["Extra inputs are not permitted"] * 3
+    assert problems(1000) == [f"more than {2 * len(model.model_fields)} fields"]
+
+
+def test_a_glossary_is_counted_before_its_words_are_looked_at() -> None:
+    body = {"q": "Hi.", "source": "en", "target": "fr", "glossary": {str(i): " " for i in range(MAX_ENTRIES + 1)}}
+    with pytest.raises(ValidationError) as caught:
+        TranslateRequest.model_validate_json(json.dumps(body), strict=True)
+    [problem] = caught.value.errors()
+    assert problem["msg"] == f"{MAX_ENTRIES + 1} entries, the limit is {MAX_ENTRIES}"
 
 
 def test_json_may_say_what_libretranslate_takes() -> None:
