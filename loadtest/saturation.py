@@ -1,6 +1,6 @@
 """Offered load against throughput and time to first token: `python -m loadtest.saturation --help`.
 
-Each rate is a run of `loadtest/scenarios/interactive.py` by locust, an open loop: sentences come at random moments
+Each rate is a run of `loadtest/arrivals.py` by locust, an open loop: sentences come at random moments
 whether or not the ones before are answered.
 """
 
@@ -8,16 +8,13 @@ import csv
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
-import httpx
 import typer
 
-_SCENARIO: Final = Path(__file__).parent / "scenarios" / "interactive.py"
-_REQUESTS: Final = "/translate (stream)"
-_FIRST_TOKEN: Final = "time to first token"
+_ARRIVALS: Final = Path(__file__).parent / "arrivals.py"
 
 
 class Point(NamedTuple):
@@ -28,6 +25,8 @@ class Point(NamedTuple):
     """Below what was offered: the machine that makes the load cannot keep up, and the point says little."""
     ok_per_second: float
     tokens_per_second: float
+    unfinished: int
+    """At the run's end, when no more are started; they are waited for, and their times count."""
     refused: int
     failed: int
     first_token_p50: float | None
@@ -57,55 +56,22 @@ def main(
 
 
 def measure(host: str, rate: float, seconds: int, options: str, prefix: Path) -> Point:
-    """One run; locust's tables and its report get names that begin with `prefix`."""
-    before = _generated_tokens(host)
-    command = [sys.executable, "-m", "locust", "-f", str(_SCENARIO), "--headless", "--only-summary", "--users", "1"]
-    command += ["--rate", str(rate), "--options", options, "--run-time", f"{seconds}s", "--host", host]
-    command += ["--csv", str(prefix), "--html", f"{prefix}.html", "--exit-code-on-error", "0", "--stop-timeout", "15"]
+    """One run; what comes of it, locust's tables and its report get names that begin with `prefix`."""
+    outcome = Path(f"{prefix}.json")
+    command = [sys.executable, "-m", "locust", "-f", str(_ARRIVALS), "--headless", "--only-summary", "--users", "1"]
+    command += ["--rate", str(rate), "--options", options, "--window", str(seconds), "--host", host]
+    command += [
+        "--outcome",
+        str(outcome),
+        "--csv",
+        str(prefix),
+        "--html",
+        f"{prefix}.html",
+        "--exit-code-on-error",
+        "0",
+    ]
     subprocess.run(command, check=True, capture_output=True)
-    tokens = _generated_tokens(host) - before
-    return point(rate, seconds, tokens, _rows(prefix, "stats"), _rows(prefix, "failures"))
-
-
-def point(
-    rate: float,
-    seconds: float,
-    tokens: float,
-    stats: Sequence[Mapping[str, str]],
-    failures: Sequence[Mapping[str, str]],
-) -> Point:
-    """What locust's two tables say."""
-    by_name = {row["Name"]: row for row in stats}
-    requests, first_token = by_name.get(_REQUESTS, {}), by_name.get(_FIRST_TOKEN, {})
-    started, failed = int(requests.get("Request Count", 0)), int(requests.get("Failure Count", 0))
-    refused = sum(int(row["Occurrences"]) for row in failures if "429" in row["Error"])
-    return Point(
-        rate,
-        started / seconds,
-        (started - failed) / seconds,
-        tokens / seconds,
-        refused,
-        failed - refused,
-        _milliseconds(first_token, "50%"),
-        _milliseconds(first_token, "99%"),
-        _milliseconds(requests, "50%"),
-        _milliseconds(requests, "99%"),
-    )
-
-
-def _milliseconds(row: Mapping[str, str], percentile: str) -> float | None:
-    value = row.get(percentile, "N/A")
-    return None if value == "N/A" else float(value)
-
-
-def _rows(prefix: Path, table: str) -> list[dict[str, str]]:
-    with Path(f"{prefix}_{table}.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def _generated_tokens(host: str) -> float:
-    lines = httpx.get(f"{host}/metrics").raise_for_status().text.splitlines()
-    return sum(float(line.split()[-1]) for line in lines if line.startswith("dragoman_generated_tokens_total"))
+    return Point(rate, **json.loads(outcome.read_text(encoding="utf-8")))
 
 
 def write(points: Sequence[Point], directory: Path) -> None:

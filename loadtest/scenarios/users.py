@@ -10,16 +10,19 @@ from gevent import sleep
 from gevent.pool import Group
 from locust import FastHttpUser, events, task
 from locust.argument_parser import LocustArgumentParser
-from locust.contrib.fasthttp import FAILURE_EXCEPTIONS
+from locust.contrib.fasthttp import FAILURE_EXCEPTIONS, ResponseContextManager
 
 from loadtest.sentences import SENTENCES
 from loadtest.sse import Transcript, read_events
 
+STREAM: Final = "/translate (stream)"
+REFUSED: Final = "/translate (refused)"
+"""Not in the rows of the others: a refusal takes no time, and would pass for a fast answer."""
+FIRST_TOKEN: Final = "time to first token"
 # Status 0 is locust's word for "no answer": connection refused, reset or timed out.
 _STATUS_FAILURES: Final = {0: "no answer", 429: "429 refused: too many requests waiting"}
 # A compressed stream could not be read line by line.
 _STREAM_HEADERS: Final = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
-_LAST_ONES_SECONDS: Final = 10.0
 
 
 def _add_options(parser: LocustArgumentParser) -> None:
@@ -55,14 +58,14 @@ class TranslatingUser(FastHttpUser):
         with self.client.request(
             "POST",
             "/translate",
-            name="/translate (stream)" if leave_after is None else "/translate (left)",
+            name=STREAM if leave_after is None else "/translate (left)",
             json=self._body(text, stream=True),
             headers=_STREAM_HEADERS,
             stream=True,
             catch_response=True,
         ) as response:
             if response.status_code != 200:
-                response.failure(_status_failure(response.status_code))
+                _fail(response)
                 return
             try:
                 problem = self._read(response.stream.readline, started, pause_seconds, leave_after)
@@ -83,7 +86,7 @@ class TranslatingUser(FastHttpUser):
     ) -> str | None:
         """Read a stream to its end, or as long as wanted; returns what is wrong with it."""
         transcript = Transcript()
-        tokens, row, since = 0, "time to first token", started
+        tokens, row, since = 0, FIRST_TOKEN, started
         if leave_after == 0:
             return None
         # Not iter_lines(): it waits for 1,024 bytes, which is a dozen tokens.
@@ -106,7 +109,7 @@ class TranslatingUser(FastHttpUser):
             "POST", "/translate", name="/translate (JSON)", json=self._body(q, stream=False), catch_response=True
         ) as response:
             if response.status_code != 200:
-                response.failure(_status_failure(response.status_code))
+                _fail(response)
             elif not _is_translation(response.text, q):
                 response.failure("answer without translatedText")
 
@@ -130,13 +133,14 @@ class PoissonUser(TranslatingUser):
 
     abstract = True
     concurrency = 100_000  # connections; no request waits for another one's
+    last_ones_seconds: float = 10.0  # that those who run at the end may take
 
     def on_start(self) -> None:
         self._running = Group()
         self._next_at = time.perf_counter()
 
     def on_stop(self) -> None:
-        self._running.join(timeout=_LAST_ONES_SECONDS)
+        self._running.join(timeout=self.last_ones_seconds)
 
     def wait_time(self) -> float:
         # From the planned moment, not from now: a generator that lags behind catches up.
@@ -152,8 +156,12 @@ class PoissonUser(TranslatingUser):
         raise NotImplementedError
 
 
-def _status_failure(status: int) -> str:
-    return _STATUS_FAILURES.get(status, f"status {status}")
+def _fail(response: ResponseContextManager) -> None:
+    """By its status, which is not 200."""
+    if response.status_code == 429:
+        response.request_meta["name"] = REFUSED
+    failure = _STATUS_FAILURES.get(response.status_code, f"status {response.status_code}")
+    response.failure(failure)  # type: ignore[no-untyped-call]
 
 
 def _milliseconds_since(moment: float) -> float:

@@ -18,7 +18,7 @@ if find_spec("locust") is None:
 import typer
 
 from loadtest import saturation
-from loadtest.saturation import point
+from loadtest.saturation import Point
 from tests.system.conftest import Server, run_server
 
 SCENARIOS = Path(saturation.__file__).parent / "scenarios"
@@ -30,10 +30,22 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-def _locust(server: Server, file: Path, prefix: Path, *options: str) -> dict[str, dict[str, str]]:
+def _locust(server: Server, file: Path, prefix: Path, *options: str, users: int = 4) -> dict[str, dict[str, str]]:
     """Locust's rows by name; anything that fails, fails the run."""
     command = [sys.executable, "-m", "locust", "-f", str(file), "--headless", "--only-summary", "--host", server.url]
-    command += ["-u", "4", "-r", "4", "-t", "4s", "--csv", str(prefix), "--html", f"{prefix}.html", *options]
+    command += [
+        "-u",
+        str(users),
+        "-r",
+        str(users),
+        "-t",
+        "4s",
+        "--csv",
+        str(prefix),
+        "--html",
+        f"{prefix}.html",
+        *options,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     with Path(f"{prefix}_stats.csv").open(newline="") as rows:
@@ -75,7 +87,8 @@ def test_a_scenario_has_no_other_s_users(name: str) -> None:
 @pytest.mark.parametrize("name", ROWS)
 def test_a_scenario_runs_and_nothing_fails(name: str, server: Server, tmp_path: Path) -> None:
     cancelled = server.metric("dragoman_requests_total", 'outcome="cancelled"')
-    rows = _locust(server, SCENARIOS / f"{name}.py", tmp_path / name)
+    # So many that each kind has one.
+    rows = _locust(server, SCENARIOS / f"{name}.py", tmp_path / name, users=8 if name == "mixed" else 4)
     assert set(rows) >= ROWS[name]
     assert all(int(row["Failure Count"]) == 0 for row in rows.values())
     assert (tmp_path / f"{name}.html").stat().st_size > 0
@@ -109,13 +122,31 @@ def test_a_curve(server: Server, tmp_path: Path) -> None:
     assert (tmp_path / "curve.svg").read_text().count("sentences a second") > 0
 
 
-def test_refused_is_not_failed() -> None:
-    stats = [{"Name": "/translate (stream)", "Request Count": "30", "Failure Count": "12", "50%": "8", "99%": "N/A"}]
-    failures = [
-        {"Error": "CatchResponseError('429 refused: too many requests waiting')", "Occurrences": "10"},
-        {"Error": "CatchResponseError('no answer')", "Occurrences": "2"},
-    ]
-    result = point(5, 2, 100, stats, failures)
-    assert (result.refused, result.failed, result.ok_per_second, result.started_per_second) == (10, 2, 9, 15)
-    assert (result.tokens_per_second, result.whole_p50, result.whole_p99) == (50, 8, None)
-    assert result.first_token_p50 is None
+def _flood(url: str, prefix: Path) -> Point:
+    """A second of more than one beam after the other can do."""
+    return saturation.measure(url, rate=100, seconds=1, options='{"beam_size": 8}', prefix=prefix)
+
+
+def test_what_is_done_after_the_run_is_not_counted_in_its_seconds(tmp_path: Path) -> None:
+    with run_server(tmp_path / "log", "--slots", "8", "--max-waiting", "10000") as busy:
+        point = _flood(busy.url, tmp_path / "flood")
+        ok = busy.metric("dragoman_requests_total", 'outcome="ok"')
+        tokens = busy.metric("dragoman_generated_tokens_total")
+    assert point.refused == point.failed == 0
+    assert point.unfinished > 10
+    assert point.ok_per_second <= ok - point.unfinished
+    assert point.tokens_per_second < tokens
+    assert point.started_per_second > point.unfinished / 2, "in a second, or somewhat more"
+    assert point.whole_p99 is not None
+    assert point.whole_p99 > 500, "the last ones have waited for all the others"
+
+
+def test_refusals_are_neither_failures_nor_fast_answers(tmp_path: Path) -> None:
+    with run_server(tmp_path / "log", "--slots", "8", "--max-waiting", "16") as busy:
+        point = _flood(busy.url, tmp_path / "flood")
+        refused = busy.metric("dragoman_requests_total", 'outcome="queue_full"')
+    assert point.refused == refused > 10
+    assert point.failed == 0
+    assert point.first_token_p50 is not None
+    assert point.whole_p50 is not None
+    assert point.whole_p50 >= point.first_token_p50
