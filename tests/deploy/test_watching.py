@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from loadtest.watching import DASHBOARDS, Prometheus, everything, expressions, main, problems
+from service.errors import DeadlineExceeded, InsufficientStorage, ServiceError
 from service.metrics import Metrics
 from tests.deploy.conftest import ROOT, find_prometheus
 from tests.system.conftest import free_port, run_server
@@ -87,6 +88,21 @@ def test_every_metric_of_ours_is_on_the_dashboard() -> None:
         line.split()[2] for line in metrics.exposition().decode().splitlines() if line.startswith("# TYPE dragoman")
     ]
     assert [name for name in names if name not in asked and not name.endswith("_created")] == []
+
+
+def test_every_fault_of_the_server_counts_as_a_failure() -> None:
+    """And what was admitted is what went well, was given up, or failed: the dashboard and the rules agree."""
+    errors: list[type[ServiceError]] = [ServiceError, *ServiceError.__subclasses__()]
+    own = {DeadlineExceeded, InsufficientStorage}  # have an alert of their own, or are none of a translation's
+    faults = {each.code for each in errors if each.status >= 500 and each not in own}
+    admitted = faults | {"ok", "cancelled", DeadlineExceeded.code}
+    [failing] = [rule["expr"] for rule in _rules("alert") if rule["alert"] == "DragomanFailing"]
+    [record] = [rule["expr"] for rule in _rules("record") if "admitted" in rule["record"]]
+    [panel] = [each.text for each in expressions(json.loads(DASHBOARD.read_text())) if each.panel == "Failed"]
+    listed = [
+        set(each.split("|")) for text in (failing, record, panel) for each in re.findall(r'outcome=~"(.+?)"', text)
+    ]
+    assert listed == [faults, admitted, faults, admitted]
 
 
 def test_the_dashboard_s_panels_lie_side_by_side() -> None:

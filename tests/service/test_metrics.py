@@ -56,6 +56,7 @@ def test_a_step_and_a_request_are_counted() -> None:
     observer.first_token(0.03)
     observer.next_token(0.0015)
     metrics.request_finished("/translate", "ok", 0.5)
+    metrics.request_finished("/translate", "deadline_exceeded", 119.0)
     lines = _lines(metrics)
     for expected in (
         'dragoman_source_tokens_total{model="en-fr"} 8.0',
@@ -66,6 +67,8 @@ def test_a_step_and_a_request_are_counted() -> None:
         'dragoman_step_seconds_bucket{le="0.002"} 0.0',
         'dragoman_inter_token_seconds_bucket{le="0.002"} 1.0',
         'dragoman_requests_total{endpoint="/translate",outcome="ok"} 1.0',
+        'dragoman_request_seconds_bucket{endpoint="/translate",le="60.0"} 1.0',
+        'dragoman_request_seconds_bucket{endpoint="/translate",le="120.0"} 2.0',
     ):
         assert expected in lines
     observer.restarted()
