@@ -60,7 +60,7 @@ def main(
 
 @contextmanager
 def _nodes() -> Iterator[tuple[str, str]]:
-    """Two namespaces with a cable in between, and a node of one cluster in each, with one core each as Ray counts."""
+    """Two namespaces with a cable in between, and a node of one cluster in each, with cores for one replica."""
     names = (f"dragoman{os.getpid()}a", f"dragoman{os.getpid()}b")
     try:
         for name in names:
@@ -73,7 +73,7 @@ def _nodes() -> Iterator[tuple[str, str]]:
             _run("ip", "-n", name, "addr", "add", f"{_NETWORK}.{number}/24", "dev", f"node{number}")
             _run("ip", "-n", name, "link", "set", f"node{number}", "up")
         with tempfile.TemporaryDirectory(prefix="ray") as directory:
-            ray = [str(Path(sys.executable).with_name("ray")), "start", "--num-cpus=1", "--disable-usage-stats"]
+            ray = [str(Path(sys.executable).with_name("ray")), "start", "--num-cpus=2", "--disable-usage-stats"]
             address = f"{_NETWORK}.1:{_RAY_PORT}"
             head = ["--head", f"--port={_RAY_PORT}", f"--temp-dir={directory}", "--include-dashboard=false"]
             _run(*_in(names[0], *ray, *head, f"--node-ip-address={_NETWORK}.1"))

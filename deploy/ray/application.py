@@ -27,7 +27,9 @@ class Options(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    engines: int = Field(default=2, ge=1, description="engine processes of a replica; it asks Ray for as many cores")
+    engines: int = Field(
+        default=2, ge=1, description="engine processes of a replica; it asks Ray for a core each, and one for HTTP"
+    )
     min_replicas: int = Field(default=1, ge=1)
     max_replicas: int = Field(default=4, ge=1)
     ongoing_requests: float = Field(default=16, gt=0, description="of a replica, on average: more, and Ray adds one")
@@ -71,7 +73,7 @@ def application(options: Options) -> Application:
     }
     deploy = serve.deployment(
         name="Dragoman",
-        ray_actor_options={"num_cpus": options.engines},
+        ray_actor_options={"num_cpus": options.engines + 1},
         autoscaling_config=autoscaling,
         max_ongoing_requests=options.max_ongoing_requests,
         # A replica that is taken away lets its streams finish.
