@@ -1,4 +1,4 @@
-"""Replicas behind Ray's proxy: one of two is killed, or one becomes two. `python -m loadtest.replicas --help`."""
+"""Replicas behind Ray's proxy: one of two is lost, or one becomes two. `python -m loadtest.replicas --help`."""
 
 import asyncio
 import json
@@ -7,7 +7,8 @@ import signal
 import socket
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from enum import StrEnum
 from typing import Annotated, Any, Final, NamedTuple
 
 import httpx
@@ -22,8 +23,22 @@ _REPLICAS: Final = 2
 _ONGOING: Final = 2.0
 _PATIENCE_SECONDS: Final = 120.0
 _BETWEEN_SECONDS: Final = 0.02
+_ENVIRONMENT: Final = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AUTH_MODE": "disabled",
+    # Or a lost replica would have time for its streams, which it cannot end.
+    "RAY_SERVE_FORCE_STOP_UNHEALTHY_REPLICAS": "1",
+}
 _UNDER_WAY: Final = 100
 """Tokens of a reader when the others' first ones are long there, and no stream is near its end."""
+
+
+class Fault(StrEnum):
+    """What becomes of a replica: kill -9; SIGSTOP; or all engines, and what makes them, get kill -9 again and again."""
+
+    KILL = "kill"
+    HANG = "hang"
+    ENGINES = "engines"
 
 
 class Resumed(NamedTuple):
@@ -99,32 +114,39 @@ async def begin(readers: Sequence[Reader]) -> list[asyncio.Task[Resumed]]:
 
 
 def main(
-    streams: Annotated[int, typer.Option(min=1, help="That run when a replica is killed.")] = 8,
+    streams: Annotated[int, typer.Option(min=1, help="That run when a replica is lost.")] = 8,
     sentences: Annotated[int, typer.Option(min=1, help="Of each.")] = 40,
+    fault: Annotated[list[Fault], typer.Option(help="One after the other.")] = list(Fault),  # noqa: B006
+    check_seconds: Annotated[float, typer.Option(help="The application's: Ray needs more than three to notice.")] = 10,
     grow: Annotated[bool, typer.Option(help="Begin with one replica, and wait for Ray to add the other.")] = False,
 ) -> None:
-    """Every text alone; then all at once, and kill -9 of a replica when they are under way: the same texts.
+    """Every text alone; then all at once, and a replica is lost when they are under way: the same texts, and another.
 
-    With --grow nothing is killed: texts are asked for until there are two replicas.
+    With --grow none is lost: texts are asked for until there are two replicas.
     """
     texts = [
         " ".join(SENTENCES[(7 * number + k) % len(SENTENCES)] for k in range(sentences)) for number in range(streams)
     ]
-    with _cluster(1 if grow else _REPLICAS) as url:
-        result = asyncio.run(_grow(url, texts) if grow else _check(url, texts))
+    with _cluster(1 if grow else _REPLICAS, check_seconds) as url:
+        result = asyncio.run(_grow(url, texts) if grow else _lose(url, texts, fault))
     typer.echo(json.dumps(result, indent=1))
     if grow:
         raise typer.Exit(result["replicas_at_the_end"] < _REPLICAS or result["same_text_as_alone"] < result["streams"])
-    whole = result["same_text_as_alone"] == streams and result["replicas_at_the_end"] == _REPLICAS
     # Where all had ended, or nobody noticed, nothing has been shown.
-    if not whole or not result["streams_that_resumed"]:
+    shown = (
+        seen["same_text_as_alone"] == streams
+        and seen["streams_that_resumed"]
+        and seen["replicas_at_the_end"] == _REPLICAS
+        for seen in result.values()
+    )
+    if not all(shown):
         raise typer.Exit(1)
 
 
 @contextmanager
-def _cluster(replicas: int) -> Iterator[str]:
+def _cluster(replicas: int, check_seconds: float) -> Iterator[str]:
     """The application in a Ray of this machine's own; the address of its proxy."""
-    os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_AUTH_MODE="disabled")
+    os.environ.update(_ENVIRONMENT | os.environ)
     import ray
     from ray import serve
 
@@ -133,11 +155,17 @@ def _cluster(replicas: int) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    # Cores as Ray counts them: it must not wait for more than there are.
-    ray.init(num_cpus=_REPLICAS + 2, include_dashboard=False, log_to_driver=False)
+    # Cores as Ray counts them: another replica must not wait until a lost one is gone.
+    ray.init(num_cpus=2 * (_REPLICAS + 1), include_dashboard=False, log_to_driver=False)
     try:
         serve.start(http_options={"host": "127.0.0.1", "port": port})
-        options = Options(engines=1, min_replicas=replicas, max_replicas=_REPLICAS, ongoing_requests=_ONGOING)
+        options = Options(
+            engines=1,
+            min_replicas=replicas,
+            max_replicas=_REPLICAS,
+            ongoing_requests=_ONGOING,
+            check_seconds=check_seconds,
+        )
         serve.run(application(options), name="dragoman")
         yield f"http://127.0.0.1:{port}"
     finally:
@@ -145,27 +173,50 @@ def _cluster(replicas: int) -> Iterator[str]:
         ray.shutdown()
 
 
-async def _check(url: str, texts: Sequence[str]) -> dict[str, Any]:
+async def _lose(url: str, texts: Sequence[str], faults: Sequence[Fault]) -> dict[str, Any]:
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
     async with httpx.AsyncClient(base_url=url, timeout=_PATIENCE_SECONDS, limits=limits) as client:
-        alone = [await Reader(client, text).read() for text in texts]
-        reading = await begin([Reader(client, text) for text in texts])
-        running = sum(not task.done() for task in reading)
-        started = time.monotonic()
-        before = replica_pids()
-        os.kill(before[0], signal.SIGKILL)
-        resumed = await asyncio.gather(*reading)
-        seconds = time.monotonic() - started
-        replicas = await asyncio.to_thread(_replaced, before[0])
+        alone = [(await Reader(client, text).read()).text for text in texts]
+        return {fault.value: await _lose_one(client, texts, alone, fault) for fault in faults}
+
+
+async def _lose_one(
+    client: httpx.AsyncClient, texts: Sequence[str], alone: Sequence[str], fault: Fault
+) -> dict[str, Any]:
+    reading = await begin([Reader(client, text) for text in texts])
+    running = sum(not task.done() for task in reading)
+    lost = replica_pids()[0]
+    started = time.monotonic()
+    breaking = asyncio.create_task(_break(lost, fault))
+    replacing = asyncio.create_task(_replaced(lost))
+    resumed = await asyncio.gather(*reading)
+    seconds = time.monotonic() - started
+    gone_at, replicas = await replacing
+    breaking.cancel()
     return {
-        "replicas": len(before),
         "streams": len(texts),
-        "streams_that_ran_at_the_kill": running,
+        "streams_that_ran": running,
         "streams_that_resumed": sum(each.resumptions > 0 for each in resumed),
-        "same_text_as_alone": sum(one.text == other.text for one, other in zip(alone, resumed, strict=True)),
-        "seconds_from_the_kill_to_the_last_end": round(seconds, 2),
+        "same_text_as_alone": sum(each.text == text for each, text in zip(resumed, alone, strict=True)),
+        "seconds_to_the_last_end": round(seconds, 1),
+        "seconds_until_it_was_gone": None if gone_at is None else round(gone_at - started, 1),
+        "seconds_until_there_was_another": round(time.monotonic() - started, 1),
         "replicas_at_the_end": replicas,
     }
+
+
+async def _break(pid: int, fault: Fault) -> None:
+    """Returns when that is done, which is not before the end of the replica where it is its engines."""
+    if fault is not Fault.ENGINES:
+        os.kill(pid, signal.SIGKILL if fault is Fault.KILL else signal.SIGSTOP)
+        return
+    with suppress(psutil.NoSuchProcess):
+        replica = psutil.Process(pid)
+        while True:
+            for child in replica.children(recursive=True):
+                with suppress(psutil.NoSuchProcess):
+                    child.kill()
+            await asyncio.sleep(_BETWEEN_SECONDS)
 
 
 async def _grow(url: str, texts: Sequence[str]) -> dict[str, Any]:
@@ -191,12 +242,24 @@ async def _grow(url: str, texts: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _replaced(killed: int) -> int:
-    """How many replicas there are without that one, as soon as they are enough or after a while."""
+async def _replaced(lost: int) -> tuple[float | None, int]:
+    """When that one was gone, and how many there are that are ready: as soon as they are enough, or after a while."""
+    from ray import serve
+
+    gone_at = None
     deadline = time.monotonic() + _PATIENCE_SECONDS
-    while (count := len(set(replica_pids()) - {killed})) < _REPLICAS and time.monotonic() < deadline:
-        time.sleep(0.5)
-    return count
+    while True:
+        pids = replica_pids()
+        if gone_at is None and lost not in pids:
+            gone_at = time.monotonic()
+        status = await asyncio.to_thread(serve.status)
+        [deployment] = status.applications["dragoman"].deployments.values()
+        ready = sum(count for state, count in deployment.replica_states.items() if state == "RUNNING")
+        # Ray counts a lost one until it has noticed.
+        replicas = min(ready, len({*pids} - {lost}))
+        if time.monotonic() > deadline or (gone_at is not None and replicas == _REPLICAS):
+            return gone_at, replicas
+        await asyncio.sleep(0.2)
 
 
 def replica_pids() -> list[int]:

@@ -17,7 +17,6 @@ from service.app import create_app
 from service.settings import Settings
 
 _START_SECONDS: Final = 300.0
-_POLL_SECONDS: Final = 0.1
 _CLOSING_SECONDS: Final = 15.0
 """For what comes after the last stream: connections and engines."""
 
@@ -36,32 +35,34 @@ class Options(BaseModel):
     max_ongoing_requests: int = Field(
         default=1000, ge=1, description="that a replica is sent at once; far above its queue, which refuses with 429"
     )
+    check_seconds: float = Field(
+        default=10,
+        gt=0,
+        description="between Ray's questions whether a replica is well, and for an answer; three without one, and Ray "
+        "starts another instead",
+    )
 
 
 class Dragoman:
     """One replica: the service with its engines. Ray calls its methods."""
 
     def __init__(self, engines: int) -> None:
-        self._failed = False
-        self._app = create_app(Settings(replicas=engines), on_failure=self._note_failure)
+        self._app = create_app(Settings(replicas=engines))
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         return self._app
 
-    def _note_failure(self) -> None:
-        self._failed = True
-
     async def check_health(self) -> None:
-        """Raises `RuntimeError` when Ray should start another replica instead.
+        """Raises when Ray should start another replica instead: at the first call once, later three times in a row.
 
-        The first call is part of the start: no request is sent here until the model has answered. An engine that dies
-        later is replaced by the service itself, and is no reason to give up the replica.
+        The first call is part of the start, and has no limit but its own: no request is sent here until the model has
+        answered. An engine that dies later is replaced by the service itself, which has until the third call for it.
         """
+        library = self._app.state.service.library
         async with asyncio.timeout(_START_SECONDS):
-            while not (self._failed or self._app.state.service.library.started):  # noqa: ASYNC110
-                await asyncio.sleep(_POLL_SECONDS)
-        if self._failed:
-            raise RuntimeError("an engine could not start; its reason is in the replica's log")
+            await library.wait_until_tried()
+        if not library.ready:
+            raise RuntimeError("all engines are lost")
 
 
 def application(options: Options) -> Application:
@@ -78,7 +79,8 @@ def application(options: Options) -> Application:
         max_ongoing_requests=options.max_ongoing_requests,
         # A replica that is taken away lets its streams finish.
         graceful_shutdown_timeout_s=Settings().drain_seconds + _CLOSING_SECONDS,
-        health_check_timeout_s=_START_SECONDS,
+        health_check_period_s=options.check_seconds,
+        health_check_timeout_s=options.check_seconds,
     )
     deployment: Deployment = deploy(serve.ingress()(Dragoman))
     return deployment.bind(options.engines)
