@@ -1,7 +1,7 @@
 # The server with its embedded model: Python, the dependencies, the service with its C++ operators; no compiler, no caches.
 #
 #   docker build -t dragoman .
-#   docker run --read-only --stop-timeout 45 --publish 5000:5000 dragoman
+#   docker run --read-only --stop-timeout 50 --publish 5000:5000 dragoman
 #
 # Every setting of `dragoman serve` is a variable (--env DRAGOMAN_REPLICAS=2). To serve another checkpoint, mount
 # its directory readable for user 10001 and name it: --volume ./checkpoint:/model:ro --env DRAGOMAN_MODEL=/model.

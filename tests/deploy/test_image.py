@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from typing import Any
 
 import pytest
 import yaml
@@ -62,8 +63,24 @@ def test_a_pin_fits_every_build_of_a_package() -> None:
     assert "+" not in CONSTRAINTS.read_text()
 
 
+def _services() -> dict[str, dict[str, Any]]:
+    services: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    return services
+
+
+def test_a_server_that_never_gets_healthy_is_watched_all_the_same() -> None:
+    services = _services()
+    assert [name for name in ("prometheus", "grafana") if "service_healthy" in str(services[name])] == []
+
+
+def test_composes_ports_are_for_this_machine() -> None:
+    ports = [port for service in _services().values() for port in service["ports"]]
+    assert len(ports) == 4
+    assert [port for port in ports if not port.removeprefix("${DRAGOMAN_BIND:-").startswith("127.0.0.1")] == []
+
+
 def test_composes_images_are_of_one_version() -> None:
-    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    services = _services()
     images = [service["image"] for service in services.values() if "image" in service]
     assert len(images) == 3
     assert [image for image in images if not re.fullmatch(r"[a-z/]+:v?\d+\.\d+\.\d+", image)] == []
