@@ -6,7 +6,7 @@ Knows nothing of languages, special tokens or tensors.
 import json
 import re
 from collections.abc import Collection, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 import sentencepiece
 import tokenizers
@@ -19,13 +19,6 @@ _SPECIAL: Final = re.compile(r"<(?!0x)[^<>]+>|>>[^<>]+<<|__[a-z_]+__")
 _REPLACEMENT: Final = "\ufffd".encode()
 
 Span = tuple[int, int]
-
-
-class Encoded(NamedTuple):
-    """Ids of a text, and which characters of it each stands for: from, up to; with white space and gaps."""
-
-    ids: list[int]
-    spans: list[Span]
 
 
 class Pieces(Protocol):
@@ -42,7 +35,9 @@ class Pieces(Protocol):
         """Ids of each text; what looks like a special token is text like any other."""
         ...
 
-    def encode_with_spans(self, text: str) -> Encoded: ...
+    def spans(self, text: str) -> list[Span]:
+        """Which characters of a text each of its ids stands for: from, up to; with white space and gaps."""
+        ...
 
     def find(self, piece: str) -> int | None:
         """The id of a special piece."""
@@ -95,9 +90,9 @@ class SentencePieces:
             return batch
         return [[self._unknown if token in self._tags else token for token in ids] for ids in batch]
 
-    def encode_with_spans(self, text: str) -> Encoded:
-        [ids] = self.encode([text])
-        return Encoded(ids, self._processor.encode(text, return_type="offset_mapping")["offsets"])
+    def spans(self, text: str) -> list[Span]:
+        offsets: list[Span] = self._processor.encode(text, return_type="offset_mapping")["offsets"]
+        return offsets
 
     def find(self, piece: str) -> int | None:
         return self._ids.get(piece)
@@ -154,11 +149,11 @@ class JsonPieces:
         return max([self._unknown, *(token for token, each in enumerate(self._bytes) if each)])
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return [self._plain(each.ids) for each in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
+        # One by one, as above.
+        return [self._plain(self._tokenizer.encode(text, add_special_tokens=False).ids) for text in texts]
 
-    def encode_with_spans(self, text: str) -> Encoded:
-        encoding = self._tokenizer.encode(text, add_special_tokens=False)
-        return Encoded(self._plain(encoding.ids), encoding.offsets)
+    def spans(self, text: str) -> list[Span]:
+        return self._tokenizer.encode(text, add_special_tokens=False).offsets
 
     def _plain(self, ids: list[int]) -> list[int]:
         """Without special tokens: "</s>" in a text would end it, "fra_Latn" would choose a language."""

@@ -145,10 +145,10 @@ class Tokenizer:
         character all stand for it.
         """
         before = len(self._text_prefix(target, source))
-        encoded = self._source.encode_with_spans(self._text_prefix(target, source) + text)
+        found = self._source.spans(self._text_prefix(target, source) + text)
         spans: list[tuple[int, int] | None] = []
         following = len(text)
-        for start, end in reversed([(max(start - before, 0), max(end - before, 0)) for start, end in encoded.spans]):
+        for start, end in reversed([(max(start - before, 0), max(end - before, 0)) for start, end in found]):
             following = end if end > start else following
             part = text[start:following]
             stripped = part.strip()

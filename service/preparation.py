@@ -1,13 +1,14 @@
 """From texts to what an engine is given: sentences, ids, forced beginnings."""
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain
 from typing import Final
 
 from service.engine.request import GivenTerm
 from service.errors import InvalidRequest
 from service.models.routing import Leg
+from service.models.served import CLOSING
 from service.text.glossary import Finder
 from service.text.html import split_attribute, split_html
 from service.text.plain import Splitter
@@ -16,7 +17,6 @@ from service.text.sentences import joint
 from service.translation import TranslationOptions, default_target_length
 from service.work import Between, Work
 
-_CLOSING: Final = frozenset(".!?…。！？")
 _LONGEST_TOKEN: Final = 64  # characters; tokenizers make none so long
 
 
@@ -120,20 +120,10 @@ class Preparation:
         spans = self._tokenizer.spans(reading.text, target, source)
         terms = [self._term(term, place, spans) for term, place in zip(segment.terms, reading.terms, strict=True)]
         originals = [span and reading.original(*span) for span in spans]
-        closing_ids = self._closing_ids if terms and _closes_with_its_only_mark(reading.text) else ()
+        closing_ids = self._model.closing_ids if terms and _closes_with_its_only_mark(reading.text) else ()
         return Work(
             index, self._model, segment, ids, originals, offset, terms, closing_ids, self._prompt_ids, then=then
         )
-
-    @cached_property
-    def _closing_ids(self) -> Sequence[int]:
-        """Marks that end a sentence, behind a word or a space."""
-        tokenizer = self._tokenizer
-        written = (tokenizer.encode_target(f"a{space}{mark}")[-1:] for mark in _CLOSING for space in ("", " "))
-        last = set(chain.from_iterable(written))
-        return [
-            token for token in sorted(last) if tokenizer.piece_bytes(token).decode(errors="replace").strip() in _CLOSING
-        ]
 
     def _term(self, term: Term, place: tuple[int, int], spans: Sequence[tuple[int, int] | None]) -> GivenTerm:
         """What the engine is told of a term: it reads and writes a stand-in for what is copied."""
@@ -167,7 +157,7 @@ class Copying:
 
 def _closes_with_its_only_mark(text: str) -> bool:
     """Then its translation most probably does, too: no abbreviations, no numbers with a point."""
-    return text[-1:] in _CLOSING and not any(mark in text[:-1] for mark in _CLOSING)
+    return text[-1:] in CLOSING and not any(mark in text[:-1] for mark in CLOSING)
 
 
 def prepare(texts: Sequence[str], preparations: Sequence[Preparation | Copying], target_prefix: str) -> Iterator[Work]:

@@ -221,7 +221,7 @@ class Settings(AccessSettings):
     engine_timeout_seconds: float = Field(
         default=30.0,
         gt=0,
-        description="an engine that works and says nothing for so long is replaced; one that stands still, after four",
+        description="an engine that works and says nothing for so long is replaced; one that stands still, after six",
     )
     drain_seconds: float = Field(default=30.0, ge=0, description="time that running requests get after SIGTERM")
     receive_timeout_seconds: float = Field(

@@ -15,7 +15,7 @@ from service.translator import Translator
 
 @dataclass
 class Service:
-    """Built by `app.create_app`; `draining` is its only changing part."""
+    """What the routes need; built by `app.create_app`. `draining` is set at the end, and stays."""
 
     settings: Settings
     translator: Translator

@@ -18,6 +18,8 @@ class Generation:
         self.request = request
         self._cancel = cancel
         self.submitted_at = time.monotonic()
+        self.queued_at = self.submitted_at
+        """When an engine was given it, or the next one after that was lost."""
         self.admitted_at: float | None = None
         self.engines_lost = 0
         self.tokens: list[TokenReport] = []

@@ -283,7 +283,8 @@ class EngineProcess:
                 self._loaded.set()
                 self._started.set()
                 for generation in list(self._generations.values()):
-                    self._send(Submit(generation.request_id, generation.continuation(), time.monotonic()))
+                    generation.queued_at = time.monotonic()
+                    self._send(Submit(generation.request_id, generation.continuation(), generation.queued_at))
             case Failed(reason):
                 logger.error("engine cannot start", extra={"reason": reason})
                 self._start_failure = reason
@@ -293,7 +294,7 @@ class EngineProcess:
         self._slots_used = report.stats.slots_used
         for request_id, seconds in zip(report.stats.admitted, report.stats.queue_seconds, strict=True):
             if generation := self._generations.get(request_id):
-                generation.admitted_at = generation.submitted_at + seconds
+                generation.admitted_at = generation.admitted_at or generation.queued_at + seconds
                 self._admitted.add(request_id)
         for token in report.tokens:
             self._deliver(token)

@@ -3,8 +3,7 @@
 A term is written where the model begins it by itself or nearly does, or where the decoder looks at its words and hardly
 elsewhere: then its tokens come next, whatever is probable (after Alkhouli et al. 2018, who do so with dictionary
 entries). What has been given no place so is written before the mark that closes the sentence, or else before the end.
-Each is written once. Tokens that are not chosen
-count as certain: their log-probability is 0.
+Each is written once. Tokens that are not chosen count as certain: their log-probability is 0.
 
 Pure Python; knows no rows and no slots.
 """

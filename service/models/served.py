@@ -2,7 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property
+from itertools import chain
 from typing import Final
 
 from model.manifest import CheckpointConfig
@@ -11,6 +13,8 @@ from service.engine.generation import Generation
 from service.engine.pool import EnginePool
 from service.engine.request import GenerationRequest
 
+CLOSING: Final = frozenset(".!?…。！？")
+"""Marks that end a sentence."""
 _PROBE_TEXT: Final = "Hello."
 _PROBE_TOKENS: Final = 32
 _PROBE_SECONDS: Final = 60.0
@@ -70,9 +74,12 @@ class ServedModel:
         """What it translates, for people."""
         return [*self.listed, *([f"{len(self.languages)} languages"] if self.languages else [])]
 
-    @property
-    def is_used(self) -> bool:
-        return bool(self._users)
+    @cached_property
+    def closing_ids(self) -> Sequence[int]:
+        """Tokens of marks that end a sentence, behind a word or a space."""
+        written = (self.tokenizer.encode_target(f"a{space}{mark}")[-1:] for mark in CLOSING for space in ("", " "))
+        last = sorted(set(chain.from_iterable(written)))
+        return [each for each in last if self.tokenizer.piece_bytes(each).decode(errors="replace").strip() in CLOSING]
 
     async def wait_until_unused(self) -> None:
         await self._unused.wait()

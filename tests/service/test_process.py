@@ -13,7 +13,7 @@ import pytest
 
 from service.engine.fork_server import Engine, ForkServer
 from service.engine.process import EngineObserver, EngineProcess
-from service.engine.request import EngineOptions, GenerationRequest
+from service.engine.request import EngineOptions, GenerationRequest, Ready, StepReport, StepStats
 from service.errors import EngineFailed
 from service.settings import EMBEDDED_MODEL
 
@@ -219,3 +219,25 @@ async def test_stopping_ends_what_waits() -> None:
     assert engine.load == 0
     with pytest.raises(EngineFailed, match="stopped"):
         await generation.next_tokens(deadline=float("inf"))
+
+
+def test_who_waits_for_another_engine_is_not_admitted_before_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine counts from when it was told; who was admitted by one that died, was so."""
+    options = EngineOptions(checkpoint="nowhere", mode="fp32", threads=1, slots=2, max_prefill=1, max_length=8)
+    engine = EngineProcess(ForkServer(options), 0, EngineObserver())
+    monkeypatch.setattr(engine, "_send", lambda command: None)
+    early = engine.submit(GenerationRequest([5, 2], 3))
+    engine._handle(_admitting(early.request_id))
+    admitted_at = early.admitted_at
+    waiting = engine.submit(GenerationRequest([5, 2], 3))
+    again = time.monotonic() + 60
+    monkeypatch.setattr("service.engine.process.time.monotonic", lambda: again)
+    engine._handle(Ready(parameters=1, device="cpu"))
+    engine._handle(_admitting(early.request_id, waiting.request_id))
+    assert waiting.admitted_at == again + 0.5
+    assert early.admitted_at == admitted_at
+
+
+def _admitting(*request_ids: int) -> StepReport:
+    stats = StepStats(slots_used=1, queue_seconds=[0.5] * len(request_ids), admitted=list(request_ids))
+    return StepReport([], stats)
