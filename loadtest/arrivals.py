@@ -1,7 +1,7 @@
 """One rate of `loadtest.saturation`, for `locust -f`: sentences at random moments, and what came of them as JSON.
 
-What has begun is waited for, and how long it takes counts; but what is generated and
-answered after the window does not: that would be more than the server does in so many seconds.
+What has begun is waited for, and how long it takes counts; but what is generated and answered after the window does
+not: that would be more than the server does in so many seconds.
 """
 
 import json
