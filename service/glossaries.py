@@ -74,10 +74,15 @@ class GlossaryStore:
     def can_keep(self) -> bool:
         return self._directory is not None
 
-    def add(self, name: str, direction: Direction, entries: Mapping[str, str], owner: str | None) -> Description:
-        """Raises `InvalidRequest` where none are kept, or too many, and `InsufficientStorage`."""
+    def writable(self) -> Path:
+        """The directory; raises `InvalidRequest` where there is none."""
         if self._directory is None:
             raise InvalidRequest("glossaries", "are not kept here: the server needs --glossaries DIRECTORY")
+        return self._directory
+
+    def add(self, name: str, direction: Direction, entries: Mapping[str, str], owner: str | None) -> Description:
+        """Raises `InvalidRequest` where none are kept, or too many, and `InsufficientStorage`."""
+        directory = self.writable()
         if len(self.all(owner)) >= MOST_GLOSSARIES:
             raise InvalidRequest("glossaries", f"you have {MOST_GLOSSARIES} already, which is the limit")
         kept = Kept(
@@ -90,7 +95,7 @@ class GlossaryStore:
             owner=owner,
             entries=dict(entries),
         )
-        draft = self._directory / f"{kept.id}.draft"
+        draft = directory / f"{kept.id}.draft"
         with _writing(kept.id):
             try:
                 with draft.open("xb") as file:

@@ -73,16 +73,13 @@ async def language_pairs(service: ServiceDependency, caller: CallerDependency) -
 )
 async def create(request: Request, service: ServiceDependency, caller: CallerDependency) -> GlossaryInfo:
     """It never changes; it is seen by those who have the key that it was made with."""
+    service.glossaries.writable()
     body = await parse_body(request, GlossaryRequest)
     source, target = service.translator.direction(body.source_lang, body.target_lang, NAMES)
     if source == target:
         raise InvalidRequest("target_lang", "must be another language than source_lang")
-    try:
-        entries = read_entries(body.entries, body.entries_format)
-    except EntriesError as error:
-        raise InvalidRequest("entries", str(error)) from None
-    if not entries:
-        raise InvalidRequest("entries", "there are none")
+    # Two megabytes may be as many lines.
+    entries = await asyncio.to_thread(_entries, body)
     direction = Direction(source=source, target=target)
     return _info(await asyncio.to_thread(service.glossaries.add, body.name, direction, entries, owner_of(caller)))
 
@@ -117,6 +114,17 @@ async def entries(glossary_id: str, service: ServiceDependency, caller: CallerDe
 )
 async def delete(glossary_id: str, service: ServiceDependency, caller: CallerDependency) -> None:
     await asyncio.to_thread(service.glossaries.delete, glossary_id, owner_of(caller))
+
+
+def _entries(body: GlossaryRequest) -> dict[str, str]:
+    """One or more; raises `InvalidRequest`."""
+    try:
+        entries = read_entries(body.entries, body.entries_format)
+    except EntriesError as error:
+        raise InvalidRequest("entries", str(error)) from None
+    if not entries:
+        raise InvalidRequest("entries", "there are none")
+    return entries
 
 
 def _info(known: Description) -> GlossaryInfo:

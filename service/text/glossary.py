@@ -51,11 +51,11 @@ def read_entries(text: str, format: Format) -> dict[str, str]:
                 raise EntriesError(f"line {rows.line_num} has a term that was there before: {term[:LONGEST_TERM]}")
             if max(len(term), len(translation)) > LONGEST_TERM:
                 raise EntriesError(f"line {rows.line_num} is longer than {LONGEST_TERM} characters on one side")
+            if len(entries) == MAX_ENTRIES:
+                raise EntriesError(f"more than {MAX_ENTRIES}, which is the limit")
             entries[term] = translation
     except csv.Error as error:
         raise EntriesError(f"line {rows.line_num}: {error}") from None
-    if len(entries) > MAX_ENTRIES:
-        raise EntriesError(f"{len(entries)} entries, the limit is {MAX_ENTRIES}")
     return entries
 
 

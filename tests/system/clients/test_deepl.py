@@ -133,14 +133,19 @@ def test_a_kept_glossary_is_known_by_its_name_too(keeping: tuple[Server, Server]
         ({"target_lang": "DE"}, "target_lang: DE is not supported; available: FR"),
         ({"target_lang": "EN"}, "target_lang: must be another language than source_lang"),
         ({"entries_format": "xlsx"}, "entries_format: "),
-        ({}, "glossaries: are not kept here: the server needs --glossaries DIRECTORY"),
     ],
 )
-def test_a_glossary_that_cannot_be_kept(server: Server, wrong: dict[str, str], message: str) -> None:
+def test_a_glossary_that_cannot_be_kept(keeping: tuple[Server, Server], wrong: dict[str, str], message: str) -> None:
     body = {"name": "a", "source_lang": "EN", "target_lang": "FR", "entries": "a\tb", "entries_format": "tsv", **wrong}
-    refused = httpx.post(f"{server.url}/v2/glossaries", json=body)
+    refused = httpx.post(f"{keeping[0].url}/v2/glossaries", json=body)
     assert refused.status_code == 400
     assert refused.json()["message"].startswith(message)
+
+
+def test_where_no_glossaries_are_kept_none_is_read(server: Server) -> None:
+    refused = httpx.post(f"{server.url}/v2/glossaries", json={"entries": 1})
+    assert refused.status_code == 400
+    assert refused.json()["message"] == "glossaries: are not kept here: the server needs --glossaries DIRECTORY"
 
 
 def test_deepl_s_errors_have_its_shape(server: Server) -> None:
