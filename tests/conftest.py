@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
 
@@ -15,6 +16,10 @@ from tests.disks import SmallDisk, small_disk
 
 # Models this small gain nothing from threads that wait for one another, least of all on a busy machine.
 torch.set_num_threads(1)
+
+# A busy machine takes long for an example that takes nothing.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 WORDS = "the a cat dog sat ate on mat under table red big small house and ran le la chat chien mangé sur tapis".split()
 

@@ -1,23 +1,23 @@
 """What engines take of the machine's memory, measured and estimated."""
 
 import json
-import re
 from collections.abc import Iterable
 from math import prod
 from pathlib import Path
 from typing import Final
 
+import psutil
+
 from model.manifest import CheckpointError
 
 MEGABYTE: Final = 1_000_000
 _FLOAT32: Final = 4
-_SIZE: Final = re.compile(r"^Rss(Anon|File):\s*([0-9]+) kB$", re.MULTILINE)
 _EMPTY_ENGINE: Final = 300 * MEGABYTE
 """Python, PyTorch and its libraries, before there is a model."""
 
 
 def resident_bytes(parent: int | None, forks: Iterable[int]) -> int:
-    """Of a process and its forks, which may be gone by now; 0 where there is no /proc of Linux.
+    """Of a process and its forks, which may be gone by now.
 
     What they share counts once: the files that they have mapped are the same, and what a fork has beyond its parent is
     its own. It may have a little more, in the place of what it has changed; to know that, the system would have to look
@@ -34,11 +34,11 @@ def resident_bytes(parent: int | None, forks: Iterable[int]) -> int:
 def _resident_bytes(pid: int) -> tuple[int, int]:
     """Anonymous memory, and files."""
     try:
-        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    except OSError:
+        memory = psutil.Process(pid).memory_info()
+    except psutil.Error:
         return 0, 0
-    kilobytes = {name: int(size) for name, size in _SIZE.findall(status)}  # none of a process that is ending
-    return 1024 * kilobytes.get("Anon", 0), 1024 * kilobytes.get("File", 0)
+    files = getattr(memory, "shared", 0)  # only Linux tells it
+    return memory.rss - files, files
 
 
 def estimated_bytes(checkpoint: Path, engines: int) -> int:
