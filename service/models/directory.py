@@ -27,7 +27,7 @@ def look(directory: Path) -> Mapping[str, Found]:
         paths = sorted(directory.iterdir())
     except OSError as error:
         raise CheckpointError(f"{directory}: {error.strerror}") from None
-    found = (_found(path) for path in paths if path.name[0] != "." and (path.is_dir() or path.suffix == _PACKAGE))
+    found = (_found(path) for path in paths if path.name[0] != ".")
     return {each.name: each for each in found if each is not None}
 
 
@@ -38,6 +38,7 @@ def passed_over(directory: Path, found: Collection[str]) -> list[str]:
 
 def _found(path: Path) -> Found | None:
     try:
-        return Found(path.name, path, fingerprint(path))
+        is_model = path.is_dir() or path.suffix == _PACKAGE
+        return Found(path.name, path, fingerprint(path)) if is_model else None
     except OSError:
         return None  # it is being removed at this moment

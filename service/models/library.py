@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 _FIRST_RETRY_SECONDS: Final = 10.0
 """After a new model has failed, and not for what is in its files; doubled each time."""
 _LONGEST_RETRY_SECONDS: Final = 600.0
+_UNEXPECTED: Final = "unexpected error, see the log"
 
 Build = Callable[[Found, Path], ServedModel]
 """Makes what a checkpoint of ours is served by, engines not yet started; raises `CheckpointError`."""
@@ -96,11 +97,17 @@ class Library:
         self._tried.set()
         while True:
             await asyncio.sleep(self._poll_seconds)
-            if self._directory is not None:
-                await self._follow(self._directory)
-            if not self._loading.locked():
-                async with self._loading:
-                    await self._room.tidy(self.entries)
+            try:
+                await self._look_after()
+            except Exception:
+                logger.exception("models cannot be looked after this time")
+
+    async def _look_after(self) -> None:
+        if self._directory is not None:
+            await self._follow(self._directory)
+        if not self._loading.locked():
+            async with self._loading:
+                await self._room.tidy(self.entries)
 
     async def _follow(self, directory: Path) -> None:
         """What is new or other than at the last look but one is loaded; what is gone is unloaded."""
@@ -152,6 +159,10 @@ class Library:
             await self._fail(entry, str(error))
             entry.task = self._do(self._introduce_later(entry, retry_seconds))
             return
+        except Exception:
+            logger.exception("loading of a model ended", extra={"model": entry.name})
+            await self._fail(entry, _UNEXPECTED)
+            return
         entry.reason = None
         before = [each for each in self.entries if each.name == entry.name and each.offered]
         entry.offered = True
@@ -183,6 +194,9 @@ class Library:
                         await self._load(entry, entry.model)
                 except (CheckpointError, ServiceError, OSError) as error:
                     await self._put_off(entry, entry.model, str(error))
+                except Exception:
+                    logger.exception("loading of a model ended", extra={"model": entry.name})
+                    await self._put_off(entry, entry.model, _UNEXPECTED)
 
     async def _load(self, entry: Entry, model: ServedModel) -> None:
         _advance(entry, State.LOADING)

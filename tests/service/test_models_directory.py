@@ -1,5 +1,6 @@
 """What counts as a model of a directory."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -38,3 +39,17 @@ def test_other_files_are_another_version(tmp_path: Path) -> None:
 def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="nowhere: No such file"):
         look(tmp_path / "nowhere")
+
+
+def test_what_cannot_be_looked_at_hides_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    is_dir = Path.is_dir
+
+    def stale(path: Path) -> bool:
+        if path.name == "a":
+            raise OSError(errno.ESTALE, "Stale file handle")
+        return is_dir(path)
+
+    monkeypatch.setattr(Path, "is_dir", stale)
+    assert list(look(tmp_path)) == ["b"]

@@ -14,7 +14,7 @@ from service.engine.process import EngineProcess
 from service.errors import EngineFailed
 from service.models.directory import Found
 from service.models.entry import Entry
-from service.models.library import Library
+from service.models.library import _UNEXPECTED, Library
 from service.models.room import Room
 from service.models.served import ServedModel
 from service.settings import EMBEDDED_MODEL
@@ -41,12 +41,13 @@ class Model(ServedModel):
         self.loaded.set()
 
 
-def _library(*models: Model) -> Library:
-    def never(*_: object) -> ServedModel:
-        raise AssertionError("they are built")
+def _never_built(*_: object) -> ServedModel:
+    raise AssertionError("they are built")
 
+
+def _library(*models: Model) -> Library:
     entries = [Entry(Found(str(number), Path(str(number)), ""), model=each) for number, each in enumerate(models)]
-    return Library(entries, never, Room())
+    return Library(entries, _never_built, Room())
 
 
 async def _failed(generation: Generation) -> str:
@@ -109,4 +110,45 @@ async def test_only_what_is_wrong_with_the_files_is_for_good(
     assert [entry.state for entry in library.entries] == ["ready", "failed", "ready"]
     assert [entry.offered for entry in library.entries] == [True, False, True]
     assert [entry.reason for entry in library.entries] == [None, "no weights", None]
+    await library.stop()
+
+
+async def test_an_unexpected_error_is_told_and_the_next_request_tries_again(
+    tokenizer: Tokenizer, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole, broken = Model(tokenizer), Model(tokenizer, ZeroDivisionError("by chance"))
+    library = _library(whole, broken)
+    library.start()
+    await library.wait_until_tried()
+    assert [(each.state, each.reason) for each in library.entries] == [("ready", None), ("failed", _UNEXPECTED)]
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ZeroDivisionError]
+
+    await whole.pool.stop()
+    whole.failures, whole.loaded = [ZeroDivisionError("by chance")], asyncio.Event()
+    assert await _failed(whole.submit(REQUEST)) == _UNEXPECTED
+    assert len([record for record in caplog.records if record.exc_info]) == 2
+    whole.submit(REQUEST)
+    await whole.loaded.wait()
+    await library.stop()
+
+
+async def test_the_directory_is_followed_after_an_unexpected_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    looked = asyncio.Event()
+    errors: list[Exception] = [ZeroDivisionError("by chance")]
+
+    def look(directory: Path) -> dict[str, Found]:
+        if errors:
+            raise errors.pop()
+        loop.call_soon_threadsafe(looked.set)
+        return {}
+
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr("service.models.library.look", look)
+    library = Library([], _never_built, Room(), directory=tmp_path, poll_seconds=0.0)
+    library.start()
+    async with asyncio.timeout(20):
+        await looked.wait()
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ZeroDivisionError]
     await library.stop()
