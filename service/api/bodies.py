@@ -12,13 +12,15 @@ from starlette.exceptions import HTTPException
 
 from service.api.errors import invalid_request
 from service.errors import InvalidRequest
+from service.state import service_of
 
 M = TypeVar("M", bound=BaseModel)
 
 JSON: Final = "application/json"
 FORM: Final = "application/x-www-form-urlencoded"
 MULTIPART: Final = "multipart/form-data"
-_MAX_FIELDS: Final = 10_000
+_OTHER_FIELDS: Final = 100
+"""What a form may have beside its texts: more than there are."""
 _UTF_8: Final = frozenset({b"utf-8", b"utf8"})
 
 
@@ -45,7 +47,7 @@ async def parse_body(request: Request, model: type[M], *, or_url: bool = False) 
     beside JSON is not looked at.
     """
     json = await request.body() if media_type(request) == JSON else None
-    in_url = form_fields(request.scope["query_string"], "URL") if or_url and not json else {}
+    in_url = await form_fields(request, request.scope["query_string"], "URL") if or_url and not json else {}
     try:
         if json is not None and not in_url:
             return model.model_validate_json(json, strict=True)
@@ -64,20 +66,21 @@ async def read_form(request: Request) -> dict[str, object]:
     """A form's fields; one that is repeated becomes an array. Raises `InvalidRequest`."""
     kind = media_type(request)
     if kind == FORM:
-        return form_fields(await request.body())
+        return await form_fields(request, await request.body())
     if kind == MULTIPART:
         return _collected(await _multipart(request))
     raise InvalidRequest("Content-Type", f"must be {JSON}, {FORM} or {MULTIPART}")
 
 
-def form_fields(body: bytes, name: str = "body") -> dict[str, object]:
+async def form_fields(request: Request, body: bytes, name: str = "body") -> dict[str, object]:
     """The fields of an url-encoded form. Raises `InvalidRequest`, which calls it by `name`."""
+    most = await _max_fields(request)
     try:
-        return _collected(parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS))
+        return _collected(parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=most))
     except UnicodeDecodeError:
         raise InvalidRequest(name, "is not valid UTF-8") from None
     except ValueError:
-        raise InvalidRequest(name, f"has more than {_MAX_FIELDS} fields") from None
+        raise InvalidRequest(name, f"has more than {most} fields") from None
 
 
 async def _multipart(request: Request) -> list[tuple[str, str]]:
@@ -87,10 +90,14 @@ async def _multipart(request: Request) -> list[tuple[str, str]]:
         raise InvalidRequest("Content-Type", "charset must be UTF-8")
     await request.body()  # kept by the request, whose size is limited already: no part needs a limit of its own
     try:
-        form = await request.form(max_files=0, max_fields=_MAX_FIELDS, max_part_size=sys.maxsize)
+        form = await request.form(max_files=0, max_fields=await _max_fields(request), max_part_size=sys.maxsize)
     except HTTPException as error:  # Starlette's word for what is no such form
         raise InvalidRequest("body", error.detail) from None
     return [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
+
+
+async def _max_fields(request: Request) -> int:
+    return (await service_of(request)).translator.limits.max_texts + _OTHER_FIELDS
 
 
 def _collected(pairs: Iterable[tuple[str, str]]) -> dict[str, object]:

@@ -141,7 +141,7 @@ async def languages(
     type: Literal["source", "target"] | None = None,
 ) -> list[DeepLLanguage]:
     """`type` is in the URL or, as DeepL's own client sends it, in a form, with GET too."""
-    kind = type or form_fields(await request.body()).get("type", "source")
+    kind = type or (await form_fields(request, await request.body())).get("type", "source")
     if kind not in ("source", "target"):
         raise InvalidRequest("type", "must be source or target")
     directions = service.translator.directions
