@@ -5,7 +5,7 @@ import re
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, Any, Final, TypeVar
 
 from babel import Locale, UnknownLocaleError
@@ -132,6 +132,7 @@ async def frontend_settings(service: ServiceDependency) -> FrontendSettings:
     )
 
 
+@cache
 def language_name(code: str) -> str:
     """In English; the code itself where there is no name for it."""
     try:

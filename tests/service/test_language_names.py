@@ -1,6 +1,7 @@
 """What languages are called, whatever codes their models have."""
 
 import pytest
+from babel import Locale
 
 from service.api.translate import language_name
 
@@ -20,3 +21,10 @@ from service.api.translate import language_name
 )
 def test_a_language_has_its_name_or_its_code(code: str, name: str) -> None:
     assert language_name(code) == name
+
+
+def test_babel_is_asked_once_for_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It works its answer out anew each time, and `/languages` may have hundreds of them."""
+    language_name("fr")
+    monkeypatch.setattr(Locale, "parse", None)
+    assert language_name("fr") == "French"
