@@ -23,7 +23,7 @@ _ALTERNATIVES_BEAM: Final = 4
 
 
 class _Request(BaseModel):
-    """Unknown fields are refused, not ignored: each by its name, but for those who send a megabyte of them."""
+    """Names each unknown field, but not a megabyte of them."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -36,7 +36,7 @@ class _Request(BaseModel):
 
 
 class TranslateRequest(_Request):
-    """LibreTranslate's request, and what we add to it."""
+    """LibreTranslate's request, and what we add to it. Unknown fields are refused, not ignored."""
 
     q: Texts = Field(description="text to translate, or several", examples=["I am a cat."])
     source: LanguageCode = Field(
@@ -214,7 +214,7 @@ class TranslateResponse(BaseModel):
 
 
 class DetectRequest(_Request):
-    """LibreTranslate's."""
+    """LibreTranslate's. Unknown fields are refused, not ignored."""
 
     q: Texts = Field(
         description="text whose language is wanted; of an array, all of it together", examples=["I am a cat."]
