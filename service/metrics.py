@@ -33,7 +33,7 @@ class Metrics:
         self._request_seconds = self._histogram("request_seconds", "From request to last byte", _SECONDS, "endpoint")
         self._ready = self._gauge("ready", "Whether /readyz answers 200")
         self._models = self._gauge("models", "Models, by what has become of them", "state")
-        self._memory = self._gauge("engine_memory_bytes", "Memory of a model's engine processes, on Linux", "model")
+        self._memory = self._gauge("engine_memory_bytes", "Memory of a model's engine processes", "model")
         self._engine_ready = self._gauge(
             "engine_ready", "Whether the engine of a loaded model is there", "model", "replica"
         )
@@ -41,7 +41,7 @@ class Metrics:
         self._waiting = self._gauge(
             "requests_waiting", "Segments that wait for a slot, or for an engine", "model", "replica"
         )
-        self._slots = self._gauge("slots", "Cache slots that there are", "model", "replica")
+        self._slots = self._gauge("slots", "Cache slots of engines that are there", "model", "replica")
         self._slots_used = self._gauge("slots_used", "Cache slots in use", "model", "replica")
         self._queue_seconds = self._histogram("queue_seconds", "A segment's wait for a slot", _SECONDS)
         self._first_token = self._histogram(
@@ -101,7 +101,7 @@ class Metrics:
                     self._engine_ready.labels(*labels).set(engine.ready)
                 self._running.labels(*labels).inc(engine.running)
                 self._waiting.labels(*labels).inc(engine.waiting)
-                self._slots.labels(*labels).inc(engine.slots if pool.running else 0)
+                self._slots.labels(*labels).inc(engine.slots if engine.ready else 0)
                 self._slots_used.labels(*labels).inc(engine.slots_used)
 
     def expect_requests(self, endpoint: str) -> None:

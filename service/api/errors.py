@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -45,14 +45,11 @@ def _is_deepl(request: Request) -> bool:
     return request.url.path.startswith("/v2/")
 
 
-def invalid_request(errors: Iterable[Mapping[str, object]]) -> InvalidRequest:
-    """Pydantic's or FastAPI's problems as one error; each names its field."""
+def invalid_request(errors: Iterable[Mapping[str, Any]], nameless: str = "body") -> InvalidRequest:
+    """Pydantic's problems as one error; each names its field, or `nameless` if it is the whole."""
     by_field: dict[str, str] = {}
     for error in errors:
-        location = error["loc"]
-        assert isinstance(location, tuple)
-        parts = [str(part) for part in location if part not in ("query", "header")]
-        field = ".".join(parts)[:_LONGEST_NAME] or ("URL" if "query" in location else "body")
+        field = ".".join(map(str, error["loc"]))[:_LONGEST_NAME] or nameless
         problem = str(error["msg"])
         by_field.setdefault(field, problem[:1].lower() + problem[1:])
     (field, problem), *others = itertools.islice(by_field.items(), _MOST_PROBLEMS)
@@ -67,7 +64,9 @@ async def _service_error(request: Request, error: Exception) -> JSONResponse:
 
 async def _validation_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    return answer(request, invalid_request(error.errors()))
+    # FastAPI says where a field was: in the URL, or a header.
+    found = ({**each, "loc": each["loc"][1:]} for each in error.errors())
+    return answer(request, invalid_request(found, nameless="URL"))
 
 
 async def _http_error(request: Request, error: Exception) -> JSONResponse:

@@ -42,5 +42,7 @@ class Silence:
             times, state = process.cpu_times(), process.status()
         except psutil.Error:
             return False  # gone; its end will be read
+        except OSError:
+            return True  # this process has no descriptor that is free: no fault of the engine
         before, self._used_seconds = self._used_seconds, float(times.user + times.system)
         return self._used_seconds != before or state in _WOULD_WORK

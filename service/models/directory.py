@@ -41,4 +41,4 @@ def _found(path: Path) -> Found | None:
         is_model = path.is_dir() or path.suffix == _PACKAGE
         return Found(path.name, path, fingerprint(path)) if is_model else None
     except OSError:
-        return None  # it is being removed at this moment
+        return None  # it is being removed at this moment, or cannot be read

@@ -110,14 +110,15 @@ class Library:
                 await self._room.tidy(self.entries)
 
     async def _follow(self, directory: Path) -> None:
-        """What is new or other than at the last look but one is loaded; what is gone is unloaded."""
+        """What has been there at two looks, and as it was, is loaded; what is gone at two is unloaded."""
         try:
             found = await asyncio.to_thread(look, directory)
         except CheckpointError as error:
             logger.error("models directory cannot be read", extra={"reason": str(error)})
             return
         seen, self._seen = self._seen, found
-        self._forget(entry for entry in self.entries if entry.name not in found)
+        # One look may fail at a file, on a disk that is far away.
+        self._forget(entry for entry in self.entries if entry.name not in found and entry.name not in seen)
         for name, each in found.items():
             # What is still being copied changes from look to look.
             if seen.get(name) == each:

@@ -35,7 +35,7 @@ def _resident_bytes(pid: int) -> tuple[int, int]:
     """Anonymous memory, and files."""
     try:
         memory = psutil.Process(pid).memory_info()
-    except psutil.Error:
+    except (psutil.Error, OSError):  # without a descriptor that is free, say
         return 0, 0
     files = getattr(memory, "shared", 0)  # only Linux tells it
     return memory.rss - files, files

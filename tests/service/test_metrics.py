@@ -107,8 +107,13 @@ async def test_models_and_engines_are_seen_as_they_are() -> None:
         'dragoman_requests_waiting{model="en-fr",replica="0"} 0.0',
         'dragoman_requests_waiting{model="en-fr",replica="1"} 1.0',
         'dragoman_requests_running{model="en-fr",replica="1"} 2.0',
-        'dragoman_slots{model="en-fr",replica="1"} 8.0',
+        'dragoman_slots{model="en-fr",replica="1"} 0.0',
         'dragoman_slots_used{model="en-fr",replica="1"} 2.0',
+    }
+    pool.engines[1]._loaded.set()
+    assert seen() >= {
+        'dragoman_engine_ready{model="en-fr",replica="1"} 1.0',
+        'dragoman_slots{model="en-fr",replica="1"} 8.0',
     }
     service.library.entries.clear()
     assert not any("en-fr" in line for line in seen()), "what is gone is no longer told"

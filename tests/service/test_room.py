@@ -1,6 +1,7 @@
 """Which model gives way, with engines that only have a size."""
 
 import asyncio
+import errno
 import os
 import re
 import subprocess
@@ -155,3 +156,12 @@ sys.stdin.read()
 def _proportional(pid: int) -> int:
     [kilobytes] = re.findall(r"^Pss:\s*([0-9]+) kB$", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
     return 1024 * int(kilobytes)
+
+
+def test_without_a_free_descriptor_nothing_is_known_and_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("psutil.Process", _no_descriptor)
+    assert resident_bytes(os.getpid(), [os.getpid()]) == 0
+
+
+def _no_descriptor(pid: int) -> None:
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))

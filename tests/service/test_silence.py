@@ -1,5 +1,6 @@
 """Which silence of an engine is a hang."""
 
+import errno
 import math
 import os
 import signal
@@ -61,6 +62,22 @@ def test_what_was_heard_counts(monkeypatch: pytest.MonkeyPatch) -> None:
             assert not watched.is_hang(time.monotonic(), 9)
             time.sleep(0.2)
         running.kill()
+
+
+def test_who_cannot_look_does_not_take_it_for_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a free descriptor nothing can be known of an engine; its patience still counts."""
+
+    def no_descriptor(pid: int) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr("psutil.Process", no_descriptor)
+    monkeypatch.setattr(silence, "_STANDSTILL_SECONDS", 0.05)
+    heard_at = time.monotonic()
+    watched = silence.Silence(os.getpid())
+    for _ in range(4):
+        assert not watched.is_hang(heard_at, 600)
+        time.sleep(0.1)
+    assert [watched.is_hang(heard_at, 0) for _ in range(2)] == [False, True]
 
 
 async def test_a_stopped_engine_is_replaced_long_before_its_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,11 +5,13 @@ import json
 import os
 import re
 import signal
+import time
+from collections.abc import Iterable
 
 import httpx
 
 from tests.system.answers import translate
-from tests.system.conftest import Server, StartServer, children
+from tests.system.conftest import START_SECONDS, Server, StartServer, children
 
 
 async def test_languages_probes_and_documentation(client: httpx.AsyncClient) -> None:
@@ -82,14 +84,25 @@ async def test_metrics_tell_of_engines_that_say_nothing(start_server: StartServe
             os.kill(pid, signal.SIGSTOP)
         async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
             asked = [asyncio.create_task(translate(client, f"I have {i} cats.")) for i in range(6)]
-            await asyncio.to_thread(server.wait_for_metric, "dragoman_requests_waiting", 6)
-            assert server.metric("dragoman_ready") == 1, "nobody knows yet"
+            # Nobody knows yet.
+            await asyncio.to_thread(_wait_for, server, ready=1, requests_waiting=6)
             os.kill(engine, signal.SIGKILL)
-            await asyncio.to_thread(server.wait_for_metric, "dragoman_engine_ready", 0)
             # The next engine comes when the process that would make it has been given up and replaced.
-            assert server.metric("dragoman_ready") == 0
-            assert server.metric("dragoman_requests_waiting") == 6
+            await asyncio.to_thread(_wait_for, server, ready=0, engine_ready=0, slots=0, requests_waiting=6)
             await asyncio.gather(*asked)
         for name in ("requests_waiting", "requests_running", "slots_used"):
             server.wait_for_metric(f"dragoman_{name}", 0)
         assert server.metric("dragoman_ready") == server.metric("dragoman_engine_ready") == 1
+
+
+def _wait_for(server: Server, **metrics: float) -> None:
+    """Until they all have these values at one moment."""
+    deadline = time.monotonic() + START_SECONDS
+    while metrics != (seen := _at_once(server, metrics)):
+        assert time.monotonic() < deadline, seen
+        time.sleep(0.01)
+
+
+def _at_once(server: Server, names: Iterable[str]) -> dict[str, float]:
+    exposition = server.scrape()
+    return {name: server.sample(exposition, f"dragoman_{name}") for name in names}

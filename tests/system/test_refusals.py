@@ -14,6 +14,7 @@ BAD_REQUESTS = [
     ("q is a number", b'{"q": 1, "source": "en", "target": "fr"}', 400, "q: must be a string or an array"),
     ("q holds a number", b'{"q": ["a", 1], "source": "en", "target": "fr"}', 400, "q: must be a string or an array"),
     ("unknown field", b'{"q": "a", "source": "en", "target": "fr", "beams": 4}', 400, "beams: extra"),
+    ("a field called query", b'{"q": "a", "source": "en", "target": "fr", "query": 1}', 400, "query: extra"),
     ("bool for number", b'{"q": "a", "source": "en", "target": "fr", "top_k": true}', 400, "top_k: "),
     ("unknown source", b'{"q": "a", "source": "xx", "target": "fr"}', 400, "source: xx is not supported"),
     ("auto, unknown target", b'{"q": "a", "source": "auto", "target": "xx"}', 400, "target: xx is not supported"),
