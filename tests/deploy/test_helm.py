@@ -243,13 +243,22 @@ def test_wrong_values_are_refused_and_named(wrong: str) -> None:
     assert wrong.partition("=")[0].rpartition(".")[2] in done.stderr
 
 
-@pytest.mark.parametrize("name", ["DRAGOMAN_DRAIN_SECONDS", "dragoman_replicas", "DRAGOMAN_PORT", "DRAGOMAN_MODEL"])
+@pytest.mark.parametrize(
+    "name",
+    [f"DRAGOMAN_{name}" for name in ("DRAIN_SECONDS", "HOST", "PORT", "MODEL", "MODELS")] + ["dragoman_replicas"],
+)
 def test_a_variable_that_the_chart_gives_is_not_given_twice(name: str) -> None:
     """The later one would win: a drain of ten minutes in a grace period of one."""
     values = f"model.existingClaim=x,extraEnv[0].name={name},extraEnv[0].value=600"
     done = _helm("template", "talk", str(CHART), "--set", values)
     assert done.returncode != 0
-    assert f"extraEnv: {name}" in done.stderr
+    assert f"extraEnv: {name} " in done.stderr
+
+
+def test_a_variable_without_a_name_is_refused_in_words() -> None:
+    done = _helm("template", "talk", str(CHART), "--set", "extraEnv[0].value=600")
+    assert done.returncode != 0
+    assert "extraEnv: an entry has no name" in done.stderr
 
 
 def test_settings_that_are_secrets_come_from_elsewhere() -> None:

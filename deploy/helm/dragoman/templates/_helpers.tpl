@@ -36,12 +36,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 
 {{/* The later of two variables of one name would win, also over what the grace period and the probes go by. */}}
 {{- define "dragoman.extraEnv" -}}
-{{- $given := append (keys .Values.settings) "port" -}}
+{{- $given := concat (keys .Values.settings) (list "host" "port") -}}
 {{- if .Values.model.existingClaim -}}
-{{- $given = append $given (ternary "models" "model" .Values.model.many) -}}
+{{- $given = concat $given (list "model" "models") -}}
 {{- end -}}
 {{- range .Values.extraEnv -}}
-{{- $name := lower .name -}}
+{{- $name := required "extraEnv: an entry has no name" .name | lower -}}
 {{- if and (hasPrefix "dragoman_" $name) (has (trimPrefix "dragoman_" $name) $given) -}}
 {{- fail (printf "extraEnv: %s has its value from the chart or its settings" .name) -}}
 {{- end -}}
