@@ -26,6 +26,7 @@ _NETWORK: Final = "10.77.0"
 _RAY_PORT: Final = 6399
 _SERVE_PORT: Final = 8123
 _SENTENCES: Final = 60
+_ENGINES: Final = 1
 _LOST_SECONDS: Final = 60.0
 _ENVIRONMENT: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -61,6 +62,8 @@ def main(
 @contextmanager
 def _nodes() -> Iterator[tuple[str, str]]:
     """Two namespaces with a cable in between, and a node of one cluster in each, with cores for one replica."""
+    from deploy.ray.application import cores
+
     names = (f"dragoman{os.getpid()}a", f"dragoman{os.getpid()}b")
     try:
         for name in names:
@@ -73,7 +76,12 @@ def _nodes() -> Iterator[tuple[str, str]]:
             _run("ip", "-n", name, "addr", "add", f"{_NETWORK}.{number}/24", "dev", f"node{number}")
             _run("ip", "-n", name, "link", "set", f"node{number}", "up")
         with tempfile.TemporaryDirectory(prefix="ray") as directory:
-            ray = [str(Path(sys.executable).with_name("ray")), "start", "--num-cpus=2", "--disable-usage-stats"]
+            ray = [
+                str(Path(sys.executable).with_name("ray")),
+                "start",
+                f"--num-cpus={cores(_ENGINES)}",
+                "--disable-usage-stats",
+            ]
             address = f"{_NETWORK}.1:{_RAY_PORT}"
             head = ["--head", f"--port={_RAY_PORT}", f"--temp-dir={directory}", "--include-dashboard=false"]
             _run(*_in(names[0], *ray, *head, f"--node-ip-address={_NETWORK}.1"))
@@ -95,7 +103,7 @@ def _inside(other: str, streams: int) -> dict[str, Any]:
 
     ray.init(address=f"{_NETWORK}.1:{_RAY_PORT}", log_to_driver=False)
     serve.start(proxy_location="HeadOnly", http_options={"host": f"{_NETWORK}.1", "port": _SERVE_PORT})
-    serve.run(application(Options(engines=1, min_replicas=2, max_replicas=2)), name="dragoman")
+    serve.run(application(Options(engines=_ENGINES, min_replicas=2, max_replicas=2)), name="dragoman")
     texts = [" ".join(SENTENCES[(7 * n + k) % len(SENTENCES)] for k in range(_SENTENCES)) for n in range(streams)]
 
     def alive() -> int:

@@ -1,6 +1,6 @@
 """Dragoman on many machines by Ray Serve: replicas of the whole service behind Ray's proxies.
 
-serve run deploy.ray.application:application engines=2 min_replicas=2 max_replicas=8
+serve run deploy.ray.application:application engines=1 min_replicas=2 max_replicas=8
 
 Settings of the service come from `DRAGOMAN_...` variables of the replicas, as everywhere.
 """
@@ -27,7 +27,9 @@ class Options(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     engines: int = Field(
-        default=2, ge=1, description="engine processes of a replica; it asks Ray for a core each, and one for HTTP"
+        default=1,
+        ge=1,
+        description="engine processes of a replica; it asks Ray for DRAGOMAN_THREADS cores for each, and one for HTTP",
     )
     min_replicas: int = Field(default=1, ge=1)
     max_replicas: int = Field(default=4, ge=1)
@@ -65,6 +67,11 @@ class Dragoman:
             raise RuntimeError("all engines are lost")
 
 
+def cores(engines: int) -> int:
+    """That a replica asks Ray for: those of its engines' threads, and one for HTTP."""
+    return engines * Settings().threads + 1
+
+
 def application(options: Options) -> Application:
     """What `serve run` and `import_path` name."""
     autoscaling: dict[str, Any] = {
@@ -74,7 +81,7 @@ def application(options: Options) -> Application:
     }
     deploy = serve.deployment(
         name="Dragoman",
-        ray_actor_options={"num_cpus": options.engines + 1},
+        ray_actor_options={"num_cpus": cores(options.engines)},
         autoscaling_config=autoscaling,
         max_ongoing_requests=options.max_ongoing_requests,
         # A replica that is taken away lets its streams finish.
