@@ -5,6 +5,7 @@ not: that would be more than the server does in so many seconds.
 """
 
 import json
+import math
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -34,6 +35,7 @@ class Moment(NamedTuple):
     ended: int
     ok: int
     tokens: float
+    """Not a number where the server did not tell."""
 
 
 class Arrivals(PoissonUser):
@@ -58,10 +60,12 @@ class Arrivals(PoissonUser):
         begin, last = self._begin, self._moment()
         seconds = end.at - begin.at
         streams, refused = self._row("POST", STREAM), self._row("POST", REFUSED)
+        tokens_per_second = (end.tokens - begin.tokens) / seconds
         outcome: dict[str, float | None] = {
+            "seconds": seconds,
             "started_per_second": (end.started - begin.started) / seconds,
             "ok_per_second": (end.ok - begin.ok) / seconds,
-            "tokens_per_second": (end.tokens - begin.tokens) / seconds,
+            "tokens_per_second": None if math.isnan(tokens_per_second) else tokens_per_second,
             "unfinished": end.started - end.ended,
             "refused": refused.num_requests,
             "failed": streams.num_failures + last.started - last.ended,
@@ -73,11 +77,17 @@ class Arrivals(PoissonUser):
         Path(self.environment.parsed_options.outcome).write_text(json.dumps(outcome), encoding="utf-8")
 
     def _moment(self) -> Moment:
-        lines = (self.client.get("/metrics").text or "").splitlines()
-        tokens = sum(float(line.split()[-1]) for line in lines if line.startswith("dragoman_generated_tokens_total"))
+        tokens = self._tokens()
         streams, refused = self._row("POST", STREAM), self._row("POST", REFUSED)
         ok = streams.num_requests - streams.num_failures
         return Moment(time.monotonic(), self._started, streams.num_requests + refused.num_requests, ok, tokens)
+
+    def _tokens(self) -> float:
+        answer = self.client.get("/metrics")
+        if answer.status_code != 200:
+            return math.nan
+        lines = (answer.text or "").splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith("dragoman_generated_tokens_total"))
 
     def _row(self, method: str, name: str) -> StatsEntry:
         row: StatsEntry = self.environment.stats.get(name, method)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
+import httpx
 import typer
 
 _ARRIVALS: Final = Path(__file__).parent / "arrivals.py"
@@ -21,10 +22,13 @@ class Point(NamedTuple):
     """One rate; times in ms, None where nothing was answered."""
 
     offered_per_second: float
+    seconds: float
+    """Of the run: what was asked for, and as much longer as its end took."""
     started_per_second: float
     """Below what was offered: the machine that makes the load cannot keep up, and the point says little."""
     ok_per_second: float
-    tokens_per_second: float
+    tokens_per_second: float | None
+    """None where the server did not tell."""
     unfinished: int
     """At the run's end, when no more are started; they are waited for, and their times count."""
     refused: int
@@ -56,8 +60,13 @@ def main(
 
 
 def measure(host: str, rate: float, seconds: int, options: str, prefix: Path) -> Point:
-    """One run; what comes of it, locust's tables and its report get names that begin with `prefix`."""
+    """One run; what comes of it, locust's tables and its report get names that begin with `prefix`.
+
+    Raises `httpx.HTTPError` where the server does not tell its metrics.
+    """
     outcome = Path(f"{prefix}.json")
+    outcome.unlink(missing_ok=True)  # an earlier run's, which would pass for this one's
+    httpx.get(f"{host}/metrics").raise_for_status()
     command = [sys.executable, "-m", "locust", "-f", str(_ARRIVALS), "--headless", "--only-summary", "--users", "1"]
     command += ["--rate", str(rate), "--options", options, "--window", str(seconds), "--host", host]
     command += [
