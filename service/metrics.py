@@ -33,6 +33,7 @@ class Metrics:
         self._request_seconds = self._histogram("request_seconds", "From request to last byte", _SECONDS, "endpoint")
         self._ready = self._gauge("ready", "Whether /readyz answers 200")
         self._models = self._gauge("models", "Models, by what has become of them", "state")
+        self._load_failed = self._gauge("model_load_failed", "Whether a model's last attempt to load failed", "model")
         self._memory = self._gauge("engine_memory_bytes", "Memory of a model's engine processes", "model")
         self._engine_ready = self._gauge(
             "engine_ready", "Whether the engine of a loaded model is there", "model", "replica"
@@ -56,7 +57,7 @@ class Metrics:
         self._encode_seconds = self._histogram("encode_seconds", "Encoder time of a step that admitted", _SECONDS)
         self._step_seconds = self._histogram("step_seconds", "Decoder and sampling time of a step", _SECONDS)
         self._restarts = self._counter(
-            "engine_restarts", "Engine processes that ended and were replaced", "model", "replica"
+            "engine_restarts", "Engine processes that ended, or could not be started", "model", "replica"
         )
         self._build_info = self._gauge("build_info", "Always 1", "version", "mode", "model", "directions")
         self._tasks = self._gauge("tasks", "asyncio tasks of the HTTP process, this scrape's included")
@@ -84,12 +85,14 @@ class Metrics:
 
     def _look_at(self, entries: Iterable[Entry]) -> None:
         per_engine = (self._engine_ready, self._running, self._waiting, self._slots, self._slots_used)
-        for gauge in (self._models, self._memory, *per_engine):
+        for gauge in (self._models, self._load_failed, self._memory, *per_engine):
             gauge.clear()
         for state in State:
             self._models.labels(state)
         for entry in entries:
             self._models.labels(entry.state).inc()
+            # Also while it is tried again, for minutes, and of one that waits for a request to be tried.
+            self._load_failed.labels(entry.name).inc(entry.reason is not None)
             if entry.model is None:
                 continue
             pool = entry.model.pool

@@ -29,6 +29,7 @@ NAMES = {
     "dragoman_ready",
     "dragoman_engine_ready",
     "dragoman_engine_memory_bytes",
+    "dragoman_model_load_failed",
     "dragoman_models",
     "dragoman_tasks",
     "dragoman_build_info",
@@ -84,7 +85,8 @@ async def test_models_and_engines_are_seen_as_they_are() -> None:
 
     def seen() -> set[str]:
         lines = service.metrics.exposition(service.ready, service.library.entries).decode().splitlines()
-        names = ("ready", "models", "engine_ready", "requests_running", "requests_waiting", "slots", "slots_used")
+        names = ["ready", "models", "model_load_failed", "engine_ready", "requests_running", "requests_waiting"]
+        names += ["slots", "slots_used"]
         return {
             line
             for line in lines
@@ -115,6 +117,9 @@ async def test_models_and_engines_are_seen_as_they_are() -> None:
         'dragoman_engine_ready{model="en-fr",replica="1"} 1.0',
         'dragoman_slots{model="en-fr",replica="1"} 8.0',
     }
+    assert 'dragoman_model_load_failed{model="en-fr"} 0.0' in seen()
+    entry.state, entry.reason = State.LOADING, "no room for its engines the last time"
+    assert {'dragoman_model_load_failed{model="en-fr"} 1.0', 'dragoman_models{state="loading"} 1.0'} <= seen()
     service.library.entries.clear()
     assert not any("en-fr" in line for line in seen()), "what is gone is no longer told"
 
