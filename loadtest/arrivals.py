@@ -15,6 +15,7 @@ from locust import events
 from locust.argument_parser import LocustArgumentParser
 from locust.stats import StatsEntry
 
+from loadtest.metrics import Metrics
 from loadtest.scenarios.users import FIRST_TOKEN, REFUSED, STREAM, PoissonUser, sentence
 
 
@@ -86,8 +87,7 @@ class Arrivals(PoissonUser):
         answer = self.client.get("/metrics")
         if answer.status_code != 200:
             return math.nan
-        lines = (answer.text or "").splitlines()
-        return sum(float(line.split()[-1]) for line in lines if line.startswith("dragoman_generated_tokens_total"))
+        return Metrics(answer.text or "").total("dragoman_generated_tokens_total")
 
     def _row(self, method: str, name: str) -> StatsEntry:
         row: StatsEntry = self.environment.stats.get(name, method)

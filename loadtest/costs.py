@@ -14,11 +14,10 @@ from typing import Annotated, Any, Final
 import typer
 
 from loadtest.local_server import Server, run_server
-from loadtest.sentences import SENTENCES
+from loadtest.sentences import LANGUAGES, SENTENCES
 from loadtest.soak.wire import connect, new_id, post
 
 _ANSWER_SECONDS: Final = 120.0
-_LANGUAGES: Final = {"source": "en", "target": "fr"}
 
 
 def main(
@@ -42,7 +41,7 @@ async def _measure(server: Server, requests: int, in_flight: int, stream: bool) 
         nonlocal characters
         for text in texts:
             async with connect(port) as connection:
-                await connection.send(post({"q": text, **_LANGUAGES, "stream": stream}, new_id()))
+                await connection.send(post({"q": text, **LANGUAGES, "stream": stream}, new_id()))
                 answer = await connection.answer(_ANSWER_SECONDS)
             if answer.outcome != "ok":
                 raise RuntimeError(f"a request ended with {answer.outcome}")

@@ -19,12 +19,12 @@ import sacrebleu
 import typer
 
 from loadtest.local_server import Server, connect, run_server, translate
+from loadtest.sentences import LANGUAGES
 
 _DETERMINERS: Final = frozenset("the a an my your his her its our their this that these those no".split())
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _SHORTEST: Final = 3  # letters
 _LANES: Final = 32
-_LANGUAGES: Final = {"source": "en", "target": "fr"}
 
 app = typer.Typer(add_completion=False, help=__doc__)
 
@@ -39,8 +39,15 @@ class Line(NamedTuple):
 
 @app.command()
 def main(
-    test: Annotated[Path, typer.Argument(help="source<TAB>reference lines, plain or .xz; English and French.")],
-    dictionary: Annotated[Path, typer.Argument(help="word<TAB>translation lines, plain or .xz.")],
+    test: Annotated[
+        Path,
+        typer.Argument(
+            exists=True, dir_okay=False, help="source<TAB>reference lines, plain or .xz; English and French."
+        ),
+    ],
+    dictionary: Annotated[
+        Path, typer.Argument(exists=True, dir_okay=False, help="word<TAB>translation lines, plain or .xz.")
+    ],
     flags: Annotated[list[str] | None, typer.Argument(help="Behind --: the server's flags.")] = None,
     count: Annotated[int, typer.Option(help="At most so many sentences that have an entry, at random.")] = 2000,
     beam_size: Annotated[int, typer.Option(help="Hypotheses; 1 is greedy.")] = 1,
@@ -98,7 +105,7 @@ async def _both(server: Server, lines: Sequence[Line], body: dict[str, Any]) -> 
 
         async def one(line: Line, glossary: Mapping[str, str]) -> str:
             async with lanes:
-                [translated] = await translate(client, [line.source], {**_LANGUAGES, **body, "glossary": glossary})
+                [translated] = await translate(client, [line.source], {**LANGUAGES, **body, "glossary": glossary})
             return translated
 
         return (

@@ -5,7 +5,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import httpx
 import typer
@@ -13,8 +13,7 @@ from httpx_sse import aconnect_sse
 from rich.progress import track
 
 from loadtest.local_server import read_sentences, run_server
-
-_LANGUAGES: Final = {"source": "en", "target": "fr", "stream": True}
+from loadtest.sentences import LANGUAGES
 
 
 class Heard(NamedTuple):
@@ -64,18 +63,19 @@ async def _hear(url: str, sentences: Sequence[str], beam_size: int) -> tuple[lis
     heard: tuple[list[Heard], list[Heard], list[Heard]] = ([], [], [])
     async with httpx.AsyncClient(base_url=url, timeout=60) as client:
         for search in searches:
-            await _stream(client, {"q": sentences[0], **_LANGUAGES, **search})  # what is made at its first use
+            await _stream(client, sentences[0], search)  # what is made at its first use
         for sentence in track(sentences, "listening"):
             for search, streams in zip(searches, heard, strict=True):
-                streams.append(await _stream(client, {"q": sentence, **_LANGUAGES, **search}))
+                streams.append(await _stream(client, sentence, search))
     return heard
 
 
-async def _stream(client: httpx.AsyncClient, body: dict[str, Any]) -> Heard:
+async def _stream(client: httpx.AsyncClient, sentence: str, search: dict[str, Any]) -> Heard:
     started = time.monotonic()
     seconds: list[float] = []
     behind: list[int] = []
     step = at_the_end = new = 0
+    body = {"q": sentence, **LANGUAGES, "stream": True, **search}
     async with aconnect_sse(client, "POST", "/translate", json=body) as source:
         async for event in source.aiter_sse():
             if event.event == "hypotheses":

@@ -15,13 +15,12 @@ from typing import Annotated, Any, Final
 import httpx
 import typer
 
-from loadtest.local_server import Server, run_server
-from loadtest.sentences import SENTENCES
+from loadtest.local_server import Server, read_metrics, run_server
+from loadtest.sentences import LANGUAGES, SENTENCES
 from loadtest.soak.wire import Answer, connect, new_id, post
 
 _ANSWER_SECONDS: Final = 120.0
 _SEED: Final = 1
-_LANGUAGES: Final = {"source": "en", "target": "fr"}
 _IN_OVERLOAD: Final = ("ok", "queue_full")
 """What a request may come to when there are too many."""
 _LEAST_TO_DRAIN: Final = 0.9
@@ -47,7 +46,7 @@ def overload(  # noqa: PLR0913  each is an option of the command
     rng = random.Random(_SEED)
 
     def body() -> dict[str, Any]:
-        return {"q": _document(rng, sentences), **_LANGUAGES, "beam_size": beam_size}
+        return {"q": _document(rng, sentences), **LANGUAGES, "beam_size": beam_size}
 
     with run_server(["--max-waiting", str(max_waiting), *(flags or [])]) as server:
         peak = asyncio.run(_closed_loop(server, body, max_waiting // (2 * beam_size), seconds))
@@ -88,7 +87,7 @@ def drain(
 ) -> None:
     """SIGTERM while streams run: each must get the text that it gets alone, and who comes later a refusal."""
     rng = random.Random(_SEED)
-    bodies = [{"q": _document(rng, sentences), **_LANGUAGES, "stream": True} for _ in range(streams)]
+    bodies = [{"q": _document(rng, sentences), **LANGUAGES, "stream": True} for _ in range(streams)]
     with run_server(flags or []) as server:
         alone = asyncio.run(_one_by_one(server, bodies))
         answers, late, unfinished, at_work, seconds = asyncio.run(_drained(server, bodies))
@@ -108,7 +107,8 @@ def drain(
         }
     )
     was_busy = unfinished >= _LEAST_TO_DRAIN * streams
-    if not was_busy or identical < streams or late.status != httpx.codes.SERVICE_UNAVAILABLE or status:
+    all_right = outcomes == {"ok": streams} and identical == streams
+    if not was_busy or not all_right or late.status != httpx.codes.SERVICE_UNAVAILABLE or status:
         raise typer.Exit(1)
 
 
@@ -197,9 +197,8 @@ async def _drained(server: Server, bodies: Sequence[dict[str, Any]]) -> tuple[li
 async def _at_work(server: Server) -> int:
     """Sentences that are decoded or wait for a slot."""
     async with httpx.AsyncClient(base_url=server.url) as client:
-        lines = (await client.get("/metrics")).text.splitlines()
-    names = ("dragoman_requests_running{", "dragoman_requests_waiting{")
-    return int(sum(float(line.split()[-1]) for line in lines if line.startswith(names)))
+        metrics = await read_metrics(client)
+    return int(metrics.total("dragoman_requests_running") + metrics.total("dragoman_requests_waiting"))
 
 
 async def _until_refused(ask: Callable[[], Awaitable[Answer]]) -> Answer:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import httpx
+import psutil
 from httpx_sse import aconnect_sse
+
+from loadtest.metrics import Metrics
 
 _START_SECONDS: Final = 60.0
 
@@ -56,12 +59,11 @@ class Server:
     async def generated_tokens(self) -> float:
         """Since the start."""
         async with httpx.AsyncClient(base_url=self.url) as client:
-            lines = (await client.get("/metrics")).text.splitlines()
-        return sum(float(line.split()[-1]) for line in lines if line.startswith("dragoman_generated_tokens_total"))
+            return (await read_metrics(client)).total("dragoman_generated_tokens_total")
 
     def processes(self) -> "Processes":
         """As they are now: all of its session, wherever their parents are."""
-        session = [each for each in _processes() if each.session == self.pid]
+        session = list(_session(self.pid))
         [http] = (each for each in session if each.pid == self.pid)
         others = [each for each in session if each is not http]
         alive = sorted(each for each in others if not each.is_zombie)
@@ -88,11 +90,10 @@ class Server:
 
 
 class Process(NamedTuple):
-    """What Linux says of one, in proc(5)'s `stat`."""
+    """What the system says of one."""
 
     pid: int
     parent: int
-    session: int
     is_zombie: bool
     resident_megabytes: float
 
@@ -109,15 +110,21 @@ class Processes(NamedTuple):
     """Ended, and not waited for by a parent that lives; what a lost parent leaves is the system's to clear away."""
 
 
+def free_port() -> int:
+    """Of this machine's own address; another program may take it meanwhile."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
 @contextmanager
 def run_server(flags: Sequence[str], log: Path | None = None) -> Iterator[Server]:
     """Start with `flags`, ready; stopped when the context is left. Raises `ServerFailed`.
 
     Errors are logged to standard error; with `log`, requests are too, and all goes there.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     # Whoever waits is served: refusals are not what is looked at here.
     ours = ["--port", str(port), "--log-level", "info" if log else "error", "--max-waiting", "10000"]
     command = [sys.executable, "-m", "service", "serve", *ours, *flags]
@@ -147,15 +154,13 @@ def _wait_until_ready(process: subprocess.Popen[bytes], url: str) -> None:
     raise ServerFailed(f"the server was not ready after {_START_SECONDS:.0f} s")
 
 
-def _processes() -> Iterator[Process]:
-    page = os.sysconf("SC_PAGE_SIZE")
-    for file in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = file.read_text(encoding="latin-1").rpartition(")")[2].split()
-        except OSError:
-            continue  # it has ended
-        state, parent, session, pages = fields[0], *(int(fields[at]) for at in (1, 3, 21))
-        yield Process(int(file.parent.name), parent, session, state == "Z", pages * page / 1e6)
+def _session(leader: int) -> Iterator[Process]:
+    for each in psutil.process_iter():
+        # One that ends meanwhile is none.
+        with suppress(ProcessLookupError, psutil.NoSuchProcess):
+            if os.getsid(each.pid) == leader:
+                is_zombie = each.status() == psutil.STATUS_ZOMBIE
+                yield Process(each.pid, each.ppid(), is_zombie, each.memory_info().rss / 1e6)
 
 
 def connect(server: Server) -> httpx.AsyncClient:
@@ -227,10 +232,16 @@ async def is_ready(client: httpx.AsyncClient) -> bool:
     return (await client.get("/readyz")).status_code == httpx.codes.OK
 
 
+async def read_metrics(client: httpx.AsyncClient) -> Metrics:
+    """As they are now."""
+    response = await client.get("/metrics")
+    response.raise_for_status()
+    return Metrics(response.text)
+
+
 async def engine_deaths(client: httpx.AsyncClient) -> int:
     """Engines that ended since the start, as the server counts them."""
-    lines = (await client.get("/metrics")).text.splitlines()
-    return sum(int(float(line.split()[-1])) for line in lines if line.startswith("dragoman_engine_restarts_total"))
+    return int((await read_metrics(client)).total("dragoman_engine_restarts_total"))
 
 
 async def translate(client: httpx.AsyncClient, texts: list[str], body: dict[str, Any]) -> list[str]:

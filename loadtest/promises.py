@@ -31,6 +31,7 @@ from loadtest.local_server import (
     stream,
     translate,
 )
+from loadtest.sentences import LANGUAGES
 from model.training.evaluate import DecodingOptions, load_translator, translate_all
 from service.settings import EMBEDDED_MODEL
 from service.text.plain import Splitter
@@ -38,7 +39,6 @@ from service.text.plain import Splitter
 _LANES: Final = 64
 _POLL_SECONDS: Final = 0.01
 _ARRAY: Final = 7  # sentences of one array
-_LANGUAGES: Final = {"source": "en", "target": "fr"}
 _UNCUT: Final = ("--max-sentence-tokens", "10000")
 """Offline decoding cuts no sentence: the server only those that have no room."""
 _USUAL_CHARACTERS: Final = 50_000  # of one request; a short book does not lower the limit
@@ -58,7 +58,7 @@ def independence(
 ) -> None:
     """Every sentence alone, then all in random company: the same texts, and the same log-probabilities bit for bit."""
     sentences = _sentences(file, count)
-    body = _LANGUAGES | json.loads(options)
+    body = LANGUAGES | json.loads(options)
     with run_server(flags or []) as server:
         alone, mixed, arrays = asyncio.run(_independence(server, sentences, body))
     for name, texts in (("in an array", arrays), ("streamed among others", [each.text for each in mixed])):
@@ -83,7 +83,7 @@ def survival(
     sentences = _sentences(file, streams * 8)
     # Long enough to be running still when the engine dies.
     texts = [" ".join(sentences[start::streams]) for start in range(streams)]
-    body = _LANGUAGES | json.loads(options)
+    body = LANGUAGES | json.loads(options)
     with run_server(flags or []) as server:
         undisturbed = asyncio.run(_undisturbed(server, texts, body))
         disturbed, deaths = asyncio.run(_disturbed(server, texts, body, kills, seconds))
@@ -109,7 +109,7 @@ def memory(
     An engine's memory for keys and values counts when it is first used: with few slots that is soon over.
     """
     texts = _sentences(file, sentences)
-    body = _LANGUAGES | json.loads(options)
+    body = LANGUAGES | json.loads(options)
     with run_server(flags or []) as server:
         readings = asyncio.run(_memory(server, texts, body, requests))
     for done, megabytes in readings:
@@ -170,7 +170,7 @@ def oracle(
     options = DecodingOptions(beam_size)
     expected = [each.text for each in translate_all(load_translator(EMBEDDED_MODEL, precision), sentences, options)]
     with run_server([*_UNCUT, *(flags or [])]) as server:
-        served = asyncio.run(_translate_all(server, sentences, _LANGUAGES | {"beam_size": beam_size}))
+        served = asyncio.run(_translate_all(server, sentences, LANGUAGES | {"beam_size": beam_size}))
     equal = sum(one == other for one, other in zip(expected, served, strict=True))
     typer.echo(f"{equal} of {count} texts are the oracle's")
     if equal / count < at_least:
@@ -269,14 +269,14 @@ async def _fairness(
 ) -> tuple[list[float], list[float], list[float], list[float]]:
     """Megabytes before, seconds to the first token alone and beside the book, most megabytes while it ran."""
     async with connect(server) as client:
-        await translate(client, list(sentences[:_LANES]), _LANGUAGES)  # memory that an engine takes once
+        await translate(client, list(sentences[:_LANES]), LANGUAGES)  # memory that an engine takes once
         before = most = server.resident_megabytes()
-        alone = [await first_token_seconds(client, sentence, _LANGUAGES) for sentence in sentences[:requests]]
+        alone = [await first_token_seconds(client, sentence, LANGUAGES) for sentence in sentences[:requests]]
         beside: list[float] = []
-        with reader(server, book, _LANGUAGES) as reading:
-            await first_token_seconds(client, sentences[0], _LANGUAGES)
+        with reader(server, book, LANGUAGES) as reading:
+            await first_token_seconds(client, sentences[0], LANGUAGES)
             for sentence in sentences[:requests]:
-                beside.append(await first_token_seconds(client, sentence, _LANGUAGES))
+                beside.append(await first_token_seconds(client, sentence, LANGUAGES))
                 most = [max(pair) for pair in zip(most, server.resident_megabytes(), strict=True)]
             if not reading.is_alive():
                 raise typer.BadParameter("the book ended before the requests: give it more characters")

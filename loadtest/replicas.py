@@ -5,7 +5,6 @@ import functools
 import json
 import os
 import signal
-import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -17,9 +16,9 @@ import psutil
 import typer
 from httpx_sse import SSEError, aconnect_sse
 
-from loadtest.sentences import SENTENCES
+from loadtest.local_server import free_port
+from loadtest.sentences import LANGUAGES, SENTENCES
 
-_LANGUAGES: Final = {"source": "en", "target": "fr", "stream": True}
 _REPLICAS: Final = 2
 _ENGINES: Final = 1
 """Of a replica."""
@@ -57,7 +56,7 @@ class Reader:
 
     def __init__(self, client: httpx.AsyncClient, text: str) -> None:
         self._client = client
-        self._body: dict[str, Any] = {"q": text, **_LANGUAGES}
+        self._body: dict[str, Any] = {"q": text, **LANGUAGES, "stream": True}
         self._last_event_id: str | None = None
         self._pieces: list[str] = []
         self._begun = False
@@ -150,9 +149,7 @@ def _cluster(replicas: int, check_seconds: float) -> Iterator[str]:
 
     from deploy.ray.application import Options, application, cores
 
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     # Cores as Ray counts them: another replica must not wait until a lost one is gone.
     ray.init(num_cpus=cores(_ENGINES) * (_REPLICAS + 1), include_dashboard=False, log_to_driver=False)
     try:

@@ -6,6 +6,7 @@ whether or not the ones before are answered.
 
 import csv
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,8 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import httpx
 import typer
+
+from loadtest.metrics import Metrics
 
 _ARRIVALS: Final = Path(__file__).parent / "arrivals.py"
 
@@ -50,11 +53,16 @@ def main(
     try:
         wanted = [float(rate) for rate in rates.split(",")]
     except ValueError:
-        raise typer.BadParameter("--rates: numbers with commas in between") from None
+        wanted = []
+    if not all(0 < rate < math.inf for rate in wanted) or not wanted:
+        raise typer.BadParameter("--rates: numbers above 0 with commas in between")
     directory.mkdir(parents=True, exist_ok=True)
     points = []
     for rate in wanted:
-        points.append(measure(host, rate, seconds, options, directory / f"rate-{rate:g}"))
+        try:
+            points.append(measure(host, rate, seconds, options, directory / f"rate-{rate:g}"))
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            raise typer.BadParameter(f"--host: {host} does not tell its metrics: {error}") from None
         typer.echo(json.dumps(points[-1]._asdict()))
     write(points, directory)
 
@@ -62,11 +70,11 @@ def main(
 def measure(host: str, rate: float, seconds: int, options: str, prefix: Path) -> Point:
     """One run; what comes of it, locust's tables and its report get names that begin with `prefix`.
 
-    Raises `httpx.HTTPError` where the server does not tell its metrics.
+    Raises `httpx.HTTPError` or `ValueError` where the server does not tell its metrics.
     """
     outcome = Path(f"{prefix}.json")
     outcome.unlink(missing_ok=True)  # an earlier run's, which would pass for this one's
-    httpx.get(f"{host}/metrics").raise_for_status()
+    Metrics(httpx.get(f"{host}/metrics").raise_for_status().text)
     command = [sys.executable, "-m", "locust", "-f", str(_ARRIVALS), "--headless", "--only-summary", "--users", "1"]
     command += ["--rate", str(rate), "--options", options, "--window", str(seconds), "--host", host]
     command += [

@@ -2,6 +2,9 @@
 
 from typing import Final
 
+LANGUAGES: Final = {"source": "en", "target": "fr"}
+"""What the embedded model translates them from and into."""
+
 SENTENCES: Final = (
     "See you tomorrow.",
     "It is raining.",

@@ -125,7 +125,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--prometheus", default="http://127.0.0.1:9090", help="its address")
     parser.add_argument("dashboards", type=Path, nargs="*", help="JSON files of Grafana; else all of deploy/grafana")
     options = parser.parse_args(arguments)
-    found = problems(Prometheus(options.prometheus), options.dashboards or sorted(DASHBOARDS.glob("*.json")))
+    dashboards = options.dashboards or sorted(DASHBOARDS.glob("*.json"))
+    try:
+        found = problems(Prometheus(options.prometheus), dashboards)
+    except OSError as error:
+        parser.error(f"{options.prometheus} or {', '.join(map(str, dashboards))}: {error}")
     for problem in found:
         print(problem)
     return 1 if found else 0

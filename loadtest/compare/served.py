@@ -7,7 +7,6 @@ send one line of a file each, and wait for its translation.
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -29,6 +28,7 @@ from rich.table import Table
 
 from loadtest.compare import machine
 from loadtest.compare.process import memory
+from loadtest.local_server import free_port
 
 _START_SECONDS: Final = 300.0
 _NAMES: Final = ("dragoman", "libretranslate")
@@ -88,15 +88,9 @@ def _wait(process: subprocess.Popen[bytes], url: str, languages: tuple[str, str]
     raise RuntimeError(f"{url} did not start")
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
 def _server(name: str, package: Path, python: Path) -> Iterator[Served]:
-    port = _free_port()
+    port = free_port()
     with tempfile.TemporaryDirectory() as directory:
         with zipfile.ZipFile(package) as archive:
             archive.extractall(directory)

@@ -12,7 +12,7 @@ from locust import FastHttpUser, events, task
 from locust.argument_parser import LocustArgumentParser
 from locust.contrib.fasthttp import FAILURE_EXCEPTIONS, ResponseContextManager
 
-from loadtest.sentences import SENTENCES
+from loadtest.sentences import LANGUAGES, SENTENCES
 from loadtest.sse import Transcript, read_events
 
 STREAM: Final = "/translate (stream)"
@@ -115,7 +115,7 @@ class TranslatingUser(FastHttpUser):
 
     def _body(self, q: str | Sequence[str], *, stream: bool) -> dict[str, Any]:
         options: dict[str, Any] = json.loads(self.environment.parsed_options.options)
-        return {"q": q, "source": "en", "target": "fr", "stream": stream, **options}
+        return {"q": q, **LANGUAGES, "stream": stream, **options}
 
     def _report(self, name: str, milliseconds: float) -> None:
         self.environment.events.request.fire(

@@ -57,14 +57,19 @@ class Plan(NamedTuple):
 
 
 def main(  # noqa: PLR0913  each is an option of the command
-    seconds: Annotated[float, typer.Option(min=1, help="Of faults, all rounds together.")] = 60,
+    seconds: Annotated[
+        float,
+        typer.Option(min=1, help="Of faults, all rounds together; the first may take longer."),
+    ] = 60,
     round_seconds: Annotated[float, typer.Option(min=1, help="Of faults in one round; there are two at least.")] = 20,
     seed: Annotated[int, typer.Option(help="Which faults, when, and with what.")] = 1,
     only: Annotated[str, typer.Option(help="Names of faults with commas in between, instead of all.")] = "",
     growth_limit: Annotated[
         float, typer.Option(help="Per cent that the HTTP process's memory may grow by after the first round.")
     ] = 3.0,
-    engine_growth_limit: Annotated[float, typer.Option(help="The same of the median engine's.")] = 10.0,
+    engine_growth_limit: Annotated[
+        float, typer.Option(help="The same of the median engine's, and of the fork server's.")
+    ] = 10.0,
     recovery_limit: Annotated[float, typer.Option(help="Seconds that replacing lost engines may take.")] = 10.0,
     output: Annotated[Path | None, typer.Option(help="Write the JSON there, too.")] = None,
 ) -> None:

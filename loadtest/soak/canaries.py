@@ -11,10 +11,9 @@ import httpx
 from httpx_sse import SSEError, aconnect_sse
 
 from loadtest.local_server import Said
-from loadtest.sentences import SENTENCES
+from loadtest.sentences import LANGUAGES, SENTENCES
 from loadtest.soak.wire import new_id
 
-_LANGUAGES: Final = {"source": "en", "target": "fr", "stream": True}
 _OPTIONS: Final[tuple[dict[str, Any], ...]] = (
     {},
     {"beam_size": 4},
@@ -111,7 +110,7 @@ class Tally:
     async def _stream(self, client: httpx.AsyncClient, canary: Canary, request_id: str) -> Said | None:
         pieces: list[str] = []
         logprobs: list[float] = []
-        body = {"q": canary.text, **_LANGUAGES, **canary.options}
+        body = {"q": canary.text, **LANGUAGES, "stream": True, **canary.options}
         async with aconnect_sse(
             client, "POST", "/translate", json=body, headers={"X-Request-ID": request_id}
         ) as source:

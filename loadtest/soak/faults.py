@@ -14,7 +14,7 @@ from typing import Any, Final
 import httpx
 
 from loadtest.local_server import Said, Server, engine_deaths
-from loadtest.sentences import SENTENCES
+from loadtest.sentences import LANGUAGES, SENTENCES
 from loadtest.soak import fuzz
 from loadtest.soak.canaries import Broken, Canary, Tally
 from loadtest.soak.proxy import Weather, proxy
@@ -218,7 +218,7 @@ async def flood(site: Site) -> None:
 
     async def one() -> None:
         request_id = new_id()
-        body = {"q": site.rng.choice(SENTENCES), "source": "en", "target": "fr"}
+        body = {"q": site.rng.choice(SENTENCES), **LANGUAGES}
         with site.tally.sent(request_id):
             async with connect(site.port) as connection:
                 await connection.send(post(body, request_id))
@@ -308,4 +308,4 @@ FAULTS: Final[dict[str, Fault]] = {
 
 def _document(site: Site, sentences: int) -> dict[str, Any]:
     text = " ".join(site.rng.choices(SENTENCES, k=sentences))
-    return {"q": text, "source": "en", "target": "fr", "stream": True}
+    return {"q": text, **LANGUAGES, "stream": True}

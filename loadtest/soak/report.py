@@ -4,13 +4,12 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, NamedTuple
 
-from loadtest.local_server import Server
+from loadtest.local_server import Server, read_metrics
 from loadtest.soak.faults import Site
 
 _ENDPOINT = "/translate"
@@ -34,7 +33,7 @@ class Limits(NamedTuple):
     growth_percent: float
     """Of the HTTP process's memory after the first round."""
     engine_growth_percent: float
-    """Of the median engine's."""
+    """Of the median engine's, and of the fork server's."""
     recovery_seconds: float
     """From an engine's loss until there are as many as before."""
 
@@ -75,11 +74,7 @@ class Reading(NamedTuple):
 
 async def read(site: Site) -> Reading:
     """Now."""
-    samples = list(_samples((await site.client.get("/metrics")).text))
-
-    def total(name: str, label: str = "") -> float:
-        return sum(value for key, value in samples if key.partition("{")[0] == name and label in key)
-
+    total = (await read_metrics(site.client)).total
     processes = site.server.processes()
     return Reading(
         round(time.monotonic() - site.started, 1),
@@ -91,15 +86,8 @@ async def read(site: Site) -> Reading:
         [round(each.resident_megabytes, 1) for each in processes.engines],
         len(processes.zombies),
         int(total("dragoman_engine_restarts_total")),
-        int(total("dragoman_requests_total", f'endpoint="{_ENDPOINT}"')),
+        int(total("dragoman_requests_total", endpoint=_ENDPOINT)),
     )
-
-
-def _samples(exposition: str) -> Iterator[tuple[str, float]]:
-    for line in exposition.splitlines():
-        if not line.startswith("#"):
-            key, _, value = line.rpartition(" ")
-            yield key, float(value)
 
 
 def stop(server: Server, site: Site) -> dict[str, Any]:
@@ -155,19 +143,21 @@ def check_log(log: Path, site: Site, answered: int) -> None:
 def summary(site: Site, readings: Sequence[Reading], ended: dict[str, Any], limits: Limits) -> dict[str, Any]:
     """Everything as JSON; the last problems are found here."""
     first, last = readings[1], readings[-1]
-    growth = 100 * (last.http_megabytes / first.http_megabytes - 1)
-    # Where no engine is left, that is the problem.
-    has_engines = first.engine_megabytes and last.engine_megabytes
-    engine_growth = 100 * (median(last.engine_megabytes) / median(first.engine_megabytes) - 1) if has_engines else 0.0
-    recovery = max(chain.from_iterable(site.replaced_seconds.values()), default=0.0)
+    growth = _growth([first.http_megabytes], [last.http_megabytes])
+    engine_growth = _growth(first.engine_megabytes, last.engine_megabytes)
+    fork_server_growth = _growth(first.fork_server_megabytes, last.fork_server_megabytes)
     for what, value, limit in (
         ("memory grew by", growth, limits.growth_percent),
         ("an engine's memory grew by", engine_growth, limits.engine_growth_percent),
+        ("the fork server's memory grew by", fork_server_growth, limits.engine_growth_percent),
     ):
         if value > limit:
             site.problems.append(f"{what} {value:.1f}% after the first round, the limit is {limit}%")
-    if recovery > limits.recovery_seconds:
-        site.problems.append(f"an engine was replaced after {recovery:.1f} s, the limit is {limits.recovery_seconds} s")
+    for fault, seconds in site.replaced_seconds.items():
+        if (longest := max(seconds, default=0.0)) > limits.recovery_seconds:
+            site.problems.append(
+                f"{fault}: engines were replaced after {longest:.1f} s, the limit is {limits.recovery_seconds} s"
+            )
     if last.deaths != site.deaths:
         site.problems.append(f"{last.deaths} engines died, {site.deaths} were killed or stopped")
     site.problems += site.tally.problems
@@ -185,11 +175,17 @@ def summary(site: Site, readings: Sequence[Reading], ended: dict[str, Any], limi
         "refusal_seconds": _spread(site.refusal_seconds),
         "memory_growth_percent": round(growth, 2),
         "engine_memory_growth_percent": round(engine_growth, 2),
+        "fork_server_memory_growth_percent": round(fork_server_growth, 2),
         "readings": [each._asdict() for each in readings],
         "end": ended,
         "load_average": os.getloadavg()[0],
         "problems": site.problems,
     }
+
+
+def _growth(before: Sequence[float], after: Sequence[float]) -> float:
+    """Of the median, in per cent. Where nothing is left, that is the problem."""
+    return 100 * (median(after) / median(before) - 1) if before and after else 0.0
 
 
 def _spread(values: Sequence[float]) -> dict[str, float] | None:

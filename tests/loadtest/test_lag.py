@@ -33,7 +33,7 @@ async def test_steps_are_counted_in_each_sentence() -> None:
         return httpx.Response(200, text=text, headers={"content-type": "text/event-stream"})
 
     async with httpx.AsyncClient(base_url="http://server", transport=httpx.MockTransport(answer)) as client:
-        heard = await lag._stream(client, {})
+        heard = await lag._stream(client, "A sentence.", {})
     # Those that come with the end come with the step after the last that was told.
     assert heard.steps_behind == [1, 2, 1, 0]
     assert heard.at_the_end == 2

@@ -3,6 +3,7 @@
 import csv
 import itertools
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -248,10 +249,30 @@ def test_tokens_that_the_server_does_not_tell_are_not_zero(tmp_path: Path) -> No
     assert point.failed == 0
 
 
-def test_a_server_without_metrics_is_not_measured(tmp_path: Path) -> None:
+def test_a_server_without_metrics_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with _serving(Late(statuses=(404,))) as late, pytest.raises(httpx.HTTPStatusError, match="404"):
         _measure(late.url, tmp_path / "late")
     assert not late.waited
+    monkeypatch.setattr(Late, "metrics", ("<html>",))
+    with _serving(Late()) as late, pytest.raises(ValueError, match="<html>"):
+        _measure(late.url, tmp_path / "late")
+    assert not late.waited
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        (["--rates", "0,5"], "--rates: numbers above 0"),
+        (["--rates", "five"], "--rates: numbers above 0"),
+        (["--rates", "nan"], "--rates: numbers above 0"),
+        (["--host", "http://127.0.0.1:1"], "--host: http://127.0.0.1:1 does not tell its metrics"),
+    ],
+)
+def test_a_curve_that_cannot_be_measured(tmp_path: Path, flags: list[str], problem: str) -> None:
+    command = [sys.executable, "-m", "loadtest.saturation", str(tmp_path), *flags]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "COLUMNS": "200"})
+    assert done.returncode == 2
+    assert problem in done.stderr
 
 
 def test_an_earlier_run_s_outcome_does_not_pass_for_this_one_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

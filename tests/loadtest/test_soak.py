@@ -159,20 +159,26 @@ def test_the_log_is_compared_with_what_clients_saw(
     ("limits", "broken"),
     [
         (UNLIMITED, []),
-        (Limits(4.5, 5.5, 9), []),
+        (Limits(4.5, 7.5, 9), []),
         (UNLIMITED._replace(growth_percent=3), ["memory grew by 4.0%"]),
-        (UNLIMITED._replace(engine_growth_percent=4), ["an engine's memory grew by 5.0%"]),
-        (UNLIMITED._replace(recovery_seconds=8), ["an engine was replaced after 8.5 s"]),
+        (UNLIMITED._replace(engine_growth_percent=6), ["the fork server's memory grew by 7.0%"]),
+        (
+            UNLIMITED._replace(engine_growth_percent=4),
+            ["an engine's memory grew by 5.0%", "the fork server's memory grew by 7.0%"],
+        ),
+        (UNLIMITED._replace(recovery_seconds=8), ["all_killed: engines were replaced after 8.5 s"]),
     ],
 )
 def test_what_exceeds_its_limit_is_a_problem(tmp_path: Path, limits: Limits, broken: list[str]) -> None:
     site = _site(tmp_path)
     site.replaced_seconds |= {"engine_killed": [0.1, 0.2], "all_killed": [8.5, 0.1]}
-    first = BEFORE._replace(http_megabytes=100, engine_megabytes=[180, 220])
-    readings = [BEFORE, first, first._replace(http_megabytes=104, engine_megabytes=[200, 220])]
+    first = BEFORE._replace(http_megabytes=100, engine_megabytes=[180, 220], fork_server_megabytes=[300])
+    last = BEFORE._replace(http_megabytes=104, engine_megabytes=[200, 220], fork_server_megabytes=[321])
+    readings = [BEFORE, first, last]
     seen = summary(site, readings, {}, limits)
     assert seen["memory_growth_percent"] == 4
     assert seen["engine_memory_growth_percent"] == 5
+    assert seen["fork_server_memory_growth_percent"] == 7
     assert [problem.partition(",")[0].removesuffix(" after the first round") for problem in seen["problems"]] == broken
 
 

@@ -1,0 +1,17 @@
+"""What a server says on `/metrics`."""
+
+from prometheus_client.parser import text_string_to_metric_families
+
+
+class Metrics:
+    """One answer of `/metrics`, by name.
+
+    Raises `ValueError` where it is no exposition of Prometheus'.
+    """
+
+    def __init__(self, exposition: str) -> None:
+        self._samples = [each for family in text_string_to_metric_families(exposition) for each in family.samples]
+
+    def total(self, name: str, **labels: str) -> float:
+        """The samples of that name, `_total` and the like included, and these labels, added up; 0 without any."""
+        return sum(each.value for each in self._samples if each.name == name and labels.items() <= each.labels.items())
