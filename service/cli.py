@@ -16,9 +16,10 @@ from model.manifest import CheckpointError
 from service.access.command import app as keys_app
 from service.errors import ServiceError
 from service.options import ApiKeyOption, UrlOption, fail
-from service.settings import CommandSettings, Settings, UnusableSettingError
+from service.settings import CommandSettings, DoctorSettings, Settings, UnusableSettingError, unknown_variables
 from service.training import app as training_app
 
+logger = logging.getLogger(__name__)
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Self-hosted machine translation that streams.")
 app.add_typer(keys_app, name="keys")
 app.add_typer(training_app)
@@ -37,6 +38,8 @@ def serve(context: typer.Context) -> None:
 
     settings = _settings(context.args)
     logs.configure(settings.log_level)
+    for problem in unknown_variables():
+        logger.warning(problem)
     failed = False
 
     def on_failure() -> None:
@@ -58,10 +61,10 @@ def serve(context: typer.Context) -> None:
         raise typer.Exit(1)
 
 
-def _settings(arguments: list[str]) -> Settings:
+def _settings(arguments: list[str], kind: type[Settings] = Settings) -> Settings:
     """Flags over environment over defaults; ends the program with the name of a wrong one."""
     try:
-        return CliApp.run(Settings, cli_args=arguments)
+        return CliApp.run(kind, cli_args=arguments)
     except ValidationError as error:
         # Defaults that depend on a wrong value are no mistakes of their own.
         mistakes = [each for each in error.errors() if each["type"] != "default_factory_not_called"]
@@ -141,7 +144,7 @@ def doctor(
     from service.doctor import examine, lines
 
     logging.basicConfig(level=logging.ERROR)
-    report = examine(_settings(context.args), seconds)
+    report = examine(_settings(context.args, DoctorSettings), seconds)
     if as_json:
         typer.echo(msgspec.json.format(msgspec.json.encode(report)))
     else:

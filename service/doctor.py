@@ -1,7 +1,6 @@
 """`dragoman doctor`: what would run here, and whether it does."""
 
 import asyncio
-import os
 import platform
 import statistics
 import time
@@ -20,7 +19,7 @@ from service.errors import EngineFailed, ServiceError
 from service.events import Finished
 from service.models.directory import look, passed_over
 from service.models.entry import State
-from service.settings import Settings, UnusableSettingError
+from service.settings import Settings, UnusableSettingError, unknown_variables, usable_cores
 from service.state import Service
 from service.translation import TranslationOptions
 
@@ -47,7 +46,7 @@ _START_SECONDS: Final = 600.0
 class Processor(msgspec.Struct):
     name: str
     cores: int
-    """That this process may use."""
+    """That this process may use, as the settings count them."""
     features: list[str]
     operators: str | None
     """What the C++ operators are compiled for; None where there are none."""
@@ -102,6 +101,7 @@ def examine(settings: Settings, seconds: float) -> Report:
     )
     if report.processor.operators is None and settings.device == "cpu":
         report.notes.append("there are no C++ operators, for want of a compiler: several times slower than with them")
+    report.notes += unknown_variables()
     if settings.models is not None:
         report.notes += _odd_entries(settings.models)
     try:
@@ -132,9 +132,8 @@ def _processor() -> Processor:
     facts = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     name = next((facts[each] for each in _CPU_NAMES if each in facts), platform.processor() or platform.machine())
     flags = next((facts[each].split() for each in _CPU_FLAGS if each in facts), [])
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     operators = str(torch.ops.dragoman.variants()[0]) if kernels.load() else None
-    return Processor(name, cores, sorted(_FEATURES & set(flags)), operators)
+    return Processor(name, usable_cores(), sorted(_FEATURES & set(flags)), operators)
 
 
 def told_settings(settings: Settings) -> dict[str, Any]:
@@ -194,12 +193,9 @@ async def _translated(service: Service, text: str) -> Finished:
     source, target = service.translator.directions[0].codes()
     translation = service.translator.start([text], source, target, TranslationOptions())
     try:
-        async for events in translation.events():
-            if isinstance(last := events[-1], Finished):
-                return last
+        return await translation.finished()
     finally:
         translation.close()
-    raise AssertionError("a translation ends with Finished")
 
 
 def lines(report: Report) -> list[str]:

@@ -1,5 +1,6 @@
 """Deployment settings: flags, then `DRAGOMAN_...`, then defaults. The only reader of the environment."""
 
+import difflib
 import functools
 import os
 import re
@@ -12,6 +13,10 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, RedisDsn, model_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+_PREFIX: Final = "DRAGOMAN_"
+_OF_COMPOSE: Final = frozenset({"BIND", "STOP_SECONDS"})
+"""In the same file `.env`, for docker-compose.yml itself."""
 
 _CPU_LIMIT: Final = Path("/sys/fs/cgroup/cpu.max")  # of a container: "QUOTA PERIOD" in microseconds, or "max PERIOD"
 
@@ -67,7 +72,7 @@ def one_a_gpu_or_up_to_four_on_the_cores(settings: dict[str, Any]) -> int:
     if _is_gpu(settings):
         return max(1, usable_gpus()) if settings["device"] == "cuda" else 1
     threads: int = settings.get("threads", 1)
-    return max(1, min(_usable_cores() // threads, 4))
+    return max(1, min(usable_cores() // threads, 4))
 
 
 def thirty_two_on_a_gpu_else_eight(settings: dict[str, Any]) -> int:
@@ -79,7 +84,7 @@ def _is_gpu(settings: dict[str, Any]) -> bool:
     return str(settings.get("device")).startswith("cuda")
 
 
-def _usable_cores() -> int:
+def usable_cores() -> int:
     """Those that this process may run on, and no more than a container's limit on processor time allows; at least 1."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
@@ -146,7 +151,7 @@ class Settings(AccessSettings):
     """One deployment; every field is a flag (`--max-waiting 8`) and a variable (`DRAGOMAN_MAX_WAITING=8`)."""
 
     model_config = SettingsConfigDict(
-        env_prefix="DRAGOMAN_",
+        env_prefix=_PREFIX,
         frozen=True,
         extra="forbid",
         cli_prog_name="dragoman serve",
@@ -243,12 +248,34 @@ class Settings(AccessSettings):
         return self
 
 
+class DoctorSettings(Settings):
+    """The same for `dragoman doctor`, whose name its messages have."""
+
+    model_config = SettingsConfigDict(cli_prog_name="dragoman doctor")
+
+
 class CommandSettings(BaseSettings):
     """What the other commands take from the environment."""
 
-    model_config = SettingsConfigDict(env_prefix="DRAGOMAN_", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, frozen=True)
 
     api_key: str | None = None
     """For a server that wants one."""
     keys: Path | None = None
     """As in `AccessSettings`, where the file need not be there yet."""
+
+
+def unknown_variables() -> list[str]:
+    """What is wrong with variables that look like settings and are none, one by one; an empty list where all are.
+
+    No reason to refuse to start: they may be for another version, or for a program beside this one.
+    """
+    fields = [name.upper() for name in Settings.model_fields]
+    known = {*fields, *map(str.upper, CommandSettings.model_fields), *_OF_COMPOSE}
+    given = (name.upper().removeprefix(_PREFIX) for name in sorted(os.environ) if name.upper().startswith(_PREFIX))
+    problems = []
+    for name in given:
+        if name not in known:
+            meant = "".join(f"; is it {_PREFIX}{each}?" for each in difflib.get_close_matches(name, fields, n=1))
+            problems.append(f"{_PREFIX}{name} is no setting{meant}")
+    return problems

@@ -40,8 +40,8 @@ class Options(BaseModel):
     check_seconds: float = Field(
         default=10,
         gt=0,
-        description="between Ray's questions whether a replica is well, and for an answer; three without one, and Ray "
-        "starts another instead",
+        description="between Ray's questions whether a replica is well, and for an answer; three without one, which "
+        "takes up to four times this, and Ray starts another instead",
     )
 
 

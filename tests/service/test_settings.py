@@ -7,7 +7,7 @@ from pydantic_settings import CliApp
 from typer.testing import CliRunner
 
 from service.cli import app
-from service.settings import Settings, usable_gpus
+from service.settings import Settings, unknown_variables, usable_gpus
 
 
 def test_flags_over_environment_over_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,3 +110,15 @@ def test_one_model_and_a_directory_of_models_exclude_one_another(tmp_path: Path)
     assert Settings(models=tmp_path).models == tmp_path
     with pytest.raises(ValidationError, match="model and models: one of them"):
         Settings(models=tmp_path, model=tmp_path)
+
+
+def test_variables_that_are_no_settings_are_told_with_what_they_may_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DRAGOMAN_SLOTS", "dragoman_replicas", "DRAGOMAN_API_KEY", "DRAGOMAN_BIND", "OTHER_SLOTZ"):
+        monkeypatch.setenv(name, "8")
+    assert unknown_variables() == []
+    monkeypatch.setenv("DRAGOMAN_SLOTZ", "8")
+    monkeypatch.setenv("DRAGOMAN_PORT_80_TCP", "tcp://10.0.0.1:80")
+    assert unknown_variables() == [
+        "DRAGOMAN_PORT_80_TCP is no setting",
+        "DRAGOMAN_SLOTZ is no setting; is it DRAGOMAN_SLOTS?",
+    ]

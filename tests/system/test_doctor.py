@@ -1,7 +1,6 @@
 """`dragoman doctor`: a healthy installation, and one that is not."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ import torch
 
 from service.doctor import examine, told_settings
 from service.errors import EngineFailed
-from service.settings import EMBEDDED_MODEL, Settings
+from service.settings import EMBEDDED_MODEL, Settings, usable_cores
 from tests.system.conftest import COMPILES
 
 
@@ -25,7 +24,7 @@ def test_what_works_is_tried_out() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     report = json.loads(done.stdout)
     assert report["pytorch"] == torch.__version__
-    assert report["processor"]["cores"] == len(os.sched_getaffinity(0))
+    assert report["processor"]["cores"] == usable_cores()
     assert (report["processor"]["operators"] is not None) is COMPILES
     [model] = report["models"]
     assert (model["name"], model["state"], model["directions"]) == ("en-fr", "ready", ["en-fr"])
