@@ -9,7 +9,7 @@
     +-- QueueFull           429  try again after `retry_after_seconds`
     +-- RateLimited         429  too much in a minute, or at once; try again after `retry_after_seconds`
     +-- QuotaExceeded       429  too much in a month (DeepL's routes: 456)
-    +-- NotReady            503  starting, or draining
+    +-- NotReady            503  starting, draining, or no model can be used
     +-- KeysUnavailable     503  the file of the keys cannot be read or written
     +-- DamagedGlossary     500  the file of a kept glossary cannot be read
     +-- InsufficientStorage 507  a glossary cannot be written

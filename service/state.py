@@ -1,8 +1,9 @@
 """What the routes of one application share."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from fastapi import Request
+from fastapi import Depends, Request
 
 from service.access.control import Access
 from service.errors import NotReady
@@ -35,7 +36,7 @@ class Service:
         if self.draining:
             raise NotReady("the server is shutting down")
         if not self.ready:
-            raise NotReady("the model is being loaded")
+            raise NotReady(self.library.why_not_ready)
 
 
 async def service_of(request: Request) -> Service:
@@ -43,3 +44,6 @@ async def service_of(request: Request) -> Service:
     service = request.app.state.service
     assert isinstance(service, Service)
     return service
+
+
+ServiceDependency = Annotated[Service, Depends(service_of)]

@@ -5,6 +5,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple
@@ -115,6 +116,7 @@ class Translation:
         self, job: Job, limits: Limits, first_tokens: FirstTokens, on_close: Callable[["Translation"], None]
     ) -> None:
         self.id = secrets.token_hex(8)
+        """Of a stream over HTTP its `X-Request-ID`, which is in the log."""
         self._first_tokens = first_tokens
         self._job = job
         self._on_close = on_close
@@ -217,6 +219,14 @@ class Translation:
             self._source_tokens,
             self._generated_tokens,
         )
+
+    async def finished(self) -> Finished:
+        """The last of `events`, for whom the others are nothing; raises what they raise."""
+        async with aclosing(self.events()) as stream:
+            async for events in stream:
+                if isinstance(last := events[-1], Finished):
+                    return last
+        raise AssertionError("a translation ends with Finished")
 
     async def events(self) -> AsyncGenerator[Sequence[Event]]:
         """Events in the order of the text, as many at a time as are there; ends with `Finished`.

@@ -66,7 +66,7 @@ def _unpacked(path: Path, beside: Path) -> Iterator[Path]:
             package.extractall(directory)  # never leaves the directory, whatever its names say
             yield Path(directory)
     except zipfile.BadZipFile as error:
-        raise CheckpointError(f"{path}: {error}") from None
+        raise CheckpointError(f"{path}: no Argos package, which is a zip file, or a damaged one: {error}") from None
 
 
 def _read(path: Path, wanted: Wanted) -> Imported:
@@ -74,11 +74,14 @@ def _read(path: Path, wanted: Wanted) -> Imported:
         return ctranslate2.read(model, wanted)
     if not (path / "config.json").exists():
         raise CheckpointError(f"{path}: neither an Argos package, nor a CTranslate2 or Hugging Face directory")
-    kind = read_json(path / "config.json").get("model_type")
+    described = read_json(path / "config.json")
+    kind = described.get("model_type")
     if kind in huggingface.MODEL_TYPES:
         return huggingface.read(path, wanted)
     if kind in t5.MODEL_TYPES:
         return t5.read(path, wanted)
+    if kind is None and "model" in described:
+        raise CheckpointError(f"{path}: a checkpoint of Dragoman's own already, which `serve --model` takes as it is")
     known = ", ".join(sorted(huggingface.MODEL_TYPES | t5.MODEL_TYPES))
     raise CheckpointError(f"{path / 'config.json'}: model_type is {kind}, known are {known}")
 

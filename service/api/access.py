@@ -8,7 +8,7 @@ from fastapi import Depends, Request
 from service.access.control import Caller
 from service.api.bodies import JSON, media_type, read_form
 from service.errors import InvalidRequest
-from service.state import Service, service_of
+from service.state import ServiceDependency
 
 _SCHEMES: Final = frozenset({"bearer", "deepl-auth-key"})
 _FIELD: Final = "api_key"
@@ -20,7 +20,7 @@ class _Body(msgspec.Struct):
     api_key: str | None = None
 
 
-async def caller_of(request: Request, service: Annotated[Service, Depends(service_of)]) -> Caller:
+async def caller_of(request: Request, service: ServiceDependency) -> Caller:
     """The caller, whose request is counted. Raises `KeyRequired`, `InvalidKey` and `RateLimited`."""
     key = await _key(request) if service.access.has_keys else None
     caller = await service.access.admit(key, request.client.host if request.client else None)

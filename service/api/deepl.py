@@ -1,8 +1,8 @@
 """DeepL's routes, so that its clients can be pointed here."""
 
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.api.access import CallerDependency
@@ -11,12 +11,11 @@ from service.api.documentation import CALLER_ERRORS, Responses, errors_of
 from service.api.translate import kept_glossary, language_name, until_finished
 from service.errors import InvalidRequest
 from service.fields import Texts
-from service.state import Service, service_of
+from service.state import ServiceDependency
 from service.translation import TranslationOptions
 from service.translator import FieldNames
 
 router = APIRouter(prefix="/v2", tags=["as DeepL"])
-ServiceDependency = Annotated[Service, Depends(service_of)]
 
 # DeepL wants to know which English and which Portuguese; a model that knows only the language gives what it has.
 _VARIANTS: Final = {"EN": ("EN-GB", "EN-US"), "PT": ("PT-BR", "PT-PT")}
@@ -111,8 +110,8 @@ async def translate(request: Request, service: ServiceDependency, caller: Caller
     body = await parse_body(request, DeepLRequest)
     body.check()
     asked = body.source_lang or None
-    source, target = service.translator.direction(asked, body.target_lang, NAMES)
     service.check_ready()
+    source, target = service.translator.direction(asked, body.target_lang, NAMES)
     texts = body.texts()
     glossary = await kept_glossary(service, caller, body.glossary_id, source, target)
     options = TranslationOptions(is_html=body.tag_handling == "html", glossary=glossary)

@@ -36,7 +36,7 @@ _MEANINGS: Final[Mapping[int, str]] = {
     429: "too many requests waiting, or more than the caller's limits: try again after `Retry-After`",
     456: "the key's characters of the month are used up",
     500: "the engine has failed, or the file of a glossary is damaged",
-    503: "starting or draining, or the file of the keys cannot be read or written",
+    503: "starting, draining or without a model that can be used, or the file of the keys cannot be read or written",
     504: "deadline exceeded",
     507: "the disk of the glossaries is full, or cannot be written",
 }

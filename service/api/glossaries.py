@@ -9,9 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from model.manifest import Direction
 from service.api.access import CallerDependency, owner_of
 from service.api.bodies import body_of, parse_body
-from service.api.deepl import NAMES, ServiceDependency, deepl_errors
+from service.api.deepl import NAMES, deepl_errors
 from service.errors import InvalidRequest
 from service.glossaries import Description
+from service.state import ServiceDependency
 from service.text.glossary import EntriesError, read_entries, write_entries
 
 router = APIRouter(prefix="/v2", tags=["as DeepL"])

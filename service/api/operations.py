@@ -1,19 +1,18 @@
 """Probes and metrics."""
 
 import asyncio
-from typing import Annotated, Final
+from typing import Final
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Response
 
 from service.api.documentation import Responses, errors_of
 from service.metrics import CONTENT_TYPE
 from service.schemas import ErrorResponse, ModelStatus, Status
-from service.state import Service, service_of
+from service.state import ServiceDependency
 
 router = APIRouter(tags=["operations"])
-ServiceDependency = Annotated[Service, Depends(service_of)]
 _NO_ERRORS: Final = errors_of(ErrorResponse)
-_UNAVAILABLE: Final = errors_of(ErrorResponse, 503, own={503: "starting, restarting or draining"})
+_UNAVAILABLE: Final = errors_of(ErrorResponse, 503, own={503: "starting, restarting, draining, or no usable model"})
 _EXPOSITION: Final[Responses] = {
     200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Prometheus' text format"},
     **_NO_ERRORS,

@@ -3,13 +3,13 @@
 import asyncio
 import re
 from collections.abc import Coroutine
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import cache, partial
 from typing import Annotated, Any, Final, TypeVar
 
 from babel import Locale, UnknownLocaleError
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 
@@ -31,14 +31,13 @@ from service.schemas import (
     TranslateRequest,
     TranslateResponse,
 )
-from service.state import Service, service_of
+from service.state import Service, ServiceDependency
 from service.streaming import AnswerShape, TranslationStream, answer
 from service.text.glossary import NOTHING, Glossary
 from service.translation import Translation
 from service.translator import AUTOMATIC
 
 router = APIRouter(tags=["translation"])
-ServiceDependency = Annotated[Service, Depends(service_of)]
 
 T = TypeVar("T")
 
@@ -72,7 +71,7 @@ async def translate(request: Request, service: ServiceDependency, caller: Caller
     """
     body = await parse_body(request, TranslateRequest, or_url=True)
     if body.stream or _EVENT_STREAM in request.headers.get("accept", ""):
-        return await _stream(service, caller, body, request.headers.get("last-event-id", ""))
+        return await _stream(request, service, caller, body, request.headers.get("last-event-id", ""))
     body.check_without_stream()
     async with service.access.charged(caller, body.characters()):
         finished = await until_finished(request, await _start(service, caller, body))
@@ -86,13 +85,14 @@ async def translate(request: Request, service: ServiceDependency, caller: Caller
     responses={**_ERRORS, **_STREAM_DOCUMENTATION},
 )
 async def translate_stream(
+    request: Request,
     service: ServiceDependency,
     caller: CallerDependency,
     query: Annotated[StreamQuery, Query()],
     last_event_id: Annotated[str, Header(json_schema_extra={"pattern": f"^({_EVENT_ID.pattern})?$"})] = "",
 ) -> Response:
     """As `POST /translate` with `stream`; `Last-Event-ID` resumes after that event."""
-    return await _stream(service, caller, query, last_event_id)
+    return await _stream(request, service, caller, query, last_event_id)
 
 
 @router.post(
@@ -166,7 +166,9 @@ async def kept_glossary(service: Service, caller: Caller, identifier: str | None
     return await asyncio.to_thread(service.glossaries.glossary, identifier, owner_of(caller), source, target)
 
 
-async def _stream(service: Service, caller: Caller, body: TranslateRequest, last_event_id: str) -> TranslationStream:
+async def _stream(
+    request: Request, service: Service, caller: Caller, body: TranslateRequest, last_event_id: str
+) -> TranslationStream:
     # Checked before anything is started, which from then on has to be closed.
     if last_event_id and not _EVENT_ID.fullmatch(last_event_id):
         raise InvalidRequest("Last-Event-ID", "must be an event's id")
@@ -176,11 +178,12 @@ async def _stream(service: Service, caller: Caller, body: TranslateRequest, last
         known = await asyncio.to_thread(service.glossaries.find, body.glossary_id, owner_of(caller))
         body = body.model_copy(update={"glossary_id": known.id})
     name = await asyncio.to_thread(body.name) if body.glossary else body.name()
-    request = Streamed(name, seconds, resumes=bool(last_event_id))
+    streamed = Streamed(name, seconds, resumes=bool(last_event_id))
     async with AsyncExitStack() as stack:
         stack.enter_context(service.access.stream(caller))
-        charge = await stack.enter_async_context(service.access.charged_once(caller, body.characters(), request))
+        charge = await stack.enter_async_context(service.access.charged_once(caller, body.characters(), streamed))
         translation = await _start(service, caller, body)
+        translation.id = request.state.request_id
         charge.sent = lambda: translation.characters_sent
         return TranslationStream(
             translation,
@@ -199,17 +202,9 @@ async def until_finished(request: Request, translation: Translation) -> Finished
     """The whole translation, which is closed then; raises `ClientDisconnect` and `ServiceError`."""
     request.state.translation = translation
     try:
-        return await _unless_disconnected(request, _finished(translation))
+        return await _unless_disconnected(request, translation.finished())
     finally:
         translation.close()
-
-
-async def _finished(translation: Translation) -> Finished:
-    async with aclosing(translation.events()) as stream:
-        async for events in stream:
-            if isinstance(last := events[-1], Finished):
-                return last
-    raise AssertionError("a translation ends with Finished")
 
 
 async def _unless_disconnected(request: Request, work: Coroutine[Any, Any, T]) -> T:

@@ -8,7 +8,7 @@ class ClientError(Exception):
     +-- Unreachable     no answer, or one that broke off, however often it was tried
     +-- NotDragoman     an answer that no Dragoman server gives
     +-- Refused         the server says no: `status`, or None if it said so in the middle of a stream
-        +-- Busy        too many requests, starting or draining: tried again, after `retry_after_seconds` if given
+        +-- Busy        too many requests, starting, draining, no model: again after `retry_after_seconds`, if any
     """
 
     code = "client_error"

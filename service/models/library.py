@@ -67,6 +67,13 @@ class Library:
         """As `started`, but for models whose engines have all died and are being replaced."""
         return self._tried.is_set() and any(each.offered and self._answers(each) for each in self.entries)
 
+    @property
+    def why_not_ready(self) -> str:
+        """Where it is not, for people."""
+        if any(each.state in (State.LOADING, State.READY) for each in self.entries):
+            return "the model is being loaded"
+        return "no model can be used: see /models" if self.entries else "there is no model"
+
     def start(self) -> None:
         """Begin to load; returns at once."""
         for entry in self.entries:

@@ -57,5 +57,5 @@ def estimated_bytes(checkpoint: Path, engines: int) -> int:
     except OSError as error:
         raise CheckpointError(f"{path}: {error.strerror}") from None
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise CheckpointError(f"{path} is not a file of safetensors") from None
+        raise CheckpointError(f"{path} is damaged, or no file of safetensors") from None
     return engines * _EMPTY_ENGINE + _FLOAT32 * parameters

@@ -42,6 +42,22 @@ def entry(config: ModelConfig, tokenizer: Tokenizer, starts_for_ever: None) -> E
     return Entry(Found("a", Path("a"), ""), State.UNLOADED, None, model, True)
 
 
+@pytest.mark.parametrize(
+    ("states", "reason"),
+    [
+        ([State.LOADING, State.FAILED], "the model is being loaded"),
+        ([State.READY], "the model is being loaded"),  # its engines are, again
+        ([State.FAILED, State.UNLOADING], "no model can be used: see /models"),
+        ([], "there is no model"),
+    ],
+)
+def test_who_finds_nothing_ready_is_told_whether_to_wait(tmp_path: Path, states: list[State], reason: str) -> None:
+    entries = [Entry(Found(str(number), tmp_path, ""), state) for number, state in enumerate(states)]
+    library = Library(entries, _build_nothing, Room(None))
+    assert not library.ready
+    assert library.why_not_ready == reason
+
+
 async def test_a_model_that_goes_while_it_is_loaded_for_a_request_that_goes(entry: Entry) -> None:
     """Others can be loaded afterwards, and it is taken away once."""
     model = entry.model

@@ -88,18 +88,19 @@ async def test_a_stopped_engine_is_replaced_long_before_its_patience_ends(monkey
     engine.start()
     await engine.wait_until_started()
 
-    async def told(stopped: int | None) -> list[int]:
+    async def told() -> list[int]:
         generation = engine.submit(GenerationRequest([5, 2], 200))
         ids: list[int] = []
         while received := await generation.next_tokens(deadline=float("inf")):
             ids += [token.token_id for token in received]
-            if stopped is not None and engine.pid == stopped:
-                os.kill(stopped, signal.SIGSTOP)
         return ids
 
-    first = engine.pid
-    assert first is not None
-    undisturbed = await told(None)
-    assert await told(first) == undisturbed
-    assert engine.pid != first
-    await engine.stop()
+    try:
+        first = engine.pid
+        assert first is not None
+        undisturbed = await told()
+        os.kill(first, signal.SIGSTOP)  # before it has any work: it might be done before it stands still
+        assert await told() == undisturbed
+        assert engine.pid != first
+    finally:
+        await engine.stop()

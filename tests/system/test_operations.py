@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable
 
 import httpx
+import pytest
 
 from tests.system.answers import translate
 from tests.system.conftest import START_SECONDS, Server, StartServer, children
@@ -61,6 +62,16 @@ async def test_request_id_is_kept_or_made(client: httpx.AsyncClient) -> None:
     assert given.headers["x-request-id"] == "abc-1"
     made = await client.get("/languages", headers={"X-Request-ID": "not one id"})
     assert len(made.headers["x-request-id"]) == 16
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_stream_begins_with_the_id_that_the_log_has(client: httpx.AsyncClient, method: str) -> None:
+    fields = {"q": "I am a cat.", "source": "en", "target": "fr"}
+    if method == "GET":
+        answer = await client.get("/translate/stream", params=fields, headers={"X-Request-ID": "abc-2"})
+    else:
+        answer = await client.post("/translate", json={**fields, "stream": True}, headers={"X-Request-ID": "abc-2"})
+    assert '"id":"abc-2"' in answer.text.partition("event: start")[2].splitlines()[1]
 
 
 async def test_logs_are_json_and_hold_no_text(client: httpx.AsyncClient, server: Server) -> None:

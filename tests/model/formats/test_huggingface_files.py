@@ -10,6 +10,7 @@ from model.formats import import_checkpoint
 from model.formats.reading import read_json
 from model.manifest import CheckpointError, load_tokenizer
 from model.tokenizer import Tokenizer
+from service.settings import EMBEDDED_MODEL
 from tests.model.formats.builders import ENGLISH_FRENCH, Build, bart, m2m100, marian, nllb
 from tests.model.formats.conftest import write_json
 
@@ -87,3 +88,8 @@ def test_what_is_no_checkpoint(tmp_path: Path) -> None:
     write_json(tmp_path / "config.json", {"model_type": "llama"})
     with pytest.raises(CheckpointError, match="model_type is llama, known are bart, m2m_100, marian"):
         import_checkpoint(tmp_path, tmp_path / "ours")
+    with pytest.raises(CheckpointError, match=r"en-fr: a checkpoint of Dragoman's own already"):
+        import_checkpoint(EMBEDDED_MODEL, tmp_path / "ours")
+    (tmp_path / "notes.txt").write_text("no package")
+    with pytest.raises(CheckpointError, match=r"notes\.txt: no Argos package, which is a zip file, or a damaged one"):
+        import_checkpoint(tmp_path / "notes.txt", tmp_path / "ours")
