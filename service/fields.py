@@ -1,12 +1,37 @@
-"""Kinds of fields that requests have: what is taken, and what is said of it otherwise."""
+"""Bodies of requests and the kinds of fields that they have: what is taken, and what is said of it otherwise."""
 
-from typing import Annotated, Any
+import re
+from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, WrapValidator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, WrapValidator
 from pydantic_core import PydanticCustomError, ValidationError, from_json
 
 from service.text.glossary import LONGEST_TERM, MAX_ENTRIES, VISIBLE
 from service.translation import MAX_BEAM_SIZE
+
+# With a quote that is never closed, too: it must match wherever a string begins, or each quote would be tried anew.
+_STRING: Final = re.compile(rb'"[^"]*"?')
+
+
+class RequestBody(BaseModel):
+    """What somebody sends. Nothing of it stays when the request is over.
+
+    Pydantic would keep 16,384 names and short values of any JSON, and with them the memory that they lie in.
+    """
+
+    model_config = ConfigDict(cache_strings="none")
+
+
+def has_more_values(json: bytes, most: int) -> bool:
+    """Whether there are more than `most` fields and elements, on all levels together; they are counted, not built.
+
+    As objects, two megabytes of small ones would be fifty; and all others wait meanwhile.
+    """
+    if json.count(b",") < most:
+        return False
+    # Commas in strings do not count. An escaped quote ends no string; a backslash that is escaped escapes nothing.
+    bare = json.replace(rb"\\", b"").replace(rb"\"", b"")
+    return bare.count(b'"') > 4 * most or _STRING.sub(b"", bare).count(b",") >= most
 
 
 def _string_or_strings(value: object) -> object:
@@ -40,8 +65,10 @@ def _from_json(value: Any) -> Any:
     """A form and a URL have no objects: there it is JSON."""
     if not isinstance(value, str):
         return value
+    if has_more_values(value.encode(errors="replace"), MAX_ENTRIES):
+        raise PydanticCustomError("too_long", f"more than {MAX_ENTRIES} entries, which is the limit")
     try:
-        return from_json(value)
+        return from_json(value, cache_strings="none")
     except ValueError:
         raise PydanticCustomError("json_type", "must be an object, in JSON") from None
 

@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from service.engine.request import Beam, Constraints, Sampling
 from service.errors import InvalidRequest
-from service.fields import Alternatives, ApiKey, Entries, Flag, LanguageCode, Secret, Texts
+from service.fields import Alternatives, ApiKey, Entries, Flag, LanguageCode, RequestBody, Secret, Texts
 from service.models.entry import State
 from service.text.glossary import Glossary
 from service.translation import MAX_BEAM_SIZE, TranslationOptions
@@ -22,7 +22,7 @@ _ALTERNATIVES_BEAM: Final = 4
 """A beam just as wide as the alternatives would find worse ones; LibreTranslate's is 4 as well."""
 
 
-class _Request(BaseModel):
+class _Request(RequestBody):
     """Names each unknown field, but not a megabyte of them."""
 
     model_config = ConfigDict(extra="forbid")

@@ -6,25 +6,27 @@ from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
 from fastapi import Request
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from python_multipart.multipart import parse_options_header
 from starlette.exceptions import HTTPException
 
 from service.api.errors import invalid_request
 from service.errors import InvalidRequest
+from service.fields import RequestBody, has_more_values
 from service.state import service_of
+from service.text.glossary import MAX_ENTRIES
 
-M = TypeVar("M", bound=BaseModel)
+M = TypeVar("M", bound=RequestBody)
 
 JSON: Final = "application/json"
 FORM: Final = "application/x-www-form-urlencoded"
 MULTIPART: Final = "multipart/form-data"
 _OTHER_FIELDS: Final = 100
-"""What a form may have beside its texts: more than there are."""
+"""What a request may have beside its texts and its glossary: more than there are."""
 _UTF_8: Final = frozenset({b"utf-8", b"utf8"})
 
 
-def body_of(model: type[BaseModel]) -> dict[str, Any]:
+def body_of(model: type[RequestBody]) -> dict[str, Any]:
     """What OpenAPI is told of a route whose body is read by `parse_body`."""
     json, form = model.model_json_schema(), _as_form(model.model_json_schema())
     content = {JSON: {"schema": json}, FORM: {"schema": form}, MULTIPART: {"schema": form}}
@@ -47,6 +49,8 @@ async def parse_body(request: Request, model: type[M], *, or_url: bool = False) 
     beside JSON is not looked at.
     """
     json = await request.body() if media_type(request) == JSON else None
+    if json and has_more_values(json, most := MAX_ENTRIES + await _max_fields(request)):
+        raise InvalidRequest("body", f"has more than {most} fields, texts and entries")
     in_url = await form_fields(request, request.scope["query_string"], "URL") if or_url and not json else {}
     try:
         if json is not None and not in_url:
@@ -54,7 +58,9 @@ async def parse_body(request: Request, model: type[M], *, or_url: bool = False) 
         form = {} if json is not None else await read_form(request)
         return model.model_validate(form | in_url)
     except ValidationError as error:
-        raise invalid_request(error.errors(include_url=False, include_input=False, include_context=False)) from None
+        problems = error.errors(include_url=False, include_input=False, include_context=False)
+    # Not above: an exception keeps the one that it is raised beside, and that one has all that was sent.
+    raise invalid_request(problems)
 
 
 def media_type(request: Request) -> str:

@@ -10,7 +10,7 @@ from service.api.bodies import body_of, form_fields, parse_body
 from service.api.documentation import CALLER_ERRORS, Responses, errors_of
 from service.api.translate import kept_glossary, language_name, until_finished
 from service.errors import InvalidRequest
-from service.fields import Texts
+from service.fields import RequestBody, Texts
 from service.state import ServiceDependency
 from service.translation import TranslationOptions
 from service.translator import FieldNames
@@ -34,7 +34,7 @@ class DeepLError(BaseModel):
     message: str = Field(examples=["target_lang: field required"])
 
 
-class DeepLRequest(BaseModel):
+class DeepLRequest(RequestBody):
     """What is not named here is ignored, as DeepL does; what would change the translation is refused."""
 
     model_config = ConfigDict(extra="ignore")

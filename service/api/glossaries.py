@@ -11,6 +11,7 @@ from service.api.access import CallerDependency, owner_of
 from service.api.bodies import body_of, parse_body
 from service.api.deepl import NAMES, deepl_errors
 from service.errors import InvalidRequest
+from service.fields import RequestBody
 from service.glossaries import Description
 from service.state import ServiceDependency
 from service.text.glossary import EntriesError, read_entries, write_entries
@@ -21,7 +22,7 @@ _LONGEST_NAME: Final = 200
 _TSV: Final = "text/tab-separated-values"
 
 
-class GlossaryRequest(BaseModel):
+class GlossaryRequest(RequestBody):
     """DeepL's. What is not named here is ignored, as DeepL does."""
 
     model_config = ConfigDict(extra="ignore")
