@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Callable, Mapping
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from loadtest.soak.wire import new_id, post
 
@@ -33,11 +34,16 @@ _TARGETS: Final = (
 )  # fmt: skip
 _METHODS: Final = ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "TRACE", "CONNECT", "PATCH", "get", "G\x00T", "")
 _VALID: Final[Mapping[str, Any]] = {"q": "I am a cat.", "source": "en", "target": "fr"}
+_MANY: Final = 120_000
+_BLANK_ENTRIES: Final = {str(number): " " for number in range(_MANY // 2)}
 _MANY_MISTAKES: Final = (
-    json.dumps({**_VALID, **{f"f{number}": 1 for number in range(120_000)}}).encode(),
-    json.dumps({**_VALID, "glossary": {str(number): " " for number in range(120_000)}}).encode(),
+    json.dumps({**_VALID, **{f"f{number}": 1 for number in range(_MANY)}}).encode(),
+    json.dumps({**_VALID, "glossary": _BLANK_ENTRIES}).encode(),
+    json.dumps({**_VALID, "q": [[]] * (4 * _MANY)}).encode(),
+    json.dumps({**_VALID, "q": [str(number) for number in range(_MANY)]}).encode(),
 )
-"""Almost as long as a body may be."""
+"""Almost as long as a body may be; and one of them in a form."""
+_MANY_IN_A_FORM: Final = urlencode({**_VALID, "glossary": json.dumps(_BLANK_ENTRIES)}).encode()
 
 
 def request(rng: random.Random) -> bytes:
@@ -77,7 +83,15 @@ def _wrong_json(rng: random.Random) -> bytes:
 
 def _wrong_form(rng: random.Random) -> bytes:
     content = rng.choice(
-        [b"q=%ff%fe", b"q=a&" * 11_000, b"q=a&source=en&target=fr&temperature=x", b"=&=&", b"%", rng.randbytes(99)]
+        [
+            b"q=%ff%fe",
+            b"q=a&" * 11_000,
+            b"q=a&source=en&target=fr&temperature=x",
+            b"=&=&",
+            b"%",
+            rng.randbytes(99),
+            _MANY_IN_A_FORM,
+        ]
     )
     return _with(content, "Content-Type: application/x-www-form-urlencoded")
 

@@ -74,7 +74,7 @@ def test_a_stream_that_is_lost_is_noticed(monkeypatch: pytest.MonkeyPatch) -> No
         return [Answer(0, {}, b""), *answers[1:]], *rest
 
     monkeypatch.setattr(limits, "_drained", drained)
-    status, seen = _run("drain", "--streams", "3", "--sentences", "12", slots=1)
+    status, seen = _run("drain", "--streams", "3", "--sentences", "80", slots=1)
     assert status == 1
     assert seen["streams_at_sigterm"] == 3
     assert seen["outcomes"] == {"ok": 2, "cut": 1}

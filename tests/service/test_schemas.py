@@ -6,7 +6,7 @@ import sys
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from service.fields import Word
+from service.fields import Word, has_more_values
 from service.schemas import DetectRequest, TranslateRequest
 from service.text.glossary import MAX_ENTRIES
 
@@ -71,6 +71,60 @@ def test_a_glossary_is_counted_before_its_words_are_looked_at() -> None:
         TranslateRequest.model_validate_json(json.dumps(body), strict=True)
     [problem] = caught.value.errors()
     assert problem["msg"] == f"{MAX_ENTRIES + 1} entries, the limit is {MAX_ENTRIES}"
+
+
+def test_entries_in_a_form_are_counted_before_they_are_built() -> None:
+    form = {"q": "Hi.", "source": "en", "target": "fr", "glossary": '{"":""' + ',"":""' * MAX_ENTRIES + "}"}
+    with pytest.raises(ValidationError, match=f"more than {MAX_ENTRIES} entries"):
+        TranslateRequest.model_validate(form)
+
+
+@pytest.mark.parametrize(
+    ("value", "values"),
+    [
+        ([], 0),
+        (["a,b", "c"], 2),
+        ([1, 2, 3], 3),
+        ([[], [], []], 3),
+        ({"a": "b", "c,": ",d"}, 2),
+        (['",",",', "\\", ",", "\\\\", '\\"', ","], 6),
+    ],
+)
+def test_values_are_counted_outside_of_strings(value: object, values: int) -> None:
+    body = json.dumps(value).encode()
+    assert not has_more_values(body, max(1, values))
+    assert values < 2 or has_more_values(body, values - 1)
+
+
+def test_few_long_texts_are_few_values() -> None:
+    body = json.dumps({"q": ['Yes, "so, to say", he said.\n' * 1000] * 50, "source": "en", "target": "fr"}).encode()
+    assert not has_more_values(body, 52)
+    assert has_more_values(body, 51)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b'"' * 2_000_000, b'\\"' * 1_000_000, b'["' + b",\\" * 1_000_000, b'"",' * 600_000],
+    ids=["quotes", "escaped", "not closed", "strings"],
+)
+def test_what_is_no_json_is_counted_as_fast(body: bytes) -> None:
+    """Some quotes are never closed: if each were looked for anew, this would not end."""
+    assert has_more_values(body, 10_000) == (body[:3] == b'"",')
+
+
+def test_nothing_of_a_request_stays() -> None:
+    """Pydantic's cache is for names and values that come again."""
+
+    def parse(start: int) -> None:
+        for number in range(start, start + 500):
+            body = {"q": f"Text {number}.", "source": "en", "target": "fr", "glossary": {f"a{number}": f"b{number}"}}
+            TranslateRequest.model_validate_json(json.dumps(body), strict=True)
+            TranslateRequest.model_validate({**body, "glossary": json.dumps(body["glossary"])})
+
+    parse(0)
+    before = sys.getallocatedblocks()
+    parse(1000)
+    assert sys.getallocatedblocks() - before < 100
 
 
 def test_json_may_say_what_libretranslate_takes() -> None:
