@@ -59,22 +59,26 @@ def main(
     directory.mkdir(parents=True, exist_ok=True)
     points = []
     for rate in wanted:
-        try:
-            points.append(measure(host, rate, seconds, options, directory / f"rate-{rate:g}"))
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-            raise typer.BadParameter(f"--host: {host} does not tell its metrics: {error}") from None
+        points.append(measure(host, rate, seconds, options, directory / f"rate-{rate:g}"))
         typer.echo(json.dumps(points[-1]._asdict()))
     write(points, directory)
+
+
+def _check(host: str) -> None:
+    try:
+        Metrics(httpx.get(f"{host}/metrics").raise_for_status().text)
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        raise typer.BadParameter(f"--host: {host} does not tell its metrics: {error}") from None
 
 
 def measure(host: str, rate: float, seconds: int, options: str, prefix: Path) -> Point:
     """One run; what comes of it, locust's tables and its report get names that begin with `prefix`.
 
-    Raises `httpx.HTTPError` or `ValueError` where the server does not tell its metrics.
+    Raises `typer.BadParameter` where the server does not tell its metrics.
     """
+    _check(host)
     outcome = Path(f"{prefix}.json")
     outcome.unlink(missing_ok=True)  # an earlier run's, which would pass for this one's
-    Metrics(httpx.get(f"{host}/metrics").raise_for_status().text)
     command = [sys.executable, "-m", "locust", "-f", str(_ARRIVALS), "--headless", "--only-summary", "--users", "1"]
     command += ["--rate", str(rate), "--options", options, "--window", str(seconds), "--host", host]
     command += [

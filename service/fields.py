@@ -9,8 +9,7 @@ from pydantic_core import PydanticCustomError, ValidationError, from_json
 from service.text.glossary import LONGEST_TERM, MAX_ENTRIES, VISIBLE
 from service.translation import MAX_BEAM_SIZE
 
-# With a quote that is never closed, too: it must match wherever a string begins, or each quote would be tried anew.
-_STRING: Final = re.compile(rb'"[^"]*"?')
+_STRING: Final = re.compile(rb'"[^"]*"')
 
 
 class RequestBody(BaseModel):
@@ -23,15 +22,21 @@ class RequestBody(BaseModel):
 
 
 def has_more_values(json: bytes, most: int) -> bool:
-    """Whether there are more than `most` fields and elements, on all levels together; they are counted, not built.
+    """Whether there are more than `most` fields and elements, on all levels together; an empty array or object is two.
 
-    As objects, two megabytes of small ones would be fifty; and all others wait meanwhile.
+    They are counted, not built: two megabytes of small ones take fifty as objects, and every other request waits while
+    they are made.
     """
-    if json.count(b",") < most:
+    if _count(json) <= most:
         return False
-    # Commas in strings do not count. An escaped quote ends no string; a backslash that is escaped escapes nothing.
+    # What is in strings does not count. An escaped quote ends no string; a backslash that is escaped escapes nothing.
     bare = json.replace(rb"\\", b"").replace(rb"\"", b"")
-    return bare.count(b'"') > 4 * most or _STRING.sub(b"", bare).count(b",") >= most
+    return bare.count(b'"') > 4 * most or _count(_STRING.sub(b"", bare)) > most
+
+
+def _count(json: bytes) -> int:
+    """Of a container's values the first follows its opening, each other a comma."""
+    return json.count(b",") + json.count(b"[") + json.count(b"{")
 
 
 def _string_or_strings(value: object) -> object:
@@ -66,7 +71,7 @@ def _from_json(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if has_more_values(value.encode(errors="replace"), MAX_ENTRIES):
-        raise PydanticCustomError("too_long", f"more than {MAX_ENTRIES} entries, which is the limit")
+        raise PydanticCustomError("too_long", f"more than {MAX_ENTRIES} entries")
     try:
         return from_json(value, cache_strings="none")
     except ValueError:
@@ -76,7 +81,7 @@ def _from_json(value: Any) -> Any:
 def _not_too_many(value: Any) -> Any:
     """Pydantic counts them only when it has looked at all, and keeps a problem of each that is wrong."""
     if isinstance(value, dict) and len(value) > MAX_ENTRIES:
-        raise PydanticCustomError("too_long", f"{len(value)} entries, the limit is {MAX_ENTRIES}")
+        raise PydanticCustomError("too_long", f"more than {MAX_ENTRIES} entries")
     return value
 
 

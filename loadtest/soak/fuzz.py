@@ -35,14 +35,15 @@ _TARGETS: Final = (
 _METHODS: Final = ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "TRACE", "CONNECT", "PATCH", "get", "G\x00T", "")
 _VALID: Final[Mapping[str, Any]] = {"q": "I am a cat.", "source": "en", "target": "fr"}
 _MANY: Final = 120_000
-_BLANK_ENTRIES: Final = {str(number): " " for number in range(_MANY // 2)}
+_BLANK_ENTRIES: Final = {str(number): " " for number in range(_MANY)}
 _MANY_MISTAKES: Final = (
     json.dumps({**_VALID, **{f"f{number}": 1 for number in range(_MANY)}}).encode(),
     json.dumps({**_VALID, "glossary": _BLANK_ENTRIES}).encode(),
     json.dumps({**_VALID, "q": [[]] * (4 * _MANY)}).encode(),
+    b'{"q": [' + b",".join([b"[" * 190 + b"]" * 190] * 5000) + b"]}",
     json.dumps({**_VALID, "q": [str(number) for number in range(_MANY)]}).encode(),
 )
-"""Almost as long as a body may be; and one of them in a form."""
+"""A megabyte and more each: by default a body may have two."""
 _MANY_IN_A_FORM: Final = urlencode({**_VALID, "glossary": json.dumps(_BLANK_ENTRIES)}).encode()
 
 

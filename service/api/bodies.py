@@ -11,7 +11,7 @@ from python_multipart.multipart import parse_options_header
 from starlette.exceptions import HTTPException
 
 from service.api.errors import invalid_request
-from service.errors import InvalidRequest
+from service.errors import InvalidRequest, TooLong
 from service.fields import RequestBody, has_more_values
 from service.state import service_of
 from service.text.glossary import MAX_ENTRIES
@@ -43,14 +43,14 @@ def _as_form(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 async def parse_body(request: Request, model: type[M], *, or_url: bool = False) -> M:
-    """The body as JSON (strict types) or form; raises `InvalidRequest`.
+    """The body as JSON (strict types) or form; raises `InvalidRequest` and `TooLong`.
 
     With `or_url`, fields of a form may be in the URL as well, and all of them where there is no body; what the URL says
     beside JSON is not looked at.
     """
     json = await request.body() if media_type(request) == JSON else None
     if json and has_more_values(json, most := MAX_ENTRIES + await _max_fields(request)):
-        raise InvalidRequest("body", f"has more than {most} fields, texts and entries")
+        raise TooLong("body", f"more than {most} values: texts, entries of a glossary and other fields")
     in_url = await form_fields(request, request.scope["query_string"], "URL") if or_url and not json else {}
     try:
         if json is not None and not in_url:

@@ -1,3 +1,4 @@
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -113,6 +114,8 @@ def test_one_model_and_a_directory_of_models_exclude_one_another(tmp_path: Path)
 
 
 def test_variables_that_are_no_settings_are_told_with_what_they_may_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [each for each in os.environ if each.upper().startswith("DRAGOMAN_")]:
+        monkeypatch.delenv(name)
     for name in ("DRAGOMAN_SLOTS", "dragoman_replicas", "DRAGOMAN_API_KEY", "DRAGOMAN_BIND", "OTHER_SLOTZ"):
         monkeypatch.setenv(name, "8")
     assert unknown_variables() == []
