@@ -56,12 +56,24 @@ def main(
         wanted = []
     if not all(0 < rate < math.inf for rate in wanted) or not wanted:
         raise typer.BadParameter("--rates: numbers above 0 with commas in between")
+    if not _is_object(options):
+        raise typer.BadParameter("--options: must be an object, in JSON")
     directory.mkdir(parents=True, exist_ok=True)
-    points = []
-    for rate in wanted:
-        points.append(measure(host, rate, seconds, options, directory / f"rate-{rate:g}"))
-        typer.echo(json.dumps(points[-1]._asdict()))
-    write(points, directory)
+    points: list[Point] = []
+    try:
+        for rate in wanted:
+            points.append(measure(host, rate, seconds, options, directory / f"rate-{rate:g}"))
+            typer.echo(json.dumps(points[-1]._asdict()))
+    finally:
+        if points:
+            write(points, directory)
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
 
 
 def _check(host: str) -> None:

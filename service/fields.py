@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError, ValidationError, from_json
 from service.text.glossary import LONGEST_TERM, MAX_ENTRIES, VISIBLE
 from service.translation import MAX_BEAM_SIZE
 
-_STRING: Final = re.compile(rb'"[^"]*"')
+_STRING: Final = re.compile(rb'"[^"]*"?')
 
 
 class RequestBody(BaseModel):
@@ -24,13 +24,14 @@ class RequestBody(BaseModel):
 def has_more_values(json: bytes, most: int) -> bool:
     """Whether there are more than `most` fields and elements, on all levels together; an empty array or object is two.
 
-    They are counted, not built: two megabytes of small ones take fifty as objects, and every other request waits while
-    they are made.
+    They are counted, not built: two megabytes of small values become fifty megabytes of objects, and all other requests
+    wait meanwhile.
     """
     if _count(json) <= most:
         return False
     # What is in strings does not count. An escaped quote ends no string; a backslash that is escaped escapes nothing.
     bare = json.replace(rb"\\", b"").replace(rb"\"", b"")
+    # A value has two strings at most, its name and itself.
     return bare.count(b'"') > 4 * most or _count(_STRING.sub(b"", bare)) > most
 
 

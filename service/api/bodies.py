@@ -23,6 +23,8 @@ FORM: Final = "application/x-www-form-urlencoded"
 MULTIPART: Final = "multipart/form-data"
 _OTHER_FIELDS: Final = 100
 """What a request may have beside its texts and its glossary: more than there are."""
+_MOST_PROBLEMS: Final = 100
+"""Of which an answer tells a few."""
 _UTF_8: Final = frozenset({b"utf-8", b"utf8"})
 
 
@@ -58,7 +60,7 @@ async def parse_body(request: Request, model: type[M], *, or_url: bool = False) 
         form = {} if json is not None else await read_form(request)
         return model.model_validate(form | in_url)
     except ValidationError as error:
-        problems = error.errors(include_url=False, include_input=False, include_context=False)
+        problems = error.errors(include_url=False, include_input=False, include_context=False)[:_MOST_PROBLEMS]
     # Not above: an exception keeps the one that it is raised beside, and that one has all that was sent.
     raise invalid_request(problems)
 

@@ -1,6 +1,7 @@
 """Bodies of many fields, and what is left of one that is refused."""
 
 import json
+import sys
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -64,3 +65,12 @@ async def test_a_refusal_does_not_keep_what_was_sent(wrong: dict[str, Any]) -> N
     with pytest.raises(InvalidRequest) as refusal:
         await parse_body(_json(body), TranslateRequest)
     assert refusal.value.__context__ is None
+
+
+async def test_of_ten_thousand_problems_a_refusal_keeps_few() -> None:
+    request = _json({"q": "Hi.", "source": "en", "target": "fr", "glossary": {str(i): " " for i in range(MAX_ENTRIES)}})
+    before = sys.getallocatedblocks()
+    with pytest.raises(InvalidRequest) as refusal:
+        await parse_body(request, TranslateRequest)
+    assert sys.getallocatedblocks() - before < MAX_ENTRIES
+    assert refusal.value.message.startswith("glossary.0")

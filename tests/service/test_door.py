@@ -209,9 +209,7 @@ async def test_a_form_may_say_that_it_is_utf_8(connect: Connect, charset: str) -
     )
 
 
-@pytest.mark.parametrize(
-    "body", [b'{"q": ' + b"[" * 100_000, b'{"api_key": "\\ud800"}', b'{"api_key": "\xed\xa0\x80"}']
-)
+@pytest.mark.parametrize("body", [b'{"q": ' + b"[" * 10_000, b'{"api_key": "\\ud800"}', b'{"api_key": "\xed\xa0\x80"}'])
 @pytest.mark.parametrize("with_keys", [False, True])
 async def test_json_that_cannot_be_read_is_refused(
     connect: Connect, tmp_path: Path, body: bytes, with_keys: bool

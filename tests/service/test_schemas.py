@@ -1,5 +1,6 @@
 """What a request asks for, by itself and with what it leaves out."""
 
+import gc
 import json
 import sys
 from contextlib import suppress
@@ -105,6 +106,11 @@ def test_few_long_texts_are_few_values() -> None:
     assert has_more_values(body, 52)
 
 
+def test_what_is_in_an_unfinished_text_is_no_value() -> None:
+    """It is refused for what it is: no JSON."""
+    assert not has_more_values(b'{"q": "' + b"word, " * 20_000, MAX_ENTRIES)
+
+
 def test_deep_arrays_are_many_values() -> None:
     body = b'{"q":[' + b",".join([b"[" * 190 + b"]" * 190] * 5000) + b"]}"
     assert has_more_values(body, MAX_ENTRIES)
@@ -117,15 +123,23 @@ def test_nothing_of_a_request_stays(model: type[BaseModel]) -> None:
     def parse(start: int) -> None:
         for number in range(start, start + 500):
             body = {"q": f"Text {number}.", "glossary": json.dumps({f"a{number}": f"b{number}"}), f"f{number}": 1}
-            body |= {"text": f"Text {number}.", "target_lang": "FR", "name": f"n{number}", "entries": f"e{number}"}
+            body |= {
+                "text": f"Text {number}.",
+                "target_lang": "FR",
+                "glossary_id": f"g{number}",
+                "name": f"n{number}",
+                "entries": f"e{number}",
+            }
             with suppress(ValidationError):
                 model.model_validate_json(json.dumps(body), strict=True)
             with suppress(ValidationError):
                 model.model_validate(body)
 
     parse(0)
+    gc.collect()
     before = sys.getallocatedblocks()
     parse(1000)
+    gc.collect()
     assert sys.getallocatedblocks() - before < 100
 
 

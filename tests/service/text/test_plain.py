@@ -15,7 +15,7 @@ from service.text.sentences import joint
 _BLANKS = st.sampled_from([" ", "  ", "\t", "\n", "\r\n", "\n\n", "\u00a0", "\u2028", "   \n"])
 _MARKS = st.sampled_from("- |* |• |1. |2) |> |# |— |- [x] |. |! |? |, |; |: |12.5 |😀 |(|)|。".split("|"))
 _WORDS = st.text(st.sampled_from("abcdeéABß猫"), min_size=1, max_size=9)
-STRUCTURED = st.lists(_BLANKS | _MARKS | _WORDS | st.characters(), max_size=40).map("".join)
+STRUCTURED = st.lists(_BLANKS | _MARKS | _WORDS | st.characters(codec="utf-8"), max_size=40).map("".join)
 
 
 def _takes(characters: int) -> Splitter:
@@ -47,7 +47,11 @@ def test_all_but_the_words_is_preserved(text: str, characters: int) -> None:
             assert not re.search(r"[\t\n\r\u2028]", segment.sentence)
 
 
-@given(st.text(st.sampled_from("ab .\t\n\r\v\f\x1c\x1d\x1e\x1f\x85\u2028\u2029") | st.characters(), max_size=30))
+@given(
+    st.text(
+        st.sampled_from("ab .\t\n\r\v\f\x1c\x1d\x1e\x1f\x85\u2028\u2029") | st.characters(codec="utf-8"), max_size=30
+    )
+)
 def test_lines_are_those_of_str(text: str) -> None:
     assert [each[0] for each in _LINE.finditer(text)] == text.splitlines(keepends=True)
 
