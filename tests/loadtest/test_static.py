@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -82,10 +82,26 @@ def test_idle_workers_share_what_waits() -> None:
     assert room.take() == []
 
 
+class Coming(list[Arrival]):
+    """The second comes when the first is a batch, however long that takes to start."""
+
+    def __init__(self, arrivals: Iterable[Arrival], batches: Sequence[int]) -> None:
+        super().__init__(arrivals)
+        self._batches = batches
+        self.came = 0
+
+    def __iter__(self) -> Iterator[Arrival]:
+        for arrival in super().__iter__():
+            while self.came and not self._batches:
+                time.sleep(0.001)
+            self.came += 1
+            yield arrival
+
+
 def test_an_open_loop_counts_waits_from_the_arrival() -> None:
     """The second comes while the only worker is busy with the first."""
-    arrivals = [Arrival(0.0, REQUESTS[0]), Arrival(0.01, REQUESTS[1])]
     batches: list[int] = []
+    arrivals = Coming([Arrival(0.0, REQUESTS[0]), Arrival(0.01, REQUESTS[1])], batches)
 
     def translate(batch: Sequence[Request]) -> None:
         batches.append(len(batch))
@@ -103,23 +119,15 @@ def test_an_open_loop_counts_waits_from_the_arrival() -> None:
 
 def test_an_open_loop_does_not_wait_for_answers() -> None:
     """Those who come while a batch is under way are the next one."""
-    arrivals = [Arrival(0.0, REQUESTS[0]), *(Arrival(0.01, request) for request in REQUESTS[1:])]
     batches: list[int] = []
+    arrivals = Coming([Arrival(0.0, request) for request in REQUESTS], batches)
 
     def translate(batch: Sequence[Request]) -> None:
         batches.append(len(batch))
-        while len(batches) == 1 and len(came) < len(arrivals):
+        while len(batches) == 1 and arrivals.came < len(arrivals):
             time.sleep(0.001)
 
-    came: list[Arrival] = []
-
-    class Watched(list[Arrival]):
-        def __iter__(self) -> Iterator[Arrival]:
-            for arrival in super().__iter__():
-                came.append(arrival)
-                yield arrival
-
-    StaticBatching(translate, workers=1).open_loop(Watched(arrivals))
+    StaticBatching(translate, workers=1).open_loop(arrivals)
 
     assert sum(batches) == len(arrivals)
     assert batches[0] == 1
