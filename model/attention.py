@@ -35,6 +35,16 @@ def combine_masks(*masks: Tensor) -> Tensor:
     return functools.reduce(torch.minimum, masks)
 
 
+def segment_mask(queries: Tensor, keys: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Hide other sentences of a packed row: a query sees the keys of its own segment.
+
+    `queries [batch, queries]` and `keys [batch, keys]` number the sentences; returns `[batch, 1, queries, keys]`. A
+    query without a key (what fills up a row) sees all of them instead of none, which would be NaN in training.
+    """
+    hidden = queries[:, None, :, None] != keys[:, None, None, :]
+    return torch.zeros(hidden.shape, dtype=dtype, device=hidden.device).masked_fill_(hidden, torch.finfo(dtype).min)
+
+
 def _additive(hidden: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros(hidden.shape, dtype=dtype, device=hidden.device).masked_fill_(hidden, -math.inf)
 

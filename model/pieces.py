@@ -11,6 +11,8 @@ from typing import Any, Final, Protocol
 import sentencepiece
 import tokenizers
 
+from model.case_marks import CASE_MARKS, mark_case
+
 _SPACE: Final = "\u2581"  # SentencePiece's visible space
 _UNKNOWN: Final = "<unk>"
 _BYTE: Final = re.compile(r"<0x([0-9A-F]{2})>")
@@ -31,8 +33,11 @@ class Pieces(Protocol):
         """The highest id that a text may get."""
         ...
 
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of each text; what looks like a special token is text like any other."""
+    def encode(self, texts: Sequence[str], sampling: float | None = None) -> list[list[int]]:
+        """Ids of each text; what looks like a special token is text like any other.
+
+        With `sampling`, a segmentation is drawn (Kudo 2018, alpha), where the kind of pieces can.
+        """
         ...
 
     def spans(self, text: str) -> list[Span]:
@@ -80,12 +85,13 @@ class SentencePieces:
         own = map(self._processor.id_to_piece, range(self._processor.get_piece_size()))
         return max([self._unknown, *(token for token in map(self._id, own) if self._bytes[token])])
 
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+    def encode(self, texts: Sequence[str], sampling: float | None = None) -> list[list[int]]:
         # One by one: for a list SentencePiece starts threads, which take longer than sentences do.
+        options: dict[str, Any] = {"enable_sampling": True, "alpha": sampling, "nbest_size": -1} if sampling else {}
         if self._is_own:
-            batch: list[list[int]] = [self._processor.encode(text) for text in texts]
+            batch: list[list[int]] = [self._processor.encode(text, **options) for text in texts]
         else:
-            batch = [list(map(self._id, self._processor.encode(text, out_type=str))) for text in texts]
+            batch = [list(map(self._id, self._processor.encode(text, out_type=str, **options))) for text in texts]
         if not self._tags:
             return batch
         return [[self._unknown if token in self._tags else token for token in ids] for ids in batch]
@@ -111,6 +117,39 @@ class SentencePieces:
         if self._processor.is_control(token) or self._processor.is_unused(token):
             return b""
         return _of_metaspace(piece)
+
+
+class CaseMarkedPieces:
+    """Pieces of text with case marks (model/case_marks.py), for a vocabulary that has a piece for each mark."""
+
+    def __init__(self, inner: Pieces) -> None:
+        self._inner = inner
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    @property
+    def highest(self) -> int:
+        return self._inner.highest
+
+    def encode(self, texts: Sequence[str], sampling: float | None = None) -> list[list[int]]:
+        return self._inner.encode([mark_case(text).text for text in texts], sampling)
+
+    def spans(self, text: str) -> list[Span]:
+        marked = mark_case(text)
+        offsets = [*marked.offsets, len(text)]
+        return [
+            # A mark has no characters of its own; what follows it belongs to it, too.
+            (offsets[start], offsets[start] if marked.text[start:end] in CASE_MARKS else offsets[end])
+            for start, end in self._inner.spans(marked.text)
+        ]
+
+    def find(self, piece: str) -> int | None:
+        return self._inner.find(piece)
+
+    def bytes_of(self, token_id: int) -> bytes:
+        """As those of other pieces, case marks included: `CaseRestorer` takes them out."""
+        return self._inner.bytes_of(token_id)
 
 
 class JsonPieces:
@@ -148,7 +187,7 @@ class JsonPieces:
     def highest(self) -> int:
         return max([self._unknown, *(token for token, each in enumerate(self._bytes) if each)])
 
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+    def encode(self, texts: Sequence[str], sampling: float | None = None) -> list[list[int]]:
         # One by one, as above.
         return [self._plain(self._tokenizer.encode(text, add_special_tokens=False).ids) for text in texts]
 

@@ -20,20 +20,45 @@ app = typer.Typer()
 
 
 @app.command()
-def train(
+def prepare(
     config: Annotated[Path, typer.Argument(help="The experiment (TOML).")],
     data: Annotated[Path, typer.Option(help="Directory of the corpora; a path that is not in it is taken as it is.")],
+    output: Annotated[Path, typer.Option(help="Directory for the pack.")],
+) -> None:
+    """Filter, deduplicate and tokenise training text once, into a pack that `train` takes on any machine."""
+    from model.training.config import TrainConfig
+    from model.training.pack import prepare as run
+
+    _log_to_terminal()
+    with _reported():
+        pack = run(TrainConfig.from_toml(config), data, output)
+    typer.echo(f"{output}: {pack.train.count} pairs, {len(pack.train.ids) / 1e6:.1f} million tokens")
+
+
+@app.command()
+def train(  # noqa: PLR0913  each is an option of the command
+    config: Annotated[Path, typer.Argument(help="The experiment (TOML).")],
+    data: Annotated[Path, typer.Option(help="A pack (`dragoman prepare`), or the directory of the corpora.")],
     output: Annotated[Path, typer.Option(help="Directory of the run; an unfinished run there is resumed.")],
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")] = "cpu",
     tensorboard: Annotated[bool, typer.Option(help="Also write for TensorBoard, in OUTPUT/tensorboard.")] = False,
+    minutes: Annotated[
+        float | None, typer.Option(min=0.01, help="Minutes of training; with --decay-now, of the decay.")
+    ] = None,
+    decay_now: Annotated[
+        bool, typer.Option("--decay-now", help="Let a run's learning rate fall to 0 from here, and end it.")
+    ] = False,
+    workers: Annotated[int, typer.Option(min=0, help="Processes that pack batches meanwhile.")] = 1,
 ) -> None:
     """Train a model from parallel text; `torchrun ... -m service train` uses several processes."""
     from model.training.config import TrainConfig
+    from model.training.train import RunOptions
     from model.training.train import train as run
 
     _log_to_terminal()
     with _reported():
-        checkpoint = run(TrainConfig.from_toml(config), data, output, device, tensorboard)
+        options = RunOptions(device, tensorboard, minutes, decay_now, workers)
+        checkpoint = run(TrainConfig.from_toml(config), data, output, options)
     typer.echo(f"checkpoint: {checkpoint}")
 
 

