@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from loadtest.sentences import SENTENCES
 from model.checkpoint import load_model
-from model.manifest import load_config, load_tokenizer
+from model.checkpoint_config import load_config, load_tokenizer
 from service.engine.channel import frame
 from service.engine.loop import EngineLoop
 from service.engine.modes import MODES

@@ -19,8 +19,8 @@ import typer
 from loadtest.compare.weights import save_random_checkpoint
 from loadtest.compare.workload import MOST_TOKENS, SHAPES, Request, make_requests, request_count
 from model.checkpoint import load_model
+from model.checkpoint_config import load_config
 from model.config import ModelConfig
-from model.manifest import load_config
 from service.engine.channel import frame
 from service.engine.loop import EngineLoop
 from service.engine.modes import MODES

@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from pydantic import BaseModel, ConfigDict
 
-from model.pieces import JsonPieces, Pieces, SentencePieces
+from model.subwords import JsonPieces, Pieces, SentencePieces
 
 _PAD, _BOS, _EOS = "<pad>", "<s>", "</s>"
 

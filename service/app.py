@@ -13,7 +13,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from model.manifest import CheckpointConfig, CheckpointError, load_config, load_tokenizer
+from model.checkpoint_config import CheckpointConfig, CheckpointError, load_config, load_tokenizer
 from service import tracing
 from service.access.control import Access
 from service.api import deepl, documentation, errors, glossaries, operations, page, translate

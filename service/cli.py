@@ -12,7 +12,7 @@ import typer
 from pydantic import ValidationError
 from pydantic_settings import CliApp, SettingsError
 
-from model.manifest import CheckpointError
+from model.checkpoint_config import CheckpointError
 from service.access.command import app as keys_app
 from service.errors import ServiceError
 from service.options import ApiKeyOption, UrlOption, fail
@@ -162,8 +162,8 @@ def import_(
     target: Annotated[str | None, typer.Option(help="Target language, where the files do not say it.")] = None,
 ) -> None:
     """Write a checkpoint of another format as one of ours."""
+    from model.checkpoint_config import Wanted
     from model.formats import import_checkpoint
-    from model.manifest import Wanted
 
     try:
         config = import_checkpoint(path, output, Wanted(source, target))

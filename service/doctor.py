@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import msgspec
 
-from model.manifest import CheckpointError
+from model.checkpoint_config import CheckpointError
 from service import tracing
 from service.app import VERSION, build_service
 from service.errors import EngineFailed, ServiceError

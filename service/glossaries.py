@@ -17,7 +17,7 @@ from typing import Annotated, Final, TypeVar
 import msgspec
 from msgspec import UNSET
 
-from model.manifest import Direction
+from model.checkpoint_config import Direction
 from service.errors import DamagedGlossary, InsufficientStorage, InvalidRequest, UnknownGlossary
 from service.text.glossary import LONGEST_TERM, VISIBLE, Glossary
 

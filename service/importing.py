@@ -1,7 +1,6 @@
 """Models of other formats, where one of ours is wanted: imported once, into the user's cache."""
 
 import asyncio
-import hashlib
 import json
 import logging
 import subprocess
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import platformdirs
 
-from model.manifest import CheckpointError
+from model.checkpoint_config import CheckpointError, fingerprint
 
 logger = logging.getLogger(__name__)
 
@@ -90,10 +89,3 @@ def _is_foreign(path: Path) -> bool:
     except (OSError, ValueError):
         return False  # what is wrong is said where it is loaded
     return isinstance(described, dict) and "model_type" in described
-
-
-def fingerprint(path: Path) -> str:
-    """Of the files' names, sizes and times: other content is another model."""
-    files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file())
-    states = [(str(each.resolve()), each.stat().st_size, each.stat().st_mtime_ns) for each in files]
-    return hashlib.sha256(repr(states).encode()).hexdigest()[:16]

@@ -86,7 +86,7 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     hypotheses: Annotated[Path | None, typer.Option(help="Write the translations here, a line each.")] = None,
 ) -> None:
     """Score a checkpoint: sacrebleu's BLEU and chrF with their signatures."""
-    from model.manifest import Wanted
+    from model.checkpoint_config import Wanted
     from model.training.evaluate import DecodingOptions, EvaluationOptions
     from model.training.evaluate import evaluate as run
 
@@ -118,7 +118,7 @@ def robustness(  # noqa: PLR0913  each is an option of the command
     api_key: ApiKeyOption = None,
 ) -> None:
     """Which kinds of everyday input a model survives, alone or in a running server: a table of cases and pass rates."""
-    from model.manifest import Direction, Wanted
+    from model.checkpoint_config import Direction, Wanted
     from model.training.evaluate import DecodingOptions, load_translator, translate_all
     from model.training.robustness import cases_path, load_cases, markdown, run
     from service.client import Client

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from model.manifest import Direction
+from model.checkpoint_config import Direction
 from service.courtesy import FirstTokens
 from service.errors import InvalidRequest, NotReady, TooLong
 from service.models.routing import Route, Routes

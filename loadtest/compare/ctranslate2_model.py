@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from model.attention import MultiHeadAttention
 from model.checkpoint import load_model
+from model.checkpoint_config import load_config
 from model.config import Activation
 from model.layers import DecoderLayer, EncoderLayer, FeedForward, PreNorm
-from model.manifest import load_config
 from model.transformer import Transformer
 
 Quantization = Literal["float32", "int8"]

@@ -15,7 +15,7 @@ from uvicorn.loops.auto import auto_loop_factory
 
 from loadtest.compare.peers import Answer, Job, Measured, Peer, WrongLength
 from loadtest.compare.workload import MOST_TOKENS, Arrival, Request
-from model.manifest import load_config
+from model.checkpoint_config import load_config
 from service.app import build_pool
 from service.engine.pool import EnginePool
 from service.engine.request import GenerationRequest

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from rich.progress import track
 from torch import Tensor
 
-from model.manifest import Direction, load_tokenizer
+from model.checkpoint_config import Direction, load_tokenizer
 from model.tokenizer import TRAINED_FILE, Tokenizer, language_tag
 from model.training.augment import augment
 from model.training.config import Corpus, TrainConfig

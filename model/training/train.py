@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Final
 
 from model.checkpoint import save_checkpoint
-from model.manifest import CheckpointConfig
+from model.checkpoint_config import CheckpointConfig
 from model.tokenizer import Tokenizer
 from model.training.config import TrainConfig
 from model.training.data import PackedPairs, prepare

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from torch.optim.swa_utils import AveragedModel
 
 from model.checkpoint import load_model
-from model.manifest import CheckpointError, load_config
+from model.checkpoint_config import CheckpointError, load_config
 from model.training.config import OptimiserConfig, TrainConfig
 from model.training.data import PackedPairs, epoch_batches
 from model.training.parallel import Group

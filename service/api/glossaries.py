@@ -6,7 +6,7 @@ from typing import Final, Literal
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from model.manifest import Direction
+from model.checkpoint_config import Direction
 from service.api.access import CallerDependency, owner_of
 from service.api.bodies import body_of, parse_body
 from service.api.deepl import NAMES, deepl_errors

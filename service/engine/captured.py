@@ -27,7 +27,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from model.attention import padding_mask
 from model.cache import SlotCache
-from model.fixed import FixedStep, StepBuffers, StepTables
+from model.static_decode_step import FixedStep, StepBuffers, StepTables
 from model.transformer import Transformer
 from service.engine.batching import SourceBatch, StepBatch, StepScores, extensions_of
 from service.engine.graphs import Again, Arriving, CapturedStep, executor_of

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.constraints import forbid_repeated_ngrams, penalise_repetition
+from model.beam_search import Choice, Extension
 from model.kernels import best_extensions
-from model.ranking import Extensions
+from model.logits_processors import forbid_repeated_ngrams, penalise_repetition
 from model.sampling import SamplingParameters, noise_states, sample
-from model.search import Choice, Extension
+from model.topk import Extensions
 from service.engine.batching import StepBatch, StepScores
 from service.engine.request import GenerationRequest
 from service.engine.terms import beginning, begun, looked_at

@@ -1,11 +1,11 @@
-"""Execution of a plan in C++ and int8: `model.fused` behind the Runner protocol."""
+"""Execution of a plan in C++ and int8: `model.cpp_transformer` behind the Runner protocol."""
 
 from typing import Final
 
 import torch
 
 from model.cache import SlotCache
-from model.fused import FusedTransformer
+from model.cpp_transformer import FusedTransformer
 from model.transformer import Transformer
 from service.engine.batching import SourceBatch, StepBatch, StepScores
 

@@ -34,7 +34,7 @@ class Beam(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Constraints(msgspec.Struct, frozen=True, array_like=True):
-    """Against repetition, over the ids so far, the prompt included (`model.constraints`); 1 and 0 are none."""
+    """Against repetition, over the ids so far, the prompt included (`model.logits_processors`); 1 and 0 are none."""
 
     repetition_penalty: float = 1.0
     no_repeat_ngram_size: int = 0
@@ -206,7 +206,7 @@ class EngineOptions(msgspec.Struct, frozen=True):
     """Everything that the engine processes of a model are told.
 
     `device` is `cpu`, `cuda:1` or the like, or `cuda`, of which each replica takes the next in turn. With a
-    `fingerprint` the files of the checkpoint have to be those that had it (`service.importing`). Where not every
+    `fingerprint` the files of the checkpoint have to be those that had it (`model.checkpoint_config`). Where not every
     library of the system survives a fork, an engine process loads the model for itself: then it `forks` not.
     """
 

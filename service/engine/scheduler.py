@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from model.search import Choice, Extension
+from model.beam_search import Choice, Extension
 from service.engine.request import Alternative, BeamReport, GenerationRequest, TokenReport
 from service.engine.writers import writer_of
 from service.engine.writers.writer import SearchDiffers, Writer

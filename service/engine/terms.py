@@ -11,7 +11,7 @@ Pure Python; knows no rows and no slots.
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from model.search import Choice, Extension
+from model.beam_search import Choice, Extension
 from service.engine.request import GivenTerm
 
 # Shares of the attention. The embedded model most often writes the stand-in of what is copied by itself, and a rule

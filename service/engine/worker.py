@@ -45,7 +45,7 @@ def main() -> None:
     options = msgspec.json.decode(sys.argv[2], type=EngineOptions)
     logs.configure(options.log_level)
     # All that a fork will need: what it imported itself it would not share.
-    from model.manifest import CheckpointError
+    from model.checkpoint_config import CheckpointError
     from service.engine.loading import load, serve
 
     try:

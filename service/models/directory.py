@@ -4,8 +4,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from model.manifest import CheckpointError
-from service.importing import fingerprint
+from model.checkpoint_config import CheckpointError, fingerprint
 
 _PACKAGE: Final = ".argosmodel"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from model.manifest import CheckpointError
+from model.checkpoint_config import CheckpointError
 from service.errors import EngineFailed, ServiceError
 from service.importing import imported_meanwhile
 from service.models.directory import Found, look

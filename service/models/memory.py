@@ -8,7 +8,7 @@ from typing import Final
 
 import psutil
 
-from model.manifest import CheckpointError
+from model.checkpoint_config import CheckpointError
 
 MEGABYTE: Final = 1_000_000
 _FLOAT32: Final = 4

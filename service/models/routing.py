@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from model.manifest import Direction
+from model.checkpoint_config import Direction
 from service.models.served import ServedModel
 
 _PREFERRED: Final = "en"

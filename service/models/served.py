@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Final
 
-from model.manifest import CheckpointConfig
+from model.checkpoint_config import CheckpointConfig
 from model.tokenizer import Tokenizer
 from service.engine.generation import Generation
 from service.engine.pool import EnginePool

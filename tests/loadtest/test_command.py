@@ -11,8 +11,8 @@ from loadtest.compare import command, machine
 from loadtest.compare.peers import Answer, Measured, WrongLength
 from loadtest.compare.report import Comparison, Loop, Run
 from loadtest.compare.report import Result as Figures
+from model.checkpoint_config import load_config
 from model.config import ModelConfig
-from model.manifest import load_config
 from service.cli import app
 from service.settings import EMBEDDED_MODEL
 

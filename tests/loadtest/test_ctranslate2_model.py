@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from model.checkpoint import save_checkpoint
+from model.checkpoint_config import CheckpointConfig, CheckpointError, Direction
 from model.config import Activation, ModelConfig, NormOrder
 from model.decoding import beam_decode, greedy_decode
-from model.manifest import CheckpointConfig, CheckpointError, Direction
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from tests.conftest import random_model

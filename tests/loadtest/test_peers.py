@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from loadtest.compare.peers import Job, Peer, WrongLength
 from loadtest.compare.roster import ENTRIES, prepare
 from loadtest.compare.workload import Arrival, make_requests
-from model.linear import Int8Linear
+from model.quantized_linear import Int8Linear
 from service.engine.modes import MODES
 from tests.conftest import forget_sums
 from tests.loadtest.toy import TOY

@@ -12,7 +12,7 @@ from loadtest.compare.workload import LONGEST, SHAPES, SHORTEST, length_word
 from model.checkpoint import load_model
 from model.config import ModelConfig
 from model.decoding import beam_decode, greedy_decode
-from model.linear import Int8Linear, replace_linears
+from model.quantized_linear import Int8Linear, replace_linears
 from model.transformer import Transformer
 from tests.loadtest.toy import TOY
 

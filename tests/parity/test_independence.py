@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from model import kernels
 from model.checkpoint import load_model
-from model.manifest import load_tokenizer
+from model.checkpoint_config import load_tokenizer
 from model.tokenizer import Tokenizer
 from service.engine.generation import Generation
 from service.engine.loop import EngineLoop

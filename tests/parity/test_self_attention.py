@@ -5,8 +5,8 @@ import torch
 from msgspec.structs import replace
 
 from model.checkpoint import load_model
+from model.checkpoint_config import load_tokenizer
 from model.config import ModelConfig
-from model.manifest import load_tokenizer
 from service.engine.modes import MODES
 from service.engine.request import Beam, Command, GenerationRequest, GivenTerm, Sampling, Submit, TokenReport
 from service.settings import EMBEDDED_MODEL

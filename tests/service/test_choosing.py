@@ -6,7 +6,7 @@ import shutil
 import pytest
 import torch
 
-from model.search import Extension
+from model.beam_search import Extension
 from service.engine.batching import StepScores, extensions_of, step_batch
 from service.engine.choosing import Steps, choose
 from service.engine.request import Beam, Constraints, GenerationRequest, Sampling

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from model.manifest import Direction
+from model.checkpoint_config import Direction
 from service.access.keys import KeyFile
 from service.app import create_app
 from service.glossaries import GlossaryStore

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from model.manifest import Direction
+from model.checkpoint_config import Direction
 from service import glossaries
 from service.errors import DamagedGlossary, InsufficientStorage, InvalidRequest, UnknownGlossary
 from service.glossaries import GlossaryStore

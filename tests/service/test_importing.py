@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from model.checkpoint_config import CheckpointError, load_config
 from model.formats import import_checkpoint
-from model.manifest import CheckpointError, load_config
 from model.tokenizer import Tokenizer
 from service.importing import imported, imported_meanwhile
 

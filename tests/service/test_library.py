@@ -6,8 +6,8 @@ from typing import Never
 
 import pytest
 
+from model.checkpoint_config import CheckpointConfig, Direction
 from model.config import ModelConfig
-from model.manifest import CheckpointConfig, Direction
 from model.tokenizer import Tokenizer
 from service.engine.fork_server import ForkServer
 from service.engine.pool import EnginePool

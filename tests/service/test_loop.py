@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from model.search import Extension
+from model.beam_search import Extension
 from service.engine.batching import SourceBatch, StepBatch, StepScores, extensions_of
 from service.engine.loop import EngineLoop
 from service.engine.request import Beam, Cancel, Command, GenerationRequest, Report, Sampling, StepReport, Submit

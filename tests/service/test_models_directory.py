@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from model.manifest import CheckpointError
+from model.checkpoint_config import CheckpointError
 from service.models.directory import look, passed_over
 
 

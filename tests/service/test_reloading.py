@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from model.manifest import CheckpointError, load_config
+from model.checkpoint_config import CheckpointError, load_config
 from model.tokenizer import Tokenizer
 from service.engine.generation import Generation
 from service.engine.pool import EnginePool

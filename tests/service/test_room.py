@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from model.manifest import CheckpointError
+from model.checkpoint_config import CheckpointError
 from service.errors import EngineFailed
 from service.models.directory import Found
 from service.models.entry import Entry, State

@@ -2,8 +2,8 @@
 
 from typing import cast
 
+from model.checkpoint_config import CheckpointConfig, Direction
 from model.config import ModelConfig
-from model.manifest import CheckpointConfig, Direction
 from model.tokenizer import Tokenizer
 from service.engine.pool import EnginePool
 from service.models.routing import Route, Routes

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.search import Choice, Extension
+from model.beam_search import Choice, Extension
 from service.engine.request import Beam, GenerationRequest, TokenReport
 from service.engine.scheduler import MAX_PREFIX_ROWS, Plan, Scheduler
 

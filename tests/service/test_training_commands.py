@@ -7,8 +7,8 @@ import torch
 from typer.testing import CliRunner
 
 from model.checkpoint import save_checkpoint
+from model.checkpoint_config import CheckpointConfig, Direction
 from model.config import ModelConfig
-from model.manifest import CheckpointConfig, Direction
 from model.tokenizer import Tokenizer
 from service.cli import app
 from tests.conftest import random_model

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from model.search import Choice, Extension
+from model.beam_search import Choice, Extension
 from service.engine.request import Beam, GenerationRequest, GivenTerm
 from service.engine.writers import writer_of
 from service.engine.writers.beam import BeamWriter

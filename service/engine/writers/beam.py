@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Final
 
-from model.search import BeamSearch, Choice, Extension, Path
+from model.beam_search import BeamSearch, Choice, Extension, Path
 from service.engine.request import FinishReason, GenerationRequest, LiveHypothesis
 from service.engine.terms import Open, unless_end, what_is_open
 from service.engine.writers.rows import Row, is_plain, prefix_rows, prompt_rows

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from model.search import Extension
+from model.beam_search import Extension
 from service.engine.request import GenerationRequest
 from service.engine.terms import unless_end, what_is_open
 from service.engine.writers.rows import Row, is_plain, prefix_rows, prompt_rows

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from model.search import Choice, Extension, Path
+from model.beam_search import Choice, Extension, Path
 from service.engine.request import FinishReason, LiveHypothesis
 from service.engine.writers.rows import Row
 

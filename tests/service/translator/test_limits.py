@@ -4,8 +4,8 @@ from typing import cast
 
 import pytest
 
+from model.checkpoint_config import CheckpointConfig, Direction
 from model.config import ModelConfig
-from model.manifest import CheckpointConfig, Direction
 from model.tokenizer import Tokenizer
 from service.engine.pool import EnginePool
 from service.errors import TooLong

@@ -10,8 +10,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from model.checkpoint_config import CheckpointConfig, CheckpointError
 from model.config import Activation, ModelConfig
-from model.manifest import CheckpointConfig, CheckpointError
 from model.tokenizer import Tokenizer
 
 NEVER: Final = -1e4

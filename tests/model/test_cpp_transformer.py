@@ -10,10 +10,10 @@ from torch import Tensor
 from model.attention import attention_weights
 from model.cache import SlotCache
 from model.config import Activation, ModelConfig, NormOrder
-from model.fused import FusedTransformer
+from model.cpp_transformer import FusedTransformer
 from model.kernels.compiler import VARIANTS
 from model.layers import DecoderLayer
-from model.linear import Int8Linear, replace_linears
+from model.quantized_linear import Int8Linear, replace_linears
 from tests.conftest import random_model
 from tests.model.side import SLOTS, Side, fused_config, packed, random_sources
 

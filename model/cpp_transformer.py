@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from model import kernels
 from model.cache import SlotCache
 from model.config import Activation, ModelConfig
-from model.linear import INT8_MAX, quantise_rows
-from model.ranking import NO_BEAMS, Beams, Extensions
+from model.quantized_linear import INT8_MAX, quantise_rows
 from model.sampling import Sampled
+from model.topk import NO_BEAMS, Beams, Extensions
 from model.transformer import Transformer
 
 # In model/kernels/compute.cpp, and PyTorch's default.

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from model.search import BeamSearch, Choice, Extension
+from model.beam_search import BeamSearch, Choice, Extension
 
 EOS = 2
 

@@ -5,7 +5,14 @@ import torch
 from torch import Tensor, nn
 
 from model.config import ModelConfig
-from model.linear import Int8Linear, OperatorProduct, PlainProduct, PrepackedLinear, WideLinear, replace_linears
+from model.quantized_linear import (
+    Int8Linear,
+    OperatorProduct,
+    PlainProduct,
+    PrepackedLinear,
+    WideLinear,
+    replace_linears,
+)
 from tests.conftest import random_model
 
 needs_operator = pytest.mark.skipif(not Int8Linear.is_available(), reason="this PyTorch has no exact int8 operator")

@@ -116,3 +116,10 @@ def sha256_of(path: Path) -> str:
     """Of the file's content, in hexadecimal digits; raises `OSError`."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def fingerprint(path: Path) -> str:
+    """Of the files' names, sizes and times: other content is another model."""
+    files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file())
+    states = [(str(each.resolve()), each.stat().st_size, each.stat().st_mtime_ns) for each in files]
+    return hashlib.sha256(repr(states).encode()).hexdigest()[:16]

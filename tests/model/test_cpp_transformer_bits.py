@@ -6,9 +6,9 @@ from torch import Tensor
 
 from model import kernels
 from model.config import Activation
-from model.fused import FusedScores
+from model.cpp_transformer import FusedScores
 from model.kernels.compiler import VARIANTS
-from model.ranking import Beams
+from model.topk import Beams
 from model.transformer import Transformer
 from tests.conftest import random_model
 from tests.model.side import SLOTS, Side, fused_config, random_sources
