@@ -1,8 +1,8 @@
 """Our checkpoints as CTranslate2 models: `python -m loadtest.compare.ctranslate2_model --help`.
 
 The converted model takes and gives the same ids: tokens are SentencePiece's pieces, a source has to end with eos as
-everywhere here, and the decoder starts from bos. tests/loadtest/test_ctranslate2_model.py holds its greedy outputs
-equal to ours.
+everywhere here, and the decoder starts from bos. tests/loadtest/compare/test_ctranslate2_model.py holds its greedy
+outputs equal to ours.
 """
 
 from collections.abc import Sequence
