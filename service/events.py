@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec import UNSET, Struct, UnsetType
 
 from service.engine.request import FinishReason
-from service.text.detection import Detected
+from service.text.language_detection import Detected
 
 
 class Started(Struct, frozen=True):

@@ -10,10 +10,10 @@ from service.errors import InvalidRequest
 from service.models.routing import Leg
 from service.models.served import CLOSING
 from service.text.glossary import Finder
-from service.text.html import split_attribute, split_html
-from service.text.plain import Splitter
+from service.text.html.splitter import split_attribute, split_html
 from service.text.segment import STAND_IN, Segment, Term
 from service.text.sentences import joint
+from service.text.splitter import Splitter
 from service.translation import TranslationOptions, default_target_length
 from service.work import Between, Work
 

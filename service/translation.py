@@ -18,8 +18,8 @@ from service.errors import DeadlineExceeded, ServiceError
 from service.events import Event, Finished, Started, Timings, Usage
 from service.models.served import ServedModel
 from service.relay import Relay, Submitted, between
-from service.text.detection import Detected
 from service.text.glossary import NOTHING, Glossary
+from service.text.language_detection import Detected
 from service.work import Work
 
 

@@ -8,9 +8,9 @@ from service.courtesy import FirstTokens
 from service.errors import InvalidRequest, NotReady, TooLong
 from service.models.routing import Route, Routes
 from service.preparation import Copying, Preparation, prepare
-from service.text.detection import Detected, rank_languages, words_of_html
-from service.text.halfway import halves
-from service.text.languages import matching
+from service.text.language_codes import matching
+from service.text.language_detection import Detected, rank_languages, words_of_html
+from service.text.pivot_glossary import halves
 from service.translation import Job, Limits, Translation, TranslationOptions
 
 AUTOMATIC: Final = "auto"

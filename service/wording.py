@@ -8,8 +8,8 @@ from typing import Final
 
 from model.tokenizer import Detokenizer, Tokenizer
 from service.engine.request import TokenReport
-from service.text.numbers import Mending
-from service.text.placement import Aligned, place_marks
+from service.text.html.tag_placement import Aligned, place_marks
+from service.text.number_repair import Mending
 from service.text.segment import STAND_IN, Segment, Term, has_words, joins
 from service.text.sentences import is_unspaced
 

@@ -34,7 +34,7 @@ from loadtest.local_server import (
 from loadtest.sentences import LANGUAGES
 from model.training.evaluate import DecodingOptions, load_translator, translate_all
 from service.settings import EMBEDDED_MODEL
-from service.text.plain import Splitter
+from service.text.splitter import Splitter
 
 _LANES: Final = 64
 _POLL_SECONDS: Final = 0.01

@@ -4,7 +4,7 @@ import pytest
 
 from service.errors import InvalidRequest
 from service.events import Finished, SegmentFinished, Started, TokenGenerated
-from service.text.detection import Detected
+from service.text.language_detection import Detected
 from service.translation import Translation, TranslationOptions
 from service.translator import FieldNames, Translator
 from tests.service.translator.noted import NotedPool, Of

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.text.numbers import Mending
-from service.text.placement import Aligned
+from service.text.html.tag_placement import Aligned
+from service.text.number_repair import Mending
 
 
 def _mended(sentence: str, parts: list[str]) -> list[list[Aligned]]:

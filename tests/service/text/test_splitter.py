@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.text.plain import _LINE, Splitter
 from service.text.segment import Segment
 from service.text.sentences import joint
+from service.text.splitter import _LINE, Splitter
 
 _BLANKS = st.sampled_from([" ", "  ", "\t", "\n", "\r\n", "\n\n", "\u00a0", "\u2028", "   \n"])
 _MARKS = st.sampled_from("- |* |• |1. |2) |> |# |— |- [x] |. |! |? |, |; |: |12.5 |😀 |(|)|。".split("|"))

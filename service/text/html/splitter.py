@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Final
 
-from service.text.lexer import Kind, Token, tokens
-from service.text.marks import VOIDS, edges, marks_of
-from service.text.plain import Splitter
+from service.text.html.inline_tags import VOIDS, edges, marks_of
+from service.text.html.source_map import OBJECT, Piece, Placed, Spelling, is_inside, read, spelled_term
+from service.text.html.tokenizer import Kind, Token, tokens
 from service.text.segment import Encoding, Segment
-from service.text.spelling import OBJECT, Piece, Placed, Spelling, is_inside, read, spelled_term
+from service.text.splitter import Splitter
 
 _BLOCKS: Final = frozenset(
     "address article aside audio base blockquote body br button canvas caption center col colgroup dd details dialog "

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.text.detection import rank_languages, words_of_html
+from service.text.language_detection import rank_languages, words_of_html
 
 LANGUAGES = ["de", "en", "es", "fr"]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.text.languages import matching
+from service.text.language_codes import matching
 
 KNOWN = ["de", "en", "fr", "nb", "pt", "sr-Latn", "zh-Hans", "zh-Hant"]
 

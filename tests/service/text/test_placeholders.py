@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.text.verbatim import find_verbatim
+from service.text.placeholders import find_verbatim
 
 
 @pytest.mark.parametrize(

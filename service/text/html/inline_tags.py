@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from service.text.lexer import Kind
+from service.text.html.source_map import Placed
+from service.text.html.tokenizer import Kind
 from service.text.segment import Mark
-from service.text.spelling import Placed
 
 VOIDS: Final = frozenset("area base br col embed hr img input link meta param source track wbr".split())
 _DEEPEST: Final = 50  # elements in one another

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from service.text.glossary import NOTHING, Finder
+from service.text.placeholders import find_verbatim
 from service.text.segment import Fits, Segment, Term, segment_of
 from service.text.sentences import closes, cut, pieces, sentence_ends
-from service.text.verbatim import find_verbatim
 
 # As `str.splitlines` has them, one by one.
 _LINE: Final = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]*+(?:\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])|.++")

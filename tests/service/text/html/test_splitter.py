@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.text.html import split_html
-from service.text.lexer import tokens
-from service.text.placement import Aligned, place_marks
-from service.text.plain import Splitter
+from service.text.html.splitter import split_html
+from service.text.html.tag_placement import Aligned, place_marks
+from service.text.html.tokenizer import tokens
 from service.text.segment import Mark, Segment
+from service.text.splitter import Splitter
 
 _TAGS = (
     "<p> </p> <p class='x>y'> <b> </b> <i> </i> <a href=x> </a> <br/> <img src='a b'> <!--c--> <code>x=1</code> <pre> "

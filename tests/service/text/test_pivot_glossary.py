@@ -3,7 +3,7 @@
 import tracemalloc
 
 from service.text.glossary import NOTHING, Glossary
-from service.text.halfway import halves
+from service.text.pivot_glossary import halves
 from service.text.segment import Term
 
 GLOSSARY = Glossary({"cat": "micio", "black cat": "gatto nero", "tabby": "micio", "NASA": "ASE"})

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import regex
 
-from service.text.lexer import Kind, Token
+from service.text.html.tokenizer import Kind, Token
 from service.text.segment import Term
 
 OBJECT: Final = "\ufffc"

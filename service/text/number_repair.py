@@ -13,7 +13,7 @@ from typing import Final, Self
 
 import regex
 
-from service.text.placement import Aligned
+from service.text.html.tag_placement import Aligned
 
 # French has a space before a colon.
 _MARK: Final = r"(?:[\s.,:/'’-]|\s:)"
