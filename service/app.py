@@ -24,14 +24,14 @@ from service.engine.process import EngineProcess
 from service.engine.request import EngineOptions
 from service.errors import EngineFailed
 from service.glossaries import GlossaryStore
-from service.importing import imported
 from service.metrics import Metrics
-from service.models.directory import Found, look, passed_over
-from service.models.entry import Entry
-from service.models.library import Build, Library
-from service.models.memory import MEGABYTE
-from service.models.room import Room
-from service.models.served import ServedModel
+from service.registry.entry import Entry
+from service.registry.importing import imported
+from service.registry.memory_budget import Room
+from service.registry.process_memory import MEGABYTE
+from service.registry.registry import Build, Library
+from service.registry.scan import Found, look, passed_over
+from service.registry.served_model import ServedModel
 from service.settings import Networks, Settings, UnusableSettingError
 from service.state import Service
 from service.tracing import RequestTracing

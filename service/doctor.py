@@ -17,8 +17,8 @@ from service import tracing
 from service.app import VERSION, build_service
 from service.errors import EngineFailed, ServiceError
 from service.events import Finished
-from service.models.directory import look, passed_over
-from service.models.entry import State
+from service.registry.entry import State
+from service.registry.scan import look, passed_over
 from service.settings import Settings, UnusableSettingError, unknown_variables, usable_cores
 from service.state import Service
 from service.translation import TranslationOptions

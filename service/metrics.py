@@ -10,7 +10,7 @@ from service.access.control import Refusal
 from service.engine.process import EngineObserver
 from service.engine.request import StepReport
 from service.errors import ServiceError
-from service.models.entry import Entry, State
+from service.registry.entry import Entry, State
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 

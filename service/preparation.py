@@ -7,8 +7,8 @@ from typing import Final
 
 from service.engine.request import GivenTerm
 from service.errors import InvalidRequest
-from service.models.routing import Leg
-from service.models.served import CLOSING
+from service.registry.routing import Leg
+from service.registry.served_model import CLOSING
 from service.text.glossary import Finder
 from service.text.html.splitter import split_attribute, split_html
 from service.text.segment import STAND_IN, Segment, Term

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from service.engine.request import Beam, Constraints, Sampling
 from service.errors import InvalidRequest
 from service.fields import Alternatives, ApiKey, Entries, Flag, LanguageCode, RequestBody, Secret, Texts
-from service.models.entry import State
+from service.registry.entry import State
 from service.text.glossary import Glossary
 from service.translation import MAX_BEAM_SIZE, TranslationOptions
 

@@ -9,7 +9,7 @@ from service.access.control import Access
 from service.errors import NotReady
 from service.glossaries import GlossaryStore
 from service.metrics import Metrics
-from service.models.library import Library
+from service.registry.registry import Library
 from service.settings import Settings
 from service.translator import Translator
 

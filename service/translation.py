@@ -16,7 +16,7 @@ from service.engine.generation import Generation
 from service.engine.request import Beam, Constraints, GenerationRequest, Sampling, SegmentReport, TokenReport
 from service.errors import DeadlineExceeded, ServiceError
 from service.events import Event, Finished, Started, Timings, Usage
-from service.models.served import ServedModel
+from service.registry.served_model import ServedModel
 from service.relay import Relay, Submitted, between
 from service.text.glossary import NOTHING, Glossary
 from service.text.language_detection import Detected

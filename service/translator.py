@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 from model.checkpoint_config import Direction
 from service.courtesy import FirstTokens
 from service.errors import InvalidRequest, NotReady, TooLong
-from service.models.routing import Route, Routes
 from service.preparation import Copying, Preparation, prepare
+from service.registry.routing import Route, Routes
 from service.text.language_codes import matching
 from service.text.language_detection import Detected, rank_languages, words_of_html
 from service.text.pivot_glossary import halves

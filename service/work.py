@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from service.engine.request import GivenTerm
-from service.models.served import ServedModel
+from service.registry.served_model import ServedModel
 from service.text.segment import Segment, Term
 
 

@@ -7,7 +7,7 @@ import pytest
 from service.app import build_service, create_app
 from service.engine.request import GenerationRequest, StepReport, StepStats, TokenReport
 from service.metrics import Metrics
-from service.models.entry import State
+from service.registry.entry import State
 from service.settings import Settings
 
 NAMES = {

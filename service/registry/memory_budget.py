@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from service.errors import EngineFailed
-from service.models.entry import Entry, State
-from service.models.memory import MEGABYTE
+from service.registry.entry import Entry, State
+from service.registry.process_memory import MEGABYTE
 
 logger = logging.getLogger(__name__)
 

@@ -4,9 +4,9 @@ import asyncio
 from dataclasses import dataclass
 from enum import StrEnum
 
-from service.models.directory import Found
-from service.models.memory import resident_bytes
-from service.models.served import ServedModel
+from service.registry.process_memory import resident_bytes
+from service.registry.scan import Found
+from service.registry.served_model import ServedModel
 
 
 class State(StrEnum):

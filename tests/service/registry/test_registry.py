@@ -14,11 +14,11 @@ from service.engine.pool import EnginePool
 from service.engine.process import EngineObserver, EngineProcess
 from service.engine.request import EngineOptions, GenerationRequest
 from service.errors import EngineFailed
-from service.models.directory import Found
-from service.models.entry import Entry, State
-from service.models.library import Library
-from service.models.room import Room
-from service.models.served import ServedModel
+from service.registry.entry import Entry, State
+from service.registry.memory_budget import Room
+from service.registry.registry import Library
+from service.registry.scan import Found
+from service.registry.served_model import ServedModel
 
 
 def _build_nothing(found: Found, path: Path) -> Never:

@@ -6,8 +6,8 @@ from model.checkpoint_config import CheckpointConfig, Direction
 from model.config import ModelConfig
 from model.tokenizer import Tokenizer
 from service.engine.pool import EnginePool
-from service.models.routing import Route, Routes
-from service.models.served import ServedModel
+from service.registry.routing import Route, Routes
+from service.registry.served_model import ServedModel
 
 
 def _model(name: str, *directions: str, config: ModelConfig, tokenizer: Tokenizer) -> ServedModel:

@@ -16,11 +16,11 @@ from safetensors.torch import save_file
 
 from model.checkpoint_config import CheckpointError
 from service.errors import EngineFailed
-from service.models.directory import Found
-from service.models.entry import Entry, State
-from service.models.memory import MEGABYTE, estimated_bytes, resident_bytes
-from service.models.room import Room
-from service.models.served import ServedModel
+from service.registry.entry import Entry, State
+from service.registry.memory_budget import Room
+from service.registry.process_memory import MEGABYTE, estimated_bytes, resident_bytes
+from service.registry.scan import Found
+from service.registry.served_model import ServedModel
 
 
 class Pool:
@@ -48,7 +48,7 @@ class Model:
 @pytest.fixture(autouse=True)
 def sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each process takes as many megabytes as its number says."""
-    monkeypatch.setattr("service.models.entry.resident_bytes", lambda parent, pids: sum(pids) * MEGABYTE)
+    monkeypatch.setattr("service.registry.entry.resident_bytes", lambda parent, pids: sum(pids) * MEGABYTE)
 
 
 def _loaded(name: str, megabytes: int, used_at: float = 0.0, load: int = 0) -> Entry:

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from model.checkpoint_config import CheckpointError
 from service.errors import EngineFailed, ServiceError
-from service.importing import imported_meanwhile
-from service.models.directory import Found, look
-from service.models.entry import Entry, State
-from service.models.memory import estimated_bytes
-from service.models.room import Room
-from service.models.routing import Routes
-from service.models.served import ServedModel
+from service.registry.entry import Entry, State
+from service.registry.importing import imported_meanwhile
+from service.registry.memory_budget import Room
+from service.registry.process_memory import estimated_bytes
+from service.registry.routing import Routes
+from service.registry.scan import Found, look
+from service.registry.served_model import ServedModel
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import pytest
 from model.checkpoint_config import CheckpointError, load_config
 from model.formats import import_checkpoint
 from model.tokenizer import Tokenizer
-from service.importing import imported, imported_meanwhile
+from service.registry.importing import imported, imported_meanwhile
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from model.checkpoint_config import CheckpointError
-from service.models.directory import look, passed_over
+from service.registry.scan import look, passed_over
 
 
 def test_directories_and_packages_are_models(tmp_path: Path) -> None:

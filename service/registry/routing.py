@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from model.checkpoint_config import Direction
-from service.models.served import ServedModel
+from service.registry.served_model import ServedModel
 
 _PREFERRED: Final = "en"
 """What most models translate from or into, and have seen most of."""

@@ -12,11 +12,11 @@ from service.engine.generation import Generation
 from service.engine.pool import EnginePool
 from service.engine.process import EngineProcess
 from service.errors import EngineFailed
-from service.models.directory import Found
-from service.models.entry import Entry
-from service.models.library import _UNEXPECTED, Library
-from service.models.room import Room
-from service.models.served import ServedModel
+from service.registry.entry import Entry
+from service.registry.memory_budget import Room
+from service.registry.registry import _UNEXPECTED, Library
+from service.registry.scan import Found
+from service.registry.served_model import ServedModel
 from service.settings import EMBEDDED_MODEL
 from tests.service.test_pool import REQUEST, Replica
 
@@ -99,7 +99,7 @@ async def test_who_comes_while_a_failed_load_is_stopped_gets_another_one(tokeniz
 async def test_only_what_is_wrong_with_the_files_is_for_good(
     tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.models.library._FIRST_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("service.registry.registry._FIRST_RETRY_SECONDS", 0.0)
     whole, broken = Model(tokenizer), Model(tokenizer, CheckpointError("no weights"))
     passing = Model(tokenizer, EngineFailed("killed"), OSError("no memory"))
     library = _library(whole, broken, passing)
@@ -145,7 +145,7 @@ async def test_the_directory_is_followed_after_an_unexpected_error(
         return {}
 
     loop = asyncio.get_running_loop()
-    monkeypatch.setattr("service.models.library.look", look)
+    monkeypatch.setattr("service.registry.registry.look", look)
     library = Library([], _never_built, Room(), directory=tmp_path, poll_seconds=0.0)
     library.start()
     async with asyncio.timeout(20):
