@@ -18,10 +18,7 @@ from service import tracing
 from service.access.control import Access
 from service.api import deepl, documentation, errors, glossaries, operations, page, translate
 from service.api.middleware import UNLOGGED, BodyLimit, HeadAsGet, RequestObservation, UnexpectedErrors
-from service.engine.fork_server import ForkServer
-from service.engine.pool import EnginePool
-from service.engine.process import EngineProcess
-from service.engine.request import EngineOptions
+from service.engine.messages import EngineOptions
 from service.errors import EngineFailed
 from service.glossaries import GlossaryStore
 from service.metrics import Metrics
@@ -34,6 +31,9 @@ from service.registry.scan import Found, look, passed_over
 from service.registry.served_model import ServedModel
 from service.settings import Networks, Settings, UnusableSettingError
 from service.state import Service
+from service.supervisor.engine_process import EngineProcess
+from service.supervisor.fork_server import ForkServer
+from service.supervisor.pool import EnginePool
 from service.tracing import RequestTracing
 from service.translation import MAX_BEAM_SIZE, Limits
 from service.translator import Translator

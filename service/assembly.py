@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from msgspec import UNSET
 
 from model.tokenizer import Tokenizer
-from service.engine.request import BeamReport, FinishReason, LiveHypothesis, SegmentReport, TokenReport
+from service.engine.messages import BeamReport, FinishReason, LiveHypothesis, SegmentReport, TokenReport
 from service.events import (
     Alignment,
     Alternative,

@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from service.engine.request import FinishReason
+from service.engine.messages import FinishReason
 from service.text.language_detection import Detected
 
 

@@ -7,10 +7,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from service.access.control import Refusal
-from service.engine.process import EngineObserver
-from service.engine.request import StepReport
+from service.engine.messages import StepReport
 from service.errors import ServiceError
 from service.registry.entry import Entry, State
+from service.supervisor.engine_process import EngineObserver
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 

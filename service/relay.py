@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from service.engine.generation import Generation
-from service.engine.request import TokenReport
+from service.engine.messages import TokenReport
 from service.errors import ServiceError
+from service.supervisor.generation import Generation
 from service.text.segment import Term
 from service.wording import Wording
 from service.work import Between, Work

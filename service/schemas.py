@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from service.engine.request import Beam, Constraints, Sampling
+from service.engine.messages import Beam, Constraints, Sampling
 from service.errors import InvalidRequest
 from service.fields import Alternatives, ApiKey, Entries, Flag, LanguageCode, RequestBody, Secret, Texts
 from service.registry.entry import State

@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 
 from service.assembly import SegmentAssembly, TextAssembly, Version, copied, segment_finished
 from service.courtesy import FirstTokens
-from service.engine.generation import Generation
-from service.engine.request import Beam, Constraints, GenerationRequest, Sampling, SegmentReport, TokenReport
+from service.engine.messages import Beam, Constraints, GenerationRequest, Sampling, SegmentReport, TokenReport
 from service.errors import DeadlineExceeded, ServiceError
 from service.events import Event, Finished, Started, Timings, Usage
 from service.registry.served_model import ServedModel
 from service.relay import Relay, Submitted, between
+from service.supervisor.generation import Generation
 from service.text.glossary import NOTHING, Glossary
 from service.text.language_detection import Detected
 from service.work import Work

@@ -7,7 +7,7 @@ from itertools import dropwhile
 from typing import Final
 
 from model.tokenizer import Detokenizer, Tokenizer
-from service.engine.request import TokenReport
+from service.engine.messages import TokenReport
 from service.text.html.tag_placement import Aligned, place_marks
 from service.text.number_repair import Mending
 from service.text.segment import STAND_IN, Segment, Term, has_words, joins

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from service.engine.request import GivenTerm
+from service.engine.messages import GivenTerm
 from service.registry.served_model import ServedModel
 from service.text.segment import Segment, Term
 

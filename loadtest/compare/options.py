@@ -21,8 +21,8 @@ from model.checkpoint import load_model
 from model.checkpoint_config import load_config, load_tokenizer
 from service.engine.channel import frame
 from service.engine.loop import EngineLoop
+from service.engine.messages import Command, GenerationRequest, Report, StepReport, Submit
 from service.engine.modes import MODES
-from service.engine.request import Command, GenerationRequest, Report, StepReport, Submit
 from service.engine.scheduler import Scheduler
 from service.errors import InvalidRequest
 from service.schemas import TranslateRequest

@@ -23,8 +23,8 @@ from model.checkpoint_config import load_config
 from model.config import ModelConfig
 from service.engine.channel import frame
 from service.engine.loop import EngineLoop
+from service.engine.messages import Command, GenerationRequest, Report, StepReport, Submit
 from service.engine.modes import MODES
-from service.engine.request import Command, GenerationRequest, Report, StepReport, Submit
 from service.engine.runner import Runner
 from service.engine.scheduler import Scheduler
 from service.settings import EMBEDDED_MODEL, Settings

@@ -12,8 +12,8 @@ from model.config import ModelConfig
 from model.transformer import Transformer
 from service.engine.channel import SocketChannel
 from service.engine.loop import EngineLoop
+from service.engine.messages import EngineOptions, Failed, Ready
 from service.engine.modes import Mode, device_of, mode_on
-from service.engine.request import EngineOptions, Failed, Ready
 from service.engine.runner import DeviceLost, Runner
 from service.engine.scheduler import Scheduler
 

@@ -19,7 +19,7 @@ import msgspec
 
 from service import logs
 from service.engine.channel import SocketChannel, frame
-from service.engine.request import EngineOptions, Failed, Forked, Loaded
+from service.engine.messages import EngineOptions, Failed, Forked, Loaded
 
 # Hypotheses are many objects that stay for some steps, and no cycles: Python's own 700 are less than one step of beams.
 _OBJECTS_BETWEEN_COLLECTIONS: Final = 50_000

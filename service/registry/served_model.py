@@ -9,9 +9,9 @@ from typing import Final
 
 from model.checkpoint_config import CheckpointConfig
 from model.tokenizer import Tokenizer
-from service.engine.generation import Generation
-from service.engine.pool import EnginePool
-from service.engine.request import GenerationRequest
+from service.engine.messages import GenerationRequest
+from service.supervisor.generation import Generation
+from service.supervisor.pool import EnginePool
 
 CLOSING: Final = frozenset(".!?…。！？")
 """Marks that end a sentence."""

@@ -5,7 +5,7 @@ from msgspec import UNSET
 
 from model.tokenizer import Tokenizer
 from service.assembly import SegmentAssembly, TextAssembly, Version, copied, segment_finished
-from service.engine.request import Alternative, BeamReport, LiveHypothesis, TokenReport
+from service.engine.messages import Alternative, BeamReport, LiveHypothesis, TokenReport
 from service.events import Alignment, BeamStepped, Candidate, TokenGenerated
 from service.text.segment import Mark, Segment, Term
 

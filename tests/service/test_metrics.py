@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from service.app import build_service, create_app
-from service.engine.request import GenerationRequest, StepReport, StepStats, TokenReport
+from service.engine.messages import GenerationRequest, StepReport, StepStats, TokenReport
 from service.metrics import Metrics
 from service.registry.entry import State
 from service.settings import Settings

@@ -9,16 +9,16 @@ import pytest
 from model.checkpoint_config import CheckpointConfig, Direction
 from model.config import ModelConfig
 from model.tokenizer import Tokenizer
-from service.engine.fork_server import ForkServer
-from service.engine.pool import EnginePool
-from service.engine.process import EngineObserver, EngineProcess
-from service.engine.request import EngineOptions, GenerationRequest
+from service.engine.messages import EngineOptions, GenerationRequest
 from service.errors import EngineFailed
 from service.registry.entry import Entry, State
 from service.registry.memory_budget import Room
 from service.registry.registry import Library
 from service.registry.scan import Found
 from service.registry.served_model import ServedModel
+from service.supervisor.engine_process import EngineObserver, EngineProcess
+from service.supervisor.fork_server import ForkServer
+from service.supervisor.pool import EnginePool
 
 
 def _build_nothing(found: Found, path: Path) -> Never:
@@ -30,7 +30,7 @@ def starts_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "engine"
     program.write_text("#!/bin/sh\nexec sleep 1000\n")
     program.chmod(0o700)
-    monkeypatch.setattr("service.engine.fork_server.sys.executable", str(program))
+    monkeypatch.setattr("service.supervisor.fork_server.sys.executable", str(program))
 
 
 @pytest.fixture

@@ -8,9 +8,6 @@ import pytest
 
 from model.checkpoint_config import CheckpointError, load_config
 from model.tokenizer import Tokenizer
-from service.engine.generation import Generation
-from service.engine.pool import EnginePool
-from service.engine.process import EngineProcess
 from service.errors import EngineFailed
 from service.registry.entry import Entry
 from service.registry.memory_budget import Room
@@ -18,7 +15,10 @@ from service.registry.registry import _UNEXPECTED, Library
 from service.registry.scan import Found
 from service.registry.served_model import ServedModel
 from service.settings import EMBEDDED_MODEL
-from tests.service.test_pool import REQUEST, Replica
+from service.supervisor.engine_process import EngineProcess
+from service.supervisor.generation import Generation
+from service.supervisor.pool import EnginePool
+from tests.service.supervisor.test_pool import REQUEST, Replica
 
 
 class Engine(Replica):

@@ -5,9 +5,9 @@ from typing import cast
 from model.checkpoint_config import CheckpointConfig, Direction
 from model.config import ModelConfig
 from model.tokenizer import Tokenizer
-from service.engine.pool import EnginePool
 from service.registry.routing import Route, Routes
 from service.registry.served_model import ServedModel
+from service.supervisor.pool import EnginePool
 
 
 def _model(name: str, *directions: str, config: ModelConfig, tokenizer: Tokenizer) -> ServedModel:

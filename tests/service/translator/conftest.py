@@ -7,9 +7,9 @@ import pytest
 from model.checkpoint_config import CheckpointConfig, Direction
 from model.config import ModelConfig
 from model.tokenizer import Prompt, Tokenizer
-from service.engine.pool import EnginePool
 from service.registry.routing import Routes
 from service.registry.served_model import ServedModel
+from service.supervisor.pool import EnginePool
 from service.translator import Translator
 from tests.service.translator.noted import LIMITS, NotedPool, Of
 

@@ -2,8 +2,8 @@
 
 from typing import Protocol
 
-from service.engine.generation import Generation
-from service.engine.request import GenerationRequest, TokenReport
+from service.engine.messages import GenerationRequest, TokenReport
+from service.supervisor.generation import Generation
 from service.translation import Limits
 from service.translator import Translator
 

@@ -7,9 +7,9 @@ import pytest
 from model.checkpoint_config import CheckpointConfig, Direction
 from model.config import ModelConfig
 from model.tokenizer import Tokenizer
-from service.engine.pool import EnginePool
 from service.errors import TooLong
 from service.registry.served_model import ServedModel
+from service.supervisor.pool import EnginePool
 from service.text.glossary import Glossary
 from service.translation import TranslationOptions
 from service.translator import FieldNames, Translator

@@ -6,10 +6,10 @@ import pytest
 
 from model.tokenizer import Tokenizer
 from service import courtesy
-from service.engine.generation import Generation
-from service.engine.request import GenerationRequest, TokenReport
+from service.engine.messages import GenerationRequest, TokenReport
 from service.errors import DeadlineExceeded, InvalidRequest
 from service.events import Finished, Started, TokenGenerated
+from service.supervisor.generation import Generation
 from service.translation import TranslationOptions
 from service.translator import Translator
 from tests.service.translator.noted import LIMITS, NotedPool

@@ -1,7 +1,7 @@
 """What a reader gets of a request whose engine dies."""
 
-from service.engine.generation import Generation
-from service.engine.request import Beam, BeamReport, GenerationRequest, LiveHypothesis, SegmentReport, TokenReport
+from service.engine.messages import Beam, BeamReport, GenerationRequest, LiveHypothesis, SegmentReport, TokenReport
+from service.supervisor.generation import Generation
 
 REPORTS: list[SegmentReport] = [
     BeamReport(0, [LiveHypothesis(0, [5], -0.1), LiveHypothesis(0, [6], -0.2)]),

@@ -4,11 +4,11 @@ import pytest
 from msgspec.structs import replace
 
 from model.beam_search import Choice, Extension
-from service.engine.request import Beam, GenerationRequest, GivenTerm
-from service.engine.writers import writer_of
-from service.engine.writers.beam import BeamWriter
-from service.engine.writers.rows import Row
-from service.engine.writers.writer import SearchDiffers, Written
+from service.engine.messages import Beam, GenerationRequest, GivenTerm
+from service.engine.sequences import writer_of
+from service.engine.sequences.beam import BeamWriter
+from service.engine.sequences.rows import Row
+from service.engine.sequences.sequence import SearchDiffers, Written
 
 EOS = 2
 

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from service.engine.generation import Generation
-from service.engine.process import EngineProcess
-from service.engine.request import GenerationRequest
+from service.engine.messages import GenerationRequest
 from service.errors import QueueFull
+from service.supervisor.engine_process import EngineProcess
+from service.supervisor.generation import Generation
 
 
 class EnginePool:

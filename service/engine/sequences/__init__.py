@@ -1,14 +1,14 @@
 """How one request's translation grows: which rows it has in a step, and what it makes of their results.
 
-Pure Python: what is chosen in a row comes from `choosing`.
+Pure Python: what is chosen in a row comes from `token_selection`.
 """
 
 from collections.abc import Sequence
 
-from service.engine.request import GenerationRequest
-from service.engine.writers.beam import BeamWriter
-from service.engine.writers.single import SingleWriter
-from service.engine.writers.writer import Writer
+from service.engine.messages import GenerationRequest
+from service.engine.sequences.beam import BeamWriter
+from service.engine.sequences.sequence import Writer
+from service.engine.sequences.single import SingleWriter
 
 
 def writer_of(request: GenerationRequest, slots: Sequence[int], eos_id: int) -> Writer:

@@ -14,9 +14,9 @@ from model.logits_processors import forbid_repeated_ngrams, penalise_repetition
 from model.sampling import SamplingParameters, noise_states, sample
 from model.topk import Extensions
 from service.engine.batching import StepBatch, StepScores
-from service.engine.request import GenerationRequest
-from service.engine.terms import beginning, begun, looked_at
-from service.engine.writers.rows import UNCONSTRAINED, Row
+from service.engine.forced_terms import beginning, begun, looked_at
+from service.engine.messages import GenerationRequest
+from service.engine.sequences.rows import UNCONSTRAINED, Row
 
 Steps = list[list[Extension]]
 """What a request's rows go on with, in one step after the other: those of the first row, then of the second, ..."""

@@ -14,20 +14,11 @@ from typing import Any, Final
 import msgspec
 
 from service.engine.channel import Frames, frame
-from service.engine.fork_server import Engine, ForkServer
-from service.engine.generation import Generation
-from service.engine.request import (
-    Cancel,
-    Failed,
-    GenerationRequest,
-    Ready,
-    Report,
-    StepReport,
-    Submit,
-    TokenReport,
-)
-from service.engine.silence import LOOK_SECONDS, Silence
+from service.engine.messages import Cancel, Failed, GenerationRequest, Ready, Report, StepReport, Submit, TokenReport
 from service.errors import EngineFailed
+from service.supervisor.fork_server import Engine, ForkServer
+from service.supervisor.generation import Generation
+from service.supervisor.watchdog import LOOK_SECONDS, Silence
 
 logger = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ from operator import attrgetter
 from typing import Final
 
 from model.beam_search import BeamSearch, Choice, Extension, Path
-from service.engine.request import FinishReason, GenerationRequest, LiveHypothesis
-from service.engine.terms import Open, unless_end, what_is_open
-from service.engine.writers.rows import Row, is_plain, prefix_rows, prompt_rows
-from service.engine.writers.writer import SearchDiffers, Written
+from service.engine.forced_terms import Open, unless_end, what_is_open
+from service.engine.messages import FinishReason, GenerationRequest, LiveHypothesis
+from service.engine.sequences.rows import Row, is_plain, prefix_rows, prompt_rows
+from service.engine.sequences.sequence import SearchDiffers, Written
 
 _by_total: Final = attrgetter("total")
 

@@ -9,11 +9,11 @@ import torch
 from model.beam_search import Extension
 from service.engine.batching import SourceBatch, StepBatch, StepScores, extensions_of
 from service.engine.loop import EngineLoop
-from service.engine.request import Beam, Cancel, Command, GenerationRequest, Report, Sampling, StepReport, Submit
+from service.engine.messages import Beam, Cancel, Command, GenerationRequest, Report, Sampling, StepReport, Submit
 from service.engine.runner import DeviceLost
 from service.engine.scheduler import Scheduler
-from service.engine.writers.single import SingleWriter
-from service.engine.writers.writer import Written
+from service.engine.sequences.sequence import Written
+from service.engine.sequences.single import SingleWriter
 
 EOS = 2
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from model.beam_search import Choice, Extension
-from service.engine.request import GivenTerm
+from service.engine.messages import GivenTerm
 
 # Shares of the attention. The embedded model most often writes the stand-in of what is copied by itself, and a rule
 # that asks for less, half of the attention, makes such translations worse.

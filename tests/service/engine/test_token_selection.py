@@ -8,9 +8,9 @@ import torch
 
 from model.beam_search import Extension
 from service.engine.batching import StepScores, extensions_of, step_batch
-from service.engine.choosing import Steps, choose
-from service.engine.request import Beam, Constraints, GenerationRequest, Sampling
-from service.engine.writers.rows import Row
+from service.engine.messages import Beam, Constraints, GenerationRequest, Sampling
+from service.engine.sequences.rows import Row
+from service.engine.token_selection import Steps, choose
 
 
 def _choose(rows: list[Row], logits: torch.Tensor) -> list[list[Extension]]:

@@ -12,8 +12,8 @@ from model.cache import SlotCache
 from model.config import ModelConfig
 from model.decoding import greedy_decode
 from service.engine.batching import SourceBatch, StepBatch, StepScores
-from service.engine.captured import CapturedRunner
-from service.engine.graphs import CapturedStep, PlainExecutor
+from service.engine.cuda_graph_runner import CapturedRunner
+from service.engine.device import CapturedStep, PlainExecutor
 from service.engine.runner import DeviceLost
 from tests.conftest import random_model
 from tests.parity.engine import self_attention_of

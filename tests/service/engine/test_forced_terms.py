@@ -2,8 +2,8 @@
 
 import pytest
 
-from service.engine.request import GivenTerm
-from service.engine.terms import begun, looked_at, what_is_open
+from service.engine.forced_terms import begun, looked_at, what_is_open
+from service.engine.messages import GivenTerm
 
 TERMS = [GivenTerm(1, 3, [5, 6]), GivenTerm(4, 5, [5])]
 

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from service.engine.channel import Frames
-from service.engine.request import EngineOptions, Failed, Forked, ForkReply
+from service.engine.messages import EngineOptions, Failed, Forked, ForkReply
 from service.errors import EngineFailed
 
 logger = logging.getLogger(__name__)

@@ -7,8 +7,8 @@ import torch
 
 from model.config import ModelConfig
 from model.decoding import greedy_decode
+from service.engine.messages import GenerationRequest, Submit
 from service.engine.modes import device_of, mode_on
-from service.engine.request import GenerationRequest, Submit
 from tests.conftest import random_model
 from tests.parity.engine import EOS, run_with, sources
 

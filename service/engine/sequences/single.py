@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from model.beam_search import Extension
-from service.engine.request import GenerationRequest
-from service.engine.terms import unless_end, what_is_open
-from service.engine.writers.rows import Row, is_plain, prefix_rows, prompt_rows
-from service.engine.writers.writer import Written
+from service.engine.forced_terms import unless_end, what_is_open
+from service.engine.messages import GenerationRequest
+from service.engine.sequences.rows import Row, is_plain, prefix_rows, prompt_rows
+from service.engine.sequences.sequence import Written
 
 
 class SingleWriter:

@@ -11,11 +11,11 @@ from typing import Final
 
 import pytest
 
-from service.engine.fork_server import Engine, ForkServer
-from service.engine.process import EngineObserver, EngineProcess
-from service.engine.request import EngineOptions, GenerationRequest, Ready, StepReport, StepStats
+from service.engine.messages import EngineOptions, GenerationRequest, Ready, StepReport, StepStats
 from service.errors import EngineFailed
 from service.settings import EMBEDDED_MODEL
+from service.supervisor.engine_process import EngineObserver, EngineProcess
+from service.supervisor.fork_server import Engine, ForkServer
 
 _LONGER_THAN_ALL_CHANCES: Final = 2.5  # which an engine gets to be heard, however short its timeout
 
@@ -76,7 +76,7 @@ _DIES_OF_REQUESTS: Final = """\
 import os, socket, sys
 sys.path.insert(0, {root!r})
 from service.engine.channel import SocketChannel, frame
-from service.engine.request import Forked, Loaded, Ready
+from service.engine.messages import Forked, Loaded, Ready
 
 control = socket.socket(fileno=int(sys.argv[4]))
 control.sendall(frame(Loaded()))
@@ -102,7 +102,7 @@ async def test_a_request_that_has_been_at_three_deaths_is_given_up(
     program = tmp_path / "engine"
     program.write_text(_DIES_OF_REQUESTS.format(python=sys.executable, root=str(Path.cwd())))
     program.chmod(0o700)
-    monkeypatch.setattr("service.engine.fork_server.sys.executable", str(program))
+    monkeypatch.setattr("service.supervisor.fork_server.sys.executable", str(program))
     restarts = Restarts()
     options = EngineOptions("any", "fp32", threads=1, slots=1, max_prefill=1, max_length=8)
     engine = EngineProcess(ForkServer(options), 0, restarts)
@@ -120,7 +120,7 @@ async def test_a_request_that_has_been_at_three_deaths_is_given_up(
 async def test_only_deaths_soon_after_a_start_are_answered_ever_later(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, stable_seconds: float, waits: list[float]
 ) -> None:
-    monkeypatch.setattr("service.engine.process._STABLE_SECONDS", stable_seconds)
+    monkeypatch.setattr("service.supervisor.engine_process._STABLE_SECONDS", stable_seconds)
     options = EngineOptions(str(EMBEDDED_MODEL), "int8", threads=1, slots=1, max_prefill=1, max_length=32)
     engine = EngineProcess(ForkServer(options), 0, EngineObserver())
     engine.start()
@@ -168,7 +168,7 @@ async def test_time_without_work_counts_for_nothing(
     monkeypatch: pytest.MonkeyPatch, timeout_seconds: float, is_killed: bool
 ) -> None:
     """An engine that had nothing to do for an hour has its whole time for what it is then given."""
-    monkeypatch.setattr("service.engine.process.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("service.supervisor.engine_process.LOOK_SECONDS", 0.01)
     options = EngineOptions("nowhere", "fp32", threads=1, slots=1, max_prefill=1, max_length=8)
     engine = EngineProcess(ForkServer(options), 0, EngineObserver(), timeout_seconds)
     silent = await asyncio.create_subprocess_exec("sleep", "600")
@@ -231,7 +231,7 @@ def test_who_waits_for_another_engine_is_not_admitted_before_that_is_there(monke
     admitted_at = early.admitted_at
     waiting = engine.submit(GenerationRequest([5, 2], 3))
     again = time.monotonic() + 60
-    monkeypatch.setattr("service.engine.process.time.monotonic", lambda: again)
+    monkeypatch.setattr("service.supervisor.engine_process.time.monotonic", lambda: again)
     engine._handle(Ready(parameters=1, device="cpu"))
     engine._handle(_admitting(early.request_id, waiting.request_id))
     assert waiting.admitted_at == again + 0.5

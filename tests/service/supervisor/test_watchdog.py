@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.engine import silence
-from service.engine.fork_server import ForkServer
-from service.engine.process import EngineObserver, EngineProcess
-from service.engine.request import EngineOptions, GenerationRequest
+from service.engine.messages import EngineOptions, GenerationRequest
 from service.settings import EMBEDDED_MODEL
+from service.supervisor import watchdog
+from service.supervisor.engine_process import EngineObserver, EngineProcess
+from service.supervisor.fork_server import ForkServer
 
 _BUSY = "import os\nwhile os.getppid() == {parent}: pass"
 
@@ -33,7 +33,7 @@ def process(request: pytest.FixtureRequest) -> Iterator[tuple[int, bool]]:
 def _looks(pid: int, heard_at: float, patience_seconds: float, count: int) -> list[bool]:
     """Each look late enough for a tick of the processor's clock, and a process that stands still is at rest."""
     time.sleep(0.5)
-    watched = silence.Silence(pid)
+    watched = watchdog.Silence(pid)
     seen = []
     for _ in range(count):
         seen.append(watched.is_hang(heard_at, patience_seconds))
@@ -42,7 +42,7 @@ def _looks(pid: int, heard_at: float, patience_seconds: float, count: int) -> li
 
 
 def test_standing_still_is_a_hang_and_work_is_none(monkeypatch: pytest.MonkeyPatch, process: tuple[int, bool]) -> None:
-    monkeypatch.setattr("service.engine.silence._STANDSTILL_SECONDS", 0.1)
+    monkeypatch.setattr("service.supervisor.watchdog._STANDSTILL_SECONDS", 0.1)
     pid, is_busy = process
     looks = _looks(pid, time.monotonic(), math.inf, count=4)
     assert looks == ([False] * 4 if is_busy else [False, False, True, True])
@@ -55,9 +55,9 @@ def test_patience_ends_for_all(process: tuple[int, bool]) -> None:
 
 
 def test_what_was_heard_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.engine.silence._STANDSTILL_SECONDS", 0.1)
+    monkeypatch.setattr("service.supervisor.watchdog._STANDSTILL_SECONDS", 0.1)
     with subprocess.Popen(["sleep", "600"]) as running:
-        watched = silence.Silence(running.pid)
+        watched = watchdog.Silence(running.pid)
         for _ in range(4):
             assert not watched.is_hang(time.monotonic(), 9)
             time.sleep(0.2)
@@ -71,9 +71,9 @@ def test_who_cannot_look_does_not_take_it_for_a_hang(monkeypatch: pytest.MonkeyP
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     monkeypatch.setattr("psutil.Process", no_descriptor)
-    monkeypatch.setattr(silence, "_STANDSTILL_SECONDS", 0.05)
+    monkeypatch.setattr(watchdog, "_STANDSTILL_SECONDS", 0.05)
     heard_at = time.monotonic()
-    watched = silence.Silence(os.getpid())
+    watched = watchdog.Silence(os.getpid())
     for _ in range(4):
         assert not watched.is_hang(heard_at, 600)
         time.sleep(0.1)
@@ -81,8 +81,8 @@ def test_who_cannot_look_does_not_take_it_for_a_hang(monkeypatch: pytest.MonkeyP
 
 
 async def test_a_stopped_engine_is_replaced_long_before_its_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.engine.silence._STANDSTILL_SECONDS", 0.5)
-    monkeypatch.setattr("service.engine.process.LOOK_SECONDS", 0.25)
+    monkeypatch.setattr("service.supervisor.watchdog._STANDSTILL_SECONDS", 0.5)
+    monkeypatch.setattr("service.supervisor.engine_process.LOOK_SECONDS", 0.25)
     options = EngineOptions(str(EMBEDDED_MODEL), "int8", threads=1, slots=1, max_prefill=1, max_length=256)
     engine = EngineProcess(ForkServer(options), 0, EngineObserver(), timeout_seconds=math.inf)
     engine.start()

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.engine.channel import Frames, SocketChannel, frame
-from service.engine.request import (
+from service.engine.messages import (
     Alternative,
     Beam,
     Cancel,

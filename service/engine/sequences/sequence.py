@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from model.beam_search import Choice, Extension, Path
-from service.engine.request import FinishReason, LiveHypothesis
-from service.engine.writers.rows import Row
+from service.engine.messages import FinishReason, LiveHypothesis
+from service.engine.sequences.rows import Row
 
 
 class SearchDiffers(Exception):

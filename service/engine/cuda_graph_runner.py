@@ -30,7 +30,7 @@ from model.cache import SlotCache
 from model.static_decode_step import FixedStep, StepBuffers, StepTables
 from model.transformer import Transformer
 from service.engine.batching import SourceBatch, StepBatch, StepScores, extensions_of
-from service.engine.graphs import Again, Arriving, CapturedStep, executor_of
+from service.engine.device import Again, Arriving, CapturedStep, executor_of
 from service.engine.runner import DeviceLost
 
 logger = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.beam_search import Choice, Extension
-from service.engine.request import Beam, GenerationRequest, TokenReport
+from service.engine.messages import Beam, GenerationRequest, TokenReport
 from service.engine.scheduler import MAX_PREFIX_ROWS, Plan, Scheduler
 
 EOS = 2

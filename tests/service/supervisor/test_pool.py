@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from service.engine.fork_server import ForkServer
-from service.engine.generation import Generation
-from service.engine.pool import EnginePool
-from service.engine.process import EngineObserver, EngineProcess
-from service.engine.request import Beam, EngineOptions, GenerationRequest
+from service.engine.messages import Beam, EngineOptions, GenerationRequest
 from service.errors import EngineFailed, QueueFull
+from service.supervisor.engine_process import EngineObserver, EngineProcess
+from service.supervisor.fork_server import ForkServer
+from service.supervisor.generation import Generation
+from service.supervisor.pool import EnginePool
 
 
 class Replica(EngineProcess):

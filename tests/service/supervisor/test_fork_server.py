@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from service.engine.fork_server import ForkServer
-from service.engine.generation import Generation
-from service.engine.process import EngineObserver, EngineProcess
-from service.engine.request import EngineOptions, GenerationRequest
+from service.engine.messages import EngineOptions, GenerationRequest
 from service.settings import EMBEDDED_MODEL
+from service.supervisor.engine_process import EngineObserver, EngineProcess
+from service.supervisor.fork_server import ForkServer
+from service.supervisor.generation import Generation
 
 OPTIONS = EngineOptions(checkpoint=str(EMBEDDED_MODEL), mode="int8", threads=1, slots=2, max_prefill=1, max_length=64)
 REQUEST = GenerationRequest([50, 60, 70, 2], 20)
@@ -98,7 +98,7 @@ async def test_a_fork_server_that_dies_is_replaced_before_it_is_needed() -> None
 
 
 async def test_who_stops_does_not_wait_for_a_model_that_is_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.engine.fork_server._PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("service.supervisor.fork_server._PAUSE_SECONDS", 0.0)
     async with asyncio.timeout(60), running(OPTIONS) as replicas:
         gone = replicas.forking()
         os.kill(gone, signal.SIGKILL)
@@ -114,7 +114,7 @@ async def test_a_fork_server_that_does_not_answer_is_replaced(monkeypatch: pytes
         gone = replicas.forking()
         os.kill(gone, signal.SIGSTOP)
         with monkeypatch.context() as patched:
-            patched.setattr("service.engine.fork_server._FORK_SECONDS", 1.0)
+            patched.setattr("service.supervisor.fork_server._FORK_SECONDS", 1.0)
             await replicas.lose(first, text)
         assert replicas.forking() != gone
         await replicas.lose(second, text)
@@ -124,9 +124,9 @@ async def test_a_fork_server_that_hangs_while_it_loads_is_replaced(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The second one, when it is known how long the model takes."""
-    monkeypatch.setattr("service.engine.fork_server._PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr("service.engine.fork_server._LEAST_LOAD_SECONDS", 1.0)
-    monkeypatch.setattr("service.engine.fork_server._TIMES_SLOWER", 1)
+    monkeypatch.setattr("service.supervisor.fork_server._PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("service.supervisor.fork_server._LEAST_LOAD_SECONDS", 1.0)
+    monkeypatch.setattr("service.supervisor.fork_server._TIMES_SLOWER", 1)
     async with asyncio.timeout(120), running(OPTIONS) as replicas:
         first, second = replicas.engines
         text = await _ids(first.submit(REQUEST))

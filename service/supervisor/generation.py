@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from service.engine.request import BeamReport, GenerationRequest, SegmentReport, TokenReport
+from service.engine.messages import BeamReport, GenerationRequest, SegmentReport, TokenReport
 from service.errors import DeadlineExceeded, ServiceError
 
 
