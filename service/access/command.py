@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from service.access.keys import Key, KeyFile, KeyLimits, KeysError, Usage, this_month
+from service.access.key_store import Key, KeyFile, KeyLimits, KeysError, Usage, this_month
 from service.options import fail
 from service.settings import CommandSettings
 

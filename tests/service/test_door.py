@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from model.checkpoint_config import Direction
-from service.access.keys import KeyFile
+from service.access.key_store import KeyFile
 from service.app import create_app
 from service.glossaries import GlossaryStore
 from service.schemas import TranslateRequest

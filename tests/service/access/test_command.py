@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from service.access.keys import KeyFile, KeyLimits, this_month
+from service.access.key_store import KeyFile, KeyLimits, this_month
 from service.cli import app
 
 

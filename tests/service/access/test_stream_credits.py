@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from service.access.counters import Counters
-from service.access.receipts import Receipts
+from service.access.stream_credits import Receipts
 from tests.service.access.redis import RedisServer, needs_redis, run_redis
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from service.access import ledger
+from service.access import async_key_store
+from service.access.async_key_store import Ledger
 from service.access.control import Access
-from service.access.keys import Key, KeyFile, KeyLimits, Usage
-from service.access.ledger import Ledger
+from service.access.key_store import Key, KeyFile, KeyLimits, Usage
 from service.errors import DeadlineExceeded, KeysUnavailable
 from service.settings import Settings
 from tests.disks import SmallDisk
@@ -50,7 +50,7 @@ async def opened(path: Path) -> AsyncIterator[tuple[Ledger, str, Key]]:
 async def test_who_reads_does_not_wait_for_who_cannot_write(
     opened: tuple[Ledger, str, Key], path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger, "_PATIENCE_SECONDS", 100.0)
+    monkeypatch.setattr(async_key_store, "_PATIENCE_SECONDS", 100.0)
     made, key, known = opened
     with locked(path):
         writing = asyncio.create_task(made.charge(known, MONTH, 5))
@@ -66,7 +66,7 @@ async def test_a_hundred_wait_no_longer_than_one(
     opened: tuple[Ledger, str, Key], path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One after the other, it would be more than a minute and a half."""
-    monkeypatch.setattr(ledger, "_PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(async_key_store, "_PATIENCE_SECONDS", 1.0)
     made, _, known = opened
     with locked(path):
         async with asyncio.timeout(60):
@@ -98,7 +98,7 @@ async def test_on_a_full_disk_nothing_is_counted_and_everything_read(disk: Small
 async def test_what_cannot_be_given_back_does_not_hide_what_failed(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(ledger, "_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(async_key_store, "_PATIENCE_SECONDS", 0.1)
     key, _ = _key(path)
     async with aclosing(Access(Settings.model_validate({"keys": path}))) as access:
         caller = await access.admit(key, None)

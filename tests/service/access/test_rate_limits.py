@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from service.access.counters import Counters
-from service.access.rates import Rates, Streams
+from service.access.rate_limits import Rates, Streams
 from service.settings import UnusableSettingError
 from tests.service.access.redis import RedisServer, needs_redis, run_redis
 

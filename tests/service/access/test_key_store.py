@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from service.access.keys import Key, KeyFile, KeyLimits, KeysError, Usage
+from service.access.key_store import Key, KeyFile, KeyLimits, KeysError, Usage
 
 MONTH = "2026-01"
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeVar, TypeVarTuple
 
-from service.access.keys import Key, KeyFile, KeysError, Usage
+from service.access.key_store import Key, KeyFile, KeysError, Usage
 from service.errors import KeysUnavailable
 
 logger = logging.getLogger(__name__)
