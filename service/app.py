@@ -14,14 +14,15 @@ from fastapi.routing import APIRoute
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from model.checkpoint_config import CheckpointConfig, CheckpointError, load_config, load_tokenizer
-from service import tracing
 from service.access.control import Access
 from service.api import deepl, documentation, errors, glossaries, operations, page, translate
 from service.api.middleware import UNLOGGED, BodyLimit, HeadAsGet, RequestObservation, UnexpectedErrors
 from service.engine.messages import EngineOptions
 from service.errors import EngineFailed
-from service.glossaries import GlossaryStore
-from service.metrics import Metrics
+from service.glossary_store import GlossaryStore
+from service.observability import tracing
+from service.observability.metrics import Metrics
+from service.observability.tracing import RequestTracing
 from service.registry.entry import Entry
 from service.registry.importing import imported
 from service.registry.memory_budget import Room
@@ -34,7 +35,6 @@ from service.state import Service
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.fork_server import ForkServer
 from service.supervisor.pool import EnginePool
-from service.tracing import RequestTracing
 from service.translation import MAX_BEAM_SIZE, Limits
 from service.translator import Translator
 

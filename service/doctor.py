@@ -13,13 +13,14 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import msgspec
 
 from model.checkpoint_config import CheckpointError
-from service import tracing
 from service.app import VERSION, build_service
 from service.errors import EngineFailed, ServiceError
 from service.events import Finished
+from service.hardware import usable_cores
+from service.observability import tracing
 from service.registry.entry import State
 from service.registry.scan import look, passed_over
-from service.settings import Settings, UnusableSettingError, unknown_variables, usable_cores
+from service.settings import Settings, UnusableSettingError, unknown_variables
 from service.state import Service
 from service.translation import TranslationOptions
 

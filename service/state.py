@@ -7,8 +7,8 @@ from fastapi import Depends, Request
 
 from service.access.control import Access
 from service.errors import NotReady
-from service.glossaries import GlossaryStore
-from service.metrics import Metrics
+from service.glossary_store import GlossaryStore
+from service.observability.metrics import Metrics
 from service.registry.registry import Library
 from service.settings import Settings
 from service.translator import Translator

@@ -22,7 +22,8 @@ from loadtest.compare.workload import SHAPES, make_requests
 from model.checkpoint_config import load_config
 from model.config import ModelConfig
 from service.errors import ServiceError
-from service.settings import EMBEDDED_MODEL, Settings, bf16_on_a_gpu_else_int8, usable_device
+from service.hardware import usable_device
+from service.settings import EMBEDDED_MODEL, Settings, bf16_on_a_gpu_else_int8
 
 Shape = Literal["base", "default"]
 

@@ -18,7 +18,7 @@ from loadtest.compare.workload import MOST_TOKENS, Arrival, Request
 from model.checkpoint_config import load_config
 from service.app import build_pool
 from service.engine.messages import GenerationRequest
-from service.metrics import Metrics
+from service.observability.metrics import Metrics
 from service.settings import Settings
 from service.supervisor.pool import EnginePool
 

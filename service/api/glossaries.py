@@ -12,7 +12,7 @@ from service.api.bodies import body_of, parse_body
 from service.api.deepl import NAMES, deepl_errors
 from service.errors import InvalidRequest
 from service.fields import RequestBody
-from service.glossaries import Description
+from service.glossary_store import Description
 from service.state import ServiceDependency
 from service.text.glossary import EntriesError, read_entries, write_entries
 

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.errors import answer
 from service.errors import ServiceError, TooLong
-from service.metrics import Metrics
+from service.observability.metrics import Metrics
 
 logger = logging.getLogger("dragoman.requests")
 

@@ -6,7 +6,7 @@ from typing import Final
 from fastapi import APIRouter, Response
 
 from service.api.documentation import Responses, errors_of
-from service.metrics import CONTENT_TYPE
+from service.observability.metrics import CONTENT_TYPE
 from service.schemas import ErrorResponse, ModelStatus, Status
 from service.state import ServiceDependency
 

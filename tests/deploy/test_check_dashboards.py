@@ -17,7 +17,7 @@ import yaml
 
 from deploy.check_dashboards import DASHBOARDS, Prometheus, everything, expressions, main, problems
 from service.errors import DeadlineExceeded, InsufficientStorage, ServiceError
-from service.metrics import Metrics
+from service.observability.metrics import Metrics
 from tests.deploy.conftest import ROOT, find_prometheus
 from tests.system.conftest import free_port, run_server
 from tests.system.sentences import SENTENCES

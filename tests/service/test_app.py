@@ -6,7 +6,7 @@ import pytest
 
 from model.checkpoint_config import load_config
 from service import app
-from service.metrics import Metrics
+from service.observability.metrics import Metrics
 from service.settings import Settings, UnusableSettingError
 
 

@@ -11,7 +11,7 @@ import pytest
 from model.checkpoint_config import Direction
 from service.access.key_store import KeyFile
 from service.app import create_app
-from service.glossaries import GlossaryStore
+from service.glossary_store import GlossaryStore
 from service.schemas import TranslateRequest
 from service.settings import Settings
 from service.text.glossary import Glossary

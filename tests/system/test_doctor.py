@@ -10,7 +10,8 @@ import torch
 
 from service.doctor import examine, told_settings
 from service.errors import EngineFailed
-from service.settings import EMBEDDED_MODEL, Settings, usable_cores
+from service.hardware import usable_cores
+from service.settings import EMBEDDED_MODEL, Settings
 from tests.system.conftest import COMPILES
 
 
@@ -68,7 +69,7 @@ def test_what_traces_want_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None
     def missing() -> None:
         raise ImportError
 
-    monkeypatch.setattr("service.tracing.exporter", missing)
+    monkeypatch.setattr("service.observability.tracing.exporter", missing)
     [problem] = examine(Settings(traces=True), 0.2).problems
     assert problem.startswith("traces: OpenTelemetry is missing")
 

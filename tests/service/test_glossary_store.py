@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from model.checkpoint_config import Direction
-from service import glossaries
+from service import glossary_store
 from service.errors import DamagedGlossary, InsufficientStorage, InvalidRequest, UnknownGlossary
-from service.glossaries import GlossaryStore
+from service.glossary_store import GlossaryStore
 from tests.disks import SmallDisk
 
 FRENCH = Direction(source="en", target="fr")
@@ -46,7 +46,7 @@ def test_only_for_its_languages(tmp_path: Path) -> None:
 
 
 def test_there_is_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(glossaries, "MOST_GLOSSARIES", 2)
+    monkeypatch.setattr(glossary_store, "MOST_GLOSSARIES", 2)
     store = GlossaryStore(tmp_path)
     for name in ("a", "b"):
         store.add(name, FRENCH, {"cat": "matou"}, None)

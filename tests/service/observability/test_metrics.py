@@ -6,7 +6,7 @@ import pytest
 
 from service.app import build_service, create_app
 from service.engine.messages import GenerationRequest, StepReport, StepStats, TokenReport
-from service.metrics import Metrics
+from service.observability.metrics import Metrics
 from service.registry.entry import State
 from service.settings import Settings
 
