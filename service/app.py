@@ -35,8 +35,8 @@ from service.state import Service
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.fork_server import ForkServer
 from service.supervisor.pool import EnginePool
-from service.translation import MAX_BEAM_SIZE, Limits
-from service.translator import Translator
+from service.translation.options import MAX_BEAM_SIZE, Limits
+from service.translation.translator import Translator
 
 logger = logging.getLogger(__name__)
 

@@ -15,14 +15,14 @@ import msgspec
 from model.checkpoint_config import CheckpointError
 from service.app import VERSION, build_service
 from service.errors import EngineFailed, ServiceError
-from service.events import Finished
 from service.hardware import usable_cores
 from service.observability import tracing
 from service.registry.entry import State
 from service.registry.scan import look, passed_over
 from service.settings import Settings, UnusableSettingError, unknown_variables
 from service.state import Service
-from service.translation import TranslationOptions
+from service.translation.events import Finished
+from service.translation.options import TranslationOptions
 
 _HIDDEN: Final = "***"
 _CPU_INFO: Final = Path("/proc/cpuinfo")

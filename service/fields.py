@@ -7,7 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 from pydantic_core import PydanticCustomError, ValidationError, from_json
 
 from service.text.glossary import LONGEST_TERM, MAX_ENTRIES, VISIBLE
-from service.translation import MAX_BEAM_SIZE
+from service.translation.options import MAX_BEAM_SIZE
 
 _STRING: Final = re.compile(rb'"[^"]*"?')
 

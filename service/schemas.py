@@ -12,7 +12,7 @@ from service.errors import InvalidRequest
 from service.fields import Alternatives, ApiKey, Entries, Flag, LanguageCode, RequestBody, Secret, Texts
 from service.registry.entry import State
 from service.text.glossary import Glossary
-from service.translation import MAX_BEAM_SIZE, TranslationOptions
+from service.translation.options import MAX_BEAM_SIZE, TranslationOptions
 
 _MAX_SEED: Final = 2**63 - 1
 _MAX_TOP_K: Final = 2**31 - 1  # more than any vocabulary

@@ -11,7 +11,7 @@ from service.glossary_store import GlossaryStore
 from service.observability.metrics import Metrics
 from service.registry.registry import Library
 from service.settings import Settings
-from service.translator import Translator
+from service.translation.translator import Translator
 
 
 @dataclass

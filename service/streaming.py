@@ -17,8 +17,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from service.errors import ServiceError
-from service.events import BeamStepped, Event, Finished, SegmentFinished, Started, TokenGenerated
-from service.translation import Translation
+from service.translation.events import BeamStepped, Event, Finished, SegmentFinished, Started, TokenGenerated
+from service.translation.stream import Translation
 
 logger = logging.getLogger(__name__)
 

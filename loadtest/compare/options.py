@@ -27,7 +27,7 @@ from service.engine.scheduler import Scheduler
 from service.errors import InvalidRequest
 from service.schemas import TranslateRequest
 from service.settings import EMBEDDED_MODEL, Settings
-from service.translation import MAX_BEAM_SIZE
+from service.translation.options import MAX_BEAM_SIZE
 
 _KINDS: Final = (
     "{}",

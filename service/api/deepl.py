@@ -12,8 +12,8 @@ from service.api.translate import kept_glossary, language_name, until_finished
 from service.errors import InvalidRequest
 from service.fields import RequestBody, Texts
 from service.state import ServiceDependency
-from service.translation import TranslationOptions
-from service.translator import FieldNames
+from service.translation.options import TranslationOptions
+from service.translation.translator import FieldNames
 
 router = APIRouter(prefix="/v2", tags=["as DeepL"])
 

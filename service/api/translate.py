@@ -18,7 +18,6 @@ from service.api.access import CallerDependency, owner_of
 from service.api.bodies import body_of, parse_body
 from service.api.documentation import CALLER_ERRORS, EVENTS, Responses, errors_of
 from service.errors import InvalidRequest
-from service.events import Finished
 from service.schemas import (
     DetectedLanguage,
     DetectRequest,
@@ -34,8 +33,9 @@ from service.schemas import (
 from service.state import Service, ServiceDependency
 from service.streaming import AnswerShape, TranslationStream, answer
 from service.text.glossary import NOTHING, Glossary
-from service.translation import Translation
-from service.translator import AUTOMATIC
+from service.translation.events import Finished
+from service.translation.stream import Translation
+from service.translation.translator import AUTOMATIC
 
 router = APIRouter(tags=["translation"])
 

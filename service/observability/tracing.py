@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.settings import UnusableSettingError
-from service.translation import Progress, Translation
+from service.translation.stream import Progress, Translation
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider

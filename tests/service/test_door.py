@@ -123,7 +123,7 @@ async def test_a_bug_is_answered_with_an_id_and_to_other_origins(
         raise RuntimeError("a bug")
 
     client = connect(cors_origins="*")
-    monkeypatch.setattr("service.translator.Translator.detect", broken)
+    monkeypatch.setattr("service.translation.translator.Translator.detect", broken)
     answer = await client.post("/detect", json={"q": "Hi."}, headers={"Origin": "https://a.example"})
     assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")
     assert "a bug" not in answer.text

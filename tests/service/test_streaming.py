@@ -13,7 +13,9 @@ from starlette.types import Message
 
 from service.access.control import Access
 from service.errors import DeadlineExceeded, EngineFailed, NotReady
-from service.events import (
+from service.settings import Settings
+from service.streaming import AnswerShape, TranslationStream, answer, encode
+from service.translation.events import (
     Alternative,
     Candidate,
     Event,
@@ -24,9 +26,7 @@ from service.events import (
     TokenGenerated,
     Usage,
 )
-from service.settings import Settings
-from service.streaming import AnswerShape, TranslationStream, answer, encode
-from service.translation import Translation
+from service.translation.stream import Translation
 
 EVENTS: list[Event] = [
     Started("x", "en", "fr"),

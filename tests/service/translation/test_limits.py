@@ -11,9 +11,9 @@ from service.errors import TooLong
 from service.registry.served_model import ServedModel
 from service.supervisor.pool import EnginePool
 from service.text.glossary import Glossary
-from service.translation import TranslationOptions
-from service.translator import FieldNames, Translator
-from tests.service.translator.noted import NotedPool
+from service.translation.options import TranslationOptions
+from service.translation.translator import FieldNames, Translator
+from tests.service.translation.noted import NotedPool
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,55 @@
 """From texts to what an engine is given: sentences, ids, forced beginnings."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
 from service.engine.messages import GivenTerm
 from service.errors import InvalidRequest
 from service.registry.routing import Leg
-from service.registry.served_model import CLOSING
+from service.registry.served_model import CLOSING, ServedModel
 from service.text.glossary import Finder
 from service.text.html.splitter import split_attribute, split_html
 from service.text.segment import STAND_IN, Segment, Term
 from service.text.sentences import joint
 from service.text.splitter import Splitter
-from service.translation import TranslationOptions, default_target_length
-from service.work import Between, Work
+from service.translation.options import TranslationOptions, default_target_length
 
 _LONGEST_TOKEN: Final = 64  # characters; tokenizers make none so long
+
+
+class Between(NamedTuple):
+    """A sentence in the language between two models, and what in it is copied; in HTML with its tags."""
+
+    text: str
+    terms: Sequence[Term]
+
+
+class Work(NamedTuple):
+    """A segment, the text it belongs to, its model, and its ids ([] where it is copied, not translated).
+
+    `spans` are what its ids stand for in its sentence (`Tokenizer.spans`), if that is wanted.
+    """
+
+    text_index: int
+    model: ServedModel | None
+    """None where the whole text is copied, for which none is needed."""
+    segment: Segment
+    source_ids: list[int]
+    spans: Sequence[tuple[int, int] | None] = ()
+    offset: int = 0
+    """Of the sentence, in the text."""
+    terms: Sequence[GivenTerm] = ()
+    """The terms of the segment, for the engine."""
+    closing_ids: Sequence[int] = ()
+    """Marks before which those are written at the latest."""
+    prompt_ids: Sequence[int] = ()
+    """They tell the decoder the languages."""
+    forced_ids: Sequence[int] = ()
+    """They begin the translation."""
+    then: Callable[["Work", Between], list["Work"]] | None = None
+    """A second model's work on what the first one makes of it, if that is not the end."""
 
 
 class Preparation:

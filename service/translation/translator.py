@@ -4,14 +4,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from model.checkpoint_config import Direction
-from service.courtesy import FirstTokens
 from service.errors import InvalidRequest, NotReady, TooLong
-from service.preparation import Copying, Preparation, prepare
 from service.registry.routing import Route, Routes
 from service.text.language_codes import matching
 from service.text.language_detection import Detected, rank_languages, words_of_html
 from service.text.pivot_glossary import halves
-from service.translation import Job, Limits, Translation, TranslationOptions
+from service.translation.fairness import FirstTokens
+from service.translation.options import Limits, TranslationOptions
+from service.translation.preprocess import Copying, Preparation, prepare
+from service.translation.stream import Job, Translation
 
 AUTOMATIC: Final = "auto"
 """In the place of a source language: that is detected, for each text by itself."""

@@ -10,8 +10,8 @@ from model.tokenizer import Prompt, Tokenizer
 from service.registry.routing import Routes
 from service.registry.served_model import ServedModel
 from service.supervisor.pool import EnginePool
-from service.translator import Translator
-from tests.service.translator.noted import LIMITS, NotedPool, Of
+from service.translation.translator import Translator
+from tests.service.translation.noted import LIMITS, NotedPool, Of
 
 
 @pytest.fixture

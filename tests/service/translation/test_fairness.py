@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from service import courtesy
-from service.courtesy import FirstTokens
+from service.translation import fairness
+from service.translation.fairness import FirstTokens
 
 
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than any test takes."""
-    monkeypatch.setattr(courtesy, "_LONGEST_SECONDS", 600.0)
+    monkeypatch.setattr(fairness, "_LONGEST_SECONDS", 600.0)
 
 
 async def _turns(count: int = 20) -> None:
@@ -49,7 +49,7 @@ async def test_one_turn_where_nobody_waits() -> None:
 
 
 async def test_no_longer_than_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(courtesy, "_LONGEST_SECONDS", 0.0)
+    monkeypatch.setattr(fairness, "_LONGEST_SECONDS", 0.0)
     first_tokens = FirstTokens()
     first_tokens.expect("one")
     await first_tokens.give_way()

@@ -3,11 +3,12 @@
 import pytest
 
 from service.errors import InvalidRequest
-from service.events import Finished, SegmentFinished, Started, TokenGenerated
 from service.text.language_detection import Detected
-from service.translation import Translation, TranslationOptions
-from service.translator import FieldNames, Translator
-from tests.service.translator.noted import NotedPool, Of
+from service.translation.events import Finished, SegmentFinished, Started, TokenGenerated
+from service.translation.options import TranslationOptions
+from service.translation.stream import Translation
+from service.translation.translator import FieldNames, Translator
+from tests.service.translation.noted import NotedPool, Of
 
 
 async def _started(translation: Translation) -> Started:

@@ -8,7 +8,8 @@ from msgspec import UNSET
 
 from model.tokenizer import Tokenizer
 from service.engine.messages import BeamReport, FinishReason, LiveHypothesis, SegmentReport, TokenReport
-from service.events import (
+from service.text.segment import Segment
+from service.translation.events import (
     Alignment,
     Alternative,
     BeamStepped,
@@ -18,8 +19,7 @@ from service.events import (
     TextTranslated,
     TokenGenerated,
 )
-from service.text.segment import Segment
-from service.wording import Spans, Wording
+from service.translation.postprocess import Spans, Wording
 
 _ATTENTION_DIGITS: Final = 4
 """More than a picture shows; a sentence has as many weights as the product of its lengths."""

@@ -1,4 +1,4 @@
-"""What happens to a translation, in the order of its text; `streaming` sends these."""
+"""What happens to a translation, in the order of its text; `api.sse` sends these."""
 
 from collections.abc import Sequence
 from typing import Literal

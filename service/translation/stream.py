@@ -6,60 +6,20 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple
 
-from service.assembly import SegmentAssembly, TextAssembly, Version, copied, segment_finished
-from service.courtesy import FirstTokens
-from service.engine.messages import Beam, Constraints, GenerationRequest, Sampling, SegmentReport, TokenReport
+from service.engine.messages import GenerationRequest, SegmentReport, TokenReport
 from service.errors import DeadlineExceeded, ServiceError
-from service.events import Event, Finished, Started, Timings, Usage
 from service.registry.served_model import ServedModel
-from service.relay import Relay, Submitted, between
 from service.supervisor.generation import Generation
-from service.text.glossary import NOTHING, Glossary
 from service.text.language_detection import Detected
-from service.work import Work
-
-
-@dataclass(frozen=True, kw_only=True)
-class TranslationOptions:
-    """How to translate; `None` leaves the choice to the server."""
-
-    sampling: Sampling = field(default_factory=Sampling)
-    beam: Beam = field(default_factory=Beam)
-    constraints: Constraints = field(default_factory=Constraints)
-    target_prefix: str = ""
-    top_candidates: int = 0
-    alignment: bool = False
-    attention: bool = False
-    """Only with `alignment`."""
-    self_attention: bool = False
-    hypotheses: bool = False
-    """Only with a beam, and not with `is_html`."""
-    is_html: bool = False
-    """Not with `alignment`."""
-    glossary: Glossary = NOTHING
-    max_new_tokens: int | None = None
-    timeout_seconds: float | None = None
-
-    def of_first(self) -> "TranslationOptions":
-        """For a model whose translation is not the end: its best one, whole."""
-        beam = Beam(self.beam.size, self.beam.length_penalty)
-        return TranslationOptions(beam=beam, constraints=self.constraints)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """What one request may ask for, whatever model it goes to."""
-
-    max_characters: int
-    max_texts: int
-    max_segments_in_flight: int
-    max_beam_size: int
-    restore_capitals: bool
-    timeout_seconds: float
+from service.translation.events import Event, Finished, Started, Timings, Usage
+from service.translation.fairness import FirstTokens
+from service.translation.options import Limits, TranslationOptions, default_target_length
+from service.translation.pivot import Relay, Submitted, between
+from service.translation.preprocess import Work
+from service.translation.results import SegmentAssembly, TextAssembly, Version, copied, segment_finished
 
 
 class Job(NamedTuple):
@@ -79,21 +39,8 @@ class Job(NamedTuple):
     """Of each text, the language between; () where there is none."""
 
 
-MAX_BEAM_SIZE: Final = 16
-"""Wider beams do not translate better, often worse (Koehn and Knowles 2017, section 3.6), and hold as many slots."""
-
-# Room for a target that is much longer than its source, while a model that repeats itself is stopped.
-_TARGET_TOKENS_PER_SOURCE_TOKEN: Final = 3
-_EXTRA_TARGET_TOKENS: Final = 32
-
 _LOOK_AHEAD_SECONDS: Final = 0.05
 """Of processor time, after which what is prepared of a text is enough for now."""
-
-
-def default_target_length(source_tokens: int, forced_tokens: int, model: ServedModel) -> int:
-    """How long a translation may become for which no `max_new_tokens` was given."""
-    generous = _TARGET_TOKENS_PER_SOURCE_TOKEN * source_tokens + _EXTRA_TARGET_TOKENS
-    return min(forced_tokens + generous, model.max_new_tokens)
 
 
 class Progress(NamedTuple):

@@ -8,8 +8,8 @@ from service.engine.messages import TokenReport
 from service.errors import ServiceError
 from service.supervisor.generation import Generation
 from service.text.segment import Term
-from service.wording import Wording
-from service.work import Between, Work
+from service.translation.postprocess import Wording
+from service.translation.preprocess import Between, Work
 
 
 class Submitted(NamedTuple):

@@ -5,14 +5,14 @@ import asyncio
 import pytest
 
 from model.tokenizer import Tokenizer
-from service import courtesy
 from service.engine.messages import GenerationRequest, TokenReport
 from service.errors import DeadlineExceeded, InvalidRequest
-from service.events import Finished, Started, TokenGenerated
 from service.supervisor.generation import Generation
-from service.translation import TranslationOptions
-from service.translator import Translator
-from tests.service.translator.noted import LIMITS, NotedPool
+from service.translation import fairness
+from service.translation.events import Finished, Started, TokenGenerated
+from service.translation.options import TranslationOptions
+from service.translation.translator import Translator
+from tests.service.translation.noted import LIMITS, NotedPool
 
 
 async def test_a_long_text_is_prepared_as_it_is_translated(translator: Translator, pool: NotedPool) -> None:
@@ -52,7 +52,7 @@ async def test_what_takes_long_to_prepare_is_not_prepared_at_once(
         generation.deliver(TokenReport(0, 5, -0.5, "stop"))
         return generation
 
-    monkeypatch.setattr("service.translation.time.thread_time", clock)
+    monkeypatch.setattr("service.translation.stream.time.thread_time", clock)
     monkeypatch.setattr(pool, "submit", at_once)
     translation = translator.start(["The cat sat. " * 9], "en", "fr", TranslationOptions())
     assert len(pool.requests) == 1
@@ -117,7 +117,7 @@ async def test_what_comes_late_in_a_long_text_is_patient(translator: Translator,
 async def test_a_long_text_lets_others_have_their_first_token(
     sentences: int, gives_way: bool, translator: Translator, pool: NotedPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(courtesy, "_LONGEST_SECONDS", 600.0)
+    monkeypatch.setattr(fairness, "_LONGEST_SECONDS", 600.0)
     events = translator.start(["The cat sat. " * sentences], "en", "fr", TranslationOptions()).events()
     pool.end(0, 1)
     await anext(events)

@@ -4,10 +4,10 @@ import pytest
 from msgspec import UNSET
 
 from model.tokenizer import Tokenizer
-from service.assembly import SegmentAssembly, TextAssembly, Version, copied, segment_finished
 from service.engine.messages import Alternative, BeamReport, LiveHypothesis, TokenReport
-from service.events import Alignment, BeamStepped, Candidate, TokenGenerated
 from service.text.segment import Mark, Segment, Term
+from service.translation.events import Alignment, BeamStepped, Candidate, TokenGenerated
+from service.translation.results import SegmentAssembly, TextAssembly, Version, copied, segment_finished
 
 
 def _reports(tokenizer: Tokenizer, text: str, **last: object) -> list[TokenReport]:

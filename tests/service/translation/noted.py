@@ -4,8 +4,8 @@ from typing import Protocol
 
 from service.engine.messages import GenerationRequest, TokenReport
 from service.supervisor.generation import Generation
-from service.translation import Limits
-from service.translator import Translator
+from service.translation.options import Limits
+from service.translation.translator import Translator
 
 LIMITS = Limits(
     max_characters=10_000,
