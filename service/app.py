@@ -15,7 +15,8 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from model.checkpoint_config import CheckpointConfig, CheckpointError, load_config, load_tokenizer
 from service.access.control import Access
-from service.api import deepl, documentation, errors, glossaries, operations, page, translate
+from service.api import deepl, error_handlers, glossaries, openapi, operations, page, translate
+from service.api.dependencies import Service
 from service.api.middleware import UNLOGGED, BodyLimit, HeadAsGet, RequestObservation, UnexpectedErrors
 from service.engine.messages import EngineOptions
 from service.errors import EngineFailed
@@ -31,7 +32,6 @@ from service.registry.registry import Build, Library
 from service.registry.scan import Found, look, passed_over
 from service.registry.served_model import ServedModel
 from service.settings import Networks, Settings, UnusableSettingError
-from service.state import Service
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.fork_server import ForkServer
 from service.supervisor.pool import EnginePool
@@ -83,8 +83,8 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
     for route in (*translate.router.routes, *deepl.router.routes):
         if isinstance(route, APIRoute):
             service.metrics.expect_requests(route.path)
-    errors.install(app)
-    documentation.install(app, key_required=service.access.key_required)
+    error_handlers.install(app)
+    openapi.install(app, key_required=service.access.key_required)
     app.add_middleware(HeadAsGet, unless=("/translate/stream",))
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
     app.add_middleware(UnexpectedErrors)

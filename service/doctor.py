@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import msgspec
 
 from model.checkpoint_config import CheckpointError
+from service.api.dependencies import Service
 from service.app import VERSION, build_service
 from service.errors import EngineFailed, ServiceError
 from service.hardware import usable_cores
@@ -20,7 +21,6 @@ from service.observability import tracing
 from service.registry.entry import State
 from service.registry.scan import look, passed_over
 from service.settings import Settings, UnusableSettingError, unknown_variables
-from service.state import Service
 from service.translation.events import Finished
 from service.translation.options import TranslationOptions
 

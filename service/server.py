@@ -10,10 +10,10 @@ import uvicorn
 from fastapi import FastAPI
 
 from service import memory
+from service.api.dependencies import Service
 from service.connections import Connection
 from service.errors import NotReady
 from service.settings import Settings
-from service.state import Service
 
 logger = logging.getLogger(__name__)
 

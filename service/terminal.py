@@ -13,13 +13,13 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from service.api.errors import invalid_request
+from service.api.error_handlers import invalid_request
+from service.api.schemas import TranslateRequest
+from service.api.sse import EVENT_NAMES, AnswerShape, payload
 from service.app import build_service
 from service.client import AsyncClient, Detected, Done, Event, Options, Segment, Start, Token
 from service.client.events import event_of, translations_of
-from service.schemas import TranslateRequest
 from service.settings import Settings
-from service.streaming import EVENT_NAMES, AnswerShape, payload
 from service.text.glossary import EntriesError, read_entries
 
 # A file goes in requests of about this size, whole lines each: enough to fill a batch, far below a server's limit.

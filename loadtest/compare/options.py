@@ -19,13 +19,13 @@ from msgspec.structs import replace
 from loadtest.sentences import SENTENCES
 from model.checkpoint import load_model
 from model.checkpoint_config import load_config, load_tokenizer
+from service.api.schemas import TranslateRequest
 from service.engine.channel import frame
 from service.engine.loop import EngineLoop
 from service.engine.messages import Command, GenerationRequest, Report, StepReport, Submit
 from service.engine.modes import MODES
 from service.engine.scheduler import Scheduler
 from service.errors import InvalidRequest
-from service.schemas import TranslateRequest
 from service.settings import EMBEDDED_MODEL, Settings
 from service.translation.options import MAX_BEAM_SIZE
 

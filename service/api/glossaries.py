@@ -7,13 +7,12 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from model.checkpoint_config import Direction
-from service.api.access import CallerDependency, owner_of
-from service.api.bodies import body_of, parse_body
+from service.api.authentication import CallerDependency, owner_of
 from service.api.deepl import NAMES, deepl_errors
+from service.api.dependencies import ServiceDependency
+from service.api.request_body import RequestBody, body_of, parse_body
 from service.errors import InvalidRequest
-from service.fields import RequestBody
 from service.glossary_store import Description
-from service.state import ServiceDependency
 from service.text.glossary import EntriesError, read_entries, write_entries
 
 router = APIRouter(prefix="/v2", tags=["as DeepL"])

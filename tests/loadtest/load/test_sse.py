@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import pytest
 
 from loadtest.load.sse import ServerSentEvent, Transcript, read_events
-from service.streaming import encode
+from service.api.sse import encode
 
 
 def _read(stream: bytes) -> list[ServerSentEvent]:

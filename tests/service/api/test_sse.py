@@ -12,9 +12,9 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
 from service.access.control import Access
+from service.api.sse import AnswerShape, TranslationStream, answer, encode
 from service.errors import DeadlineExceeded, EngineFailed, NotReady
 from service.settings import Settings
-from service.streaming import AnswerShape, TranslationStream, answer, encode
 from service.translation.events import (
     Alternative,
     Candidate,

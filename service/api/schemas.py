@@ -7,9 +7,10 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from service.api.field_types import Alternatives, ApiKey, Entries, Flag, LanguageCode, Secret, Texts
+from service.api.request_body import RequestBody
 from service.engine.messages import Beam, Constraints, Sampling
 from service.errors import InvalidRequest
-from service.fields import Alternatives, ApiKey, Entries, Flag, LanguageCode, RequestBody, Secret, Texts
 from service.registry.entry import State
 from service.text.glossary import Glossary
 from service.translation.options import MAX_BEAM_SIZE, TranslationOptions

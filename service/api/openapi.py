@@ -7,7 +7,7 @@ from typing import Any, Final
 from fastapi import FastAPI
 from pydantic import BaseModel
 
-from service.streaming import EVENT_NAMES
+from service.api.sse import EVENT_NAMES
 
 EVENTS: Final[dict[str, Any]] = {
     "type": "object",

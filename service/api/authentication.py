@@ -6,9 +6,9 @@ import msgspec
 from fastapi import Depends, Request
 
 from service.access.control import Caller
-from service.api.bodies import JSON, media_type, read_form
+from service.api.dependencies import ServiceDependency
+from service.api.request_body import JSON, media_type, read_form
 from service.errors import InvalidRequest
-from service.state import ServiceDependency
 
 _SCHEMES: Final = frozenset({"bearer", "deepl-auth-key"})
 _FIELD: Final = "api_key"

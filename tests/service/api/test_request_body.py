@@ -11,10 +11,10 @@ import httpx
 import pytest
 from fastapi import Request
 
-from service.api.bodies import parse_body, read_form
+from service.api.dependencies import Service
+from service.api.request_body import parse_body, read_form
+from service.api.schemas import TranslateRequest
 from service.errors import InvalidRequest, TooLong
-from service.schemas import TranslateRequest
-from service.state import Service
 from service.text.glossary import MAX_ENTRIES
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from model.checkpoint_config import Direction
 from service.access.key_store import KeyFile
+from service.api.schemas import TranslateRequest
 from service.app import create_app
 from service.glossary_store import GlossaryStore
-from service.schemas import TranslateRequest
 from service.settings import Settings
 from service.text.glossary import Glossary
 
@@ -142,8 +142,8 @@ async def test_a_glossary_is_put_in_order_beside_the_event_loop(
         threads.append(threading.current_thread())
         return Glossary(entries)
 
-    monkeypatch.setattr("service.schemas.Glossary", noted)
-    monkeypatch.setattr("service.state.Service.check_ready", lambda service: None)
+    monkeypatch.setattr("service.api.schemas.Glossary", noted)
+    monkeypatch.setattr("service.api.dependencies.Service.check_ready", lambda service: None)
     body = {"q": "a", "source": "en", "target": "fr", "glossary": {"cat": "matou"}}
     assert (await connect().post("/translate", json=body)).json()["error"] == "no model is loaded"
     assert threads
