@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from pydantic_settings import CliApp
 from typer.testing import CliRunner
 
-from service.cli import app
+from service.cli.main import app
 from service.settings import Settings, unknown_variables
 
 

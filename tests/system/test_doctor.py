@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from service.doctor import examine, told_settings
+from service.cli.doctor import examine, told_settings
 from service.errors import EngineFailed
 from service.hardware import usable_cores
 from service.settings import EMBEDDED_MODEL, Settings
@@ -61,7 +61,7 @@ def test_a_self_test_that_fails_is_a_problem(monkeypatch: pytest.MonkeyPatch) ->
     async def failed(*_: object) -> None:
         raise EngineFailed("it died")
 
-    monkeypatch.setattr("service.doctor._translated", failed)
+    monkeypatch.setattr("service.cli.doctor._translated", failed)
     assert examine(Settings(replicas=1), 0.2).problems == ["a translation failed: it died"]
 
 

@@ -13,7 +13,7 @@ from loadtest.compare.report import Comparison, Loop, Run
 from loadtest.compare.report import Result as Figures
 from model.checkpoint_config import load_config
 from model.config import ModelConfig
-from service.cli import app
+from service.cli.main import app
 from service.settings import EMBEDDED_MODEL
 
 

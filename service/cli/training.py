@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from service.options import ApiKeyOption, UrlOption, fail
+from service.cli.common import ApiKeyOption, UrlOption, fail
 from service.settings import EMBEDDED_MODEL, CommandSettings
 
 # As in model.training.evaluate, which would load torch.

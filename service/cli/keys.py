@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from service.access.key_store import Key, KeyFile, KeyLimits, KeysError, Usage, this_month
-from service.options import fail
+from service.cli.common import fail
 from service.settings import CommandSettings
 
 app = typer.Typer(no_args_is_help=True, help="API keys: a server started with `--keys FILE` knows those of the file.")

@@ -10,7 +10,7 @@ from model.checkpoint import save_checkpoint
 from model.checkpoint_config import CheckpointConfig, Direction
 from model.config import ModelConfig
 from model.tokenizer import Tokenizer
-from service.cli import app
+from service.cli.main import app
 from tests.conftest import random_model
 
 EXPERIMENT = """

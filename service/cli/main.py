@@ -13,11 +13,11 @@ from pydantic import ValidationError
 from pydantic_settings import CliApp, SettingsError
 
 from model.checkpoint_config import CheckpointError
-from service.access.command import app as keys_app
+from service.cli.common import ApiKeyOption, UrlOption, fail
+from service.cli.keys import app as keys_app
+from service.cli.training import app as training_app
 from service.errors import ServiceError
-from service.options import ApiKeyOption, UrlOption, fail
 from service.settings import CommandSettings, DoctorSettings, Settings, UnusableSettingError, unknown_variables
-from service.training import app as training_app
 
 logger = logging.getLogger(__name__)
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Self-hosted machine translation that streams.")
@@ -34,7 +34,7 @@ def serve(context: typer.Context) -> None:
     """Run the server; `dragoman serve --help` lists the settings."""
     from service import logs
     from service.app import create_app
-    from service.server import DrainingServer
+    from service.server.server import DrainingServer
 
     settings = _settings(context.args)
     logs.configure(settings.log_level)
@@ -92,9 +92,9 @@ def translate(  # noqa: PLR0913  each is an option of the command
     model: Annotated[Path | None, typer.Option(help="Checkpoint directory, when the model runs here.")] = None,
 ) -> None:
     """Translate, printing each token as it comes; lines stay lines."""
+    from service.cli.translate import InputError, Job, local_engine, read, read_glossary, server
+    from service.cli.translate import translate as run
     from service.client import ClientError, Options
-    from service.terminal import InputError, Job, local_engine, read, read_glossary, server
-    from service.terminal import translate as run
 
     if texts and files:
         fail("give texts or files, not both")
@@ -141,7 +141,7 @@ def doctor(
     """Say what would run here, and try it out; takes the settings of `dragoman serve`. Fails if something is broken."""
     import msgspec
 
-    from service.doctor import examine, lines
+    from service.cli.doctor import examine, lines
 
     logging.basicConfig(level=logging.ERROR)
     report = examine(_settings(context.args, DoctorSettings), seconds)

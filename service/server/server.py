@@ -1,6 +1,8 @@
 """Uvicorn, with a drain, and limits of patience: on SIGTERM running requests finish while new ones are refused."""
 
 import asyncio
+import ctypes
+import gc
 import logging
 import socket
 from types import FrameType
@@ -9,15 +11,19 @@ from typing import Final
 import uvicorn
 from fastapi import FastAPI
 
-from service import memory
 from service.api.dependencies import Service
-from service.connections import Connection
 from service.errors import NotReady
+from service.server.connection import Connection
 from service.settings import Settings
 
 logger = logging.getLogger(__name__)
 
 _TICKS_PER_SECOND: Final = 10  # uvicorn's
+
+# Texts and answers of megabytes are in the HTTP process's memory for a moment, over and over.
+# From glibc's malloc.h, and its own first threshold.
+_M_MMAP_THRESHOLD: Final = -3
+_LARGE_BYTES: Final = 128 * 1024
 
 
 class DrainingServer(uvicorn.Server):
@@ -45,9 +51,9 @@ class DrainingServer(uvicorn.Server):
         self._drain_task: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        memory.give_large_blocks_back()
+        _give_large_blocks_back()
         await super().startup(sockets)
-        memory.settle()
+        _settle()
 
     async def on_tick(self, counter: int) -> bool:
         if counter % _TICKS_PER_SECOND == 0:
@@ -79,3 +85,19 @@ class DrainingServer(uvicorn.Server):
         while self._service.translator.running and loop.time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         self._end_what_runs()
+
+
+def _give_large_blocks_back() -> None:
+    """From now on a large block that is freed goes back to the system at once; without effect where it does anyway.
+
+    Left alone, glibc counts ever larger ones as small after each that was freed, and its heap grows by their holes.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
+
+
+def _settle() -> None:
+    """What is there now stays: garbage collections need not look at it again."""
+    gc.collect()
+    gc.freeze()

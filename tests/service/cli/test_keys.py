@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from service.access.key_store import KeyFile, KeyLimits, this_month
-from service.cli import app
+from service.cli.main import app
 
 
 @pytest.fixture(autouse=True)
