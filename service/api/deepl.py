@@ -7,9 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from service.api.authentication import CallerDependency
 from service.api.dependencies import ServiceDependency
-from service.api.field_types import Texts
+from service.api.field_types import RequestBody, Texts
 from service.api.openapi import CALLER_ERRORS, Responses, errors_of
-from service.api.request_body import RequestBody, body_of, form_fields, parse_body
+from service.api.request_body import body_of, form_fields, parse_body
 from service.api.translate import kept_glossary, language_name, until_finished
 from service.errors import InvalidRequest
 from service.translation.options import TranslationOptions

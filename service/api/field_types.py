@@ -1,13 +1,43 @@
-"""The kinds of fields that requests have: what is taken, and what is said of it otherwise."""
+"""Bodies of requests and the kinds of fields that they have: what is taken, and what is said of it otherwise."""
 
-from typing import Annotated, Any
+import re
+from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, WrapValidator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, WrapValidator
 from pydantic_core import PydanticCustomError, ValidationError, from_json
 
-from service.api.request_body import has_more_values
 from service.text.glossary import LONGEST_TERM, MAX_ENTRIES, VISIBLE
 from service.translation.options import MAX_BEAM_SIZE
+
+_STRING: Final = re.compile(rb'"[^"]*"?')
+
+
+class RequestBody(BaseModel):
+    """What somebody sends. Nothing of it stays when the request is over.
+
+    Pydantic would keep 16,384 names and short values of any JSON, and with them the memory that they lie in.
+    """
+
+    model_config = ConfigDict(cache_strings="none")
+
+
+def has_more_values(json: bytes, most: int) -> bool:
+    """Whether there are more than `most` fields and elements, on all levels together; an empty array or object is two.
+
+    They are counted, not built: two megabytes of small values become fifty megabytes of objects, and all other requests
+    wait meanwhile.
+    """
+    if _count(json) <= most:
+        return False
+    # What is in strings does not count. An escaped quote ends no string; a backslash that is escaped escapes nothing.
+    bare = json.replace(rb"\\", b"").replace(rb"\"", b"")
+    # A value has two strings at most, its name and itself.
+    return bare.count(b'"') > 4 * most or _count(_STRING.sub(b"", bare)) > most
+
+
+def _count(json: bytes) -> int:
+    """Of a container's values the first follows its opening, each other a comma."""
+    return json.count(b",") + json.count(b"[") + json.count(b"{")
 
 
 def _string_or_strings(value: object) -> object:

@@ -10,7 +10,8 @@ from model.checkpoint_config import Direction
 from service.api.authentication import CallerDependency, owner_of
 from service.api.deepl import NAMES, deepl_errors
 from service.api.dependencies import ServiceDependency
-from service.api.request_body import RequestBody, body_of, parse_body
+from service.api.field_types import RequestBody
+from service.api.request_body import body_of, parse_body
 from service.errors import InvalidRequest
 from service.glossary_store import Description
 from service.text.glossary import EntriesError, read_entries, write_entries

@@ -1,20 +1,22 @@
-"""Bodies of requests: JSON, or the two kinds of forms; and how many values one may have."""
+"""Bodies of requests: JSON, or the two kinds of forms."""
 
-import re
 import sys
 from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
 from fastapi import Request
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 from python_multipart.multipart import parse_options_header
 from starlette.exceptions import HTTPException
 
 from service.api.dependencies import service_of
 from service.api.error_handlers import invalid_request
+from service.api.field_types import RequestBody, has_more_values
 from service.errors import InvalidRequest, TooLong
 from service.text.glossary import MAX_ENTRIES
+
+M = TypeVar("M", bound=RequestBody)
 
 JSON: Final = "application/json"
 FORM: Final = "application/x-www-form-urlencoded"
@@ -24,38 +26,6 @@ _OTHER_FIELDS: Final = 100
 _MOST_PROBLEMS: Final = 100
 """Of which an answer tells a few."""
 _UTF_8: Final = frozenset({b"utf-8", b"utf8"})
-_STRING: Final = re.compile(rb'"[^"]*"?')
-
-
-class RequestBody(BaseModel):
-    """What somebody sends. Nothing of it stays when the request is over.
-
-    Pydantic would keep 16,384 names and short values of any JSON, and with them the memory that they lie in.
-    """
-
-    model_config = ConfigDict(cache_strings="none")
-
-
-def has_more_values(json: bytes, most: int) -> bool:
-    """Whether there are more than `most` fields and elements, on all levels together; an empty array or object is two.
-
-    They are counted, not built: two megabytes of small values become fifty megabytes of objects, and all other requests
-    wait meanwhile.
-    """
-    if _count(json) <= most:
-        return False
-    # What is in strings does not count. An escaped quote ends no string; a backslash that is escaped escapes nothing.
-    bare = json.replace(rb"\\", b"").replace(rb"\"", b"")
-    # A value has two strings at most, its name and itself.
-    return bare.count(b'"') > 4 * most or _count(_STRING.sub(b"", bare)) > most
-
-
-def _count(json: bytes) -> int:
-    """Of a container's values the first follows its opening, each other a comma."""
-    return json.count(b",") + json.count(b"[") + json.count(b"{")
-
-
-M = TypeVar("M", bound=RequestBody)
 
 
 def body_of(model: type[RequestBody]) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from service.api.field_types import Alternatives, ApiKey, Entries, Flag, LanguageCode, Secret, Texts
-from service.api.request_body import RequestBody
+from service.api.field_types import Alternatives, ApiKey, Entries, Flag, LanguageCode, RequestBody, Secret, Texts
 from service.engine.messages import Beam, Constraints, Sampling
 from service.errors import InvalidRequest
 from service.registry.entry import State

@@ -9,9 +9,8 @@ import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from service.api.deepl import DeepLRequest
-from service.api.field_types import Word
+from service.api.field_types import Word, has_more_values
 from service.api.glossaries import GlossaryRequest
-from service.api.request_body import has_more_values
 from service.api.schemas import DetectRequest, TranslateRequest
 from service.text.glossary import MAX_ENTRIES
 
