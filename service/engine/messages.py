@@ -53,7 +53,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, array_like=True):
 
     The decoder reads `prompt_ids` behind bos: no part of the translation, but a beam counts them in its lengths.
     The translation begins with `forced_ids`, fewer than `max_new_tokens` and without
-    eos, whatever is probable. `terms`, in the order of the source, are translated as they say (`engine.terms`);
+    eos, whatever is probable. `terms`, in the order of the source, are translated as they say (`engine.forced_terms`);
     `closing_ids` are marks behind which nothing is expected to come.
     A client has `told_ids` from an engine that died, of `told_terms`, a number or None for each, if there are any:
     they come again, but are not reported again. With `top_candidates`, every token comes with that many of the most

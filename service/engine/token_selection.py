@@ -58,7 +58,7 @@ def _choose_for_rows(rows: Sequence[Row], batch: StepBatch, scores: StepScores) 
     Nothing for rows whose beams are ranked. Of another beam's rows, which stand together, only those that are among its
     `wanted` best in all of them.
     Log-probabilities are of the distribution that the constraints leave, before temperature, top-k and top-p.
-    What belongs to a given term is not chosen (`engine.terms`): it is all that its row goes on with.
+    What belongs to a given term is not chosen (`engine.forced_terms`): it is all that its row goes on with.
     """
     chosen: list[list[Extension]] = [[] for _ in rows]
     given = _given(rows, batch, scores)
