@@ -43,7 +43,6 @@ class KV(NamedTuple):
             return self._attend_in_training(query, mask, dropout)
         return F.scaled_dot_product_attention(query, self.keys, self.values, attn_mask=mask, dropout_p=dropout)
 
-
     def _attend_in_training(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
         """The same by matrix products: on a CPU their backward pass takes a third of the fused kernel's time.
 

@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from model.attention import look_ahead_mask, padding_mask
+from model.beam_search import BeamSearch, Choice, Extension, Path
 from model.cache import KV
-from model.ranking import largest
-from model.search import BeamSearch, Choice, Extension, Path
+from model.topk import largest
 from model.transformer import Transformer
 
 

@@ -13,7 +13,7 @@ from typing import Final, Self
 from pydantic import BaseModel, ConfigDict
 
 from model.case_marks import CASE_MARKS, CaseRestorer
-from model.pieces import CaseMarkedPieces, JsonPieces, Pieces, SentencePieces
+from model.subwords import CaseMarkedPieces, JsonPieces, Pieces, SentencePieces
 
 _PAD, _BOS, _EOS = "<pad>", "<s>", "</s>"
 

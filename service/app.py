@@ -13,30 +13,30 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from model.manifest import CheckpointConfig, CheckpointError, load_config, load_tokenizer
-from service import tracing
+from model.checkpoint_config import CheckpointConfig, CheckpointError, load_config, load_tokenizer
 from service.access.control import Access
-from service.api import deepl, documentation, errors, glossaries, operations, page, translate
+from service.api import deepl, error_handlers, glossaries, openapi, operations, page, translate
+from service.api.dependencies import Service
 from service.api.middleware import UNLOGGED, BodyLimit, HeadAsGet, RequestObservation, UnexpectedErrors
-from service.engine.fork_server import ForkServer
-from service.engine.pool import EnginePool
-from service.engine.process import EngineProcess
-from service.engine.request import EngineOptions
+from service.engine.messages import EngineOptions
 from service.errors import EngineFailed
-from service.glossaries import GlossaryStore
-from service.importing import imported
-from service.metrics import Metrics
-from service.models.directory import Found, look, passed_over
-from service.models.entry import Entry
-from service.models.library import Build, Library
-from service.models.memory import MEGABYTE
-from service.models.room import Room
-from service.models.served import ServedModel
+from service.glossary_store import GlossaryStore
+from service.observability import tracing
+from service.observability.metrics import Metrics
+from service.observability.tracing import RequestTracing
+from service.registry.entry import Entry
+from service.registry.importing import imported
+from service.registry.memory_budget import Room
+from service.registry.process_memory import MEGABYTE
+from service.registry.registry import Build, Library
+from service.registry.scan import Found, look, passed_over
+from service.registry.served_model import ServedModel
 from service.settings import Networks, Settings, UnusableSettingError
-from service.state import Service
-from service.tracing import RequestTracing
-from service.translation import MAX_BEAM_SIZE, Limits
-from service.translator import Translator
+from service.supervisor.engine_process import EngineProcess
+from service.supervisor.fork_server import ForkServer
+from service.supervisor.pool import EnginePool
+from service.translation.options import MAX_BEAM_SIZE, Limits
+from service.translation.translator import Translator
 
 logger = logging.getLogger(__name__)
 
@@ -83,8 +83,8 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
     for route in (*translate.router.routes, *deepl.router.routes):
         if isinstance(route, APIRoute):
             service.metrics.expect_requests(route.path)
-    errors.install(app)
-    documentation.install(app, key_required=service.access.key_required)
+    error_handlers.install(app)
+    openapi.install(app, key_required=service.access.key_required)
     app.add_middleware(HeadAsGet, unless=("/translate/stream",))
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
     app.add_middleware(UnexpectedErrors)

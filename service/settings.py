@@ -1,11 +1,8 @@
 """Deployment settings: flags, then `DRAGOMAN_...`, then defaults. The only reader of the environment."""
 
 import difflib
-import functools
 import os
 import re
-import subprocess
-import sys
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -14,15 +11,11 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, Red
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from service import hardware
+
 _PREFIX: Final = "DRAGOMAN_"
 _OF_COMPOSE: Final = frozenset({"BIND", "STOP_SECONDS"})
 """In the same file `.env`, for docker-compose.yml itself."""
-
-_CPU_LIMIT: Final = Path("/sys/fs/cgroup/cpu.max")  # of a container: "QUOTA PERIOD" in microseconds, or "max PERIOD"
-
-# Of NVIDIA's driver on Linux, and of Windows' in WSL.
-_GPU_DRIVERS: Final = (Path("/proc/driver/nvidia"), Path("/dev/nvidiactl"), Path("/dev/dxg"))
-_COUNT_GPUS: Final = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
 
 _DEVICE: Final = re.compile(r"auto|cpu|cuda(:[0-9]{1,2})?")
 _ORIGIN: Final = re.compile(r"\*|https?://[^/\s]+")
@@ -37,29 +30,10 @@ def _wrong(problem: str) -> PydanticCustomError:
     return PydanticCustomError("wrong_setting", problem)
 
 
-@functools.cache
-def usable_gpus() -> int:
-    """How many GPUs the engines' PyTorch can use.
-
-    Another process asks it, for some seconds and only where there is a driver: PyTorch is not for the HTTP process.
-    """
-    if not any(driver.exists() for driver in _GPU_DRIVERS):
-        return 0
-    asked = subprocess.run([sys.executable, "-P", "-c", _COUNT_GPUS], stdout=subprocess.PIPE, text=True, check=False)
-    return int(asked.stdout) if asked.returncode == 0 else 0
-
-
-def usable_device(name: str) -> str:
-    """`auto` is the GPU if there is one; any other name is its own."""
-    if name != "auto":
-        return name
-    return "cuda" if usable_gpus() else "cpu"
-
-
 def _device(name: str) -> str:
     if not _DEVICE.fullmatch(name):
         raise _wrong("must be auto, cpu, cuda, or the number of a GPU: cuda:0, cuda:1, ...")
-    return usable_device(name)
+    return hardware.usable_device(name)
 
 
 def bf16_on_a_gpu_else_int8(settings: dict[str, Any]) -> Mode:
@@ -70,9 +44,9 @@ def bf16_on_a_gpu_else_int8(settings: dict[str, Any]) -> Mode:
 def one_a_gpu_or_up_to_four_on_the_cores(settings: dict[str, Any]) -> int:
     """As many as have cores for their threads; who wants more than four models in memory says so."""
     if _is_gpu(settings):
-        return max(1, usable_gpus()) if settings["device"] == "cuda" else 1
+        return max(1, hardware.usable_gpus()) if settings["device"] == "cuda" else 1
     threads: int = settings.get("threads", 1)
-    return max(1, min(usable_cores() // threads, 4))
+    return max(1, min(hardware.usable_cores() // threads, 4))
 
 
 def thirty_two_on_a_gpu_else_eight(settings: dict[str, Any]) -> int:
@@ -82,16 +56,6 @@ def thirty_two_on_a_gpu_else_eight(settings: dict[str, Any]) -> int:
 
 def _is_gpu(settings: dict[str, Any]) -> bool:
     return str(settings.get("device")).startswith("cuda")
-
-
-def usable_cores() -> int:
-    """Those that this process may run on, and no more than a container's limit on processor time allows; at least 1."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        quota, period = _CPU_LIMIT.read_text(encoding="ascii").split()
-        return max(1, min(cores, int(quota) // int(period)))
-    except (OSError, ValueError):  # no such file, or no limit
-        return cores
 
 
 class UnusableSettingError(Exception):

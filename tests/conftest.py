@@ -7,8 +7,8 @@ import hypothesis
 import pytest
 import torch
 
+from model.checkpoint_config import load_config
 from model.config import ModelConfig
-from model.manifest import load_config
 from model.tokenizer import Tokenizer
 from model.training.data import train_tokenizer
 from model.transformer import Transformer

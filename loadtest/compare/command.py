@@ -19,10 +19,11 @@ from loadtest.compare.report import Comparison, Result, Run, as_json
 from loadtest.compare.roster import ENTRIES, OURS, MissingPackage, check_installed
 from loadtest.compare.tables import tables
 from loadtest.compare.workload import SHAPES, make_requests
+from model.checkpoint_config import load_config
 from model.config import ModelConfig
-from model.manifest import load_config
 from service.errors import ServiceError
-from service.settings import EMBEDDED_MODEL, Settings, bf16_on_a_gpu_else_int8, usable_device
+from service.hardware import usable_device
+from service.settings import EMBEDDED_MODEL, Settings, bf16_on_a_gpu_else_int8
 
 Shape = Literal["base", "default"]
 

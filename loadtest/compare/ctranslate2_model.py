@@ -1,8 +1,8 @@
 """Our checkpoints as CTranslate2 models: `python -m loadtest.compare.ctranslate2_model --help`.
 
 The converted model takes and gives the same ids: tokens are SentencePiece's pieces, a source has to end with eos as
-everywhere here, and the decoder starts from bos. tests/loadtest/test_ctranslate2_model.py holds its greedy outputs
-equal to ours.
+everywhere here, and the decoder starts from bos. tests/loadtest/compare/test_ctranslate2_model.py holds its greedy
+outputs equal to ours.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from model.attention import MultiHeadAttention
 from model.checkpoint import load_model
+from model.checkpoint_config import load_config
 from model.config import Activation
 from model.layers import DecoderLayer, EncoderLayer, FeedForward, PreNorm
-from model.manifest import load_config
 from model.transformer import Transformer
 
 Quantization = Literal["float32", "int8"]

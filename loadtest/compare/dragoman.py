@@ -15,12 +15,12 @@ from uvicorn.loops.auto import auto_loop_factory
 
 from loadtest.compare.peers import Answer, Job, Measured, Peer, WrongLength
 from loadtest.compare.workload import MOST_TOKENS, Arrival, Request
-from model.manifest import load_config
+from model.checkpoint_config import load_config
 from service.app import build_pool
-from service.engine.pool import EnginePool
-from service.engine.request import GenerationRequest
-from service.metrics import Metrics
+from service.engine.messages import GenerationRequest
+from service.observability.metrics import Metrics
 from service.settings import Settings
+from service.supervisor.pool import EnginePool
 
 _REQUEST_TIMEOUT_SECONDS: Final = 600.0
 

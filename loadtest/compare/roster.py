@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from loadtest.compare.peers import Job, Peer
+from model.checkpoint_config import load_config
 from model.config import ModelConfig
-from model.manifest import load_config
 
 OURS: Final = "dragoman"
 

@@ -10,8 +10,8 @@ import torch
 from loadtest.compare.stopping import stop_at_length_words
 from loadtest.sentences import SENTENCES
 from model.checkpoint import save_checkpoint
+from model.checkpoint_config import CheckpointConfig, Direction
 from model.config import ModelConfig
-from model.manifest import CheckpointConfig, Direction
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 

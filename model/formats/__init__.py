@@ -11,9 +11,9 @@ import torch
 from pydantic import ValidationError
 
 from model.checkpoint import save_checkpoint, scale_of
+from model.checkpoint_config import ANY, CheckpointConfig, CheckpointError, Wanted
 from model.formats import ctranslate2, huggingface, t5
-from model.formats.reading import Imported, impossible, read_json
-from model.manifest import ANY, CheckpointConfig, CheckpointError, Wanted
+from model.formats.checked_source import Imported, impossible, read_json
 from model.transformer import Transformer
 
 _LISTED: Final = 20

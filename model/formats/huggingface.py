@@ -12,9 +12,9 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from model.checkpoint_config import CheckpointConfig, Direction, Wanted
 from model.config import ModelConfig
-from model.formats.multilingual import tokenizer_class, told_before, told_behind, told_both
-from model.formats.reading import (
+from model.formats.checked_source import (
     ACTIVATIONS,
     Imported,
     Options,
@@ -29,8 +29,8 @@ from model.formats.reading import (
     read_weights,
     table,
 )
+from model.formats.multilingual import tokenizer_class, told_before, told_behind, told_both
 from model.formats.vocabulary import Vocabulary, read_vocabulary
-from model.manifest import CheckpointConfig, Direction, Wanted
 from model.tokenizer import Prompt, Tokenizer
 
 _PROJECTIONS: Final = [("query", "q_proj"), ("key", "k_proj"), ("value", "v_proj"), ("output", "out_proj")]

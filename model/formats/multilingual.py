@@ -7,11 +7,11 @@ from typing import Final
 
 from torch import Tensor
 
+from model.checkpoint_config import CheckpointConfig, CheckpointError, Direction, Wanted
 from model.config import ModelConfig
+from model.formats.checked_source import Imported, languages_unknown, read_json
 from model.formats.languages import codes_of
-from model.formats.reading import Imported, languages_unknown, read_json
 from model.formats.vocabulary import Vocabulary
-from model.manifest import CheckpointConfig, CheckpointError, Direction, Wanted
 from model.tokenizer import Prompt, Tokenizer
 
 _LANGUAGE_PIECE: Final = re.compile(

@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 
 import sentencepiece
 
-from model.formats.reading import ordered, pieces_json, read_files, read_json
-from model.manifest import CheckpointError
+from model.checkpoint_config import CheckpointError
+from model.formats.checked_source import ordered, pieces_json, read_files, read_json
 
 _MODEL: Final = "sentencepiece.bpe.model"
 _MBART: Final = (

@@ -3,7 +3,8 @@
 The operators are compiled at first use into the user's cache, or beforehand next to their source by
 `python -m model.kernels`. Where there is no compiler, the functions here do the same in PyTorch, with the same result
 but for rounding; attention then pads, and needs finite numbers in all of the arena. `load` says which it is. For
-inference: there are no gradients. With the operators comes `torch.classes.dragoman.Int8Transformer` (model/fused.py).
+inference: there are no gradients. With the operators comes `torch.classes.dragoman.Int8Transformer`
+(model/cpp_transformer.py).
 """
 
 import functools
@@ -18,7 +19,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
 from model.kernels.compiler import build, file_name
-from model.ranking import Extensions, largest
+from model.topk import Extensions, largest
 
 logger = logging.getLogger(__name__)
 

@@ -1,5 +1,5 @@
 // What beams go on with: the best extensions of all rows of a beam, and the rows that come of them. The rules are those of
-// model/search.py, as far as no hypothesis ends.
+// model/beam_search.py, as far as no hypothesis ends.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// A whole encoder, and whole decode steps, in int8: what model/fused.py documents and calls.
+// A whole encoder, and whole decode steps, in int8: what model/cpp_transformer.py documents and calls.
 
 #pragma once
 

@@ -16,7 +16,7 @@ import numpy as np
 from babel.dates import format_date, format_skeleton
 from babel.numbers import format_currency
 
-from model.manifest import Direction
+from model.checkpoint_config import Direction
 from model.training.config import AugmentConfig
 from model.training.corpora import Pair
 

@@ -8,8 +8,8 @@ from babel import Locale, UnknownLocaleError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
+from model.checkpoint_config import Direction, LanguageCode
 from model.config import ModelConfig
-from model.manifest import Direction, LanguageCode
 
 
 def _has_locale(language: str) -> bool:

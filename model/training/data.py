@@ -4,15 +4,15 @@ import io
 import logging
 import os
 from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import sentencepiece
-from pathlib import Path
 from rich.progress import track
 
 from model.case_marks import CASE_MARKS, mark_case
-from model.manifest import Direction
+from model.checkpoint_config import Direction
 from model.tokenizer import Tokenizer, language_tag
 from model.training.config import Corpus, TokenizerConfig, TrainConfig
 from model.training.corpora import Pair, load_corpus, validation_marks

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 from rich.progress import track
 
-from model.manifest import Direction, load_tokenizer, sha256_of
+from model.checkpoint_config import Direction, load_tokenizer, sha256_of
 from model.tokenizer import TRAINED_FILE, Tokenizer
 from model.training.augment import find_names
 from model.training.config import TrainConfig
@@ -177,7 +177,9 @@ def check_pack(pack: Pack, config: TrainConfig) -> None:
 
 def _made_of(config: TrainConfig, directory: Path) -> dict[str, Any]:
     """Everything that the arrays depend on, the corpora by their content."""
-    relevant = {"data": {"train", "validation", "max_length_ratio", "check_language", "check_content", "tidy", "lowercase"}}
+    relevant = {
+        "data": {"train", "validation", "max_length_ratio", "check_language", "check_content", "tidy", "lowercase"}
+    }
     fields: dict[str, Any] = {"tokenizer": True, "seed": True, "source_language": True, "target_language": True}
     made_of = config.model_dump(mode="json", include=relevant | fields)
     made_of["row_tokens"] = config.optimiser.row_tokens
@@ -201,7 +203,9 @@ def _tokenizer(config: TrainConfig, parts: list[Part]) -> Tokenizer:
     if config.start_from is not None:
         return _existing_tokenizer(config.start_from, config)
     # Each pair as often as it is seen, so that a corpus counts as much for the pieces as for the model.
-    sentences = [side for part in parts for _ in range(max(1, round(part.repeat))) for pair in part.pairs for side in pair]
+    sentences = [
+        side for part in parts for _ in range(max(1, round(part.repeat))) for pair in part.pairs for side in pair
+    ]
     targets = {direction.target for direction in config.directions()}
     logger.info("training the tokenizer on %d sentences", len(sentences))
     return train_tokenizer(sentences, config.tokenizer, config.seed, targets)
@@ -218,9 +222,7 @@ def _existing_tokenizer(checkpoint: Path, config: TrainConfig) -> Tokenizer:
     return tokenizer
 
 
-def _write(
-    name: str, parts: list[Part], tokenizer: Tokenizer, longest: int, directory: Path
-) -> tuple[PackedPart, ...]:
+def _write(name: str, parts: list[Part], tokenizer: Tokenizer, longest: int, directory: Path) -> tuple[PackedPart, ...]:
     """Tokenise into `directory`; pairs with a side over `longest` tokens are dropped."""
     ids, lengths = array("H"), array("H")
     packed = []

@@ -14,7 +14,7 @@ from typing import Annotated, Final, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError, model_validator
 
-from model.manifest import Direction
+from model.checkpoint_config import Direction
 
 CASES: Final = Path(__file__).parent / "cases"
 

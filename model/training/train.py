@@ -14,7 +14,7 @@ import torch
 from safetensors import SafetensorError
 
 from model.checkpoint import save_checkpoint
-from model.manifest import CheckpointConfig
+from model.checkpoint_config import CheckpointConfig
 from model.training.config import TrainConfig
 from model.training.pack import PACK_FILE, Pack, check_pack, load_pack, prepare
 from model.training.parallel import Group

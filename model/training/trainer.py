@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from model.checkpoint import load_model
-from model.manifest import CheckpointError, load_config
+from model.checkpoint_config import CheckpointError, load_config
 from model.training.config import OptimiserConfig, TrainConfig
 from model.training.loss import smoothed_cross_entropy
 from model.training.optimisers import build_optimisers

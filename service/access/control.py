@@ -9,11 +9,11 @@ from typing import Final, Literal, NamedTuple, TypeVar
 
 from starlette.requests import ClientDisconnect
 
+from service.access.async_key_store import Ledger
 from service.access.counters import Counters
-from service.access.keys import Key, KeyLimits, seconds_to_next_month, this_month
-from service.access.ledger import Ledger
-from service.access.rates import Rates, Streams
-from service.access.receipts import Receipts
+from service.access.key_store import Key, KeyLimits, seconds_to_next_month, this_month
+from service.access.rate_limits import Rates, Streams
+from service.access.stream_credits import Receipts
 from service.errors import (
     DeadlineExceeded,
     InvalidKey,

@@ -5,10 +5,10 @@ from typing import Final
 
 from fastapi import APIRouter, Response
 
-from service.api.documentation import Responses, errors_of
-from service.metrics import CONTENT_TYPE
-from service.schemas import ErrorResponse, ModelStatus, Status
-from service.state import ServiceDependency
+from service.api.dependencies import ServiceDependency
+from service.api.openapi import Responses, errors_of
+from service.api.schemas import ErrorResponse, ModelStatus, Status
+from service.observability.metrics import CONTENT_TYPE
 
 router = APIRouter(tags=["operations"])
 _NO_ERRORS: Final = errors_of(ErrorResponse)

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from model.kernels import best_extensions
-from model.ranking import NO_BEAMS, Beams, Extensions
+from model.topk import NO_BEAMS, Beams, Extensions
 from service.engine.scheduler import Running
-from service.engine.writers.rows import Row
+from service.engine.sequences.rows import Row
 
 
 class SourceBatch(NamedTuple):

@@ -7,16 +7,15 @@ from typing import NamedTuple
 import torch
 
 from model.checkpoint import load_model
+from model.checkpoint_config import CheckpointError, fingerprint
 from model.config import ModelConfig
-from model.manifest import CheckpointError
 from model.transformer import Transformer
 from service.engine.channel import SocketChannel
 from service.engine.loop import EngineLoop
+from service.engine.messages import EngineOptions, Failed, Ready
 from service.engine.modes import Mode, device_of, mode_on
-from service.engine.request import EngineOptions, Failed, Ready
 from service.engine.runner import DeviceLost, Runner
 from service.engine.scheduler import Scheduler
-from service.importing import fingerprint
 
 logger = logging.getLogger(__name__)
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from service.engine.batching import source_batch, step_batch
-from service.engine.choosing import Steps, choose
-from service.engine.request import Cancel, Command, Report, StepReport, StepStats, Submit
+from service.engine.messages import Cancel, Command, Report, StepReport, StepStats, Submit
 from service.engine.runner import DeviceLost, Runner
 from service.engine.scheduler import Plan, Scheduler
-from service.engine.writers.rows import Row
+from service.engine.sequences.rows import Row
+from service.engine.token_selection import Steps, choose
 
 logger = logging.getLogger(__name__)
 

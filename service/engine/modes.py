@@ -8,11 +8,11 @@ from typing import Final
 import torch
 
 from model import kernels
-from model.fused import FusedTransformer
-from model.linear import Int8Linear, PrepackedLinear, WideLinear, replace_linears
+from model.cpp_transformer import FusedTransformer
+from model.quantized_linear import Int8Linear, PrepackedLinear, WideLinear, replace_linears
 from model.transformer import Transformer
-from service.engine.captured import CapturedRunner
-from service.engine.fused import FusedRunner
+from service.engine.cpp_runner import FusedRunner
+from service.engine.cuda_graph_runner import CapturedRunner
 from service.engine.runner import EagerRunner, Runner
 
 logger = logging.getLogger(__name__)

@@ -22,10 +22,10 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from model.search import Choice, Extension
-from service.engine.request import Alternative, BeamReport, GenerationRequest, TokenReport
-from service.engine.writers import writer_of
-from service.engine.writers.writer import SearchDiffers, Writer
+from model.beam_search import Choice, Extension
+from service.engine.messages import Alternative, BeamReport, GenerationRequest, TokenReport
+from service.engine.sequences import writer_of
+from service.engine.sequences.sequence import SearchDiffers, Writer
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ import msgspec
 
 from service import logs
 from service.engine.channel import SocketChannel, frame
-from service.engine.request import EngineOptions, Failed, Forked, Loaded
+from service.engine.messages import EngineOptions, Failed, Forked, Loaded
 
 # Hypotheses are many objects that stay for some steps, and no cycles: Python's own 700 are less than one step of beams.
 _OBJECTS_BETWEEN_COLLECTIONS: Final = 50_000
@@ -45,7 +45,7 @@ def main() -> None:
     options = msgspec.json.decode(sys.argv[2], type=EngineOptions)
     logs.configure(options.log_level)
     # All that a fork will need: what it imported itself it would not share.
-    from model.manifest import CheckpointError
+    from model.checkpoint_config import CheckpointError
     from service.engine.loading import load, serve
 
     try:

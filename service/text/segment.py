@@ -22,7 +22,7 @@ class Term(NamedTuple):
     capitals: bool = False
     """Whether its translation is written in capitals."""
     is_halfway: bool = False
-    """Whether it is a word that goes through two models (`halfway`): a stand-in is read in its place, too."""
+    """Whether it is a word that goes through two models (`pivot_glossary`): a stand-in is read in its place, too."""
 
     @property
     def has_stand_in(self) -> bool:

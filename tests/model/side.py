@@ -8,7 +8,7 @@ from torch import Tensor
 
 from model.cache import SlotCache
 from model.config import Activation, ModelConfig, NormOrder
-from model.fused import FusedScores, FusedTransformer
+from model.cpp_transformer import FusedScores, FusedTransformer
 from model.transformer import Transformer
 
 SLOTS = 12

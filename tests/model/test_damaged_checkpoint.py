@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from model.checkpoint import load_model
-from model.manifest import CheckpointError, load_config, load_tokenizer
+from model.checkpoint_config import CheckpointError, load_config, load_tokenizer
 from service.settings import EMBEDDED_MODEL
 from tests.conftest import forget_sums
 

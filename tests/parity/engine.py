@@ -10,9 +10,9 @@ from model.attention import attention_weights, look_ahead_mask, padding_mask
 from model.cache import KV
 from model.config import ModelConfig
 from model.transformer import Transformer
-from service.engine.captured import CapturedRunner
+from service.engine.cuda_graph_runner import CapturedRunner
 from service.engine.loop import EngineLoop
-from service.engine.request import Command, Report, StepReport, TokenReport
+from service.engine.messages import Command, Report, StepReport, TokenReport
 from service.engine.runner import EagerRunner, Runner
 from service.engine.scheduler import Scheduler
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from model.config import ModelConfig
 from model.decoding import Hypothesis, beam_decode, greedy_decode
-from service.engine.request import Beam, Cancel, Command, Constraints, GenerationRequest, Sampling, Submit
+from service.engine.messages import Beam, Cancel, Command, Constraints, GenerationRequest, Sampling, Submit
 from tests.conftest import random_model
 from tests.parity.engine import EOS, Arrivals, Run, alignment_of, logprobs_of, sources
 

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from model.config import ModelConfig
 from model.transformer import Transformer
+from service.engine.messages import Beam, Command, GenerationRequest, Sampling, Submit
 from service.engine.modes import MODES
-from service.engine.request import Beam, Command, GenerationRequest, Sampling, Submit
 from tests.conftest import random_model
 from tests.parity.engine import MAX_LENGTH, Arrivals, alignment_of, logprobs_of, run_with, sources
 

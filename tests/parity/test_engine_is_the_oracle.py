@@ -7,7 +7,7 @@ import torch
 from model.config import ModelConfig
 from model.decoding import beam_decode, greedy_decode
 from model.sampling import SamplingParameters, noise_states, sample
-from service.engine.request import Beam, Cancel, Command, GenerationRequest, Sampling, Submit
+from service.engine.messages import Beam, Cancel, Command, GenerationRequest, Sampling, Submit
 from tests.conftest import random_model
 from tests.parity.engine import Run, sources
 

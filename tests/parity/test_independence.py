@@ -9,15 +9,15 @@ from msgspec.structs import replace
 
 from model import kernels
 from model.checkpoint import load_model
-from model.manifest import load_tokenizer
+from model.checkpoint_config import load_tokenizer
 from model.tokenizer import Tokenizer
-from service.engine.generation import Generation
 from service.engine.loop import EngineLoop
+from service.engine.messages import Beam, Command, Constraints, GenerationRequest, Sampling, Submit, TokenReport
 from service.engine.modes import MODES
-from service.engine.request import Beam, Command, Constraints, GenerationRequest, Sampling, Submit, TokenReport
 from service.engine.runner import Runner
 from service.engine.scheduler import Scheduler
 from service.settings import EMBEDDED_MODEL
+from service.supervisor.generation import Generation
 from tests.parity.engine import Arrivals
 from tests.system.sentences import SENTENCES
 
@@ -90,7 +90,7 @@ def test_steps_ahead_are_those_that_would_have_followed(
     }
     runs = []
     for seconds in (0.0, 60.0):
-        monkeypatch.setattr("service.engine.fused._AHEAD_SECONDS", seconds)
+        monkeypatch.setattr("service.engine.cpp_runner._AHEAD_SECONDS", seconds)
         runs.append(engine.run(chosen, seed=1))
     assert runs[0].reports == runs[1].reports
     assert len(runs[1].slots_used) < len(runs[0].slots_used)

@@ -5,10 +5,10 @@ import torch
 from msgspec.structs import replace
 
 from model.checkpoint import load_model
+from model.checkpoint_config import load_tokenizer
 from model.config import ModelConfig
-from model.manifest import load_tokenizer
+from service.engine.messages import Beam, Command, GenerationRequest, GivenTerm, Sampling, Submit, TokenReport
 from service.engine.modes import MODES
-from service.engine.request import Beam, Command, GenerationRequest, GivenTerm, Sampling, Submit, TokenReport
 from service.settings import EMBEDDED_MODEL
 from tests.conftest import random_model
 from tests.parity.engine import Run, run_with, self_attention_of, sources

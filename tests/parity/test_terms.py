@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from model.config import ModelConfig
-from service.engine.request import Beam, GenerationRequest, GivenTerm, Sampling, Submit, TokenReport
+from service.engine.messages import Beam, GenerationRequest, GivenTerm, Sampling, Submit, TokenReport
 from tests.parity.engine import EOS, Run, sources
 
 KINDS = [(Beam(), Sampling()), (Beam(), Sampling(1.0, seed=5)), (Beam(3, alternatives=2), Sampling())]

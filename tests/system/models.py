@@ -5,8 +5,8 @@ from pathlib import Path
 import torch
 
 from model.checkpoint import save_checkpoint
+from model.checkpoint_config import CheckpointConfig, Direction, load_config
 from model.config import ModelConfig
-from model.manifest import CheckpointConfig, Direction, load_config
 from model.tokenizer import Tokenizer
 from service.settings import EMBEDDED_MODEL
 from tests.conftest import random_model

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 
-from service.access.keys import KeyFile, KeyLimits
+from service.access.key_store import KeyFile, KeyLimits
 from tests.system.conftest import Server, StartServer
 
 # A request may set itself a deadline that nothing can keep.

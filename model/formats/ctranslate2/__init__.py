@@ -5,15 +5,15 @@ from pathlib import Path
 
 from torch import Tensor
 
+from model.checkpoint_config import CheckpointConfig, CheckpointError, Direction, Wanted
 from model.config import ModelConfig
+from model.formats.checked_source import Imported, Options, languages_unknown, read_json
 from model.formats.ctranslate2.file import read_content
 from model.formats.ctranslate2.options import ZERO_START, Special, asks_for_all_tokens, configuration, special_pieces
 from model.formats.ctranslate2.vocabulary import read_tokenizer, vocabularies
 from model.formats.ctranslate2.weights import Variables, translated
 from model.formats.multilingual import are_languages, told_before, told_behind, told_both
-from model.formats.reading import Imported, Options, languages_unknown, read_json
 from model.formats.vocabulary import Vocabulary
-from model.manifest import CheckpointConfig, CheckpointError, Direction, Wanted
 from model.tokenizer import Prompt, Tokenizer
 
 

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch import Tensor
 
-from model.formats.ctranslate2 import older
-from model.manifest import CheckpointError
+from model.checkpoint_config import CheckpointError
+from model.formats.ctranslate2 import legacy
 
 _VERSIONS: Final = range(4, 7)
 _SETTINGS_APART: Final = 6
@@ -57,8 +57,8 @@ class _Reader:
         if self._place != len(self._content):
             raise ValueError(f"{len(self._content) - self._place} bytes are left over")
         if revision < _SIDES_APART:
-            found = older.moved(found)
-        return Content(found, older.settings(found) if version < _SETTINGS_APART else {})
+            found = legacy.moved(found)
+        return Content(found, legacy.settings(found) if version < _SETTINGS_APART else {})
 
     def _tensor(self) -> Tensor:
         shape = [self._number("<I") for _ in range(self._number("<B"))]

@@ -6,10 +6,10 @@ from typing import Final, NamedTuple
 
 from torch import Tensor
 
+from model.checkpoint_config import CheckpointError
 from model.config import Activation, ModelConfig
+from model.formats.checked_source import Options, model_config
 from model.formats.ctranslate2.weights import DECODER_OUT, PROJECTION, SOURCE, TABLES, TARGET
-from model.formats.reading import Options, model_config
-from model.manifest import CheckpointError
 
 _ACTIVATIONS: Final[dict[int, Activation]] = {0: "relu", 1: "gelu_tanh", 2: "swish", 3: "gelu"}
 _LONGEST: Final = 512  # where no table of positions says how far it goes

@@ -5,10 +5,10 @@ from typing import Final
 
 import sentencepiece
 
-from model.formats.reading import pieces_json, read_any_json, read_files
+from model.checkpoint_config import CheckpointError
+from model.formats.checked_source import pieces_json, read_any_json, read_files
 from model.formats.vocabulary import Vocabulary, read_vocabulary
-from model.manifest import CheckpointError
-from model.pieces import JsonPieces
+from model.subwords import JsonPieces
 
 _SHARED: Final = ("sentencepiece.model", "sentencepiece.bpe.model")
 _SIDES: Final = {"source.spm": "source.model", "target.spm": "target.model"}

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from model.checkpoint import scale_of
 from model.config import ModelConfig
-from model.formats.reading import NEVER, Weights
+from model.formats.checked_source import NEVER, Weights
 
 SOURCE: Final = "encoder/embeddings_0/weight"
 TARGET: Final = "decoder/embeddings/weight"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from model.manifest import Wanted
+from model.checkpoint_config import Wanted
 from model.tokenizer import Tokenizer
 from tests.model.formats.conftest import SHAPE, pieces_of, randomised, write_json, write_tokenizer_json
 

@@ -8,10 +8,10 @@ import pytest
 import tokenizers
 
 from model.checkpoint import load_model
+from model.checkpoint_config import CheckpointError, Wanted, load_tokenizer
 from model.decoding import greedy_decode
 from model.formats import import_checkpoint
-from model.formats.reading import read_json
-from model.manifest import CheckpointError, Wanted, load_tokenizer
+from model.formats.checked_source import read_json
 from model.tokenizer import Tokenizer
 from tests.model.formats.builders import bart, marian, mbart, mbart_cc25
 from tests.model.formats.conftest import SHAPE, pieces_of, randomised, write_json, write_tokenizer_json

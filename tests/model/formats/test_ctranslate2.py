@@ -12,11 +12,11 @@ import torch
 from safetensors.torch import load_file
 
 from model.checkpoint import load_model
+from model.checkpoint_config import CheckpointError, Direction, Wanted, load_config, load_tokenizer
 from model.config import ModelConfig
 from model.decoding import beam_decode
 from model.formats import import_checkpoint
-from model.linear import INT8_MAX, quantise_rows
-from model.manifest import CheckpointError, Direction, Wanted, load_config, load_tokenizer
+from model.quantized_linear import INT8_MAX, quantise_rows
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from tests.conftest import random_model

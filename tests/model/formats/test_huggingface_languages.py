@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from model.checkpoint_config import CheckpointError, Wanted, load_tokenizer
 from model.formats import import_checkpoint
-from model.formats.reading import read_json
-from model.manifest import CheckpointError, Wanted, load_tokenizer
+from model.formats.checked_source import read_json
 from model.tokenizer import Tokenizer
 from tests.model.formats.builders import ENGLISH_FRENCH, Build, m2m100, marian, mbart, mbart_cc25, nllb, t5
 from tests.model.formats.conftest import SHAPE, randomised, write_json, write_tokenizer_json

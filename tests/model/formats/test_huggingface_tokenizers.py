@@ -9,8 +9,8 @@ import tokenizers
 import torch
 
 from model.checkpoint import load_model
+from model.checkpoint_config import ANY, CheckpointError, Wanted, load_tokenizer
 from model.formats import import_checkpoint
-from model.manifest import ANY, CheckpointError, Wanted, load_tokenizer
 from model.tokenizer import Tokenizer
 from model.training.data import train_tokenizer
 from tests.conftest import WORDS

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from model import kernels
-from model.ranking import largest
+from model.topk import largest
 
 
 @pytest.fixture(params=["operators", "fallback"], autouse=True)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from model.manifest import Direction
+from model.checkpoint_config import Direction
 from model.training.augment import KINDS, augment
 from model.training.config import AugmentConfig
 from model.training.corpora import Pair

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from model.checkpoint import save_checkpoint
-from model.manifest import CheckpointConfig, Direction
+from model.checkpoint_config import CheckpointConfig, Direction
 from model.tokenizer import Tokenizer
 from model.training import data
 from model.training.config import AugmentConfig, Corpus, TrainConfig

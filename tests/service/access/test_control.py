@@ -8,7 +8,7 @@ import pytest
 from starlette.requests import ClientDisconnect
 
 from service.access.control import Access, Caller, Charge, Refusal, Streamed
-from service.access.keys import KeyFile, KeyLimits, Usage, this_month
+from service.access.key_store import KeyFile, KeyLimits, Usage, this_month
 from service.errors import (
     DeadlineExceeded,
     EngineFailed,

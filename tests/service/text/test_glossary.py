@@ -7,7 +7,7 @@ import pytest
 
 from service.text import glossary as module
 from service.text.glossary import EntriesError, Format, Glossary, read_entries, write_entries
-from service.text.plain import Splitter
+from service.text.splitter import Splitter
 
 GLOSSARY = Glossary(
     {"cat": "matou", "cat  food": "croquettes", "Dr. No": "Dr Non", "iPhone": "iTruc", "C++": "C plus", "猫": "cat"}

@@ -9,7 +9,7 @@ import deepl
 import httpx
 import pytest
 
-from service.access.keys import KeyFile, KeyLimits
+from service.access.key_store import KeyFile, KeyLimits
 from tests.service.access.redis import needs_redis, run_redis
 from tests.system.access.conftest import REQUEST, TEXT, KeyedServer
 from tests.system.conftest import Server, StartServer, run_server

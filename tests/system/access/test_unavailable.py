@@ -10,7 +10,7 @@ import deepl
 import httpx
 import pytest
 
-from service.access.keys import KeyFile, KeyLimits
+from service.access.key_store import KeyFile, KeyLimits
 from tests.disks import SmallDisk
 from tests.system.access.conftest import REQUEST, TEXT, TRANSLATED
 from tests.system.conftest import Server, StartServer

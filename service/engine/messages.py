@@ -1,0 +1,222 @@
+"""What travels between the HTTP process and an engine process: plain values, no torch, no HTTP.
+
+Commands go down, reports come up, one report a step. Both are msgpack; ids are the HTTP side's.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+FinishReason = Literal["stop", "length"]
+"""`stop`: end of sentence; `length`: `max_new_tokens` reached."""
+
+
+class Sampling(msgspec.Struct, frozen=True, array_like=True):
+    """How tokens are chosen. Temperature 0 is greedy; `top_k` 0 and `top_p` 1 restrict nothing."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+
+
+class Beam(msgspec.Struct, frozen=True, array_like=True):
+    """How many hypotheses are kept; 1 is none but the one. See `model.decoding.beam_decode` for the rules.
+
+    Scores are divided by length ** `length_penalty`; the best `alternatives` behind the first are reported too.
+    """
+
+    size: int = 1
+    length_penalty: float = 1.0
+    alternatives: int = 0
+
+
+class Constraints(msgspec.Struct, frozen=True, array_like=True):
+    """Against repetition, over the ids so far, the prompt included (`model.logits_processors`); 1 and 0 are none."""
+
+    repetition_penalty: float = 1.0
+    no_repeat_ngram_size: int = 0
+
+
+class GivenTerm(msgspec.Struct, frozen=True, array_like=True):
+    """A part of the source, by positions from `start` up to `end`, whose translation is given: `ids`, one or more."""
+
+    start: int
+    end: int
+    ids: list[int]
+
+
+class GenerationRequest(msgspec.Struct, frozen=True, array_like=True):
+    """One segment to translate.
+
+    The decoder reads `prompt_ids` behind bos: no part of the translation, but a beam counts them in its lengths.
+    The translation begins with `forced_ids`, fewer than `max_new_tokens` and without
+    eos, whatever is probable. `terms`, in the order of the source, are translated as they say (`engine.forced_terms`);
+    `closing_ids` are marks behind which nothing is expected to come.
+    A client has `told_ids` from an engine that died, of `told_terms`, a number or None for each, if there are any:
+    they come again, but are not reported again. With `top_candidates`, every token comes with that many of the most
+    probable ones at its place; with `alignment`, with the position of the source that it looks at most; with
+    `attention` too, with all weights; with `self_attention`, with the weights over what was written before it. With
+    `hypotheses`, each step of a beam is told. One that is `patient`, in the middle of a long text, lets others that
+    have come have their first token before it goes on.
+    """
+
+    source_ids: list[int]
+    max_new_tokens: int
+    sampling: Sampling = Sampling()
+    beam: Beam = Beam()
+    constraints: Constraints = Constraints()
+    forced_ids: list[int] = []
+    told_ids: list[int] = []
+    top_candidates: int = 0
+    alignment: bool = False
+    attention: bool = False
+    prompt_ids: list[int] = []
+    terms: list[GivenTerm] = []
+    told_terms: list[int | None] = []
+    hypotheses: bool = False
+    self_attention: bool = False
+    patient: bool = False
+    closing_ids: list[int] = []
+
+
+class Submit(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Queue a request. `submitted_at` is `time.monotonic()`, which all processes of a machine share."""
+
+    request_id: int
+    request: GenerationRequest
+    submitted_at: float
+
+
+class Cancel(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Forget a request, wherever it is; unknown ids are ignored."""
+
+    request_id: int
+
+
+Command = Submit | Cancel
+
+
+class Alternative(msgspec.Struct, frozen=True, array_like=True):
+    """Another translation than the one that was reported, and the sum of its log-probabilities."""
+
+    tokens: list["TokenReport"]
+    logprob: float
+
+
+class TokenReport(msgspec.Struct, frozen=True, array_like=True):
+    """One token of one request; the last one carries the reason, and the alternatives if there are any.
+
+    `candidates` are (id, log-probability), the best first; `alignment` is a position of the source, eos excluded, and
+    the cross-attention's weight there; `attention` are its weights at all positions, eos included; `self_attention` are
+    those of each decoder layer over bos, the prompt and the tokens before it; `term` is the number of the given term
+    that it belongs to.
+    """
+
+    request_id: int
+    token_id: int
+    logprob: float
+    finish_reason: FinishReason | None = None
+    candidates: Sequence[tuple[int, float]] = ()
+    alternatives: Sequence[Alternative] = ()
+    alignment: tuple[int, float] | None = None
+    attention: Sequence[float] = ()
+    term: int | None = None
+    self_attention: Sequence[Sequence[float]] = ()
+
+
+class LiveHypothesis(msgspec.Struct, frozen=True, array_like=True):
+    """One that a beam goes on with after a step: `ids` behind the `parent`-th of those before, and the sum of all its
+    log-probabilities. `term` is as in `TokenReport`."""
+
+    parent: int
+    ids: list[int]
+    logprob: float
+    term: int | None = None
+
+
+class BeamReport(msgspec.Struct, frozen=True, array_like=True):
+    """All live hypotheses of one request after a step, the best first; before the first step there is an empty one."""
+
+    request_id: int
+    hypotheses: list[LiveHypothesis]
+
+
+SegmentReport = TokenReport | BeamReport
+"""What comes of a segment, in the order of the steps, and of a step its tokens first."""
+
+
+class StepStats(msgspec.Struct, frozen=True, array_like=True):
+    """What one step of the loop did, and how the engine stands after it."""
+
+    slots_used: int
+    batch_rows: int = 0
+    steps: int = 0
+    """Of the decoder, each with `batch_rows` rows; it can run ahead."""
+    source_tokens: int = 0
+    encode_seconds: float | None = None
+    step_seconds: float | None = None
+    """Of each of them."""
+    queue_seconds: list[float] = []
+    admitted: list[int] = []
+    """The requests that `queue_seconds` are of."""
+
+
+class StepReport(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """One message a step, for all of its requests; `failed` are those that ended with a failure."""
+
+    tokens: list[TokenReport]
+    stats: StepStats
+    failed: list[int] = []
+    beams: list[BeamReport] = []
+
+
+class Ready(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The engine has loaded its model, onto `device`."""
+
+    parameters: int
+    device: str
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The engine cannot start, and why."""
+
+    reason: str
+
+
+Report = StepReport | Ready | Failed
+
+
+class Loaded(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The fork server has its model."""
+
+
+class Forked(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """It has made an engine process."""
+
+    pid: int
+
+
+ForkReply = Loaded | Failed | Forked
+
+
+class EngineOptions(msgspec.Struct, frozen=True):
+    """Everything that the engine processes of a model are told.
+
+    `device` is `cpu`, `cuda:1` or the like, or `cuda`, of which each replica takes the next in turn. With a
+    `fingerprint` the files of the checkpoint have to be those that had it (`model.checkpoint_config`). Where not every
+    library of the system survives a fork, an engine process loads the model for itself: then it `forks` not.
+    """
+
+    checkpoint: str
+    mode: str
+    threads: int
+    slots: int
+    max_prefill: int
+    max_length: int
+    log_level: str = "info"
+    device: str = "cpu"
+    fingerprint: str = ""
+    forks: bool = sys.platform == "linux"

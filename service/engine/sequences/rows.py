@@ -1,0 +1,99 @@
+"""What a request asks of the decoder in a step: a row for each token that is to be read."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from service.engine.messages import Constraints, GenerationRequest
+
+UNCONSTRAINED: Final = Constraints()
+
+
+class Row(NamedTuple):
+    """A query of the decoder: what a hypothesis of `ids` could go on with."""
+
+    request: GenerationRequest
+    slot: int
+    source_slot: int
+    ids: list[int]
+    """All before it, the prompt included, without bos; its position is their number."""
+    parent: int = 0
+    """The hypothesis's rank among those of its request."""
+    total: float = 0.0
+    """The sum of log-probabilities of `ids`; only a beam asks for it."""
+    wanted: int = 1
+    """How many extensions are wanted: 0 if only the K/V are."""
+    forced: int | None = None
+    """The token that must come next, whatever is probable."""
+    term: int | None = None
+    """The term that the forced token belongs to, by its number."""
+    pending: Sequence[int] = ()
+    """The terms that may come next, by their numbers."""
+    is_ranked: bool = False
+    """Whether the best extensions of all of its beam's rows are enough, whatever their own ones are."""
+    is_greedy: bool = False
+    """Whether its most probable token is enough, and nothing is told of how it came about."""
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether its logits change before anything is chosen; what is forced is not chosen."""
+        return self.forced is None and self.request.constraints != UNCONSTRAINED
+
+    @property
+    def needs_alignment(self) -> bool:
+        """Whether it matters where in the source it looks."""
+        return self.wanted > 0 and (self.request.alignment or bool(self.pending))
+
+    @property
+    def needs_self_attention(self) -> bool:
+        """Whether it is told where in its own text it looks."""
+        return self.wanted > 0 and self.request.self_attention
+
+    @property
+    def needs_logits(self) -> bool:
+        """Whether the best token alone does not say what the row goes on with."""
+        request = self.request
+        if self.is_greedy or self.is_ranked or self.term is not None:
+            return False
+        return self.wanted > 0 and (
+            self.forced is not None
+            or self.wanted > 1
+            or request.sampling.temperature > 0
+            or self.is_constrained
+            or request.top_candidates > 0
+            or bool(self.pending)
+        )
+
+    @property
+    def ahead(self) -> int:
+        """How many more tokens it may take unasked, if each is the most probable one; or its beam more steps."""
+        if self.is_greedy:
+            may = True
+        elif self.is_ranked:
+            may = not self.request.hypotheses
+        else:
+            is_looked_at = self.needs_alignment or self.needs_self_attention
+            may = self.wanted == 1 and not (self.needs_logits or is_looked_at or self.term is not None)
+        if not may:
+            return 0
+        return self.request.max_new_tokens + len(self.request.prompt_ids) - len(self.ids) - 1
+
+
+def is_plain(request: GenerationRequest) -> bool:
+    """Whether nothing but the logits decides what its rows go on with, and nothing is told of how it came about."""
+    changed = request.constraints != UNCONSTRAINED or request.terms
+    looks = request.alignment or request.self_attention
+    return not (changed or looks or request.top_candidates)
+
+
+def prompt_rows(request: GenerationRequest, slot: int) -> list[Row]:
+    """The prompt, a row for each token; they are only there for their K/V."""
+    return [Row(request, slot, slot, request.prompt_ids[:i], wanted=0) for i in range(len(request.prompt_ids))]
+
+
+def prefix_rows(request: GenerationRequest, slot: int, wanted_from: int) -> list[Row]:
+    """The forced prefix, all in one step: a row for each token."""
+    prompt, forced = request.prompt_ids, request.forced_ids
+    return [
+        Row(request, slot, slot, prompt + forced[:i], wanted=int(i >= wanted_from), forced=token)
+        for i, token in enumerate(forced)
+    ]

@@ -1,0 +1,244 @@
+"""From a step's scores to what each row goes on with; the only place in the engine where tokens are chosen."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, groupby, islice
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.beam_search import Choice, Extension
+from model.kernels import best_extensions
+from model.logits_processors import forbid_repeated_ngrams, penalise_repetition
+from model.sampling import SamplingParameters, noise_states, sample
+from model.topk import Extensions
+from service.engine.batching import StepBatch, StepScores
+from service.engine.forced_terms import beginning, begun, looked_at
+from service.engine.messages import GenerationRequest
+from service.engine.sequences.rows import UNCONSTRAINED, Row
+
+Steps = list[list[Extension]]
+"""What a request's rows go on with, in one step after the other: those of the first row, then of the second, ..."""
+
+
+def choose(groups: Sequence[Sequence[Row]], batch: StepBatch, scores: StepScores) -> list[Steps]:
+    """What the rows of each request go on with.
+
+    Where the runner has run ahead, a beam has several steps; a single row has one, its tokens one after the other.
+    """
+    rows = [row for group in groups for row in group]
+    chosen = iter(_choose_for_rows(rows, batch, scores))
+    ranked = _ranked(scores.extensions)
+    steps = []
+    for group in groups:
+        own = [next(chosen) for _ in group]
+        steps.append(next(ranked) if group[-1].is_ranked else [list(chain.from_iterable(own))])
+    return steps
+
+
+def _ranked(extensions: Extensions | None) -> Iterator[Steps]:
+    """Of one beam after the other, the best ones first; what is impossible is left out."""
+    if extensions is None:
+        return
+    for beam in zip(*(each.transpose(0, 1).tolist() for each in extensions), strict=True):
+        yield [
+            [
+                Extension(parent, Choice(token, logprob), total)
+                for parent, token, logprob, total in zip(*step, strict=True)
+                if total != -math.inf
+            ]
+            for step in zip(*beam, strict=True)
+        ]
+
+
+def _choose_for_rows(rows: Sequence[Row], batch: StepBatch, scores: StepScores) -> list[list[Extension]]:
+    """Each row's `wanted` extensions, the best first; fewer where the vocabulary has no more.
+
+    Nothing for rows whose beams are ranked. Of another beam's rows, which stand together, only those that are among its
+    `wanted` best in all of them.
+    Log-probabilities are of the distribution that the constraints leave, before temperature, top-k and top-p.
+    What belongs to a given term is not chosen (`engine.forced_terms`): it is all that its row goes on with.
+    """
+    chosen: list[list[Extension]] = [[] for _ in rows]
+    given = _given(rows, batch, scores)
+    with_logits = {*batch.logit_rows, *given}
+    greedy = [number for number, row in enumerate(rows) if row.wanted == 1 and number not in with_logits]
+    if greedy:
+        tokens, logprobs = scores.tokens.T.tolist(), scores.logprobs.T.tolist()
+        for number in greedy:
+            steps = zip(tokens[number], logprobs[number], strict=True)
+            chosen[number] = [Extension(rows[number].parent, Choice(*choice), choice[1]) for choice in steps]
+    places = [place for place, number in enumerate(batch.logit_rows) if number not in given]
+    if places:
+        logits = scores.logits if len(places) == len(batch.logit_rows) else scores.logits[places]
+        numbers = [batch.logit_rows[place] for place in places]
+        for number, extensions in zip(numbers, _choose_from_logits([rows[n] for n in numbers], logits), strict=True):
+            chosen[number] = extensions
+    for number, extension in given.items():
+        chosen[number] = [extension]
+    _tell_attention(rows, batch, scores, chosen)
+    return chosen
+
+
+def _tell_attention(rows: Sequence[Row], batch: StepBatch, scores: StepScores, chosen: list[list[Extension]]) -> None:
+    if scores.alignment is not None:
+        for number, weights in zip(batch.alignment_rows, scores.alignment.tolist(), strict=True):
+            chosen[number] = [_with_term(rows[number], each, weights) for each in chosen[number]]
+            request = rows[number].request
+            if request.alignment:
+                chosen[number] = _annotated(
+                    chosen[number],
+                    alignment=_strongest(request, weights),
+                    attention=weights[: len(request.source_ids)] if request.attention else (),
+                )
+    if scores.self_attention is not None:
+        for number, layers in zip(batch.self_attention_rows, scores.self_attention.tolist(), strict=True):
+            seen = len(rows[number].ids) + 1
+            chosen[number] = _annotated(chosen[number], self_attention=[weights[:seen] for weights in layers])
+
+
+def _with_term(row: Row, extension: Extension, weights: Sequence[float]) -> Extension:
+    """Where the model begins a term by itself, it says so."""
+    choice = extension.choice
+    if not row.pending or choice.term is not None:
+        return extension
+    term = begun(row.request.terms, row.pending, weights[: len(row.request.source_ids) - 1], choice.token)
+    return extension._replace(choice=choice._replace(term=term))
+
+
+def _given(rows: Sequence[Row], batch: StepBatch, scores: StepScores) -> dict[int, Extension]:
+    """What rows go on with that are in the middle of a term, or look at one; by their numbers."""
+    given = {
+        number: Extension(row.parent, Choice(row.forced, 0.0, term=row.term), row.total)
+        for number, row in enumerate(rows)
+        if row.term is not None and row.forced is not None
+    }
+    if scores.alignment is None:
+        return given
+    place_of = {number: place for place, number in enumerate(batch.logit_rows)}
+    for place, number in enumerate(batch.alignment_rows):
+        row = rows[number]
+        if row.pending:
+            weights = scores.alignment[place, : len(row.request.source_ids) - 1].tolist()
+            logits = scores.logits[place_of[number]]
+            first = [row.request.terms[each].ids[0] for each in row.pending]
+            behind = (logits.max() - logits[first]).tolist()
+            term = looked_at(row.request.terms, row.pending, weights, behind)
+            if term is not None:
+                given[number] = Extension(row.parent, beginning(row.request.terms, term), row.total)
+    return given
+
+
+def _annotated(extensions: Sequence[Extension], **notes: Any) -> list[Extension]:
+    """With what is known of their place."""
+    return [extension._replace(choice=extension.choice._replace(**notes)) for extension in extensions]
+
+
+def _strongest(request: GenerationRequest, weights: Sequence[float]) -> tuple[int, float]:
+    """Where most of the attention is, but for eos, which attention without a better place rests on."""
+    position = max(range(max(len(request.source_ids) - 1, 1)), key=lambda each: weights[each])
+    return position, weights[position]
+
+
+@torch.inference_mode()
+def _choose_from_logits(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
+    _constrain(rows, logits)
+    groups: dict[_Rule, list[int]] = {}
+    for number, row in enumerate(rows):
+        groups.setdefault(_rule(row), []).append(number)
+    chosen: list[list[Extension]] = [[] for _ in rows]
+    for rule, numbers in groups.items():
+        # Most often all of them: then nothing is copied.
+        own = logits if len(numbers) == len(rows) else logits[numbers]
+        extensions = rule([rows[number] for number in numbers], own)
+        for number, each in zip(numbers, extensions, strict=True):
+            chosen[number] = each
+    _add_candidates(rows, logits, chosen)
+    return chosen
+
+
+_Rule = Callable[[Sequence[Row], Tensor], list[list[Extension]]]
+
+
+def _rule(row: Row) -> _Rule:
+    if row.forced is not None:
+        return _forced
+    if row.request.beam.size > 1:
+        return _widest
+    return _sampled if row.request.sampling.temperature > 0 else _best
+
+
+def _best(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
+    best = _each(logits, 1)
+    return _of_each(rows, best.tokens[:, 0], best.logprobs[:, 0])
+
+
+def _sampled(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
+    return _of_each(rows, *sample(logits, _sampling_parameters(rows)))
+
+
+def _forced(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
+    # PyTorch's log-probabilities differ in their last bits with the kind of processor and, of large vocabularies, with
+    # the threads and the number of rows; the operator's do not.
+    best = _each(logits, 1)
+    tokens = torch.tensor([row.forced for row in rows])
+    behind = logits.gather(-1, tokens[:, None]) - logits.gather(-1, best.tokens)
+    return _of_each(rows, tokens, (behind + best.logprobs).squeeze(-1))
+
+
+def _widest(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
+    """A beam's: the best by their sums."""
+    totals = torch.tensor([row.total for row in rows])
+    sizes = [len(list(beam)) for _, beam in groupby(rows, key=lambda row: row.source_slot)]
+    best = best_extensions(logits, totals, sizes, max(row.wanted for row in rows))
+    chosen: list[list[Extension]] = [[] for _ in rows]
+    first = 0
+    for size, *beam in zip(sizes, *(each.tolist() for each in best), strict=True):
+        for row, token, logprob, total in islice(zip(*beam, strict=True), rows[first].wanted):
+            if total != -math.inf:
+                chosen[first + row].append(Extension(rows[first + row].parent, Choice(token, logprob), total))
+        first += size
+    return chosen
+
+
+def _each(logits: Tensor, count: int) -> Extensions:
+    """The best of each row."""
+    return best_extensions(logits, torch.zeros(len(logits)), [1] * len(logits), count)
+
+
+def _of_each(rows: Sequence[Row], tokens: Tensor, logprobs: Tensor) -> list[list[Extension]]:
+    return [
+        [Extension(row.parent, Choice(token, logprob), logprob)]
+        for row, token, logprob in zip(rows, tokens.tolist(), logprobs.tolist(), strict=True)
+    ]
+
+
+def _constrain(rows: Sequence[Row], logits: Tensor) -> None:
+    constraints = [row.request.constraints if row.is_constrained else UNCONSTRAINED for row in rows]
+    histories = [row.ids for row in rows]
+    penalise_repetition(logits, histories, [each.repetition_penalty for each in constraints])
+    forbid_repeated_ngrams(logits, histories, [each.no_repeat_ngram_size for each in constraints])
+
+
+def _add_candidates(rows: Sequence[Row], logits: Tensor, chosen: list[list[Extension]]) -> None:
+    asking = [number for number, row in enumerate(rows) if row.request.top_candidates]
+    if not asking:
+        return
+    count = max(rows[number].request.top_candidates for number in asking)
+    best = _each(logits[asking], count)
+    for number, *ranked in zip(asking, best.tokens.tolist(), best.logprobs.tolist(), strict=True):
+        possible = [(token, logprob) for token, logprob in zip(*ranked, strict=True) if logprob > -math.inf]
+        candidates = possible[: rows[number].request.top_candidates]
+        chosen[number] = _annotated(chosen[number], candidates=candidates)
+
+
+def _sampling_parameters(rows: Sequence[Row]) -> SamplingParameters:
+    options = [row.request.sampling for row in rows]
+    seeds, positions = torch.tensor([[option.seed for option in options], [len(row.ids) for row in rows]])
+    return SamplingParameters(
+        temperature=torch.tensor([option.temperature for option in options]),
+        top_k=torch.tensor([option.top_k for option in options]),
+        top_p=torch.tensor([option.top_p for option in options]),
+        noise=noise_states(seeds, positions),
+    )

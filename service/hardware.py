@@ -1,0 +1,43 @@
+"""What this machine has for engines: cores, as far as a container's limit allows, and GPUs. Knows no settings."""
+
+import functools
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+_CPU_LIMIT: Final = Path("/sys/fs/cgroup/cpu.max")  # of a container: "QUOTA PERIOD" in microseconds, or "max PERIOD"
+
+# Of NVIDIA's driver on Linux, and of Windows' in WSL.
+_GPU_DRIVERS: Final = (Path("/proc/driver/nvidia"), Path("/dev/nvidiactl"), Path("/dev/dxg"))
+_COUNT_GPUS: Final = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
+
+
+@functools.cache
+def usable_gpus() -> int:
+    """How many GPUs the engines' PyTorch can use.
+
+    Another process asks it, for some seconds and only where there is a driver: PyTorch is not for the HTTP process.
+    """
+    if not any(driver.exists() for driver in _GPU_DRIVERS):
+        return 0
+    asked = subprocess.run([sys.executable, "-P", "-c", _COUNT_GPUS], stdout=subprocess.PIPE, text=True, check=False)
+    return int(asked.stdout) if asked.returncode == 0 else 0
+
+
+def usable_device(name: str) -> str:
+    """`auto` is the GPU if there is one; any other name is its own."""
+    if name != "auto":
+        return name
+    return "cuda" if usable_gpus() else "cpu"
+
+
+def usable_cores() -> int:
+    """Those that this process may run on, and no more than a container's limit on processor time allows; at least 1."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = _CPU_LIMIT.read_text(encoding="ascii").split()
+        return max(1, min(cores, int(quota) // int(period)))
+    except (OSError, ValueError):  # no such file, or no limit
+        return cores

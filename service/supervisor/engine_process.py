@@ -1,0 +1,318 @@
+"""The HTTP process's handle on one engine process: starts it, feeds it, restarts it when it dies.
+
+Every request's whole state lives here, in its `Generation`, so that an engine can be replaced: the new
+one is given the tokens already received as a forced prefix, and the reader notices only a pause.
+"""
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from service.engine.channel import Frames, frame
+from service.engine.messages import Cancel, Failed, GenerationRequest, Ready, Report, StepReport, Submit, TokenReport
+from service.errors import EngineFailed
+from service.supervisor.fork_server import Engine, ForkServer
+from service.supervisor.generation import Generation
+from service.supervisor.watchdog import LOOK_SECONDS, Silence
+
+logger = logging.getLogger(__name__)
+
+_READ_BYTES: Final = 1 << 16
+_FIRST_BACKOFF_SECONDS: Final = 0.1
+_LONGEST_BACKOFF_SECONDS: Final = 10.0
+_STABLE_SECONDS: Final = 5.0
+"""An engine that was ready for so long did not die of its start, and its death is no reason to wait."""
+_STOP_SECONDS: Final = 5.0
+# From the fork: the model is there, but a GPU may have to take it in and record its graphs.
+_READY_SECONDS: Final = 120.0
+_ENGINES_PER_REQUEST: Final = 3
+
+
+class EngineObserver:
+    """What an engine tells whoever measures it; the methods of this base do nothing."""
+
+    def step(self, report: StepReport) -> None: ...
+
+    def first_token(self, seconds: float) -> None: ...
+
+    def next_token(self, seconds: float) -> None: ...
+
+    def restarted(self) -> None: ...
+
+
+class EngineProcess:
+    """Supervises one engine process, the `replica`-th of a model.
+
+    An engine that has work and says nothing for `timeout_seconds`, or for a few without taking processor time,
+    is killed, and replaced like one that died.
+    """
+
+    def __init__(
+        self, fork_server: ForkServer, replica: int, observer: EngineObserver, timeout_seconds: float = 30.0
+    ) -> None:
+        self._fork_server = fork_server
+        self._options = fork_server.options
+        self._replica = replica
+        self._timeout_seconds = timeout_seconds
+        self._heard_at = 0.0
+        self._ready_at = math.inf
+        self._observer = observer
+        self._slots_used = 0
+        self._generations: dict[int, Generation] = {}
+        self._admitted: set[int] = set()
+        """Of the requests, those that the engine there is has let into slots."""
+        self._last_token_at: dict[int, float] = {}
+        self._next_id = 0
+        self._engine: Engine | None = None
+        self._supervisor: asyncio.Task[None] | None = None
+        self._loaded = asyncio.Event()
+        self._start_failure: str | None = None
+        self._started = asyncio.Event()
+
+    @property
+    def pid(self) -> int | None:
+        """Of the engine process, while there is one."""
+        return None if self._engine is None else self._engine.pid
+
+    @property
+    def parent_pid(self) -> int | None:
+        """Of the one that it is a fork of, while there is one."""
+        return self._fork_server.pid
+
+    @property
+    def ready(self) -> bool:
+        return self._loaded.is_set()
+
+    @property
+    def load(self) -> int:
+        """Slots that the requests in flight, waiting or running, hold or need."""
+        return sum(generation.request.beam.size for generation in self._generations.values())
+
+    @property
+    def running(self) -> int:
+        """Requests that an engine has let into its slots, whether it still answers or not."""
+        return len(self._admitted)
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for slots, or for an engine that has some."""
+        return len(self._generations) - len(self._admitted)
+
+    @property
+    def slots(self) -> int:
+        return self._options.slots
+
+    @property
+    def slots_used(self) -> int:
+        """As the engine last said; none without one."""
+        return self._slots_used
+
+    def start(self) -> None:
+        """Begin supervision; returns at once. Also after a stop."""
+        self._started = asyncio.Event()
+        self._start_failure = None
+        self._fork_server.acquire(self)
+        self._supervisor = asyncio.create_task(self._supervise())
+
+    async def wait_until_started(self) -> None:
+        """Until the first start has succeeded; raises `EngineFailed` if it has failed or was stopped."""
+        await self._started.wait()
+        if self._start_failure is not None:
+            raise EngineFailed(self._start_failure)
+
+    def stop(self, reason: str = "the engine was stopped") -> Coroutine[Any, Any, None]:
+        """End the engine process; requests in flight get an error, later ones wait for the next start.
+
+        Which are later is settled by the call, not when it is awaited.
+        """
+        return self._stop([*self._generations.values()], reason)
+
+    async def _stop(self, held: Sequence[Generation], reason: str) -> None:
+        if self._supervisor is not None:
+            self._supervisor.cancel()
+            await asyncio.gather(self._supervisor, return_exceptions=True)
+        await self._fork_server.release(self)
+        for generation in held:
+            if generation.request_id in self._generations:
+                self._fail(generation, reason)
+        if not self._started.is_set():
+            self._start_failure = reason
+            self._started.set()
+
+    def submit(self, request: GenerationRequest) -> Generation:
+        """Hand a request to the engine; while none is up, it waits for the next one."""
+        assert 1 <= request.beam.size <= self._options.slots
+        assert len(request.forced_ids) < request.max_new_tokens
+        generation = Generation(self._next_id, request, self._cancel)
+        if not self._generations:
+            self._heard_at = generation.submitted_at  # it had nothing to say before
+        self._next_id += 1
+        if self.ready:
+            self._send(Submit(generation.request_id, request, generation.submitted_at))
+        self._generations[generation.request_id] = generation
+        return generation
+
+    def _cancel(self, generation: Generation) -> None:
+        if self._forget(generation.request_id) and self.ready:
+            self._send(Cancel(generation.request_id))
+
+    def _forget(self, request_id: int) -> bool:
+        self._last_token_at.pop(request_id, None)
+        self._admitted.discard(request_id)
+        return self._generations.pop(request_id, None) is not None
+
+    def _send(self, command: Submit | Cancel) -> None:
+        assert self._engine is not None
+        # Not awaited, and not sent to an engine whose death we have not read yet: the state that matters
+        # is in the generations, and the next engine gets it.
+        if not self._engine.commands.is_closing():
+            self._engine.commands.write(frame(command))
+
+    async def _supervise(self) -> None:
+        backoff = _FIRST_BACKOFF_SECONDS
+        while True:
+            self._ready_at = math.inf
+            try:
+                await self._run_once()
+            except EngineFailed as error:
+                logger.error("engine cannot start", extra={"reason": str(error)})
+                self._start_failure = str(error)
+            except Exception:
+                # Out of descriptors or memory for a process, most likely: as bad as a death, and as passing.
+                logger.exception("the engine process could not be run")
+            finally:
+                was_ready = self.ready
+                self._loaded.clear()
+                self._admitted.clear()
+                self._slots_used = 0
+                await self._reap()
+            if not self._started.is_set():
+                # No restart would mend a first start that failed.
+                self._start_failure = self._start_failure or "the engine process ended before it was ready"
+                self._started.set()
+                return
+            if was_ready:
+                self._give_up_on_suspects()
+            if time.monotonic() - self._ready_at > _STABLE_SECONDS:
+                backoff = _FIRST_BACKOFF_SECONDS
+            self._observer.restarted()
+            logger.error("engine process ended, starting another", extra={"backoff_seconds": backoff})
+            await asyncio.sleep(backoff)
+            backoff = min(2 * backoff, _LONGEST_BACKOFF_SECONDS)
+
+    def _give_up_on_suspects(self) -> None:
+        """A request that has been there at several deaths may be their cause: it is not given to another engine."""
+        for generation in list(self._generations.values()):
+            generation.engines_lost += 1
+            if generation.engines_lost >= _ENGINES_PER_REQUEST:
+                self._fail(generation, "several engines died while they held this request")
+
+    async def _run_once(self) -> None:
+        """Start an engine and read its reports until it is gone."""
+        self._engine = engine = await self._fork_server.fork(self._replica)
+        self._heard_at = time.monotonic()
+        frames = Frames()
+        decoder = msgspec.msgpack.Decoder(Report)
+        while data := await self._read(engine):
+            self._heard_at = time.monotonic()
+            for body in frames.feed(data):
+                self._handle(decoder.decode(body))
+
+    async def _read(self, engine: Engine) -> bytes:
+        """What the engine says next; b"" when it is gone, or was silent for too long."""
+        silence = Silence(engine.pid)
+        while True:
+            try:
+                async with asyncio.timeout(LOOK_SECONDS):
+                    return await engine.reports.read(_READ_BYTES)
+            except ConnectionError:
+                return b""  # it died with commands unread
+            except TimeoutError:
+                if self._has_hung(silence):
+                    logger.error("the engine has hung", extra={"silent_seconds": time.monotonic() - self._heard_at})
+                    engine.kill()
+                    return b""
+
+    def _has_hung(self, silence: Silence) -> bool:
+        if not self.ready:
+            return time.monotonic() - self._heard_at > _READY_SECONDS
+        return bool(self._generations) and silence.is_hang(self._heard_at, self._timeout_seconds)
+
+    async def _reap(self) -> None:
+        """Let the engine end, if it has not; one that does not is killed."""
+        engine, self._engine = self._engine, None
+        if engine is None:
+            return
+        try:
+            async with asyncio.timeout(_STOP_SECONDS):
+                if not engine.commands.is_closing():
+                    engine.commands.write_eof()
+                while await engine.reports.read(_READ_BYTES):
+                    pass
+        except TimeoutError:
+            engine.kill()
+        except OSError:
+            pass  # it has ended
+        engine.commands.close()
+        if self._options.forks:
+            await engine.clear_away()
+
+    def _handle(self, report: Report) -> None:
+        match report:
+            case StepReport():
+                self._handle_step(report)
+            case Ready(parameters, device):
+                facts = {"parameters": parameters, "mode": self._options.mode, "device": device}
+                logger.info("engine ready", extra=facts)
+                self._start_failure = None
+                self._ready_at = time.monotonic()
+                self._loaded.set()
+                self._started.set()
+                for generation in list(self._generations.values()):
+                    generation.queued_at = time.monotonic()
+                    self._send(Submit(generation.request_id, generation.continuation(), generation.queued_at))
+            case Failed(reason):
+                logger.error("engine cannot start", extra={"reason": reason})
+                self._start_failure = reason
+
+    def _handle_step(self, report: StepReport) -> None:
+        self._observer.step(report)
+        self._slots_used = report.stats.slots_used
+        for request_id, seconds in zip(report.stats.admitted, report.stats.queue_seconds, strict=True):
+            if generation := self._generations.get(request_id):
+                generation.admitted_at = generation.admitted_at or generation.queued_at + seconds
+                self._admitted.add(request_id)
+        for token in report.tokens:
+            self._deliver(token)
+        for beam in report.beams:
+            if beam.request_id in self._generations:
+                self._generations[beam.request_id].deliver_beam(beam)
+        for request_id in report.failed:
+            if request_id in self._generations:
+                self._fail(
+                    self._generations[request_id],
+                    "it failed in a step, or was begun again and went another way",
+                )
+
+    def _fail(self, generation: Generation, reason: str) -> None:
+        generation.close()
+        generation.fail(EngineFailed(reason))
+
+    def _deliver(self, token: TokenReport) -> None:
+        generation = self._generations.get(token.request_id)
+        if generation is None:
+            return  # cancelled while this report was on its way
+        now = time.monotonic()
+        if (last := self._last_token_at.get(token.request_id)) is None:
+            self._observer.first_token(now - generation.submitted_at)
+        else:
+            self._observer.next_token(now - last)
+        self._last_token_at[token.request_id] = now
+        generation.deliver(token)
+        if token.finish_reason is not None:
+            self._forget(token.request_id)

@@ -1,0 +1,60 @@
+"""How a request is translated, and how much it may ask for: options, limits, and how long a translation may become."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from service.engine.messages import Beam, Constraints, Sampling
+from service.registry.served_model import ServedModel
+from service.text.glossary import NOTHING, Glossary
+
+MAX_BEAM_SIZE: Final = 16
+"""Wider beams do not translate better, often worse (Koehn and Knowles 2017, section 3.6), and hold as many slots."""
+
+# Room for a target that is much longer than its source, while a model that repeats itself is stopped.
+_TARGET_TOKENS_PER_SOURCE_TOKEN: Final = 3
+_EXTRA_TARGET_TOKENS: Final = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationOptions:
+    """How to translate; `None` leaves the choice to the server."""
+
+    sampling: Sampling = field(default_factory=Sampling)
+    beam: Beam = field(default_factory=Beam)
+    constraints: Constraints = field(default_factory=Constraints)
+    target_prefix: str = ""
+    top_candidates: int = 0
+    alignment: bool = False
+    attention: bool = False
+    """Only with `alignment`."""
+    self_attention: bool = False
+    hypotheses: bool = False
+    """Only with a beam, and not with `is_html`."""
+    is_html: bool = False
+    """Not with `alignment`."""
+    glossary: Glossary = NOTHING
+    max_new_tokens: int | None = None
+    timeout_seconds: float | None = None
+
+    def of_first(self) -> "TranslationOptions":
+        """For a model whose translation is not the end: its best one, whole."""
+        beam = Beam(self.beam.size, self.beam.length_penalty)
+        return TranslationOptions(beam=beam, constraints=self.constraints)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one request may ask for, whatever model it goes to."""
+
+    max_characters: int
+    max_texts: int
+    max_segments_in_flight: int
+    max_beam_size: int
+    restore_capitals: bool
+    timeout_seconds: float
+
+
+def default_target_length(source_tokens: int, forced_tokens: int, model: ServedModel) -> int:
+    """How long a translation may become for which no `max_new_tokens` was given."""
+    generous = _TARGET_TOKENS_PER_SOURCE_TOKEN * source_tokens + _EXTRA_TARGET_TOKENS
+    return min(forced_tokens + generous, model.max_new_tokens)
