@@ -43,50 +43,61 @@ def mark_case(text: str) -> MarkedText:
 
     A text without any word or sign is empty.
     """
-    text, offsets = _normalised(text)
-    out: list[str] = []
-    origins: list[int] = []
-
-    def copy(start: int, end: int) -> None:
-        out.append(text[start:end])
-        origins.extend(offsets[start:end])
-
-    def put(mark: str, position: int) -> None:
-        """A mark stands before the space in front of its word."""
-        if out and out[-1].endswith(" "):
-            out[-1] = out[-1][:-1]
-            out.append(f"{mark} ")
-            origins.insert(-1, offsets[position])
-        else:
-            out.append(mark)
-            origins.append(offsets[position])
-
-    done = 0
-    in_capitals_until = -1
-    words = list(_WORD.finditer(text)) if text != text.lower() else []
+    marked = _Marking(*_normalised(text))
+    words = list(_WORD.finditer(marked.text)) if marked.text != marked.text.lower() else []
+    capitals_end = -1  # of the passage in capitals that the present word is in
     for number, word in enumerate(words):
         start, end = word.span()
-        copy(done, start)
-        done = end
-        if start >= in_capitals_until:
-            last = _last_of_capitals(words, number)
-            if last is not None:
-                in_capitals_until = words[last].end()
-                put(UPPER_BEGIN, start)
-        if start < in_capitals_until:
-            out.append(_lowered(word[0]))
-            origins.extend(offsets[start:end])
-            if end == in_capitals_until and any(_has_case(later[0]) for later in words[number + 1 :]):
-                out.append(UPPER_END)
-                origins.append(offsets[end - 1])
+        marked.copy_to(start)
+        if start > capitals_end and (last := _last_of_capitals(words, number)) is not None:
+            capitals_end = words[last].end()
+            marked.mark(UPPER_BEGIN)
+        if start < capitals_end:
+            marked.lower_to(end)
+            if end == capitals_end and any(_kind(later[0]) != "none" for later in words[number + 1 :]):
+                marked.append(UPPER_END)
             continue
-        for mark, part_start, part_end in _parts(word[0]):
+        for mark, part_end in _parts(word[0]):
             if mark:
-                put(mark, start + part_start)
-            out.append(_lowered(word[0][part_start:part_end]))
-            origins.extend(offsets[start + part_start : start + part_end])
-    copy(done, len(text))
-    return MarkedText("".join(out), origins)
+                marked.mark(mark)
+            marked.lower_to(start + part_end)
+    marked.copy_to(len(marked.text))
+    return MarkedText("".join(marked.out), marked.origins)
+
+
+class _Marking:
+    """The marked text as it is written, and how far the text is read."""
+
+    def __init__(self, text: str, offsets: list[int]) -> None:
+        self.text = text
+        self._offsets = [*offsets, offsets[-1] if offsets else 0]
+        self._done = 0
+        self.out: list[str] = []
+        self.origins: list[int] = []
+
+    def copy_to(self, end: int) -> None:
+        """Take the text up to `end` as it is."""
+        self.out.append(self.text[self._done : end])
+        self.origins += self._offsets[self._done : end]
+        self._done = end
+
+    def lower_to(self, end: int) -> None:
+        """Take the text up to `end` in lower case."""
+        self.out.append(_lowered(self.text[self._done : end]))
+        self.origins += self._offsets[self._done : end]
+        self._done = end
+
+    def append(self, mark: str) -> None:
+        self.out.append(mark)
+        self.origins.append(self._offsets[self._done])
+
+    def mark(self, mark: str) -> None:
+        """Put a mark before the text that comes next, and before the space in front of that."""
+        if self.out and self.out[-1].endswith(" "):
+            self.out[-1] = f"{self.out[-1][:-1]}{mark} "
+            self.origins.insert(-1, self._offsets[self._done])
+        else:
+            self.append(mark)
 
 
 def _normalised(text: str) -> MarkedText:
@@ -141,10 +152,6 @@ def is_lower(letter: str) -> bool:
     return upper != letter and len(upper) == 1 and is_upper(upper) and upper.lower() == letter
 
 
-def _has_case(word: str) -> bool:
-    return _kind(word) != "none"
-
-
 @functools.lru_cache(maxsize=100_000)
 def _kind(word: str) -> str:
     """`upper` for two capitals or more and nothing else, `single` for one capital; `none` for no case, or `other`."""
@@ -162,13 +169,15 @@ def _lowered(word: str) -> str:
 
 
 @functools.lru_cache(maxsize=100_000)
-def _parts(word: str) -> tuple[tuple[str, int, int], ...]:
-    """The parts of a word that is not in a passage of capitals, each with its mark or "": mark, from, up to."""
+def _parts(word: str) -> tuple[tuple[str, int], ...]:
+    """The parts of a word outside passages of capitals: its mark or "", and where it ends."""
     if _kind(word) == "upper":
-        return ((UPPER, 0, len(word)),)
+        return ((UPPER, len(word)),)
     starts = [0, *(i for i in range(1, len(word)) if is_upper(word[i]))]
-    ends = [*starts[1:], len(word)]
-    return tuple((TITLE if is_upper(word[a]) else "", a, b) for a, b in zip(starts, ends, strict=True))
+    return tuple(
+        (TITLE if is_upper(word[start]) else "", end)
+        for start, end in zip(starts, [*starts[1:], len(word)], strict=True)
+    )
 
 
 class CaseRestorer:

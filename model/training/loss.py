@@ -32,9 +32,9 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         states_gradient = torch.empty_like(states)
         weight_gradient = torch.zeros_like(weight)
         nats = torch.zeros((), device=states.device)
-        for part, ids, real, gradient in zip(
-            *(each.split(chunk) for each in (states, target_ids[:, None], kept, states_gradient)), strict=True
-        ):
+        for start in range(0, len(states), chunk):
+            chosen = slice(start, start + chunk)
+            part, real, gradient, ids = states[chosen], kept[chosen], states_gradient[chosen], target_ids[chosen, None]
             # Probabilities become the gradient of the logits in place: less 1 - smoothing at the target id.
             probabilities = torch.softmax(part @ matrix.T, dim=-1)
             right = probabilities.gather(1, ids)

@@ -28,4 +28,4 @@ def build_optimisers(model: Transformer, options: OptimiserConfig) -> list[Optim
 def _matrices(model: Transformer) -> list[nn.Parameter]:
     """The weights of linear layers, without the output projection: rows of a vocabulary are not a matrix to Muon."""
     linear = (module for module in model.modules() if isinstance(module, nn.Linear) and module is not model.projection)
-    return [module.weight for module in linear]
+    return [parameter for module in linear for parameter in module.parameters() if parameter.ndim == 2]

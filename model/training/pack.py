@@ -16,6 +16,7 @@ import logging
 import os
 from array import array
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -65,7 +66,8 @@ class PackInfo(BaseModel):
     sha256: dict[str, str]
 
 
-class PackedPairs(NamedTuple):
+@dataclass(frozen=True)
+class PackedPairs:
     """Tokenised pairs in flat arrays; pair i is the tokens from `offsets[2 i]` to `offsets[2 i + 2]`."""
 
     ids: NDArray[np.uint16]
@@ -73,8 +75,7 @@ class PackedPairs(NamedTuple):
     offsets: NDArray[np.int64]
     parts: tuple[PackedPart, ...]
 
-    @property
-    def count(self) -> int:
+    def __len__(self) -> int:
         """The number of pairs."""
         return len(self.lengths)
 
@@ -177,11 +178,9 @@ def check_pack(pack: Pack, config: TrainConfig) -> None:
 
 def _made_of(config: TrainConfig, directory: Path) -> dict[str, Any]:
     """Everything that the arrays depend on, the corpora by their content."""
-    relevant = {
-        "data": {"train", "validation", "max_length_ratio", "check_language", "check_content", "tidy", "lowercase"}
-    }
-    fields: dict[str, Any] = {"tokenizer": True, "seed": True, "source_language": True, "target_language": True}
-    made_of = config.model_dump(mode="json", include=relevant | fields)
+    fields = {"data", "tokenizer", "seed", "source_language", "target_language"}
+    made_of = config.model_dump(mode="json", include=fields)
+    del made_of["data"]["augment"]  # drawn when pairs are read
     made_of["row_tokens"] = config.optimiser.row_tokens
     corpora = config.data.train + config.data.validation
     made_of["sha256"] = {corpus.path.name: sha256_of(corpus_path(corpus, directory)) for corpus in corpora}

@@ -64,8 +64,10 @@ class Group:
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         block = torch.cat([gradient.flatten() for gradient in gradients])
         distributed.all_reduce(block)
-        parts = block.split([gradient.numel() for gradient in gradients])
-        torch._foreach_copy_(gradients, [part.view_as(each) for part, each in zip(parts, gradients, strict=True)])
+        start = 0
+        for gradient in gradients:
+            gradient.copy_(block[start : start + gradient.numel()].view_as(gradient))
+            start += gradient.numel()
 
     def sum(self, *values: float) -> list[float]:
         """Each value summed over the processes; all of them must call."""

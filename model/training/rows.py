@@ -42,10 +42,10 @@ class Batch(NamedTuple):
 
     def to(self, device: torch.device) -> "Batch":
         """The batch on a device, its numbers as int64; from pinned memory the copy does not wait."""
-        sides = (
+        sides = [
             Rows(*(each.to(device, non_blocking=True).long() for each in side)) for side in (self.source, self.target)
-        )
-        return Batch(*sides, self.source_tokens, self.target_tokens)
+        ]
+        return Batch(sides[0], sides[1], self.source_tokens, self.target_tokens)
 
 
 @dataclass
@@ -222,7 +222,7 @@ def batches(
 
 def validation_batches(pairs: PackedPairs, lengths: RowLengths, rows: int) -> list[Batch]:
     """The same batches every time; the last one is filled up with empty rows."""
-    fitting = [pair for pair in map(pairs.pair, range(pairs.count)) if _fits(pair, lengths)]
+    fitting = [pair for pair in map(pairs.pair, range(len(pairs))) if _fits(pair, lengths)]
     packed = pack_rows(fitting, lengths)
     missing = -len(packed.source) % rows
     sides = [np.concatenate([side, np.zeros((missing, *side.shape[1:]), side.dtype)]) for side in packed]

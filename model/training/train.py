@@ -95,7 +95,7 @@ class _Run:
         if options.decay_now:
             self.trainer.decay_now(options.minutes)
         parameters = sum(p.numel() for p in self.trainer.model.parameters())
-        logger.info("%d pairs, %.1fM parameters", self.pack.train.count, parameters / 1e6)
+        logger.info("%d pairs, %.1fM parameters", len(self.pack.train), parameters / 1e6)
 
     def _open_pack(self, data: Path) -> Pack:
         """The pack that `data` is, or one made of the corpora in it."""

@@ -32,7 +32,7 @@ def prepare(
     _log_to_terminal()
     with _reported():
         pack = run(TrainConfig.from_toml(config), data, output)
-    typer.echo(f"{output}: {pack.train.count} pairs, {len(pack.train.ids) / 1e6:.1f} million tokens")
+    typer.echo(f"{output}: {len(pack.train)} pairs, {len(pack.train.ids) / 1e6:.1f} million tokens")
 
 
 @app.command()
