@@ -199,7 +199,7 @@ _CHECKS: Final[tuple[Callable[[Case, _Text], Iterator[str]], ...]] = (
 
 
 def cases_path(direction: Direction, name: str = "robustness") -> Path:
-    """A file of cases that comes with the trainer; raises `CaseError` where there is none of this name and languages."""
+    """A file of cases that comes with the trainer; raises `CaseError` where there is none of that name."""
     path = CASES / f"{name}.{direction}.toml"
     if not path.is_file():
         names = sorted(each.name.split(".")[0] for each in CASES.glob(f"*.{direction}.toml"))
