@@ -1,5 +1,6 @@
 """Shared by all tests: small random models and a small real tokenizer."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,6 +71,11 @@ def tokenizer() -> Tokenizer:
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     with small_disk(tmp_path) as mounted:
         yield mounted
+
+
+def one_line(output: str) -> str:
+    """Join what a command printed, whatever the width of the terminal: without boxes and line breaks."""
+    return " ".join(re.sub("[│╭╮╰╯─]", " ", output).split())
 
 
 def forget_sums(checkpoint: Path) -> None:
