@@ -68,7 +68,7 @@ def test_default_is_the_embedded_models_shape(measured: _Measure) -> None:
 
 
 def test_a_replica_for_each_core(measured: _Measure, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "cores", lambda: 8)
+    monkeypatch.setattr(command, "usable_cores", lambda: 8)
     assert _run("--shape", "base", "--cores", "4").exit_code == 0
     assert (measured.comparison.cores, measured.comparison.replicas) == (4, 4)
 
