@@ -42,6 +42,10 @@ class Server:
         self.url = url
 
     @property
+    def port(self) -> int:
+        return int(self.url.rsplit(":", 1)[1])
+
+    @property
     def pid(self) -> int:
         """Of the HTTP process."""
         return self._process.pid

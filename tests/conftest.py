@@ -1,5 +1,6 @@
 """Shared by all tests: small random models and a small real tokenizer."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from model.training.data import train_tokenizer
 from model.transformer import Transformer
 from tests.disks import SmallDisk, small_disk
 
-# Models this small gain nothing from threads that wait for one another, least of all on a busy machine.
+# Models this small gain nothing from threads that wait for one another, least of all beside other test processes.
 torch.set_num_threads(1)
 
 # A busy machine takes long for an example that takes nothing.
@@ -26,8 +27,15 @@ WORDS = "the a cat dog sat ate on mat under table red big small house and ran le
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--download", action="store_true", help="also what needs a public model from the network")
-    parser.addoption("--slow", action="store_true", help="also what takes minutes and is no part of CI")
+    parser.addoption("--slow", action="store_true", help="also tests marked slow, as .ci/run does")
     parser.addoption("--device", default="cpu", help="where the model's tests compute: cpu, cuda, ...")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--slow"):
+        for item in items:
+            if item.get_closest_marker("slow"):
+                item.add_marker(pytest.mark.skip(reason="slow: only with --slow"))
 
 
 @pytest.fixture(scope="session")
@@ -70,6 +78,11 @@ def tokenizer() -> Tokenizer:
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     with small_disk(tmp_path) as mounted:
         yield mounted
+
+
+def one_line(output: str) -> str:
+    """Join what a command printed, whatever the width of the terminal: without boxes and line breaks."""
+    return " ".join(re.sub("[│╭╮╰╯─]", " ", output).split())
 
 
 def forget_sums(checkpoint: Path) -> None:

@@ -1,14 +1,16 @@
-"""What a server does at its limits, as JSON: `python -m loadtest.checks.limits --help`.
+"""Checks of a server at its limits, and what a translation costs; each prints JSON.
 
-Each command starts a server of its own; flags behind `--` are the server's (`-- --replicas 2`).
+The commands are those of `python -m loadtest.checks.promises`.
 """
 
 import asyncio
 import json
+import os
 import random
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
 from statistics import median, quantiles
 from typing import Annotated, Any, Final
 
@@ -22,27 +24,27 @@ from loadtest.soak.wire import Answer, connect, new_id, post
 _ANSWER_SECONDS: Final = 120.0
 _SEED: Final = 1
 _IN_OVERLOAD: Final = ("ok", "queue_full")
-"""What a request may come to when there are too many."""
+"""Outcomes that are allowed in an overload."""
 _LEAST_TO_DRAIN: Final = 0.9
-"""Share of the streams that must not have ended at SIGTERM: with less to drain, nothing is shown."""
+"""Share of the streams that must still run at SIGTERM: a check with fewer proves nothing."""
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
-FlagsArgument = Annotated[list[str] | None, typer.Argument(help="Behind --: the server's flags.")]
-SentencesOption = Annotated[int, typer.Option(min=1, help="Of one request.")]
+app = typer.Typer()
+FlagsArgument = Annotated[list[str] | None, typer.Argument(help="Flags of the server, after --.")]
+SentencesOption = Annotated[int, typer.Option(min=1, help="Sentences of a request.")]
 
 
 @app.command()
 def overload(  # noqa: PLR0913  each is an option of the command
     flags: FlagsArgument = None,
-    times: Annotated[float, typer.Option(help="How much more is offered than can be done.")] = 10,
-    seconds: Annotated[float, typer.Option(min=1, help="Of each part; the first fifth is not counted.")] = 30,
+    times: Annotated[float, typer.Option(help="Offered load, in multiples of the peak.")] = 10,
+    seconds: Annotated[float, typer.Option(min=1, help="Duration of each part; the first fifth is not counted.")] = 30,
     sentences: SentencesOption = 10,
-    beam_size: Annotated[int, typer.Option(help="Of each request; wide beams make dear requests.")] = 4,
+    beam_size: Annotated[int, typer.Option(help="Beam width of each request; wide beams make requests expensive.")] = 4,
     max_waiting: Annotated[int, typer.Option(help="The server's queue, in slots.")] = 64,
-    least_share: Annotated[float, typer.Option(help="Of the peak that has to be answered still.")] = 0.9,
-    refused_within_ms: Annotated[float, typer.Option(help="What half of the refusals may take.")] = 50,
+    least_share: Annotated[float, typer.Option(help="Share of the peak that must still be answered.")] = 0.9,
+    refused_within_ms: Annotated[float, typer.Option(help="Limit of the median refusal's time.")] = 50,
 ) -> None:
-    """The most that a server answers in a closed loop, and what it answers when many times as much is offered."""
+    """Find the peak in a closed loop, then offer many times as much; check goodput and the time of refusals."""
     rng = random.Random(_SEED)
 
     def body() -> dict[str, Any]:
@@ -62,7 +64,7 @@ def overload(  # noqa: PLR0913  each is an option of the command
         problems.append("nothing was refused: that was no overload")
     elif median(refused) > refused_within_ms:
         problems.append(f"the median refusal takes {median(refused):.0f} ms, the limit is {refused_within_ms:g} ms")
-    _tell(
+    _print(
         {
             "peak_per_second": round(peak, 2),
             "offered_per_second": round(rate, 2),
@@ -82,10 +84,10 @@ def overload(  # noqa: PLR0913  each is an option of the command
 @app.command()
 def drain(
     flags: FlagsArgument = None,
-    streams: Annotated[int, typer.Option(min=1, help="That run at SIGTERM.")] = 200,
+    streams: Annotated[int, typer.Option(min=1, help="Streams that run at SIGTERM.")] = 200,
     sentences: SentencesOption = 6,
 ) -> None:
-    """SIGTERM while streams run: each must get the text that it gets alone, and who comes later a refusal."""
+    """Send SIGTERM while streams run: each must get the text that it gets alone, and a later request a refusal."""
     rng = random.Random(_SEED)
     bodies = [{"q": _document(rng, sentences), **LANGUAGES, "stream": True} for _ in range(streams)]
     with run_server(flags or []) as server:
@@ -94,7 +96,7 @@ def drain(
         status = server.stop()
     identical = sum(answer.translation == text for answer, text in zip(answers, alone, strict=True))
     outcomes = Counter(answer.outcome for answer in answers)
-    _tell(
+    _print(
         {
             "streams": streams,
             "streams_at_sigterm": unfinished,
@@ -112,22 +114,31 @@ def drain(
         raise typer.Exit(1)
 
 
+@app.command()
+def costs(
+    flags: FlagsArgument = None,
+    requests: Annotated[int, typer.Option(min=1, help="Requests of one sentence each.")] = 2000,
+    in_flight: Annotated[int, typer.Option(min=1, help="Requests in flight at any time.")] = 32,
+    stream: Annotated[bool, typer.Option(help="Translate as server-sent events.")] = True,
+) -> None:
+    """Translate sentences in a closed loop; print the processor time of the HTTP process and of the engines."""
+    with run_server(flags or []) as server:
+        figures = asyncio.run(_costs(server, requests, in_flight, stream))
+    _print({"requests": requests, "in_flight": in_flight, "stream": stream} | figures)
+
+
 def _document(rng: random.Random, sentences: int) -> str:
     return " ".join(rng.choices(SENTENCES, k=sentences))
 
 
-def _port(server: Server) -> int:
-    return int(server.url.rsplit(":", 1)[1])
-
-
 async def _ask(server: Server, body: dict[str, Any]) -> Answer:
-    async with connect(_port(server)) as connection:
+    async with connect(server.port) as connection:
         await connection.send(post(body, new_id()))
         return await connection.answer(_ANSWER_SECONDS)
 
 
 async def _closed_loop(server: Server, body: Callable[[], dict[str, Any]], lanes: int, seconds: float) -> float:
-    """Requests answered per second while `lanes` are always in flight."""
+    """Return the requests answered per second while `lanes` are always in flight."""
     started = time.monotonic()
     counted = 0
 
@@ -146,7 +157,7 @@ async def _closed_loop(server: Server, body: Callable[[], dict[str, Any]], lanes
 async def _open_loop(
     server: Server, body: Callable[[], dict[str, Any]], rate: float, seconds: float, rng: random.Random
 ) -> tuple[list[tuple[Answer, float]], float]:
-    """Every answer with how long it took, in ms; and those that are `ok`, per second."""
+    """Return every answer with its time in ms, and the `ok` answers per second."""
     answers: list[tuple[Answer, float]] = []
     started = time.monotonic()
     counted = 0
@@ -172,11 +183,11 @@ async def _one_by_one(server: Server, bodies: Sequence[dict[str, Any]]) -> list[
 
 
 async def _drained(server: Server, bodies: Sequence[dict[str, Any]]) -> tuple[list[Answer], Answer, int, int, float]:
-    """What every stream got and a later request; streams and sentences that SIGTERM met, and how long they took."""
+    """Return every stream's and a later request's answer; streams and sentences at SIGTERM, and the drain's seconds."""
     begun = asyncio.Semaphore(0)
 
     async def one(body: dict[str, Any]) -> Answer:
-        async with connect(_port(server)) as connection:
+        async with connect(server.port) as connection:
             await connection.send(post(body, new_id()))
             first = await connection.begun()
             begun.release()
@@ -195,17 +206,59 @@ async def _drained(server: Server, bodies: Sequence[dict[str, Any]]) -> tuple[li
 
 
 async def _at_work(server: Server) -> int:
-    """Sentences that are decoded or wait for a slot."""
+    """Return the number of sentences that are decoded or wait for a slot."""
     async with httpx.AsyncClient(base_url=server.url) as client:
         metrics = await read_metrics(client)
     return int(metrics.total("dragoman_requests_running") + metrics.total("dragoman_requests_waiting"))
 
 
 async def _until_refused(ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    """The first answer that is not a translation: a signal takes a moment to arrive."""
+    """Repeat a request until it is refused, since a signal takes a moment to arrive."""
     while (answer := await ask()).outcome == "ok":
         pass
     return answer
+
+
+async def _costs(server: Server, requests: int, in_flight: int, stream: bool) -> dict[str, Any]:
+    texts = random.Random(_SEED).choices(SENTENCES, k=requests)
+
+    async def lane(texts: Iterator[str]) -> None:
+        for text in texts:
+            answer = await _ask(server, {"q": text, **LANGUAGES, "stream": stream})
+            if answer.outcome != "ok":
+                raise RuntimeError(f"a request ended with {answer.outcome}")
+
+    # The first requests pay for what is done once.
+    await asyncio.gather(*(lane(iter(SENTENCES[:8])) for _ in range(4)))
+    before, started, tokens = _processor_seconds(server), time.monotonic(), await server.generated_tokens()
+    queue = iter(texts)
+    await asyncio.gather(*(lane(queue) for _ in range(in_flight)))
+    seconds = time.monotonic() - started
+    http, *engines = (after - early for after, early in zip(_processor_seconds(server), before, strict=True))
+    generated = await server.generated_tokens() - tokens
+    characters, all_seconds = sum(map(len, texts)), http + sum(engines)
+    return {
+        "characters": characters,
+        "generated_tokens": int(generated),
+        "wall_seconds": round(seconds, 2),
+        "http_core_seconds": round(http, 2),
+        "engine_core_seconds": round(sum(engines), 2),
+        "tokens_per_engine_core_second": round(generated / sum(engines)),
+        "tokens_per_core_second": round(generated / all_seconds),
+        "characters_per_core_second": round(characters / all_seconds),
+        "requests_per_http_core_second": round(requests / http),
+        "core_seconds_per_million_characters": round(1e6 * all_seconds / characters, 1),
+    }
+
+
+def _processor_seconds(server: Server) -> list[float]:
+    """Return user and system time of the HTTP process, then of each engine (proc(5), fields 14 and 15 of stat)."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    times = []
+    for pid in (server.pid, *server.engines()):
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        times.append((int(fields[11]) + int(fields[12])) / ticks)
+    return times
 
 
 def _spread(milliseconds: Sequence[float]) -> dict[str, float] | None:
@@ -214,9 +267,5 @@ def _spread(milliseconds: Sequence[float]) -> dict[str, float] | None:
     return {"median": round(median(milliseconds), 1), "p99": round(quantiles(milliseconds, n=100)[98], 1)}
 
 
-def _tell(result: dict[str, Any]) -> None:
+def _print(result: dict[str, Any]) -> None:
     typer.echo(json.dumps(result, indent=1))
-
-
-if __name__ == "__main__":
-    app()

@@ -1,6 +1,6 @@
-"""What Dragoman promises, checked at a size that no test has time for: `python -m loadtest.checks.promises --help`.
+"""Checks of Dragoman's promises at a size that no test has time for: `python -m loadtest.checks.promises --help`.
 
-Each command starts a server of its own; flags behind `--` are the server's (`-- --replicas 2`).
+Each command starts a server of its own; flags after `--` are the server's (`-- --replicas 2`).
 """
 
 import asyncio
@@ -18,6 +18,7 @@ import httpx
 import typer
 from rich.progress import track
 
+from loadtest.checks import limits
 from loadtest.local_server import (
     Said,
     Server,
@@ -38,14 +39,15 @@ from service.text.splitter import Splitter
 
 _LANES: Final = 64
 _POLL_SECONDS: Final = 0.01
-_ARRAY: Final = 7  # sentences of one array
+_ARRAY: Final = 7  # sentences
 _UNCUT: Final = ("--max-sentence-tokens", "10000")
-"""Offline decoding cuts no sentence: the server only those that have no room."""
+"""Offline decoding splits no long sentence, so the server must not either."""
 _USUAL_CHARACTERS: Final = 50_000  # of one request; a short book does not lower the limit
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
+app.add_typer(limits.app)
 FileArgument = Annotated[Path, typer.Argument(help="A sentence a line, or source<TAB>reference; plain or .xz.")]
-FlagsArgument = Annotated[list[str] | None, typer.Argument(help="Behind --: the server's flags.")]
+FlagsArgument = Annotated[list[str] | None, typer.Argument(help="Flags of the server, after --.")]
 OptionsOption = Annotated[str, typer.Option(help="More fields of each request, as JSON: '{\"beam_size\": 4}'.")]
 
 
@@ -56,7 +58,7 @@ def independence(
     count: Annotated[int, typer.Option(help="Sentences.")] = 2000,
     options: OptionsOption = "{}",
 ) -> None:
-    """Every sentence alone, then all in random company: the same texts, and the same log-probabilities bit for bit."""
+    """Translate every sentence alone, then all mixed at random: the same texts and log-probabilities, bit for bit."""
     sentences = _sentences(file, count)
     body = LANGUAGES | json.loads(options)
     with run_server(flags or []) as server:
@@ -75,11 +77,11 @@ def survival(
     file: FileArgument,
     flags: FlagsArgument = None,
     streams: Annotated[int, typer.Option(help="Streams that run when an engine is killed.")] = 50,
-    kills: Annotated[int, typer.Option(help="How many times an engine is killed.")] = 1,
-    seconds: Annotated[float, typer.Option(help="Before the first kill, and from a death to the next.")] = 0.3,
+    kills: Annotated[int, typer.Option(help="Number of kills.")] = 1,
+    seconds: Annotated[float, typer.Option(help="Seconds before the first kill, and between kills.")] = 0.3,
     options: OptionsOption = "{}",
 ) -> None:
-    """kill -9 of an engine while streams run: the same texts as without."""
+    """Kill engines (kill -9) while streams run: the same texts and log-probabilities as without."""
     sentences = _sentences(file, streams * 8)
     # Long enough to be running still when the engine dies.
     texts = [" ".join(sentences[start::streams]) for start in range(streams)]
@@ -99,14 +101,14 @@ def survival(
 def memory(
     file: FileArgument,
     flags: FlagsArgument = None,
-    requests: Annotated[int, typer.Option(help="How many, 64 at a time.")] = 20_000,
-    sentences: Annotated[int, typer.Option(help="Of the file; they come again and again.")] = 2000,
-    limit: Annotated[float, typer.Option(help="Megabytes that each process may grow by.")] = 20.0,
+    requests: Annotated[int, typer.Option(help="Number of requests, 64 at a time.")] = 20_000,
+    sentences: Annotated[int, typer.Option(help="Sentences of the file; they are repeated.")] = 2000,
+    limit: Annotated[float, typer.Option(help="Allowed growth of each process, in MB.")] = 20.0,
     options: OptionsOption = "{}",
 ) -> None:
-    """Resident memory while requests go through; the first tenth is left out of the growth.
+    """Measure how resident memory grows under requests, after the first tenth of them.
 
-    An engine's memory for keys and values counts when it is first used: with few slots that is soon over.
+    An engine's memory for keys and values becomes resident at its first use; with few slots that ends soon.
     """
     texts = _sentences(file, sentences)
     body = LANGUAGES | json.loads(options)
@@ -124,14 +126,14 @@ def memory(
 def fairness(
     file: FileArgument,
     flags: FlagsArgument = None,
-    characters: Annotated[int, typer.Option(help="Of the book, made of the same sentences.")] = 1_000_000,
+    characters: Annotated[int, typer.Option(help="Length of the book, which repeats the sentences.")] = 1_000_000,
     requests: Annotated[
-        int, typer.Option(help="Short ones, one after the other, without and with the book; a sentence each.")
+        int, typer.Option(help="Short requests of a sentence each, one after the other, without and with the book.")
     ] = 300,
-    limit: Annotated[float, typer.Option(help="How many times as long the median first token may take.")] = 3.0,
-    growth: Annotated[float, typer.Option(help="Megabytes that each process may grow by, the book aside.")] = 50.0,
+    limit: Annotated[float, typer.Option(help="Allowed ratio of the median times to the first token.")] = 3.0,
+    growth: Annotated[float, typer.Option(help="Allowed growth of each process, in MB.")] = 50.0,
 ) -> None:
-    """A book is streamed while short requests come: how long their first token takes, and what memory grows to."""
+    """Stream a book beside short requests; compare their times to the first token, and measure memory."""
     sentences = _sentences(file, requests)
     whole = " ".join(sentences)
     book = (whole * (characters // len(whole) + 1))[:characters]
@@ -154,14 +156,14 @@ def oracle(
     file: FileArgument,
     flags: FlagsArgument = None,
     count: Annotated[int, typer.Option(min=1, help="Sentences.")] = 500,
-    beam_size: Annotated[int, typer.Option(help="1 is greedy.")] = 4,
-    precision: Annotated[Literal["float32", "int8"], typer.Option(help="Of the oracle's linear layers.")] = "float32",
-    at_least: Annotated[
-        float, typer.Option(help="Share of the texts that has to be equal; less than 1 for int8.")
-    ] = 1.0,
+    beam_size: Annotated[int, typer.Option(help="Beam width; 1 is greedy.")] = 4,
+    precision: Annotated[
+        Literal["float32", "int8"], typer.Option(help="Precision of the oracle's linear layers.")
+    ] = "float32",
+    at_least: Annotated[float, typer.Option(help="Required share of equal texts; less than 1 for int8.")] = 1.0,
 ) -> None:
-    """The embedded model in the server against offline decoding in PyTorch: the same texts."""
-    # What the server would take apart, it translates otherwise.
+    """Compare the server's texts with offline decoding of the embedded model in PyTorch."""
+    # The server would translate several sentences one by one.
     sentences = [each for each in _sentences(file, 2 * count) if _is_one_sentence(each)][:count]
     if len(sentences) < count:
         raise typer.BadParameter(
@@ -226,7 +228,7 @@ async def _undisturbed(server: Server, texts: Sequence[str], body: dict[str, Any
 async def _disturbed(
     server: Server, texts: Sequence[str], body: dict[str, Any], kills: int, seconds: float
 ) -> tuple[list[Said], int]:
-    """What is said while `kills` engines are killed, and how many died."""
+    """Return the translations made while `kills` engines are killed, and how many engines died."""
     async with connect(server) as client:
         killing = asyncio.create_task(_kill(server, client, kills, seconds))
         said = await asyncio.gather(*(stream(client, text, body) for text in texts))
@@ -267,7 +269,7 @@ async def _until(is_so: Callable[[], Awaitable[bool]]) -> None:
 async def _fairness(
     server: Server, book: str, sentences: Sequence[str], requests: int
 ) -> tuple[list[float], list[float], list[float], list[float]]:
-    """Megabytes before, seconds to the first token alone and beside the book, most megabytes while it ran."""
+    """Return MB before, seconds to the first token alone and beside the book, and the highest MB with the book."""
     async with connect(server) as client:
         await translate(client, list(sentences[:_LANES]), LANGUAGES)  # memory that an engine takes once
         before = most = server.resident_megabytes()

@@ -5,7 +5,7 @@ import math
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Final, Literal, NamedTuple, TypeVar
+from typing import Annotated, Final, NamedTuple, TypeVar
 
 import typer
 from rich.console import Console
@@ -18,14 +18,12 @@ from loadtest.compare.process import PeerDied
 from loadtest.compare.report import Comparison, Result, Run, as_json
 from loadtest.compare.roster import ENTRIES, OURS, MissingPackage, check_installed
 from loadtest.compare.tables import tables
-from loadtest.compare.workload import SHAPES, make_requests
-from model.checkpoint_config import load_config
+from loadtest.compare.weights import Shape, shape_config
+from loadtest.compare.workload import make_requests
 from model.config import ModelConfig
 from service.errors import ServiceError
-from service.hardware import usable_device
-from service.settings import EMBEDDED_MODEL, Settings, bf16_on_a_gpu_else_int8
-
-Shape = Literal["base", "default"]
+from service.hardware import usable_cores, usable_device
+from service.settings import Settings, bf16_on_a_gpu_else_int8
 
 _DEFAULT_SLOTS: Final = int(Settings.model_fields["slots"].default)
 _BYTES: Final = {"bf16": 2, "fp32": 4}
@@ -46,7 +44,7 @@ def bench(  # noqa: PLR0913  each is an option of the command
     arrival_seconds: Annotated[float, typer.Option(min=0.1, help="Of each run with arrivals.")] = 20.0,
     rounds: Annotated[int, typer.Option(min=1, help="Runs of each engine at each concurrency and load.")] = 5,
     batches: Annotated[int, typer.Option(min=1, help="Requests of a run, in multiples of those in flight.")] = 8,
-    cores: Annotated[int, typer.Option(min=1, help="For each engine.")] = machine.cores(),
+    cores: Annotated[int, typer.Option(min=1, help="For each engine.")] = usable_cores(),
     replicas: Annotated[
         int | None, typer.Option(min=1, help="Of Dragoman's engine; one a core if not given, and on a GPU one.")
     ] = None,
@@ -74,7 +72,7 @@ def bench(  # noqa: PLR0913  each is an option of the command
         shape=shape,
         mode=_known_mode(mode, device),
         peers=[OURS, *peers],
-        cores=_at_most("--cores", cores, machine.cores()),
+        cores=_at_most("--cores", cores, usable_cores()),
         replicas=engines,
         rounds=rounds,
         concurrency=levels,
@@ -86,7 +84,7 @@ def bench(  # noqa: PLR0913  each is an option of the command
     )
     try:
         check_installed(peers)
-        _run(comparison, SHAPES["base"] if shape == "base" else load_config(EMBEDDED_MODEL).model, json_file)
+        _run(comparison, shape_config(shape), json_file)
     except (MissingPackage, WrongLength, PeerDied, ServiceError) as error:
         typer.echo(f"dragoman: {error}", err=True)
         raise typer.Exit(2) from None

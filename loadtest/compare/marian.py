@@ -29,8 +29,8 @@ def open_marian(
     yield StaticBatching(_Generate(model, config.pad_id), workers=1)
 
 
-def marian_config(config: ModelConfig, **more: Any) -> MarianConfig:
-    """Marian of the same shape; `more` are further fields of its config."""
+def marian_config(config: ModelConfig) -> MarianConfig:
+    """Return Marian's config for the same shape."""
     return MarianConfig(
         vocab_size=config.vocab_size,
         d_model=config.d_model,
@@ -47,7 +47,6 @@ def marian_config(config: ModelConfig, **more: Any) -> MarianConfig:
         eos_token_id=config.eos_id,
         decoder_start_token_id=config.bos_id,
         forced_eos_token_id=None,
-        **more,
     )
 
 

@@ -1,22 +1,12 @@
-"""What every peer is given: model shapes, and requests whose lengths are the same on every machine.
-
-Knows nothing of engines; no torch.
-"""
+"""The requests that every peer gets; their lengths are the same on every machine. Knows neither engines nor torch."""
 
 import itertools
 import math
 import random
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from model.config import ModelConfig
-
-Shape = Literal["small", "base"]
-
-SHAPES: Final[dict[Shape, ModelConfig]] = {
-    "small": ModelConfig(vocab_size=8000, d_model=256, ffn_dim=1024, num_heads=4, encoder_layers=6, decoder_layers=2),
-    "base": ModelConfig(vocab_size=32000),
-}
 
 SHORTEST: Final = 5
 LONGEST: Final = 80

@@ -87,7 +87,7 @@ class _LookedAt:
     """K/V that remember what some of the queries look at: the mean of the heads.
 
     Of the sources, only the last decoder layer's: in the embedded model it points better than the first layer, to
-    words that are spelled alike in a sentence and its translation (`loadtest.alignment`).
+    words that are spelled alike in a sentence and its translation.
     """
 
     def __init__(self, memory: SlotKV, rows: list[int]) -> None:

@@ -46,9 +46,11 @@ def _asked() -> list[str]:
 
 
 def test_rules_fire_and_are_silent_as_they_should() -> None:
-    command = [find_prometheus("promtool"), "test", "rules", str(RULES.with_name("rules_test.yml"))]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    promtool = find_prometheus("promtool")
+    for what, file in (("check config", "prometheus.yml"), ("test rules", "rules_test.yml")):
+        command = [promtool, *what.split(), str(RULES.with_name(file))]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_every_alert_has_a_test_that_makes_it_fire() -> None:

@@ -53,10 +53,9 @@ def test_readers_outlive_a_replica() -> None:
         assert seen["streams_that_resumed"] >= 1
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_second_replica_comes_with_the_load(request: pytest.FixtureRequest) -> None:
-    if not request.config.getoption("--slow"):
-        pytest.skip("takes minutes: only with --slow")
+def test_a_second_replica_comes_with_the_load() -> None:
     command = _command("-m", "loadtest.checks.replicas", "--grow", "--streams", "6", "--sentences", "60")
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from loadtest.checks import limits
-from loadtest.checks.limits import app
+from loadtest.checks.promises import app
 from loadtest.local_server import Server
 from loadtest.soak.wire import Answer
 
@@ -79,3 +79,13 @@ def test_a_stream_that_is_lost_is_noticed(monkeypatch: pytest.MonkeyPatch) -> No
     assert seen["streams_at_sigterm"] == 3
     assert seen["outcomes"] == {"ok": 2, "cut": 1}
     assert seen["same_text_as_alone"] == 2
+
+
+def test_costs() -> None:
+    status, seen = _run("costs", "--requests", "60", "--in-flight", "8")
+    assert status == 0
+    assert seen["generated_tokens"] > 60
+    assert seen["characters"] > 60 * len("It is raining.")
+    assert 0 < seen["tokens_per_core_second"] < seen["tokens_per_engine_core_second"]
+    both = seen["http_core_seconds"] + seen["engine_core_seconds"]
+    assert seen["core_seconds_per_million_characters"] == round(1e6 * both / seen["characters"], 1)

@@ -15,6 +15,7 @@ from loadtest import local_server
 from loadtest.checks import promises
 from loadtest.checks.promises import app
 from loadtest.sentences import SENTENCES
+from tests.conftest import one_line
 
 FLAGS = ["--", "--replicas", "1"]
 
@@ -88,7 +89,7 @@ def test_an_engine_that_does_not_die_is_noticed(file: Path, monkeypatch: pytest.
     _replace_kill(monkeypatch, lambda pid: None)
     result = _survival(file)
     assert result.exit_code == 2
-    assert "the streams ended before all engines were killed" in result.output
+    assert "the streams ended before all engines were killed" in one_line(result.output)
 
 
 def test_an_engine_that_dies_by_itself_is_noticed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +133,7 @@ def test_a_book_that_is_too_short_is_told(file: Path) -> None:
     command = ["fairness", str(file), "--characters", "100", "--requests", "300", *FLAGS]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 2
-    assert "the book ended before the requests" in result.output
+    assert "the book ended before the requests" in one_line(result.output)
 
 
 def test_the_oracle(file: Path) -> None:
@@ -159,10 +160,10 @@ def test_the_oracle_needs_single_sentences(tmp_path: Path) -> None:
     file.write_text("I am a cat. The cat is black.\n" * 6 + "I am a cat.\n" * 4, encoding="utf-8")
     result = CliRunner().invoke(app, ["oracle", str(file), "--count", "5"])
     assert result.exit_code == 2
-    assert "4 are single sentences" in " ".join(result.output.split())
+    assert "4 are single sentences" in one_line(result.output)
 
 
 def test_too_few_sentences_are_named(file: Path) -> None:
     result = CliRunner().invoke(app, ["independence", str(file), "--count", "100000"])
     assert result.exit_code == 2
-    assert "100000 are needed" in result.output
+    assert "100000 are needed" in one_line(result.output)

@@ -2,13 +2,14 @@
 
 import random
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
 
 from loadtest.compare.stopping import stop_at_length_words
-from loadtest.compare.weights import save_random_checkpoint
-from loadtest.compare.workload import LONGEST, SHAPES, SHORTEST, length_word
+from loadtest.compare.weights import Shape, save_random_checkpoint, shape_config
+from loadtest.compare.workload import LONGEST, SHORTEST, length_word
 from model.checkpoint import load_model
 from model.config import ModelConfig
 from model.decoding import beam_decode, greedy_decode
@@ -17,6 +18,7 @@ from model.transformer import Transformer
 from tests.loadtest.compare.toy import TOY
 
 LENGTHS = list(range(SHORTEST, LONGEST + 1))
+SMALL = ModelConfig(vocab_size=8000, d_model=256, ffn_dim=1024, num_heads=4, encoder_layers=6, decoder_layers=2)
 
 
 def _sources(config: ModelConfig, lengths: list[int]) -> list[list[int]]:
@@ -29,10 +31,13 @@ def _sources(config: ModelConfig, lengths: list[int]) -> list[list[int]]:
     ]
 
 
+@pytest.mark.parametrize("shape", get_args(Shape))
+def test_every_shape_holds_the_longest_request(shape: Shape) -> None:
+    assert shape_config(shape).max_positions >= LONGEST
+
+
 @pytest.mark.parametrize("mode", ["fp32", "int8"])
-@pytest.mark.parametrize(
-    ("config", "lengths"), [(TOY, LENGTHS), (SHAPES["small"], LENGTHS[::15])], ids=["toy", "small"]
-)
+@pytest.mark.parametrize(("config", "lengths"), [(TOY, LENGTHS), (SMALL, LENGTHS[::15])], ids=["toy", "small"])
 def test_length_words_are_obeyed(config: ModelConfig, lengths: list[int], mode: str, tmp_path: Path) -> None:
     save_random_checkpoint(tmp_path, config)
     model = load_model(tmp_path)

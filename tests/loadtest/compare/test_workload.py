@@ -9,16 +9,15 @@ import pytest
 from loadtest.compare.workload import (
     LONGEST,
     MEAN,
-    SHAPES,
     SHORTEST,
-    Shape,
     length_word,
     make_requests,
     poisson_arrivals,
     request_count,
 )
+from model.config import ModelConfig
 
-SMALL = SHAPES["small"]
+SMALL = ModelConfig(vocab_size=8000)
 
 
 def test_same_seed_same_requests() -> None:
@@ -52,11 +51,6 @@ def test_sources_follow_their_targets() -> None:
 
     assert statistics.correlation(sources, [request.new_tokens for request in requests]) > 0.95
     assert SHORTEST <= min(sources) <= max(sources) <= LONGEST
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_every_shape_holds_the_longest_request(shape: Shape) -> None:
-    assert SHAPES[shape].max_positions >= LONGEST
 
 
 def test_source_ids_are_a_length_word_and_words_ended_by_eos() -> None:

@@ -14,6 +14,7 @@ from loadtest.soak import canaries, fuzz, wire
 from loadtest.soak.canaries import Tally, Told
 from loadtest.soak.faults import FAULTS, Site
 from loadtest.soak.report import Limits, Reading, check_log, summary
+from tests.conftest import one_line
 
 # Time and memory settle in minutes, on a machine that has nothing else to do.
 UNLIMITED = Limits(1000, 1000, 1000)
@@ -66,7 +67,7 @@ def test_a_fault_that_does_not_exist() -> None:
     app.command()(soak.main)
     result = CliRunner().invoke(app, ["--only", "earthquake"])
     assert result.exit_code == 2
-    assert "earthquake" in result.output
+    assert "earthquake" in one_line(result.output)
 
 
 BEFORE = Reading(
