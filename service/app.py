@@ -24,12 +24,12 @@ from service.glossary_store import GlossaryStore
 from service.observability import tracing
 from service.observability.metrics import Metrics
 from service.observability.tracing import RequestTracing
-from service.registry.entry import Entry
-from service.registry.importing import imported
-from service.registry.memory_budget import Room
+from service.registry.importing import ensure_imported
+from service.registry.memory_budget import MemoryBudget
+from service.registry.model_version import ModelVersion
 from service.registry.process_memory import MEGABYTE
-from service.registry.registry import Build, Library
-from service.registry.scan import Found, look, passed_over
+from service.registry.registry import Build, ModelRegistry
+from service.registry.scan import FoundModel, ignored_entries, scan
 from service.registry.served_model import ServedModel
 from service.settings import Networks, Settings, UnusableSettingError
 from service.supervisor.engine_process import EngineProcess
@@ -114,16 +114,16 @@ def build_service(settings: Settings) -> Service:
     """Everything behind the routes, engines not yet started; raises `CheckpointError` and `UnusableSettingError`."""
     metrics = Metrics(VERSION, settings.mode)
 
-    def build(found: Found, path: Path) -> ServedModel:
+    def build(found: FoundModel, path: Path) -> ServedModel:
         return build_model(found, path, settings, metrics)
 
-    library = Library(
+    library = ModelRegistry(
         _entries(settings, build),
         build,
-        Room(None if settings.max_models_memory_mb is None else settings.max_models_memory_mb * MEGABYTE),
+        MemoryBudget(None if settings.max_models_memory_mb is None else settings.max_models_memory_mb * MEGABYTE),
         directory=settings.models,
         poll_seconds=settings.models_poll_seconds,
-        on_change=lambda models: metrics.models_served({each.name: ",".join(each.described()) for each in models}),
+        on_change=lambda models: metrics.models_served({each.name: ",".join(each.summary()) for each in models}),
     )
     try:
         store = GlossaryStore(settings.glossaries)
@@ -133,24 +133,24 @@ def build_service(settings: Settings) -> Service:
     return Service(settings, translator, library, metrics, Access(settings, metrics.refused), store)
 
 
-def _entries(settings: Settings, build: Build) -> list[Entry]:
+def _entries(settings: Settings, build: Build) -> list[ModelVersion]:
     if settings.models is None:
         # Read at once, and not in the background: whoever names one model is told at once what is wrong with it.
-        found = Found(settings.model.resolve().name, settings.model, "")
+        found = FoundModel(settings.model.resolve().name, settings.model, "")
         try:
-            path = imported(settings.model)
+            path = ensure_imported(settings.model)
         except OSError as error:
             raise UnusableSettingError(f"model: {error}") from None
-        return [Entry(found, model=build(found, path))]
-    models = look(settings.models)
-    if odd := passed_over(settings.models, models):
+        return [ModelVersion(found, model=build(found, path))]
+    models = scan(settings.models)
+    if odd := ignored_entries(settings.models, models):
         logger.warning("no models, and passed over: %s", ", ".join(odd))
     if not models:
         raise CheckpointError(f"{settings.models}: there is no checkpoint in it")
-    return [Entry(each) for each in models.values()]
+    return [ModelVersion(each) for each in models.values()]
 
 
-def build_model(found: Found, path: Path, settings: Settings, metrics: Metrics) -> ServedModel:
+def build_model(found: FoundModel, path: Path, settings: Settings, metrics: Metrics) -> ServedModel:
     """Of a checkpoint of ours, which is what was found or made of that; raises `CheckpointError`."""
     config = load_config(path)
     tokenizer = load_tokenizer(path)
@@ -192,7 +192,7 @@ def limits_of(settings: Settings) -> Limits:
     )
 
 
-async def _become_ready(library: Library, on_failure: Callable[[], None]) -> None:
+async def _become_ready(library: ModelRegistry, on_failure: Callable[[], None]) -> None:
     try:
         await library.wait_until_tried()
     except EngineFailed as error:

@@ -181,7 +181,7 @@ def oracle(
 
 def _is_one_sentence(line: str) -> bool:
     segments = list(Splitter(lambda segment: True).split(line, "en"))
-    return len(segments) == 1 and segments[0].reading().text == line
+    return len(segments) == 1 and segments[0].model_input().text == line
 
 
 def _sentences(file: Path, count: int) -> list[str]:

@@ -9,7 +9,7 @@ from service.access.control import Access
 from service.errors import NotReady
 from service.glossary_store import GlossaryStore
 from service.observability.metrics import Metrics
-from service.registry.registry import Library
+from service.registry.registry import ModelRegistry
 from service.settings import Settings
 from service.translation.translator import Translator
 
@@ -20,7 +20,7 @@ class Service:
 
     settings: Settings
     translator: Translator
-    library: Library
+    library: ModelRegistry
     metrics: Metrics
     access: Access
     glossaries: GlossaryStore

@@ -42,11 +42,11 @@ async def models(service: ServiceDependency) -> list[ModelStatus]:
             reason=each.reason,
             memory_bytes=each.memory_bytes,
         )
-        for each in service.library.entries
+        for each in service.library.versions
     ]
 
 
 @router.get("/metrics", summary="Prometheus metrics", response_class=Response, responses=_EXPOSITION)
 async def metrics(service: ServiceDependency) -> Response:
-    exposition = service.metrics.exposition(service.ready, service.library.entries, len(asyncio.all_tasks()))
+    exposition = service.metrics.exposition(service.ready, service.library.versions, len(asyncio.all_tasks()))
     return Response(exposition, media_type=CONTENT_TYPE)

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from service.api.field_types import Alternatives, ApiKey, Entries, Flag, LanguageCode, RequestBody, Secret, Texts
 from service.engine.messages import Beam, Constraints, Sampling
 from service.errors import InvalidRequest
-from service.registry.entry import State
+from service.registry.model_version import State
 from service.text.glossary import Glossary
 from service.translation.options import MAX_BEAM_SIZE, TranslationOptions
 

@@ -32,7 +32,7 @@ from service.api.schemas import (
 )
 from service.api.sse import AnswerShape, TranslationStream, answer
 from service.errors import InvalidRequest
-from service.text.glossary import NOTHING, Glossary
+from service.text.glossary import EMPTY_GLOSSARY, Glossary
 from service.translation.events import Finished
 from service.translation.stream import Translation
 from service.translation.translator import AUTOMATIC
@@ -162,7 +162,7 @@ async def _start(service: Service, caller: Caller, body: TranslateRequest) -> Tr
 async def kept_glossary(service: Service, caller: Caller, identifier: str | None, source: str, target: str) -> Glossary:
     """By its id or name, if there is one; raises `InvalidRequest` and `UnknownGlossary`."""
     if not identifier:
-        return NOTHING
+        return EMPTY_GLOSSARY
     return await asyncio.to_thread(service.glossaries.glossary, identifier, owner_of(caller), source, target)
 
 

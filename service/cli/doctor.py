@@ -18,8 +18,8 @@ from service.app import VERSION, build_service
 from service.errors import EngineFailed, ServiceError
 from service.hardware import usable_cores
 from service.observability import tracing
-from service.registry.entry import State
-from service.registry.scan import look, passed_over
+from service.registry.model_version import State
+from service.registry.scan import ignored_entries, scan
 from service.settings import Settings, UnusableSettingError, unknown_variables
 from service.translation.events import Finished
 from service.translation.options import TranslationOptions
@@ -118,7 +118,7 @@ def examine(settings: Settings, seconds: float) -> Report:
 
 def _odd_entries(models: Path) -> list[str]:
     try:
-        odd = passed_over(models, look(models))
+        odd = ignored_entries(models, scan(models))
     except CheckpointError:  # which is said where the models are loaded
         return []
     return [f"{models / name} is passed over: it is neither a directory nor an Argos package" for name in odd]
@@ -166,10 +166,10 @@ async def _try_out(service: Service, seconds: float, report: Report) -> None:
         await service.library.stop()
         report.problems += await service.access.problems()
         await service.access.aclose()
-    for entry in service.library.entries:
+    for entry in service.library.versions:
         limit = entry.model.max_sentence_tokens if entry.model else None
         report.models.append(
-            Model(entry.name, entry.state, entry.reason, entry.model.described() if entry.model else [], limit)
+            Model(entry.name, entry.state, entry.reason, entry.model.summary() if entry.model else [], limit)
         )
         if entry.state is State.FAILED:
             report.problems.append(f"{entry.name}: {entry.reason}")

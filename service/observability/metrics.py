@@ -9,7 +9,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from service.access.control import Refusal
 from service.engine.messages import StepReport
 from service.errors import ServiceError
-from service.registry.entry import Entry, State
+from service.registry.model_version import ModelVersion, State
 from service.supervisor.engine_process import EngineObserver
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
@@ -73,7 +73,7 @@ class Metrics:
     def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
         return Histogram(f"dragoman_{name}", text, labels, registry=self._registry, buckets=buckets)
 
-    def exposition(self, ready: bool = False, entries: Iterable[Entry] = (), tasks: int = 0) -> bytes:
+    def exposition(self, ready: bool = False, entries: Iterable[ModelVersion] = (), tasks: int = 0) -> bytes:
         """The text that Prometheus scrapes; `tasks` is how many the event loop has.
 
         What is so at the moment is asked now, and of nobody who could be silent.
@@ -83,7 +83,7 @@ class Metrics:
         self._look_at(entries)
         return generate_latest(self._registry)
 
-    def _look_at(self, entries: Iterable[Entry]) -> None:
+    def _look_at(self, entries: Iterable[ModelVersion]) -> None:
         per_engine = (self._engine_ready, self._running, self._waiting, self._slots, self._slots_used)
         for gauge in (self._models, self._load_failed, self._memory, *per_engine):
             gauge.clear()

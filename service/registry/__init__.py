@@ -1,1 +1,1 @@
-"""The models of a server: which there are, what each can translate, and by which of them a text goes."""
+"""The models of a server: which are served, what each translates, and the route of each text through them."""

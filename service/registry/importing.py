@@ -1,4 +1,4 @@
-"""Models of other formats, where one of ours is wanted: imported once, into the user's cache."""
+"""Import of foreign checkpoints into the user's cache, once for each. Runs in a process of its own."""
 
 import asyncio
 import json
@@ -17,63 +17,63 @@ from model.checkpoint_config import CheckpointError, fingerprint
 logger = logging.getLogger(__name__)
 
 
-def imported(path: Path) -> Path:
-    """`path` if it is a checkpoint of ours, otherwise where it has been imported, now or before.
+def ensure_imported(path: Path) -> Path:
+    """Return `path` if it is a native checkpoint, otherwise the imported one, importing it if necessary.
 
-    In a process of its own, which may load torch and take the memory of a whole model. Raises `CheckpointError`.
+    The process that imports may load torch and take the memory of a whole model. Raises `CheckpointError`.
     """
-    place = _place_of(path)
+    place = _native_path(path)
     if not place.exists():
-        with _made_at(place, path) as command:
+        with _import_command(place, path) as command:
             done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
             _check(done.returncode, done.stderr)
     return place
 
 
-async def imported_meanwhile(path: Path) -> Path:
-    """As `imported`, while others go on; one that is cancelled leaves nothing behind."""
-    place = await asyncio.to_thread(_place_of, path)
+async def import_in_background(path: Path) -> Path:
+    """Do the same as `ensure_imported` without blocking; a cancelled import leaves no files."""
+    place = await asyncio.to_thread(_native_path, path)
     if not place.exists():
-        with _made_at(place, path) as command:
+        with _import_command(place, path) as command:
             pipe, nowhere = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
             process = await asyncio.create_subprocess_exec(*command, stdout=nowhere, stderr=pipe)
             try:
-                _, said = await process.communicate()
+                _, stderr = await process.communicate()
             except asyncio.CancelledError:
                 process.kill()
                 await process.wait()
                 raise
-            _check(await process.wait(), said)
+            _check(await process.wait(), stderr)
     return place
 
 
-def _place_of(path: Path) -> Path:
-    """Where the checkpoint of ours is, or will be."""
+def _native_path(path: Path) -> Path:
+    """Return where the native checkpoint is, or will be."""
     if not path.exists():
         raise CheckpointError(f"{path}: there is no such file or directory")
     return platformdirs.user_cache_path("dragoman") / "models" / fingerprint(path) if _is_foreign(path) else path
 
 
 @contextmanager
-def _made_at(place: Path, path: Path) -> Iterator[list[str]]:
-    """The command that imports `path`; what it makes is put at `place` at the end."""
+def _import_command(place: Path, path: Path) -> Iterator[list[str]]:
+    """Yield the command that imports `path`, and move its output to `place` at the end."""
     logger.info("importing %s, once", path)
     place.parent.mkdir(parents=True, exist_ok=True)
-    # Beside its place: what is there is whole.
+    # The output is moved into place when it is complete, so it is on the same disk.
     with tempfile.TemporaryDirectory(dir=place.parent) as directory:
         made = Path(directory) / "model"
         yield [sys.executable, "-m", "service", "import", str(path), "--output", str(made)]
         try:
             made.rename(place)
         except OSError:
-            if not place.exists():  # another server was there first, with the same
+            if not place.exists():  # otherwise another server has imported the same
                 raise
 
 
-def _check(code: int, said: bytes) -> None:
-    """Raises `CheckpointError` with what the command has failed with, without what else stands before it."""
+def _check(code: int, stderr: bytes) -> None:
+    """Raise `CheckpointError` with the command's error message, without the output before it."""
     if code:
-        text = said.decode(errors="replace").strip()
+        text = stderr.decode(errors="replace").strip()
         _, found, message = f"\n{text}".rpartition("\ndragoman: ")
         if not found:
             logger.error("an import ended with %d: %s", code, text)
@@ -81,11 +81,11 @@ def _check(code: int, said: bytes) -> None:
 
 
 def _is_foreign(path: Path) -> bool:
-    """Argos packages are files or hold a `model`, CTranslate2 has a model.bin; Hugging Face says its type."""
+    """Return True for Argos packages (files, or with a `model`), CTranslate2 (`model.bin`) and Hugging Face models."""
     if path.is_file() or any(path.glob("model.bin")) or any(path.glob("**/model/model.bin")):
         return True
     try:
-        described = json.loads((path / "config.json").read_bytes())
+        config = json.loads((path / "config.json").read_bytes())
     except (OSError, ValueError):
-        return False  # what is wrong is said where it is loaded
-    return isinstance(described, dict) and "model_type" in described
+        return False  # the error is reported when it is loaded
+    return isinstance(config, dict) and "model_type" in config

@@ -1,4 +1,4 @@
-"""Which models are served: loads what is in the directory, follows its changes, and keeps within the memory limit."""
+"""The registry of served models: it loads the models of a directory, follows changes, and obeys the memory limit."""
 
 import asyncio
 import logging
@@ -8,50 +8,50 @@ from typing import Any, Final
 
 from model.checkpoint_config import CheckpointError
 from service.errors import EngineFailed, ServiceError
-from service.registry.entry import Entry, State
-from service.registry.importing import imported_meanwhile
-from service.registry.memory_budget import Room
+from service.registry.importing import import_in_background
+from service.registry.memory_budget import MemoryBudget
+from service.registry.model_version import ModelVersion, State
 from service.registry.process_memory import estimated_bytes
 from service.registry.routing import Routes
-from service.registry.scan import Found, look
+from service.registry.scan import FoundModel, scan
 from service.registry.served_model import ServedModel
 
 logger = logging.getLogger(__name__)
 
 _FIRST_RETRY_SECONDS: Final = 10.0
-"""After a new model has failed, and not for what is in its files; doubled each time."""
+"""Delay after a new model has failed for a reason outside of its files; doubled after each failure."""
 _LONGEST_RETRY_SECONDS: Final = 600.0
 _UNEXPECTED: Final = "unexpected error, see the log"
 
-Build = Callable[[Found, Path], ServedModel]
-"""Makes what a checkpoint of ours is served by, engines not yet started; raises `CheckpointError`."""
+Build = Callable[[FoundModel, Path], ServedModel]
+"""Builds the served model of a native checkpoint, without starting engines; raises `CheckpointError`."""
 
 
-class Library:
-    """The models of one server; `routes` are those of all that are offered, and change as a whole.
+class ModelRegistry:
+    """The models of one server; `routes` are the routes of all offered models, and are replaced as a whole.
 
-    One model is imported, and one is loaded, at a time: both take more memory than a loaded model.
+    One model is imported and one is loaded at a time: both need more memory than a loaded model.
     """
 
     def __init__(
         self,
-        entries: Iterable[Entry],
+        versions: Iterable[ModelVersion],
         build: Build,
-        room: Room,
+        budget: MemoryBudget,
         *,
         directory: Path | None = None,
         poll_seconds: float = 5.0,
         on_change: Callable[[Sequence[ServedModel]], None] = lambda models: None,
     ) -> None:
-        """`directory` is looked at every `poll_seconds`; `on_change` gets all that are offered, when it changes."""
-        self.entries = list(entries)
+        """`directory` is scanned every `poll_seconds`; `on_change` gets the offered models after each change."""
+        self.versions = list(versions)
         self.routes = Routes()
         self._build = build
-        self._room = room
+        self._budget = budget
         self._directory = directory
         self._poll_seconds = poll_seconds
         self._on_change = on_change
-        self._seen: Mapping[str, Found] = {each.name: each.found for each in self.entries}
+        self._seen: Mapping[str, FoundModel] = {each.name: each.found for each in self.versions}
         self._importing = asyncio.Lock()
         self._loading = asyncio.Lock()
         self._tried = asyncio.Event()
@@ -59,41 +59,41 @@ class Library:
 
     @property
     def started(self) -> bool:
-        """Whether all models found at the start have been tried, and there is at least one."""
-        return self._tried.is_set() and any(each.offered for each in self.entries)
+        """True once all models found at the start have been tried, if at least one is offered."""
+        return self._tried.is_set() and any(each.offered for each in self.versions)
 
     @property
     def ready(self) -> bool:
-        """As `started`, but for models whose engines have all died and are being replaced."""
-        return self._tried.is_set() and any(each.offered and self._answers(each) for each in self.entries)
+        """True if `started` and one model can answer: its engines are not all dead and being replaced."""
+        return self._tried.is_set() and any(each.offered and self._can_answer(each) for each in self.versions)
 
     @property
     def why_not_ready(self) -> str:
-        """Where it is not, for people."""
-        if any(each.state in (State.LOADING, State.READY) for each in self.entries):
+        """The reason why `ready` is False, for display."""
+        if any(each.state in (State.LOADING, State.READY) for each in self.versions):
             return "the model is being loaded"
-        return "no model can be used: see /models" if self.entries else "there is no model"
+        return "no model can be used: see /models" if self.versions else "there is no model"
 
     def start(self) -> None:
-        """Begin to load; returns at once."""
-        for entry in self.entries:
-            entry.task = self._do(self._introduce(entry, _FIRST_RETRY_SECONDS))
-        self._do(self._watch([entry.task for entry in self.entries if entry.task]))
+        """Start to load the models; returns at once."""
+        for version in self.versions:
+            version.task = self._spawn(self._introduce(version, _FIRST_RETRY_SECONDS))
+        self._spawn(self._watch([version.task for version in self.versions if version.task]))
 
     async def wait_until_tried(self) -> None:
-        """Until all models found at the start are ready or have failed; raises `EngineFailed` if all have."""
+        """Wait until each model found at the start is ready or has failed; raises `EngineFailed` if all have failed."""
         await self._tried.wait()
         if not self.started:
-            raise EngineFailed("; ".join(f"{each.name}: {each.reason}" for each in self.entries))
+            raise EngineFailed("; ".join(f"{each.name}: {each.reason}" for each in self.versions))
 
     async def stop(self) -> None:
-        """End all engines; requests still in flight get an error."""
+        """Stop all engines; requests in flight get an error."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.gather(*(each.model.pool.stop() for each in self.entries if each.model))
+        await asyncio.gather(*(each.model.pool.stop() for each in self.versions if each.model))
 
-    def _do(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -105,157 +105,159 @@ class Library:
         while True:
             await asyncio.sleep(self._poll_seconds)
             try:
-                await self._look_after()
+                await self._maintain()
             except Exception:
-                logger.exception("models cannot be looked after this time")
+                logger.exception("models cannot be maintained this time")
 
-    async def _look_after(self) -> None:
+    async def _maintain(self) -> None:
         if self._directory is not None:
-            await self._follow(self._directory)
+            await self._follow_directory(self._directory)
         if not self._loading.locked():
             async with self._loading:
-                await self._room.tidy(self.entries)
+                await self._budget.shrink(self.versions)
 
-    async def _follow(self, directory: Path) -> None:
-        """What has been there at two looks, and as it was, is loaded; what is gone at two is unloaded."""
+    async def _follow_directory(self, directory: Path) -> None:
+        """Load models that two scans found unchanged; unload models that two scans missed."""
         try:
-            found = await asyncio.to_thread(look, directory)
+            found = await asyncio.to_thread(scan, directory)
         except CheckpointError as error:
             logger.error("models directory cannot be read", extra={"reason": str(error)})
             return
         seen, self._seen = self._seen, found
-        # One look may fail at a file, on a disk that is far away.
-        self._forget(entry for entry in self.entries if entry.name not in found and entry.name not in seen)
+        # One scan may miss a file, on a network disk.
+        self._retire_all(version for version in self.versions if version.name not in found and version.name not in seen)
         for name, each in found.items():
-            # What is still being copied changes from look to look.
+            # A model that is still being copied changes between scans.
             if seen.get(name) == each:
-                self._renew(each)
+                self._add_version(each)
 
-    def _renew(self, found: Found) -> None:
-        """Have this version of a model, and no other one but that which takes requests until this one does."""
-        known = [entry for entry in self.entries if entry.name == found.name and entry.state is not State.UNLOADING]
-        self._forget(entry for entry in known if entry.found != found and not entry.offered)
-        if not any(entry.found == found for entry in known):
-            entry = Entry(found)
-            self.entries.append(entry)
-            entry.task = self._do(self._introduce(entry, _FIRST_RETRY_SECONDS))
+    def _add_version(self, found: FoundModel) -> None:
+        """Load this version of a model, and drop all others except the one that takes requests until this one does."""
+        known = [
+            version for version in self.versions if version.name == found.name and version.state is not State.UNLOADING
+        ]
+        self._retire_all(version for version in known if version.found != found and not version.offered)
+        if not any(version.found == found for version in known):
+            version = ModelVersion(found)
+            self.versions.append(version)
+            version.task = self._spawn(self._introduce(version, _FIRST_RETRY_SECONDS))
 
-    def _forget(self, entries: Iterable[Entry]) -> None:
-        for entry in list(entries):
-            if entry.state is not State.UNLOADING:
-                entry.state = State.UNLOADING
-                self._do(self._retire(entry))
+    def _retire_all(self, versions: Iterable[ModelVersion]) -> None:
+        for version in list(versions):
+            if version.state is not State.UNLOADING:
+                version.state = State.UNLOADING
+                self._spawn(self._retire(version))
 
-    async def _introduce(self, entry: Entry, retry_seconds: float) -> None:
-        """Load a new model, then send requests to it, and no more to the one of its name before."""
+    async def _introduce(self, version: ModelVersion, retry_seconds: float) -> None:
+        """Load a new version, send requests to it, and retire the previous version of its name."""
         try:
-            if entry.model is None:
+            if version.model is None:
                 async with self._importing:
-                    path = await imported_meanwhile(entry.found.path)
-                    entry.model = await asyncio.to_thread(self._build, entry.found, path)
-                    entry.needed_bytes = estimated_bytes(path, len(entry.model.pool.engines))
-            entry.model.on_demand = lambda: self._bring_back(entry)
+                    path = await import_in_background(version.found.path)
+                    version.model = await asyncio.to_thread(self._build, version.found, path)
+                    version.needed_bytes = estimated_bytes(path, len(version.model.pool.engines))
+            version.model.request_load = lambda: self._request_load(version)
             async with self._loading:
-                if self._room.has(entry, self.entries):
-                    await self._load(entry, entry.model)
+                if self._budget.fits(version, self.versions):
+                    await self._load(version, version.model)
                 else:
-                    entry.state = State.UNLOADED
+                    version.state = State.UNLOADED
         except CheckpointError as error:
-            await self._fail(entry, str(error))
+            await self._fail(version, str(error))
             return
         except (ServiceError, OSError) as error:
-            await self._fail(entry, str(error))
-            entry.task = self._do(self._introduce_later(entry, retry_seconds))
+            await self._fail(version, str(error))
+            version.task = self._spawn(self._introduce_later(version, retry_seconds))
             return
         except Exception:
-            logger.exception("loading of a model ended", extra={"model": entry.name})
-            await self._fail(entry, _UNEXPECTED)
+            logger.exception("loading of a model ended", extra={"model": version.name})
+            await self._fail(version, _UNEXPECTED)
             return
-        entry.reason = None
-        before = [each for each in self.entries if each.name == entry.name and each.offered]
-        entry.offered = True
-        for each in before:
+        version.reason = None
+        previous = [each for each in self.versions if each.name == version.name and each.offered]
+        version.offered = True
+        for each in previous:
             each.offered = False
-        self._changed()
-        logger.info("model %s", entry.state, extra={"model": entry.name})
-        self._forget(before)
+        self._update_routes()
+        logger.info("model %s", version.state, extra={"model": version.name})
+        self._retire_all(previous)
 
-    async def _introduce_later(self, entry: Entry, seconds: float) -> None:
+    async def _introduce_later(self, version: ModelVersion, seconds: float) -> None:
         await asyncio.sleep(seconds)
-        await self._introduce(entry, min(2 * seconds, _LONGEST_RETRY_SECONDS))
+        await self._introduce(version, min(2 * seconds, _LONGEST_RETRY_SECONDS))
 
-    def _bring_back(self, entry: Entry) -> None:
-        """A request is there, and engines are not."""
-        if entry.state is State.FAILED:
-            self._do(self._fail(entry, entry.reason or ""))
-        elif entry.task is None or entry.task.done():
-            entry.task = self._do(self._load_on_demand(entry))
+    def _request_load(self, version: ModelVersion) -> None:
+        """Load a model that has a request and no engines."""
+        if version.state is State.FAILED:
+            self._spawn(self._fail(version, version.reason or ""))
+        elif version.task is None or version.task.done():
+            version.task = self._spawn(self._load_on_demand(version))
 
-    async def _load_on_demand(self, entry: Entry) -> None:
-        assert entry.model is not None
-        # Again for those that come while what could not be loaded is stopped.
-        while entry.is_wanted and not entry.model.pool.running:
+    async def _load_on_demand(self, version: ModelVersion) -> None:
+        assert version.model is not None
+        # Repeat for requests that arrive while a failed load is being stopped.
+        while version.has_requests and not version.model.pool.running:
             async with self._loading:
                 try:
-                    # Its requests may have run out of time while they waited.
-                    if entry.is_wanted and await self._room.make(entry, self.entries):
-                        await self._load(entry, entry.model)
+                    # Its requests may have timed out while they waited.
+                    if version.has_requests and await self._budget.make_room(version, self.versions):
+                        await self._load(version, version.model)
                 except (CheckpointError, ServiceError, OSError) as error:
-                    await self._put_off(entry, entry.model, str(error))
+                    await self._defer(version, version.model, str(error))
                 except Exception:
-                    logger.exception("loading of a model ended", extra={"model": entry.name})
-                    await self._put_off(entry, entry.model, _UNEXPECTED)
+                    logger.exception("loading of a model ended", extra={"model": version.name})
+                    await self._defer(version, version.model, _UNEXPECTED)
 
-    async def _load(self, entry: Entry, model: ServedModel) -> None:
-        _advance(entry, State.LOADING)
+    async def _load(self, version: ModelVersion, model: ServedModel) -> None:
+        _set_state(version, State.LOADING)
         await model.load()
-        self._room.measure(entry)
-        entry.reason = None
-        _advance(entry, State.READY)
+        self._budget.measure(version)
+        version.reason = None
+        _set_state(version, State.READY)
 
-    async def _put_off(self, entry: Entry, model: ServedModel, reason: str) -> None:
-        """It has been loaded before: what is wrong now may be over when the next request comes."""
-        _advance(entry, State.UNLOADED)
-        entry.reason = reason
-        logger.error("model cannot be loaded", extra={"model": entry.name, "reason": reason})
+    async def _defer(self, version: ModelVersion, model: ServedModel, reason: str) -> None:
+        """Unload a model that has been loaded before: the next request may find the problem gone."""
+        _set_state(version, State.UNLOADED)
+        version.reason = reason
+        logger.error("model cannot be loaded", extra={"model": version.name, "reason": reason})
         await model.pool.stop(reason)
 
-    async def _fail(self, entry: Entry, reason: str) -> None:
-        _advance(entry, State.FAILED)
-        entry.reason, entry.offered = reason, False
-        logger.error("model cannot be used", extra={"model": entry.name, "reason": reason})
-        self._changed()
-        if entry.model is not None:
-            await entry.model.pool.stop(reason)
+    async def _fail(self, version: ModelVersion, reason: str) -> None:
+        _set_state(version, State.FAILED)
+        version.reason, version.offered = reason, False
+        logger.error("model cannot be used", extra={"model": version.name, "reason": reason})
+        self._update_routes()
+        if version.model is not None:
+            await version.model.pool.stop(reason)
 
-    async def _retire(self, entry: Entry) -> None:
-        """Take a model away: at once from new requests, from running ones at their end."""
-        entry.offered = False
-        self._changed()
-        logger.info("model unloading", extra={"model": entry.name})
-        if entry.model is not None:
-            await entry.model.wait_until_unused()
-        # Or it would go on, also for a request that is gone.
-        if entry.task is not None:
-            entry.task.cancel()
-            await asyncio.gather(entry.task, return_exceptions=True)
-        if entry.model is not None:
-            await entry.model.pool.stop()
-        self.entries.remove(entry)
+    async def _retire(self, version: ModelVersion) -> None:
+        """Remove a version: at once for new requests, and at their end for running ones."""
+        version.offered = False
+        self._update_routes()
+        logger.info("model unloading", extra={"model": version.name})
+        if version.model is not None:
+            await version.model.wait_until_unused()
+        # The load would otherwise go on, even for a request that has ended.
+        if version.task is not None:
+            version.task.cancel()
+            await asyncio.gather(version.task, return_exceptions=True)
+        if version.model is not None:
+            await version.model.pool.stop()
+        self.versions.remove(version)
 
-    def _changed(self) -> None:
-        offered = [each.model for each in self.entries if each.offered and each.model]
+    def _update_routes(self) -> None:
+        offered = [each.model for each in self.versions if each.offered and each.model]
         self.routes = Routes(offered)
         self._on_change(offered)
 
     @staticmethod
-    def _answers(entry: Entry) -> bool:
-        """Also one that has to be loaded first does."""
-        assert entry.model is not None
-        return entry.state is not State.READY or entry.model.pool.loaded
+    def _can_answer(version: ModelVersion) -> bool:
+        """Return True if the model has an engine, or if it is loaded on demand."""
+        assert version.model is not None
+        return version.state is not State.READY or version.model.pool.loaded
 
 
-def _advance(entry: Entry, state: State) -> None:
-    """What is being unloaded stays so, whatever becomes of it meanwhile."""
-    if entry.state is not State.UNLOADING:
-        entry.state = state
+def _set_state(version: ModelVersion, state: State) -> None:
+    """Set the state, unless the version is being unloaded."""
+    if version.state is not State.UNLOADING:
+        version.state = state

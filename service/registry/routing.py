@@ -1,4 +1,4 @@
-"""By which models a text goes from one language into another. Knows no engines."""
+"""Routes from one language into another, through one model or two. Knows no engines."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -8,7 +8,7 @@ from model.checkpoint_config import Direction
 from service.registry.served_model import ServedModel
 
 _PREFERRED: Final = "en"
-"""What most models translate from or into, and have seen most of."""
+"""The preferred pivot: most models translate from or into it, and have the most training data for it."""
 
 
 class Leg(NamedTuple):
@@ -19,7 +19,7 @@ class Leg(NamedTuple):
 
 
 class Route(NamedTuple):
-    """The way from one language into another: straight, or by a second translation from a language between them."""
+    """A way from one language into another: direct, or through a pivot language by two translations."""
 
     first: Leg
     second: Leg | None = None
@@ -30,7 +30,7 @@ class Route(NamedTuple):
 
     @property
     def pivot(self) -> str | None:
-        """The language between."""
+        """The pivot language, if there is one."""
         return self.second and self.second.direction.source
 
     @property
@@ -39,44 +39,44 @@ class Route(NamedTuple):
 
 
 class Routes:
-    """What some models can translate; where two have the same direction, the first by name has it."""
+    """The routes of some models; of two models with the same direction, the first by name gets it."""
 
     def __init__(self, models: Iterable[ServedModel] = ()) -> None:
         self._legs: dict[tuple[str, str], Leg] = {}
         for model in sorted(models, key=lambda each: each.name):
             for direction in model.directions:
                 self._legs.setdefault(direction.codes(), Leg(model, direction))
-        self._straight: dict[str, set[str]] = {}
+        self._direct: dict[str, set[str]] = {}
         for source, target in self._legs:
-            self._straight.setdefault(source, set()).add(target)
+            self._direct.setdefault(source, set()).add(target)
 
     @cached_property
     def targets(self) -> Mapping[str, frozenset[str]]:
-        """Into what each source language can be translated."""
-        return {source: self._reached(source) for source in self._straight}
+        """The target languages of each source language."""
+        return {source: self._reached(source) for source in self._direct}
 
     @cached_property
     def languages(self) -> frozenset[str]:
-        """All of them, of sources and of targets."""
+        """All source and target languages."""
         return frozenset(self.targets).union(*self.targets.values())
 
     @cached_property
     def directions(self) -> Sequence[Direction]:
-        """All of them: those of the first model first, those with a language between at the end."""
-        straight = [leg.direction for leg in self._legs.values()]
+        """All directions: those of the first model first, those through a pivot last."""
+        direct = [leg.direction for leg in self._legs.values()]
         pairs = sorted((source, target) for source, targets in self.targets.items() for target in targets)
-        return straight + [Direction(source=a, target=b) for a, b in pairs if (a, b) not in self._legs]
+        return direct + [Direction(source=a, target=b) for a, b in pairs if (a, b) not in self._legs]
 
     def find(self, source: str, target: str) -> Route | None:
-        """None where there is no way."""
+        """Return the route, or None."""
         if leg := self._legs.get((source, target)):
             return Route(leg)
         if source == target:
             return None
-        between = (each for each in self._straight.get(source, ()) if (each, target) in self._legs)
-        pivot = min(between, key=lambda code: (code != _PREFERRED, code), default=None)
+        pivots = (each for each in self._direct.get(source, ()) if (each, target) in self._legs)
+        pivot = min(pivots, key=lambda code: (code != _PREFERRED, code), default=None)
         return None if pivot is None else Route(self._legs[source, pivot], self._legs[pivot, target])
 
     def _reached(self, source: str) -> frozenset[str]:
-        straight = self._straight[source]
-        return frozenset(straight.union(*(self._straight.get(each, ()) for each in straight)) - {source})
+        direct = self._direct[source]
+        return frozenset(direct.union(*(self._direct.get(each, ()) for each in direct)) - {source})

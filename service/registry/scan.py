@@ -1,4 +1,4 @@
-"""What is in a models directory. Knows nothing of how it is loaded."""
+"""A scan of the models directory. Knows nothing of how models are loaded."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -9,18 +9,18 @@ from model.checkpoint_config import CheckpointError, fingerprint
 _PACKAGE: Final = ".argosmodel"
 
 
-class Found(NamedTuple):
-    """A checkpoint in the directory, as it was when it was looked at."""
+class FoundModel(NamedTuple):
+    """A checkpoint in the directory, as it was at the scan."""
 
     name: str
     path: Path
     fingerprint: str
 
 
-def look(directory: Path) -> Mapping[str, Found]:
-    """The checkpoints of a directory, by name: all of its directories and Argos packages that are not hidden.
+def scan(directory: Path) -> Mapping[str, FoundModel]:
+    """Return the checkpoints of a directory by name: all directories and Argos packages that are not hidden.
 
-    Raises `CheckpointError` where there is no such directory.
+    Raises `CheckpointError` if the directory cannot be read.
     """
     try:
         paths = sorted(directory.iterdir())
@@ -30,14 +30,14 @@ def look(directory: Path) -> Mapping[str, Found]:
     return {each.name: each for each in found if each is not None}
 
 
-def passed_over(directory: Path, found: Collection[str]) -> list[str]:
-    """What else is in a directory, by name, but for what is hidden: files that are no packages, broken links."""
+def ignored_entries(directory: Path, found: Collection[str]) -> list[str]:
+    """Return the names that are not models, except hidden ones: other files, broken links."""
     return sorted(path.name for path in directory.iterdir() if path.name[0] != "." and path.name not in found)
 
 
-def _found(path: Path) -> Found | None:
+def _found(path: Path) -> FoundModel | None:
     try:
         is_model = path.is_dir() or path.suffix == _PACKAGE
-        return Found(path.name, path, fingerprint(path)) if is_model else None
+        return FoundModel(path.name, path, fingerprint(path)) if is_model else None
     except OSError:
         return None  # it is being removed at this moment, or cannot be read

@@ -1,4 +1,4 @@
-"""A model that is served: its languages, its tokenizer, its limits and its engines."""
+"""A served model: its languages, its tokenizer, its limits and its engines."""
 
 import asyncio
 import time
@@ -14,14 +14,14 @@ from service.supervisor.generation import Generation
 from service.supervisor.pool import EnginePool
 
 CLOSING: Final = frozenset(".!?…。！？")
-"""Marks that end a sentence."""
+"""The punctuation that ends a sentence."""
 _PROBE_TEXT: Final = "Hello."
 _PROBE_TOKENS: Final = 32
 _PROBE_SECONDS: Final = 60.0
 
 
 class ServedModel:
-    """One checkpoint and the engines that run it, whenever they do. Knows no other model."""
+    """One checkpoint and its engines, which may be running or not. Knows no other model."""
 
     def __init__(
         self,
@@ -31,52 +31,52 @@ class ServedModel:
         pool: EnginePool,
         max_sentence_tokens: int | None = None,
     ) -> None:
-        """`max_sentence_tokens` is the deployment's wish; else it is the checkpoint's, or half of the positions."""
+        """`max_sentence_tokens` is the deployment's; by default it is the checkpoint's, or half of the positions."""
         positions = config.model.max_positions
         self.name = name
         self.directions = tuple(config.all_directions())
         self.languages = config.languages
-        """Each of which it translates into every other: told instead of thousands of directions."""
+        """Languages that are all translated into one another, reported instead of thousands of directions."""
         self.listed = tuple(map(str, config.directions))
-        """The other directions."""
+        """The directions that `languages` does not cover."""
         self.tokenizer = tokenizer
         self.pool = pool
         self.max_sentence_tokens = min(max_sentence_tokens or config.max_sentence_tokens or positions, positions // 2)
-        """Longer ones are cut. With room for a translation that is longer than its source."""
+        """Longer sentences are cut; leaves room for a translation that is longer than its source."""
         self.max_new_tokens = positions - len(config.prompt.target_prefix)
         self.used_at = time.monotonic()
-        self.on_demand: Callable[[], None] = lambda: None
-        """Called when a request is there and engines are not."""
+        self.request_load: Callable[[], None] = lambda: None
+        """Called when a request is submitted and no engine runs."""
         self._users: set[Hashable] = set()
         self._unused = asyncio.Event()
         self._unused.set()
 
     def submit(self, request: GenerationRequest) -> Generation:
-        """To the engines that run, or that are to be started."""
+        """Submit a request to the engines, and request a load if they are not running."""
         self.used_at = time.monotonic()
         generation = self.pool.submit(request)
         if not self.pool.running:
-            self.on_demand()
+            self.request_load()
         return generation
 
     def acquire(self, user: Hashable) -> None:
-        """Until all its users have released it, it goes on taking their requests."""
+        """Keep the model in service for a user, until every user has released it."""
         self._users.add(user)
         self._unused.clear()
 
     def release(self, user: Hashable) -> None:
-        """May be called twice."""
+        """Undo `acquire`; may be called twice."""
         self._users.discard(user)
         if not self._users:
             self._unused.set()
 
-    def described(self) -> list[str]:
-        """What it translates, for people."""
+    def summary(self) -> list[str]:
+        """Return what the model translates, for display."""
         return [*self.listed, *([f"{len(self.languages)} languages"] if self.languages else [])]
 
     @cached_property
     def closing_ids(self) -> Sequence[int]:
-        """Tokens of marks that end a sentence, behind a word or a space."""
+        """Token ids of the punctuation that ends a sentence, after a word or a space."""
         written = (self.tokenizer.encode_target(f"a{space}{mark}")[-1:] for mark in CLOSING for space in ("", " "))
         last = sorted(set(chain.from_iterable(written)))
         return [each for each in last if self.tokenizer.piece_bytes(each).decode(errors="replace").strip() in CLOSING]
@@ -85,9 +85,9 @@ class ServedModel:
         await self._unused.wait()
 
     async def load(self) -> None:
-        """Start the engines and translate something: a first step may take longer than others.
+        """Start the engines and translate a word, as an engine's first step may be slow.
 
-        Raises `ServiceError`; then the engines that have been started are still to be stopped.
+        Raises `ServiceError`; the caller then stops the engines.
         """
         self.pool.start()
         await self.pool.wait_until_started()

@@ -1,4 +1,4 @@
-"""Which of the languages that there are somebody means: `EN`, `fr_FR`, `zh-TW`."""
+"""The known language that a code means, however it is written: `EN`, `fr_FR`, `zh-TW`."""
 
 import re
 from collections.abc import Collection
@@ -6,36 +6,36 @@ from typing import Final
 
 from babel.core import get_global
 
-# Argos' own, which LibreTranslate tells by their common names.
+# Codes of Argos Translate's own; LibreTranslate reports the common ones.
 _ALIASES: Final = {"pb": "pt-br", "zt": "zh-hant"}
 _SCRIPT_LENGTH: Final = 4
 _CODE: Final = re.compile("[a-z]{2,3}(-[a-z0-9]{1,8})*")
 
 
-def matching(code: str, known: Collection[str]) -> str | None:
-    """The one of `known` that `code` stands for, however it is written; None if there is none.
+def match_code(code: str, known: Collection[str]) -> str | None:
+    """Return the one of `known` that `code` means, or None.
 
-    A language serves for its countries, but not for another script: `fr` for `fr-CA`, but no `zh-Hans` for `zh-TW`,
-    where Chinese is written in `Hant`.
+    A language matches its countries but not another script: `fr` matches `fr-CA`, but `zh-Hans` does not match
+    `zh-TW`, where Chinese is written in `Hant`.
     """
     if code in known:
         return code
-    asked = _standard(code)
-    if not _CODE.fullmatch(asked):
+    requested = _normalize(code)
+    if not _CODE.fullmatch(requested):
         return None
-    by_code = {_standard(each): each for each in known}
-    language, script = asked.partition("-")[0], _script(asked)
-    names = [asked, f"{language}-{script}", *([language] if _script(language) == script else [])]
+    by_code = {_normalize(each): each for each in known}
+    language, script = requested.partition("-")[0], _script(requested)
+    names = [requested, f"{language}-{script}", *([language] if _script(language) == script else [])]
     return next((by_code[name] for name in names if name in by_code), None)
 
 
-def _standard(code: str) -> str:
+def _normalize(code: str) -> str:
     lower = code.replace("_", "-").lower()
     return _ALIASES.get(lower, lower)
 
 
 def _script(code: str) -> str:
-    """In which the language is written, in that country if it is told; "" where that is not known."""
+    """Return the script of a language, in its country if `code` names one; "" if unknown."""
     language, *rest = code.split("-")
     for part in rest:
         if len(part) == _SCRIPT_LENGTH and part.isalpha():

@@ -1,4 +1,4 @@
-"""What is in texts and no language: URLs, e-mail addresses, placeholders, tags, emoji. Copied, not translated."""
+"""Parts of texts that are copied instead of translated: URLs, e-mail addresses, placeholders, tags, emoji."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ _PATTERNS: Final = {
     "URL": r"\b(?:[a-z][a-z0-9+.-]{1,20}://|www\.|mailto:)"
     r"(?:[^\s<>()\"“”«»]|\([^\s<>()\"“”«»]*\))+(?<![.,:;!?…'’\]}])",
     "e-mail address": r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}",
-    "domain, with a path or not": r"(?<![\w@.-])(?:[a-z0-9-]{1,63}\.){1,8}(?:com|org|net|edu|gov|info|io|eu|de|fr|uk)\b"
+    "domain or path": r"(?<![\w@.-])(?:[a-z0-9-]{1,63}\.){1,8}(?:com|org|net|edu|gov|info|io|eu|de|fr|uk)\b"
     r"(?:/[^\s<>\"]*[\w/])?",
     "template": r"\$?\{\{?[^{}\n]{0,80}\}?\}|<%[^<>\n]{0,80}%>",
     "tag": r"</?[A-Za-z][\w:.-]{0,40}(?:\s[^<>\n]{0,200})?/?>",
@@ -19,15 +19,15 @@ _PATTERNS: Final = {
     "emoji": r"(?:\p{Extended_Pictographic}|\p{Regional_Indicator})"
     r"[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}\u200d\ufe0f\u20e3]*",
 }
-# One by one: all in one expression would take six times as long.
+# Matched one by one: all in one expression take six times as long.
 _EXPRESSIONS: Final = [regex.compile(pattern) for pattern in _PATTERNS.values()]
 _GAP: Final = regex.compile("[ \u00a0]*")
 
 
 def find_verbatim(text: str) -> list[tuple[int, int]]:
-    """From where up to where, in the order of the text.
+    """Return the spans of all copied parts, in the order of the text.
 
-    Neighbours are one: a model that reads several stand-ins in a row drops some.
+    Neighbours are merged: a model that reads several placeholders in a row drops some.
     """
     found: list[tuple[int, int]] = []
     for start, end in sorted(match.span() for expression in _EXPRESSIONS for match in expression.finditer(text)):

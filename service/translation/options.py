@@ -5,7 +5,7 @@ from typing import Final
 
 from service.engine.messages import Beam, Constraints, Sampling
 from service.registry.served_model import ServedModel
-from service.text.glossary import NOTHING, Glossary
+from service.text.glossary import EMPTY_GLOSSARY, Glossary
 
 MAX_BEAM_SIZE: Final = 16
 """Wider beams do not translate better, often worse (Koehn and Knowles 2017, section 3.6), and hold as many slots."""
@@ -32,7 +32,7 @@ class TranslationOptions:
     """Only with a beam, and not with `is_html`."""
     is_html: bool = False
     """Not with `alignment`."""
-    glossary: Glossary = NOTHING
+    glossary: Glossary = EMPTY_GLOSSARY
     max_new_tokens: int | None = None
     timeout_seconds: float | None = None
 

@@ -61,7 +61,7 @@ def between(work: Work, tokens: Sequence[TokenReport]) -> Between:
     """The sentence that a model made of a segment, for another model to read."""
     # What surrounds the sentence, and how all is written in the end, is a matter of the second.
     encoding = "plain" if work.segment.encoding == "attribute" else work.segment.encoding
-    segment = work.segment._replace(before="", after="", lead="", capitals=False, encoding=encoding)
+    segment = work.segment._replace(before="", after="", separator="", capitals=False, encoding=encoding)
     assert work.model is not None
     wording = Wording(segment, work.model.tokenizer, work.spans)
     text = ""

@@ -8,13 +8,13 @@ from typing import Final
 
 from model.tokenizer import Detokenizer, Tokenizer
 from service.engine.messages import TokenReport
-from service.text.html.tag_placement import Aligned, place_marks
-from service.text.number_repair import Mending
-from service.text.segment import STAND_IN, Segment, Term, has_words, joins
+from service.text.html.tag_placement import place_marks
+from service.text.number_repair import NumberRepair
+from service.text.segment import PLACEHOLDER, Aligned, Segment, Term, has_words, is_word_character
 from service.text.sentences import is_unspaced
 
 # That of an x-ray, too: rayons X.
-_LIKE_STAND_IN: Final = re.compile(rf"(?<![a-z]){STAND_IN}(?![a-z])", re.IGNORECASE)
+_LIKE_PLACEHOLDER: Final = re.compile(rf"(?<![a-z]){PLACEHOLDER}(?![a-z])", re.IGNORECASE)
 _APOSTROPHES: Final = ("'", "’")
 
 Spans = Sequence[tuple[int, int] | None]
@@ -33,12 +33,12 @@ class Wording:
         self._forced = forced
         self._spans = spans
         self._detokenizer = Detokenizer(tokenizer)
-        reading = segment.reading().text
-        self._numbers = Mending(reading)
+        words = segment.model_input().text
+        self._numbers = NumberRepair(words)
         # One more than there are, a model has made up.
-        stand_ins = sum(term.has_stand_in for term in segment.terms)
-        self._drops_stand_ins = 0 < stand_ins == len(_LIKE_STAND_IN.findall(reading))
-        self._stand_in = ""
+        placeholders = sum(term.has_placeholder for term in segment.terms)
+        self._drops_placeholders = 0 < placeholders == len(_LIKE_PLACEHOLDER.findall(words))
+        self._held_placeholder = ""
         self._term: int | None = None
         self._said = segment.before
         self._is_first = True
@@ -64,7 +64,7 @@ class Wording:
         else:
             text = "".join(part.text for part in parts)
         if self._is_first:
-            text = segment.lead + segment.before + text
+            text = segment.separator + segment.before + text
             self._is_first = False
         return text + segment.after if is_last else text
 
@@ -73,14 +73,14 @@ class Wording:
         text, place = self._detokenizer.push(token.token_id), self._place(token)
         if token.term is not None:
             yield from self._as_written(self._numbers.flush())
-            has_space = (self._stand_in + text)[:1].isspace()
-            term, self._term, self._stand_in = self._term, token.term, ""
+            has_space = (self._held_placeholder + text)[:1].isspace()
+            term, self._term, self._held_placeholder = self._term, token.term, ""
             # All of it is written with its first token.
             is_begun = token.term == term
             text = "" if is_begun else self._term_behind(has_space, self._segment.terms[token.term])
             yield Aligned(text, place)
         else:
-            text = self._without_stand_in(text)
+            text = self._without_placeholder(text)
             if self._term is not None and text:
                 text = self._apart(self._segment.terms[self._term], text)
                 self._term = None if text else self._term
@@ -91,13 +91,13 @@ class Wording:
         self._has_words = self._has_words or has_words(text)
 
     def _as_written(self, parts: Iterable[Aligned]) -> Iterator[Aligned]:
-        return (Aligned(self._segment.written(part.text), part.place) for part in parts)
+        return (Aligned(self._segment.render(part.text), part.place) for part in parts)
 
-    def _without_stand_in(self, text: str) -> str:
+    def _without_placeholder(self, text: str) -> str:
         """What is said, but for a stand-in that stands for nothing; one may still become a word."""
-        held, self._stand_in = self._stand_in, ""
-        if self._drops_stand_ins and (held + text).strip() in ("", STAND_IN):
-            self._stand_in = held + text
+        held, self._held_placeholder = self._held_placeholder, ""
+        if self._drops_placeholders and (held + text).strip() in ("", PLACEHOLDER):
+            self._held_placeholder = held + text
             return ""
         return held + text if text[:1].isalnum() or not held.strip() else text
 
@@ -107,7 +107,7 @@ class Wording:
         A model may take a stand-in for the beginning of a word; a term that ends before a space is none.
         """
         follows = self._segment.sentence[term.end : term.end + 1]
-        if term.is_copy and text[:1].isspace() and follows and joins(follows):
+        if term.is_copy and text[:1].isspace() and follows and is_word_character(follows):
             return text[1:]
         if not text[:1].isalnum() or is_unspaced(text[:1]):
             return text
@@ -118,7 +118,7 @@ class Wording:
     def _term_behind(self, has_space: bool, term: Term) -> str:
         """A term as the sentence has it, and a space before it if it `has_space` or would run into a word."""
         segment = self._segment
-        words = term.translation if term.is_copy else segment.written(self._cased(term))
+        words = term.translation if term.is_copy else segment.render(self._cased(term))
         last = self._said[-1:]
         before = segment.sentence[term.start - 1 : term.start] if term.start else ""
         if is_unspaced(before):

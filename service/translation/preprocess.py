@@ -11,8 +11,8 @@ from service.registry.routing import Leg
 from service.registry.served_model import CLOSING, ServedModel
 from service.text.glossary import Finder
 from service.text.html.splitter import split_attribute, split_html
-from service.text.segment import STAND_IN, Segment, Term
-from service.text.sentences import joint
+from service.text.segment import PLACEHOLDER, Segment, Term
+from service.text.sentences import sentence_separator
 from service.text.splitter import Splitter
 from service.translation.options import TranslationOptions, default_target_length
 
@@ -74,8 +74,8 @@ class Preparation:
         self._second = second
         self._prompt_ids = self._tokenizer.target_prefix(self._direction.target, self._direction.source)
         last = self if second is None else second
-        between = joint(self._direction.source, last._direction.target)
-        self._splitter = Splitter(self._fits, restore_capitals, glossary, between)
+        separator = sentence_separator(self._direction.source, last._direction.target)
+        self._splitter = Splitter(self._fits, restore_capitals, glossary, separator)
 
     def work(self, index: int, text: str) -> Iterator[Work]:
         """That of a text, as it is asked for."""
@@ -115,7 +115,7 @@ class Preparation:
         """Of what the model before this one has made of a segment; `forced_ids` begin its translation."""
         segment = first.segment
         parts = list(self._parts(segment, between)) or [Segment("", "", "", translatable=False)]
-        parts[0] = parts[0]._replace(before=segment.before + parts[0].before, lead=segment.lead)
+        parts[0] = parts[0]._replace(before=segment.before + parts[0].before, separator=segment.separator)
         parts[-1] = parts[-1]._replace(after=parts[-1].after + segment.after)
         capitals = [each._replace(capitals=each.capitals or segment.capitals) for each in parts]
         work = [self._work_of(first.text_index, each, 0) for each in capitals]
@@ -133,7 +133,7 @@ class Preparation:
             case "attribute":
                 return split_attribute(between.text, language, self._splitter)
             case "plain":
-                return self._splitter.joined(self._splitter.sentences(between.text, language, between.terms))
+                return self._splitter.merge_copied(self._splitter.sentences(between.text, language, between.terms))
 
     def _segments(self, text: str) -> Iterator[Segment]:
         if self._options.is_html:
@@ -144,15 +144,15 @@ class Preparation:
         if not segment.translatable:
             return Work(index, self._model, segment, [])
         source, target = self._direction.codes()
-        reading = segment.reading()
-        ids = self._tokenizer.encode(reading.text, target, source)
+        read = segment.model_input()
+        ids = self._tokenizer.encode(read.text, target, source)
         then = None if self._second is None else partial(self._second.again, ())
         if not (segment.terms or segment.marks or self._options.alignment):
             return Work(index, self._model, segment, ids, prompt_ids=self._prompt_ids, then=then)
-        spans = self._tokenizer.spans(reading.text, target, source)
-        terms = [self._term(term, place, spans) for term, place in zip(segment.terms, reading.terms, strict=True)]
-        originals = [span and reading.original(*span) for span in spans]
-        closing_ids = self._model.closing_ids if terms and _closes_with_its_only_mark(reading.text) else ()
+        spans = self._tokenizer.spans(read.text, target, source)
+        terms = [self._term(term, place, spans) for term, place in zip(segment.terms, read.terms, strict=True)]
+        originals = [span and read.sentence_span(*span) for span in spans]
+        closing_ids = self._model.closing_ids if terms and _closes_with_its_only_mark(read.text) else ()
         return Work(
             index, self._model, segment, ids, originals, offset, terms, closing_ids, self._prompt_ids, then=then
         )
@@ -160,19 +160,19 @@ class Preparation:
     def _term(self, term: Term, place: tuple[int, int], spans: Sequence[tuple[int, int] | None]) -> GivenTerm:
         """What the engine is told of a term: it reads and writes a stand-in for what is copied."""
         inside = [number for number, span in enumerate(spans) if span and span[0] < place[1] and span[1] > place[0]]
-        words = STAND_IN if term.has_stand_in else term.translation
+        words = PLACEHOLDER if term.has_placeholder else term.translation
         # A tokenizer may drop characters: then the model cannot look at the term, or write it as it is.
-        ids = self._tokenizer.encode_target(words) or self._tokenizer.encode_target(STAND_IN)
+        ids = self._tokenizer.encode_target(words) or self._tokenizer.encode_target(PLACEHOLDER)
         return GivenTerm(min(inside, default=0), max(inside, default=-1) + 1, ids)
 
     def _fits(self, segment: Segment) -> bool:
         limit = self._model.max_sentence_tokens
         source, target = self._direction.codes()
-        words = segment.reading().text
+        words = segment.model_input().text
         if len(words) > limit * _LONGEST_TOKEN or len(self._tokenizer.encode(words, target, source)) > limit:
             return False
         # What is to be written has to have a place, too.
-        given = [term.translation for term in segment.terms if not term.has_stand_in]
+        given = [term.translation for term in segment.terms if not term.has_placeholder]
         return sum(len(self._tokenizer.encode_target(each)) for each in given) <= limit
 
 

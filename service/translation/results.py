@@ -146,7 +146,7 @@ class SegmentAssembly:
         return span and (self._told_from + span[0], self._told_from + span[1])
 
     def _piece(self, token_id: int) -> str:
-        return self._segment.written(self._tokenizer.piece_bytes(token_id).decode(errors="replace"))
+        return self._segment.render(self._tokenizer.piece_bytes(token_id).decode(errors="replace"))
 
 
 def _rounded(weights: Sequence[float]) -> list[float]:
@@ -164,7 +164,7 @@ def segment_finished(
 
 def copied(index: int, text_index: int, segment: Segment) -> tuple[TokenGenerated, SegmentFinished]:
     """The events of a segment that is not translated."""
-    text = segment.copy
+    text = segment.copied_text
     return TokenGenerated(index, 0, text, None), SegmentFinished(index, text_index, text, None, "copied")
 
 

@@ -194,7 +194,7 @@ class Translation:
                 if submitted.generation is None or work.model is None:
                     unsent = self._count_as_sent(unsent)
                     yield copied(number, work.text_index, work.segment)
-                    texts[work.text_index].add([Version(work.segment.copy, 0.0, 0)])
+                    texts[work.text_index].add([Version(work.segment.copied_text, 0.0, 0)])
                     # A book of numbers would otherwise keep the event loop to itself.
                     await self._give_way()
                     continue

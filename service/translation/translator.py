@@ -6,9 +6,10 @@ from typing import Final, NamedTuple
 from model.checkpoint_config import Direction
 from service.errors import InvalidRequest, NotReady, TooLong
 from service.registry.routing import Route, Routes
-from service.text.language_codes import matching
-from service.text.language_detection import Detected, rank_languages, words_of_html
-from service.text.pivot_glossary import halves
+from service.text.html.tokenizer import text_sample
+from service.text.language_codes import match_code
+from service.text.language_detection import SAMPLE_CHARACTERS, Detected, rank_languages
+from service.text.pivot_glossary import pivot_finders
 from service.translation.fairness import FirstTokens
 from service.translation.options import Limits, TranslationOptions
 from service.translation.preprocess import Copying, Preparation, prepare
@@ -108,16 +109,16 @@ class Translator:
         """
         known = self._targets()
         languages = self._routes().languages
-        itself = None if source is None else matching(source, languages)
-        if itself is not None and matching(target, languages) == itself:
+        itself = None if source is None else match_code(source, languages)
+        if itself is not None and match_code(target, languages) == itself:
             return itself, itself
         if source is None or source.lower() in names.automatic:
             meant, available = AUTOMATIC, languages
             # What can be translated into goes before what can only be copied: `pt` for `pt-BR`.
-            found = matching(target, frozenset().union(*known.values())) or matching(target, languages)
-        elif named := matching(source, known) or itself:
+            found = match_code(target, frozenset().union(*known.values())) or match_code(target, languages)
+        elif named := match_code(source, known) or itself:
             meant, available = named, known.get(named, frozenset({named}))
-            found = matching(target, available)
+            found = match_code(target, available)
         else:
             raise _unknown(names.source, source, [*names.automatic, *map(names.spelled, sorted(known))])
         if found is None:
@@ -138,7 +139,9 @@ class Translator:
         Raises `InvalidRequest` for a text that is in another one.
         """
         targets = self._targets()
-        ranked = rank_languages(words_of_html(text) if options.is_html else text, self._routes().languages)
+        ranked = rank_languages(
+            text_sample(text, SAMPLE_CHARACTERS) if options.is_html else text, self._routes().languages
+        )
         possible = next((each for each in ranked if target in targets.get(each.language, ())), None)
         first = ranked[0]
         if possible is not None and first.confidence <= _SURE:
@@ -161,7 +164,7 @@ class Translator:
         restore = self.limits.restore_capitals
         if route.second is None:
             return Preparation(route.first, options, options.glossary, restore_capitals=restore)
-        glossary = halves(options.glossary)
+        glossary = pivot_finders(options.glossary)
         second = Preparation(route.second, options, glossary.second, restore_capitals=restore)
         return Preparation(route.first, options, glossary.first, restore_capitals=restore, second=second)
 

@@ -1,1 +1,1 @@
-"""HTML texts: their words are translated, their tags are kept and follow the words."""
+"""HTML texts: words are translated, tags are kept and placed around the translated words."""

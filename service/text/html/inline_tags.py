@@ -1,56 +1,56 @@
-"""Tags of a sentence to marks: which open and close the same element, and which of them are in the sentence."""
+"""The inline tags of a sentence as marks: pairs of opening and closing tags, and single ones."""
 
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from service.text.html.source_map import Placed
-from service.text.html.tokenizer import Kind
+from service.text.html.source_map import PlacedTag
+from service.text.html.tokenizer import TokenKind
 from service.text.segment import Mark
 
-VOIDS: Final = frozenset("area base br col embed hr img input link meta param source track wbr".split())
-_DEEPEST: Final = 50  # elements in one another
+VOID_ELEMENTS: Final = frozenset("area base br col embed hr img input link meta param source track wbr".split())
+_DEEPEST: Final = 50  # nested elements
 
 
-def _partners(tags: Sequence[Placed]) -> dict[int, int]:
-    """Which tags open and close the same element, both ways, by their numbers."""
+def _partners(tags: Sequence[PlacedTag]) -> dict[int, int]:
+    """Map the index of each opening tag to that of its closing tag, and back."""
     partners: dict[int, int] = {}
-    opened: list[int] = []
+    open_tags: list[int] = []
     names: Counter[str] = Counter()
     for number, (_, token) in enumerate(tags):
-        if token.kind is Kind.OPEN and token.name not in VOIDS and not token.raw.endswith("/>"):
-            opened.append(number)
+        if token.kind is TokenKind.OPEN and token.name not in VOID_ELEMENTS and not token.raw.endswith("/>"):
+            open_tags.append(number)
             names[token.name] += 1
-        elif token.kind is Kind.CLOSE and names[token.name]:
-            # What was opened since and never closed has no partner.
+        elif token.kind is TokenKind.CLOSE and names[token.name]:
+            # Tags opened since then were never closed and have no partner.
             while number not in partners:
-                last = opened.pop()
+                last = open_tags.pop()
                 names[tags[last].token.name] -= 1
                 if tags[last].token.name == token.name:
                     partners[number], partners[last] = last, number
     return partners
 
 
-def edges(tags: Sequence[Placed], start: int, end: int) -> tuple[int, int]:
-    """From which to which number tags are in the sentence; others hold all of it, or nothing, and stay at its edges."""
+def inner_range(tags: Sequence[PlacedTag], start: int, end: int) -> tuple[int, int]:
+    """Return the range of tags inside a sentence; tags around all or none of it stay at its edges."""
     partners = _partners(tags)
 
-    def holds(number: int, *places: int) -> bool:
+    def is_paired_at(number: int, *places: int) -> bool:
         return number not in partners or tags[partners[number]].place in places
 
     first, last = 0, len(tags)
-    while first < last and tags[first].place == start and holds(first, start, end):
+    while first < last and tags[first].place == start and is_paired_at(first, start, end):
         first += 1
-    while last > first and tags[last - 1].place == end and (holds(last - 1, end) or partners[last - 1] < first):
+    while last > first and tags[last - 1].place == end and (is_paired_at(last - 1, end) or partners[last - 1] < first):
         last -= 1
     return first, last
 
 
-def marks_of(tags: Sequence[Placed], offset: int) -> list[Mark]:
-    """What has lost its partner, or is too deep in others, is a mark of its own."""
+def to_marks(tags: Sequence[PlacedTag], offset: int) -> list[Mark]:
+    """Convert tags to nested marks; a tag without a partner, or nested too deep, is a mark by itself."""
     partners = _partners(tags)
     levels: list[list[Mark]] = [[]]
-    opened: list[Placed] = []
+    opened: list[PlacedTag] = []
     for number, tag in enumerate(tags):
         partner = partners.get(number)
         if partner is not None and partner > number and len(levels) > _DEEPEST:

@@ -1,12 +1,12 @@
-"""HTML to segments: block tags part them, inline tags stay in their sentences as marks, the rest is copied."""
+"""HTML to segments: block tags separate them, inline tags stay in their sentences as marks, the rest is copied."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Final
 
-from service.text.html.inline_tags import VOIDS, edges, marks_of
-from service.text.html.source_map import OBJECT, Piece, Placed, Spelling, is_inside, read, spelled_term
-from service.text.html.tokenizer import Kind, Token, tokens
+from service.text.html.inline_tags import VOID_ELEMENTS, inner_range, to_marks
+from service.text.html.source_map import OBJECT, Fragment, PlacedTag, SourceMap, is_inside, parse_text, with_source
+from service.text.html.tokenizer import Token, TokenKind, tokenize
 from service.text.segment import Encoding, Segment
 from service.text.splitter import Splitter
 
@@ -17,125 +17,126 @@ _BLOCKS: Final = frozenset(
     "search section select source style summary table tbody td template textarea tfoot th thead title tr track ul "
     "video xmp".split()
 )
-# Their content is no language, or is drawn.
-_KEPT: Final = frozenset("pre code kbd samp var svg math object template script style textarea xmp".split())
-_WORDY_ATTRIBUTES: Final = frozenset("alt title placeholder aria-label".split())
+# Elements whose content is not language, or is drawn.
+_COPIED: Final = frozenset("pre code kbd samp var svg math object template script style textarea xmp".split())
+_TEXT_ATTRIBUTES: Final = frozenset("alt title placeholder aria-label".split())
 
 
 def split_html(html: str, language: str, splitter: Splitter) -> Iterator[Segment]:
-    """Joined, the segments' texts give the text back. Takes it apart only as far as it is asked."""
-    return splitter.joined(_segments(html, language, splitter))
+    """Split HTML lazily; the segments' texts joined are the HTML."""
+    return splitter.merge_copied(_segments(html, language, splitter))
 
 
 def split_attribute(text: str, language: str, splitter: Splitter) -> Iterator[Segment]:
-    """What an attribute says, not as it is written, to segments of it."""
-    value = [Piece(character, escape(character, quote=True)) for character in text]
-    return splitter.joined(_sentences(value, language, splitter, encoding="attribute"))
+    """Split the unescaped value of an attribute into segments with escaped text."""
+    value = [Fragment(character, escape(character, quote=True)) for character in text]
+    return splitter.merge_copied(_sentences(value, language, splitter, encoding="attribute"))
 
 
-def _is_alone(tag: Token, run: Sequence[Piece]) -> bool:
-    """Whether it is a picture or a field before which there is no text: its attributes can be read like a block's."""
-    return tag.name in ("img", "input") and not any(piece.text.strip() for piece in run)
+def _is_standalone(tag: Token, run: Sequence[Fragment]) -> bool:
+    """Return True for a picture or a field without text before it: its attributes are read like those of a block."""
+    return tag.name in ("img", "input") and not any(fragment.text.strip() for fragment in run)
 
 
 def _segments(html: str, language: str, splitter: Splitter) -> Iterator[Segment]:
-    run: list[Piece] = []
-    for piece in _pieces(tokens(html)):
-        if piece.tag is None or not (piece.tag.name in _BLOCKS or _is_alone(piece.tag, run)):
-            run.append(piece)
+    run: list[Fragment] = []
+    for fragment in _fragments(tokenize(html)):
+        if fragment.tag is None or not (fragment.tag.name in _BLOCKS or _is_standalone(fragment.tag, run)):
+            run.append(fragment)
             continue
         yield from _sentences(run, language, splitter)
         run = []
-        yield from _block_tag(piece.tag, language, splitter)
+        yield from _block_tag(fragment.tag, language, splitter)
     yield from _sentences(run, language, splitter)
 
 
-def _pieces(found: Iterable[Token]) -> Iterator[Piece]:
-    """Text piece by piece, tag by tag; what is kept, with all that is in it, as one."""
-    kept: list[Token] = []
+def _fragments(tokens: Iterable[Token]) -> Iterator[Fragment]:
+    """Yield the fragments of texts, each tag as one, and each copied element with its content as one."""
+    copied: list[Token] = []
     depth = 0
-    for token in found:
+    for token in tokens:
         # An inline element that is never closed ends with its block.
-        if kept and kept[0].name not in _BLOCKS and token.name in _BLOCKS:
-            yield _kept(kept)
-            kept = []
-        if kept:
-            kept.append(token)
-            depth += _depth(token, kept[0].name)
+        if copied and copied[0].name not in _BLOCKS and token.name in _BLOCKS:
+            yield _copied_fragment(copied)
+            copied = []
+        if copied:
+            copied.append(token)
+            depth += _depth_change(token, copied[0].name)
             if depth == 0:
-                yield _kept(kept)
-                kept = []
-        elif _is_kept(token):
-            kept, depth = [token], 1
-        elif token.kind is Kind.TEXT:
-            yield from read(token.raw)
+                yield _copied_fragment(copied)
+                copied = []
+        elif _opens_copied_element(token):
+            copied, depth = [token], 1
+        elif token.kind is TokenKind.TEXT:
+            yield from parse_text(token.raw)
         else:
-            yield Piece("", token.raw, token)
-    if kept:
-        yield _kept(kept)
+            yield Fragment("", token.raw, token)
+    if copied:
+        yield _copied_fragment(copied)
 
 
-def _depth(token: Token, name: str) -> int:
+def _depth_change(token: Token, name: str) -> int:
     if token.name != name:
         return 0
-    return {Kind.OPEN: 1, Kind.CLOSE: -1}[token.kind]
+    return {TokenKind.OPEN: 1, TokenKind.CLOSE: -1}[token.kind]
 
 
-def _is_kept(tag: Token) -> bool:
-    if tag.kind is not Kind.OPEN or tag.name in VOIDS:
+def _opens_copied_element(tag: Token) -> bool:
+    if tag.kind is not TokenKind.OPEN or tag.name in VOID_ELEMENTS:
         return False
-    if tag.name in _KEPT:
+    if tag.name in _COPIED:
         return True
     values = {name: tag.raw[start:end].lower() for name, start, end in tag.attributes()}
     return values.get("translate") == "no" or "notranslate" in values.get("class", "").split()
 
 
-def _kept(content: Sequence[Token]) -> Piece:
+def _copied_fragment(content: Sequence[Token]) -> Fragment:
     name, raw = content[0].name, "".join(token.raw for token in content)
-    return Piece("", raw, Token(Kind.OTHER, raw, name)) if name in _BLOCKS else Piece(OBJECT, raw)
+    return Fragment("", raw, Token(TokenKind.OTHER, raw, name)) if name in _BLOCKS else Fragment(OBJECT, raw)
 
 
 def _block_tag(tag: Token, language: str, splitter: Splitter) -> Iterator[Segment]:
-    """With what there is to read in its attributes."""
+    """Yield a block tag as copied segments, and the text in its attributes as translated ones."""
     raw, done = tag.raw, 0
-    for name, start, end in tag.attributes() if tag.kind is Kind.OPEN else ():
-        if name in _WORDY_ATTRIBUTES and raw[start - 1] in "\"'":
-            yield _copied(raw[done:start])
-            value = list(read(raw[start:end]))
+    for name, start, end in tag.attributes() if tag.kind is TokenKind.OPEN else ():
+        if name in _TEXT_ATTRIBUTES and raw[start - 1] in "\"'":
+            yield _copied_segment(raw[done:start])
+            value = list(parse_text(raw[start:end]))
             yield from _sentences(value, language, splitter, encoding="attribute")
             done = end
-    yield _copied(raw[done:])
+    yield _copied_segment(raw[done:])
 
 
-def _copied(raw: str) -> Segment:
+def _copied_segment(raw: str) -> Segment:
     return Segment(raw, "", "", translatable=False)
 
 
 def _sentences(
-    run: Sequence[Piece], language: str, splitter: Splitter, encoding: Encoding = "html"
+    run: Sequence[Fragment], language: str, splitter: Splitter, encoding: Encoding = "html"
 ) -> Iterator[Segment]:
-    """Of a run of text and inline tags."""
-    spelling = Spelling(run)
+    """Split a run of text and inline tags into sentences."""
+    source_map = SourceMap(run)
     position = ended = 0
-    behind: list[Placed] = []
-    for found in splitter.sentences(spelling.text, language, spelling.kept()):
+    trailing: list[PlacedTag] = []
+    for found in splitter.sentences(source_map.text, language, source_map.copied_terms()):
         start = position + len(found.before)
         end = start + len(found.sentence)
         position += len(found.text)
         if not found.sentence:
             continue
-        before, own = spelling.tags_before(start), spelling.tags_of(end)
-        first, last = edges(own, start, end)
+        before, own = source_map.take_tags_before(start), source_map.take_tags_of_sentence(end)
+        first, last = inner_range(own, start, end)
         inner = own[first:last]
-        terms = [spelled_term(spelling, term, start, inner) for term in found.terms]
+        terms = [with_source(source_map, term, start, inner) for term in found.terms]
         marked = [tag for tag in inner if not any(is_inside(tag, term, start) for term in found.terms)]
         yield found._replace(
-            before=spelling.raw(ended, start, [*behind, *before, *own[:first]]),
+            before=source_map.raw(ended, start, [*trailing, *before, *own[:first]]),
             after="",
-            raw=spelling.raw(start, end, inner),
+            raw=source_map.raw(start, end, inner),
             terms=terms,
-            marks=marks_of(marked, start),
+            marks=to_marks(marked, start),
             encoding=encoding,
         )
-        ended, behind = end, own[last:]
-    yield _copied(spelling.raw(ended, len(spelling.text), [*behind, *spelling.tags_before(len(spelling.text) + 1)]))
+        ended, trailing = end, own[last:]
+    length = len(source_map.text)
+    yield _copied_segment(source_map.raw(ended, length, [*trailing, *source_map.take_tags_before(length + 1)]))

@@ -1,36 +1,27 @@
-"""Where the tags of a sentence go in its translation, by the alignment of its tokens."""
+"""Placement of a sentence's tags in its translation, by the alignment of the translation's tokens."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import Final
 
-from service.text.segment import Mark
+from service.text.segment import Aligned, Mark
 
 _LINK: Final = re.compile(r"<a[\s>]", re.IGNORECASE)
 
 
-class Aligned(NamedTuple):
-    """A part of a translation, written as it is to be, and the character of the sentence that it comes from."""
-
-    text: str
-    place: int | None
-
-
 def place_marks(sentence: str, marks: Sequence[Mark], parts: Sequence[Aligned]) -> str:
-    """The parts, and the marks of the sentence between them: each once, and as they hold one another.
+    """Return the parts with the sentence's marks among them, each mark once and nested as in the sentence.
 
-    An element holds the words that come from what it holds in the sentence: where words of others are among them, the
-    longest run of its own. A link whose words were not translated holds the word that comes from what is next to it, if
-    that is no other's: one that holds nothing could not be followed. Other marks are put behind the word that comes
-    from what is next before them.
+    An element contains the words aligned with its words in the sentence; if other elements' words are among them, only
+    the longest run of its own. A link without aligned words contains the free word aligned nearest to it, as an empty
+    link cannot be followed. Any other mark follows the word aligned with the nearest word before it.
     """
-    return _Placement(sentence, list(_words(sentence, parts))).all(marks)
+    return _Placement(sentence, list(_words(sentence, parts))).place_all(marks)
 
 
 def _words(sentence: str, parts: Sequence[Aligned]) -> Iterator[Aligned]:
-    """Parts joined to words: tokens are less, and a tag is not put into one. A number is a word by itself: it may be
-    that of a footnote."""
+    """Join parts to words, as no tag is placed within a word. A number is a word by itself: it may be a footnote's."""
     word: list[Aligned] = []
     for part in parts:
         if not part.text:
@@ -44,67 +35,67 @@ def _words(sentence: str, parts: Sequence[Aligned]) -> Iterator[Aligned]:
 
 
 def _is_within_word(before: str, after: str) -> bool:
-    """Whether there is no word's edge between two characters that follow each other."""
+    """Return True if no word ends between two neighbouring characters."""
     return before.isalnum() and after.isalnum() and before.isdigit() == after.isdigit()
 
 
 def _word(sentence: str, parts: Sequence[Aligned]) -> Aligned:
     text = "".join(part.text for part in parts)
     place = max(parts, key=lambda part: len(part.text)).place
-    # What a full stop or a comma looks at says nothing, unless it is one.
+    # The alignment of a full stop or comma has no meaning, unless it is with another one.
     is_mark = not any(map(str.isalnum, text))
     return Aligned(text, None if place is None or (is_mark and sentence[place].isalnum()) else place)
 
 
 class _Placement:
-    """`words` are those of the translation; a range of them is from one up to another."""
+    """A sentence and the words of its translation; ranges of words are given by first and last index."""
 
     def __init__(self, sentence: str, words: Sequence[Aligned]) -> None:
         self._sentence = sentence
         self._words = words
 
-    def all(self, marks: Sequence[Mark]) -> str:
-        return self._render(marks, 0, len(self._words), self._lead(0))
+    def place_all(self, marks: Sequence[Mark]) -> str:
+        return self._render(marks, 0, len(self._words), self._space_before(0))
 
-    def _render(self, marks: Sequence[Mark], first: int, last: int, lead: str) -> str:
-        """The words of a range with marks among them; `lead` is the white space before the first."""
+    def _render(self, marks: Sequence[Mark], first: int, last: int, space: str) -> str:
+        """Return the words of a range with marks among them; `space` is the white space before the first word."""
         beginning: dict[int, list[tuple[Mark, int]]] = {}
         for mark, (start, end) in zip(marks, self._ranges(marks, first, last), strict=True):
             beginning.setdefault(start, []).append((mark, end))
         written: list[str] = []
         number = first
         while True:
-            # What holds no word comes before what does.
+            # Marks without words come before marks with words.
             for mark, end in sorted(beginning.get(number, []), key=lambda item: item[1]):
-                space, lead = self._split_lead(mark, lead)
-                inside = self._render(mark.inside, number, end, lead if end > number else "")
-                written += [space, mark.opening, inside, mark.closing]
+                outside, space = self._split_space(mark, space)
+                inside = self._render(mark.inside, number, end, space if end > number else "")
+                written += [outside, mark.opening, inside, mark.closing]
                 if end > number:
-                    number, lead = end, self._lead(end)
+                    number, space = end, self._space_before(end)
                     break
             else:
                 if number == last:
                     return "".join(written)
-                written += [lead, self._words[number].text.lstrip()]
+                written += [space, self._words[number].text.lstrip()]
                 number += 1
-                lead = self._lead(number)
+                space = self._space_before(number)
 
-    def _lead(self, number: int) -> str:
+    def _space_before(self, number: int) -> str:
         text = self._words[number].text if number < len(self._words) else ""
         return text[: len(text) - len(text.lstrip())]
 
-    def _split_lead(self, mark: Mark, lead: str) -> tuple[str, str]:
-        """What of the white space before a word goes before the mark, and what behind it: as in the sentence."""
+    def _split_space(self, mark: Mark, space: str) -> tuple[str, str]:
+        """Split the white space before a word into the parts before and after the mark, as in the sentence."""
         follows = self._sentence[: mark.start][-1:].isspace()
         precedes = self._sentence[mark.start :][:1].isspace()
         if mark.closing:
-            return ("", lead) if precedes else (lead, "")
+            return ("", space) if precedes else (space, "")
         if not follows:
-            return "", lead
-        return (lead[:1], lead[1:] or lead[:1]) if precedes else (lead, "")
+            return "", space
+        return (space[:1], space[1:] or space[:1]) if precedes else (space, "")
 
     def _ranges(self, marks: Sequence[Mark], first: int, last: int) -> list[tuple[int, int]]:
-        """Which words each mark holds."""
+        """Return the range of words that each mark contains."""
         owners = [self._owner(marks, word.place) for word in self._words[first:last]]
         held: dict[int, tuple[int, int]] = {}
         for owner in {each for each in owners if each is not None}:
@@ -122,7 +113,9 @@ class _Placement:
                 nearest = min(free, key=lambda word: (self._distance(mark, word[1]), word[0]))
                 free.remove(nearest)
                 held[number] = nearest[0], nearest[0] + 1
-        return [held.get(number) or self._behind(mark, first, last, held.values()) for number, mark in enumerate(marks)]
+        return [
+            held.get(number) or self._empty_range(mark, first, last, held.values()) for number, mark in enumerate(marks)
+        ]
 
     def _owner(self, marks: Sequence[Mark], place: int | None) -> int | None:
         if place is None:
@@ -133,13 +126,13 @@ class _Placement:
         return _LINK.match(mark.opening) is not None and any(map(str.isalnum, self._sentence[mark.start : mark.end]))
 
     def _aligned_words(self, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """The numbers of those in a range that have letters or digits, and where they come from."""
+        """Yield the index and the aligned position of each word in a range that has letters or digits."""
         for number, word in enumerate(self._words[first:last], first):
             if word.place is not None and any(map(str.isalnum, word.text)):
                 yield number, word.place
 
     def _distance(self, mark: Mark, place: int) -> tuple[int, bool]:
-        """From a mark to a place; of two as far, the one behind the mark comes first."""
+        """Return a sort key for the distance from a mark to a position; positions after the mark win ties."""
         if place >= mark.end:
             return place - mark.end, False
         end = place
@@ -147,8 +140,8 @@ class _Placement:
             end += 1
         return mark.start - end, True
 
-    def _behind(self, mark: Mark, first: int, last: int, held: Iterable[tuple[int, int]]) -> tuple[int, int]:
-        """No words, behind the one that comes from what is next before the mark; not in the middle of another mark."""
+    def _empty_range(self, mark: Mark, first: int, last: int, held: Iterable[tuple[int, int]]) -> tuple[int, int]:
+        """Return where a mark without words goes: after the word aligned nearest before it, and in no other mark."""
         words = enumerate(self._words[first:last], first + 1)
         before = [(word.place, end) for end, word in words if word.place is not None and word.place < mark.start]
         place = max(before, default=(0, first))[1]

@@ -1,7 +1,7 @@
-"""HTML to tokens, byte for byte: joined, they give the text back, however broken it is.
+"""HTML to tokens without loss: the tokens joined are the text, however broken it is.
 
-Parsers mend what they read, and forget how it was spelled; Python's own takes quadratic time on some broken tags. So
-this knows only where tags begin and end, by the rules of the HTML standard's tokeniser (WHATWG, section 13.2.5).
+Parsers repair their input and forget its spelling, and Python's takes quadratic time for some broken tags. This module
+knows only where tags begin and end, by the rules of the HTML standard's tokeniser (WHATWG, section 13.2.5).
 """
 
 import re
@@ -9,30 +9,33 @@ from collections.abc import Iterator
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-# A quote counts only behind an equals sign. Possessive: what does not match is not tried again otherwise.
+# A quote counts only after an equals sign. The quantifiers are possessive, so that a failed match is not retried.
 _ATTRIBUTES: Final = r"""(?:[\s/]|[^\s/>=]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"'][^\s>]*+|(?=>)))?|=)*+"""
 _TAG: Final = re.compile(rf"<(/?)([a-zA-Z][^\s/>]*+){_ATTRIBUTES}>")
 _ATTRIBUTE: Final = re.compile(r"""([^\s/>=]++)(?:\s*+=\s*+("[^"]*+"|'[^']*+'|[^\s>"'][^\s>]*+))?""")
-# Their content is no markup, up to their end tag.
+# Elements whose content is not markup, up to their end tag.
 _RAW: Final = frozenset("script style textarea xmp iframe noembed noframes".split())
 
+_MARKUP_PER_TEXT: Final = 10
+"""Characters of HTML that are read for one character of text."""
 
-class Kind(Enum):
+
+class TokenKind(Enum):
     TEXT = auto()
     OPEN = auto()
     CLOSE = auto()
     OTHER = auto()
-    """Comments, declarations, processing instructions, and the content of scripts and such."""
+    """Comments, declarations, processing instructions, and the content of raw elements such as scripts."""
 
 
 class Token(NamedTuple):
-    kind: Kind
+    kind: TokenKind
     raw: str
     name: str = ""
-    """Of a tag, in lower case."""
+    """The name of a tag, in lower case."""
 
     def attributes(self) -> Iterator[tuple[str, int, int]]:
-        """Name, and where in `raw` the value is, without its quotes."""
+        """Yield each attribute's name, and the span of its value in `raw`, without quotes."""
         for found in _ATTRIBUTE.finditer(self.raw, len(self.name) + 1, len(self.raw) - 1):
             if found[2] is None:
                 yield found[1].lower(), found.end(), found.end()
@@ -41,8 +44,8 @@ class Token(NamedTuple):
                 yield found[1].lower(), found.start(2) + quote, found.end(2) - quote
 
 
-def tokens(html: str) -> Iterator[Token]:
-    """As far as it is asked; what is no tag, however much it looks like one, is text."""
+def tokenize(html: str) -> Iterator[Token]:
+    """Yield tokens lazily; anything that is not a valid tag is text."""
     position = 0
     while position < len(html):
         start = html.find("<", position)
@@ -54,32 +57,38 @@ def tokens(html: str) -> Iterator[Token]:
             start = len(html) if start < 0 else start
             token = _markup_at(html, start)
         if start > position:
-            yield Token(Kind.TEXT, html[position:start])
+            yield Token(TokenKind.TEXT, html[position:start])
         if token is None:
             return
         yield token
         position = start + len(token.raw)
-        if token.kind is Kind.OPEN and token.name in _RAW:
+        if token.kind is TokenKind.OPEN and token.name in _RAW:
             end = re.compile(f"</{token.name}(?=[\\s/>])", re.IGNORECASE).search(html, position)
             content = html[position : end.start() if end else len(html)]
             if content:
-                yield Token(Kind.OTHER, content)
+                yield Token(TokenKind.OTHER, content)
             position += len(content)
 
 
+def text_sample(html: str, characters: int) -> str:
+    """Return about the first `characters` of the text between tags."""
+    beginning = html[: _MARKUP_PER_TEXT * characters]
+    return " ".join(token.raw for token in tokenize(beginning) if token.kind is TokenKind.TEXT)[:characters]
+
+
 def _markup_at(html: str, start: int) -> Token | None:
-    """None where no markup begins."""
+    """Return the tag, comment or declaration that begins at `start`, or None."""
     tag = _TAG.match(html, start)
     if tag:
-        return Token(Kind.CLOSE if tag[1] else Kind.OPEN, tag[0], tag[2].lower())
+        return Token(TokenKind.CLOSE if tag[1] else TokenKind.OPEN, tag[0], tag[2].lower())
     following = html[start + 1 : start + 3].removeprefix("/")[:1]
     if following.isascii() and following.isalpha():
-        # The standard lets what is not closed go on to the end; so nothing is looked at twice.
-        return Token(Kind.OTHER, html[start:])
+        # By the standard, an unclosed tag extends to the end of the text; so nothing is read twice.
+        return Token(TokenKind.OTHER, html[start:])
     if html[start + 1 : start + 2] not in ("!", "?", "/"):
         return None
     for opening, closing in (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<", ">")):
         if html.startswith(opening, start):
             end = html.find(closing, start + len(opening))
-            return Token(Kind.OTHER, html[start : end + len(closing) if end >= 0 else len(html)])
-    raise AssertionError("the last one always begins here")
+            return Token(TokenKind.OTHER, html[start : end + len(closing) if end >= 0 else len(html)])
+    raise AssertionError("the last opening always matches")

@@ -7,7 +7,7 @@ import pytest
 from service.app import build_service, create_app
 from service.engine.messages import GenerationRequest, StepReport, StepStats, TokenReport
 from service.observability.metrics import Metrics
-from service.registry.entry import State
+from service.registry.model_version import State
 from service.settings import Settings
 
 NAMES = {
@@ -79,12 +79,12 @@ def test_a_step_and_a_request_are_counted() -> None:
 async def test_models_and_engines_are_seen_as_they_are() -> None:
     """Of each engine, and not only of one that says something."""
     service = build_service(Settings(replicas=2, slots=8))
-    [entry] = service.library.entries
+    [entry] = service.library.versions
     assert entry.model is not None
     pool = entry.model.pool
 
     def seen() -> set[str]:
-        lines = service.metrics.exposition(service.ready, service.library.entries).decode().splitlines()
+        lines = service.metrics.exposition(service.ready, service.library.versions).decode().splitlines()
         names = ["ready", "models", "model_load_failed", "engine_ready", "requests_running", "requests_waiting"]
         names += ["slots", "slots_used"]
         return {
@@ -120,7 +120,7 @@ async def test_models_and_engines_are_seen_as_they_are() -> None:
     assert 'dragoman_model_load_failed{model="en-fr"} 0.0' in seen()
     entry.state, entry.reason = State.LOADING, "no room for its engines the last time"
     assert {'dragoman_model_load_failed{model="en-fr"} 1.0', 'dragoman_models{state="loading"} 1.0'} <= seen()
-    service.library.entries.clear()
+    service.library.versions.clear()
     assert not any("en-fr" in line for line in seen()), "what is gone is no longer told"
 
 

@@ -1,4 +1,4 @@
-"""Models of others, imported while a server goes on."""
+"""The import of foreign checkpoints while a server runs."""
 
 import asyncio
 import re
@@ -11,7 +11,7 @@ import pytest
 from model.checkpoint_config import CheckpointError, load_config
 from model.formats import import_checkpoint
 from model.tokenizer import Tokenizer
-from service.registry.importing import imported, imported_meanwhile
+from service.registry.importing import ensure_imported, import_in_background
 
 
 @pytest.fixture(autouse=True)
@@ -35,29 +35,29 @@ def _content(directory: Path) -> list[Path]:
     return list(directory.iterdir())
 
 
-async def test_it_is_imported_once(foreign: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = await imported_meanwhile(foreign)
+async def test_a_checkpoint_is_imported_once(foreign: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = await import_in_background(foreign)
     assert load_config(place).languages == ("de", "en", "fr")
     assert _content(cache) == [place]
 
     async def never(*_: object, **__: object) -> None:
-        raise AssertionError("it is there")
+        raise AssertionError("the checkpoint exists")
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", never)
-    assert await imported_meanwhile(foreign) == place
+    assert await import_in_background(foreign) == place
 
 
-async def test_two_servers_may_import_it_at_once(foreign: Path, cache: Path) -> None:
-    places = await asyncio.gather(imported_meanwhile(foreign), imported_meanwhile(foreign))
+async def test_two_servers_may_import_a_checkpoint_at_once(foreign: Path, cache: Path) -> None:
+    places = await asyncio.gather(import_in_background(foreign), import_in_background(foreign))
     assert places[0] == places[1]
     assert load_config(places[0]).languages == ("de", "en", "fr")
     assert _content(cache) == [places[0]]
 
 
-async def test_what_is_wrong_with_it_is_told(foreign: Path, cache: Path) -> None:
+async def test_an_error_names_the_file(foreign: Path, cache: Path) -> None:
     (foreign / "vocab.json").unlink()
     with pytest.raises(CheckpointError, match=r"vocab\.json"):
-        await imported_meanwhile(foreign)
+        await import_in_background(foreign)
     assert not _content(cache)
 
 
@@ -69,7 +69,7 @@ async def test_what_is_wrong_with_it_is_told(foreign: Path, cache: Path) -> None
         ("", "its import ended with 3; the log says more"),
     ],
 )
-async def test_only_what_is_wrong_with_it_is_told(
+async def test_only_the_error_itself_is_reported(
     said: str, message: str, foreign: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     command = tmp_path / "python"
@@ -77,13 +77,13 @@ async def test_only_what_is_wrong_with_it_is_told(
     command.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(command))
     with pytest.raises(CheckpointError, match=f"^{re.escape(message)}$"):
-        await imported_meanwhile(foreign)
+        await import_in_background(foreign)
     with pytest.raises(CheckpointError, match=f"^{re.escape(message)}$"):
-        imported(foreign)
+        ensure_imported(foreign)
     assert not _content(cache)
 
 
-async def test_a_server_that_ends_does_not_wait_for_it(
+async def test_a_server_that_stops_does_not_wait_for_an_import(
     foreign: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[asyncio.subprocess.Process] = []
@@ -94,7 +94,7 @@ async def test_a_server_that_ends_does_not_wait_for_it(
         return started[-1]
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", noted)
-    importing = asyncio.create_task(imported_meanwhile(foreign))
+    importing = asyncio.create_task(import_in_background(foreign))
     while not started:  # noqa: ASYNC110
         await asyncio.sleep(0)
     importing.cancel()
@@ -104,12 +104,12 @@ async def test_a_server_that_ends_does_not_wait_for_it(
     assert not _content(cache)
 
 
-async def test_ours_stays_where_it_is(tmp_path: Path) -> None:
-    assert await imported_meanwhile(tmp_path) == tmp_path
+async def test_a_native_checkpoint_stays_in_place(tmp_path: Path) -> None:
+    assert await import_in_background(tmp_path) == tmp_path
 
 
-def test_a_package_is_unpacked_beside_what_is_made_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The place for temporary files may be small, or none."""
+def test_a_package_is_unpacked_beside_its_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The directory for temporary files may be small or missing."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
     with zipfile.ZipFile(tmp_path / "a.argosmodel", "w") as package:
         package.writestr("a/metadata.json", "{}")

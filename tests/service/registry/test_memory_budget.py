@@ -1,4 +1,4 @@
-"""Which model gives way, with engines that only have a size."""
+"""The memory budget: the models that are evicted, tested with engines that only have a size."""
 
 import asyncio
 import errno
@@ -16,10 +16,10 @@ from safetensors.torch import save_file
 
 from model.checkpoint_config import CheckpointError
 from service.errors import EngineFailed
-from service.registry.entry import Entry, State
-from service.registry.memory_budget import Room
+from service.registry.memory_budget import MemoryBudget
+from service.registry.model_version import ModelVersion, State
 from service.registry.process_memory import MEGABYTE, estimated_bytes, resident_bytes
-from service.registry.scan import Found
+from service.registry.scan import FoundModel
 from service.registry.served_model import ServedModel
 
 
@@ -47,73 +47,73 @@ class Model:
 
 @pytest.fixture(autouse=True)
 def sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each process takes as many megabytes as its number says."""
-    monkeypatch.setattr("service.registry.entry.resident_bytes", lambda parent, pids: sum(pids) * MEGABYTE)
+    """Give each process as many megabytes as its id."""
+    monkeypatch.setattr("service.registry.model_version.resident_bytes", lambda parent, pids: sum(pids) * MEGABYTE)
 
 
-def _loaded(name: str, megabytes: int, used_at: float = 0.0, load: int = 0) -> Entry:
+def _loaded(name: str, megabytes: int, used_at: float = 0.0, load: int = 0) -> ModelVersion:
     model = Model(Pool(megabytes, load), used_at)
     needed = megabytes * MEGABYTE
-    return Entry(Found(name, Path(name), ""), State.READY, None, cast(ServedModel, model), True, needed)
+    return ModelVersion(FoundModel(name, Path(name), ""), State.READY, None, cast(ServedModel, model), True, needed)
 
 
-def _unloaded(name: str, megabytes: int, load: int = 1) -> Entry:
-    entry = _loaded(name, megabytes, load=load)
-    assert entry.model is not None
-    entry.model.pool.running = False
-    entry.state = State.UNLOADED
-    return entry
+def _unloaded(name: str, megabytes: int, load: int = 1) -> ModelVersion:
+    version = _loaded(name, megabytes, load=load)
+    assert version.model is not None
+    version.model.pool.running = False
+    version.state = State.UNLOADED
+    return version
 
 
-def _states(entries: list[Entry]) -> Mapping[str, str]:
-    return {each.name: each.state for each in entries}
+def _states(versions: list[ModelVersion]) -> Mapping[str, str]:
+    return {each.name: each.state for each in versions}
 
 
-async def test_the_least_recently_used_of_the_idle_go_as_many_as_have_to() -> None:
-    entries = [_loaded("a", 100, 3.0), _loaded("b", 100, 1.0), _loaded("c", 100, 2.0), _loaded("d", 100, 0.0, load=1)]
+async def test_the_least_recently_used_idle_models_are_evicted_as_needed() -> None:
+    versions = [_loaded("a", 100, 3.0), _loaded("b", 100, 1.0), _loaded("c", 100, 2.0), _loaded("d", 100, 0.0, load=1)]
     wanted = _unloaded("e", 150)
-    assert await Room(450 * MEGABYTE).make(wanted, [*entries, wanted])
-    assert _states(entries) == {"a": "ready", "b": "unloaded", "c": "ready", "d": "ready"}
-    assert await Room(400 * MEGABYTE).make(wanted, [*entries, wanted])
-    assert _states(entries) == {"a": "ready", "b": "unloaded", "c": "unloaded", "d": "ready"}
+    assert await MemoryBudget(450 * MEGABYTE).make_room(wanted, [*versions, wanted])
+    assert _states(versions) == {"a": "ready", "b": "unloaded", "c": "ready", "d": "ready"}
+    assert await MemoryBudget(400 * MEGABYTE).make_room(wanted, [*versions, wanted])
+    assert _states(versions) == {"a": "ready", "b": "unloaded", "c": "unloaded", "d": "ready"}
 
 
-async def test_a_busy_model_is_waited_for_as_long_as_anybody_waits() -> None:
+async def test_a_busy_model_is_waited_for_as_long_as_a_request_waits() -> None:
     busy, wanted = _loaded("a", 300, load=1), _unloaded("b", 200)
     assert busy.model is not None
     assert wanted.model is not None
-    making = asyncio.create_task(Room(400 * MEGABYTE).make(wanted, [busy, wanted]))
+    making = asyncio.create_task(MemoryBudget(400 * MEGABYTE).make_room(wanted, [busy, wanted]))
     await asyncio.sleep(0)
     assert not making.done()
     cast(Pool, busy.model.pool).load = 0
     assert await making
     assert busy.state == "unloaded"
 
-    again = asyncio.create_task(Room(200 * MEGABYTE).make(wanted, [_loaded("c", 100, load=1), wanted]))
+    again = asyncio.create_task(MemoryBudget(200 * MEGABYTE).make_room(wanted, [_loaded("c", 100, load=1), wanted]))
     await asyncio.sleep(0)
     cast(Pool, wanted.model.pool).load = 0
     assert not await again
 
 
-async def test_what_never_fits_is_refused() -> None:
-    room = Room(100 * MEGABYTE)
+async def test_a_model_that_never_fits_is_refused() -> None:
+    budget = MemoryBudget(100 * MEGABYTE)
     with pytest.raises(EngineFailed, match="its engines take about 150 MB, max_models_memory_mb is 100"):
-        room.has(_unloaded("a", 150), [])
+        budget.fits(_unloaded("a", 150), [])
     with pytest.raises(EngineFailed, match="150 MB"):
-        room.measure(_loaded("a", 150))
-    assert Room().has(_unloaded("a", 150), []), "without a limit all do"
+        budget.measure(_loaded("a", 150))
+    assert MemoryBudget().fits(_unloaded("a", 150), []), "without a limit, every model fits"
 
 
-async def test_what_has_grown_goes_when_it_is_idle() -> None:
-    entries = [_loaded("a", 300, 1.0, load=1), _loaded("b", 200, 0.0)]
-    await Room(400 * MEGABYTE).tidy(entries)
-    assert _states(entries) == {"a": "ready", "b": "unloaded"}
-    await Room(250 * MEGABYTE).tidy(entries)
-    assert _states(entries) == {"a": "ready", "b": "unloaded"}, "one that is busy stays"
+async def test_a_grown_model_is_evicted_when_it_is_idle() -> None:
+    versions = [_loaded("a", 300, 1.0, load=1), _loaded("b", 200, 0.0)]
+    await MemoryBudget(400 * MEGABYTE).shrink(versions)
+    assert _states(versions) == {"a": "ready", "b": "unloaded"}
+    await MemoryBudget(250 * MEGABYTE).shrink(versions)
+    assert _states(versions) == {"a": "ready", "b": "unloaded"}, "a busy model stays"
 
 
 def test_memory_is_estimated_from_weights(tmp_path: Path) -> None:
-    """However they are stored: they are loaded in float32."""
+    """Weights are loaded in float32, whatever type they are stored in."""
 
     def estimated(weights: dict[str, torch.Tensor], engines: int) -> int:
         save_file(weights, tmp_path / "model.safetensors")
@@ -127,14 +127,14 @@ def test_memory_is_estimated_from_weights(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
-def test_memory_is_that_of_living_processes() -> None:
+def test_memory_counts_living_processes() -> None:
     assert resident_bytes(None, [os.getpid()]) > MEGABYTE
     assert resident_bytes(None, [2**22 + 1]) == 0
 
 
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="memory is read from /proc")
-def test_what_forks_share_counts_once() -> None:
-    """What the system finds where it looks at every page, but for what they have changed."""
+def test_memory_shared_by_forks_counts_once() -> None:
+    """The measure agrees with the system's count page by page, except for changed pages."""
     program = """
 import os, sys
 shared = b"x" * 300_000_000
@@ -158,7 +158,7 @@ def _proportional(pid: int) -> int:
     return 1024 * int(kilobytes)
 
 
-def test_without_a_free_descriptor_nothing_is_known_and_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_free_descriptor_memory_is_unknown_and_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("psutil.Process", _no_descriptor)
     assert resident_bytes(os.getpid(), [os.getpid()]) == 0
 

@@ -1,4 +1,4 @@
-"""Models whose loading fails, with engines that answer nothing."""
+"""Models whose loading fails, tested with engines that never answer."""
 
 import asyncio
 from pathlib import Path
@@ -9,10 +9,10 @@ import pytest
 from model.checkpoint_config import CheckpointError, load_config
 from model.tokenizer import Tokenizer
 from service.errors import EngineFailed
-from service.registry.entry import Entry
-from service.registry.memory_budget import Room
-from service.registry.registry import _UNEXPECTED, Library
-from service.registry.scan import Found
+from service.registry.memory_budget import MemoryBudget
+from service.registry.model_version import ModelVersion
+from service.registry.registry import _UNEXPECTED, ModelRegistry
+from service.registry.scan import FoundModel
 from service.registry.served_model import ServedModel
 from service.settings import EMBEDDED_MODEL
 from service.supervisor.engine_process import EngineProcess
@@ -26,7 +26,7 @@ class Engine(Replica):
 
 
 class Model(ServedModel):
-    """One whose next loads end with these errors; the others succeed."""
+    """A model whose next loads fail with these errors; later ones succeed."""
 
     def __init__(self, tokenizer: Tokenizer, *failures: Exception) -> None:
         pool = EnginePool(cast(list[EngineProcess], [Engine()]), capacity=100)
@@ -42,12 +42,14 @@ class Model(ServedModel):
 
 
 def _never_built(*_: object) -> ServedModel:
-    raise AssertionError("they are built")
+    raise AssertionError("nothing is built here")
 
 
-def _library(*models: Model) -> Library:
-    entries = [Entry(Found(str(number), Path(str(number)), ""), model=each) for number, each in enumerate(models)]
-    return Library(entries, _never_built, Room())
+def _library(*models: Model) -> ModelRegistry:
+    versions = [
+        ModelVersion(FoundModel(str(number), Path(str(number)), ""), model=each) for number, each in enumerate(models)
+    ]
+    return ModelRegistry(versions, _never_built, MemoryBudget())
 
 
 async def _failed(generation: Generation) -> str:
@@ -57,29 +59,29 @@ async def _failed(generation: Generation) -> str:
 
 
 @pytest.mark.parametrize("error", [EngineFailed("killed"), OSError("killed")], ids=["engine", "system"])
-async def test_a_model_that_could_not_be_brought_back_is_tried_again_for_the_next_request(
+async def test_a_model_that_could_not_be_reloaded_is_tried_again_for_the_next_request(
     tokenizer: Tokenizer, error: Exception
 ) -> None:
     model = Model(tokenizer)
     library = _library(model)
-    [entry] = library.entries
+    [version] = library.versions
     library.start()
     await library.wait_until_tried()
     await model.pool.stop()
     model.failures, model.loaded = [error], asyncio.Event()
 
     assert "killed" in await _failed(model.submit(REQUEST))
-    assert (entry.state, entry.offered, entry.reason) == ("unloaded", True, "killed")
+    assert (version.state, version.offered, version.reason) == ("unloaded", True, "killed")
     model.submit(REQUEST)
     await model.loaded.wait()
-    assert entry.task is not None
-    await entry.task
-    assert (entry.state, entry.reason) == ("ready", None)
+    assert version.task is not None
+    await version.task
+    assert (version.state, version.reason) == ("ready", None)
     assert model.pool.load == 1
     await library.stop()
 
 
-async def test_who_comes_while_a_failed_load_is_stopped_gets_another_one(tokenizer: Tokenizer) -> None:
+async def test_a_request_during_the_stop_of_a_failed_load_gets_another_load(tokenizer: Tokenizer) -> None:
     model = Model(tokenizer)
     library = _library(model)
     library.start()
@@ -96,9 +98,7 @@ async def test_who_comes_while_a_failed_load_is_stopped_gets_another_one(tokeniz
     await library.stop()
 
 
-async def test_only_what_is_wrong_with_the_files_is_for_good(
-    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_only_errors_in_the_files_are_permanent(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.registry.registry._FIRST_RETRY_SECONDS", 0.0)
     whole, broken = Model(tokenizer), Model(tokenizer, CheckpointError("no weights"))
     passing = Model(tokenizer, EngineFailed("killed"), OSError("no memory"))
@@ -107,20 +107,20 @@ async def test_only_what_is_wrong_with_the_files_is_for_good(
     await library.wait_until_tried()
     await passing.loaded.wait()
     await asyncio.sleep(0)
-    assert [entry.state for entry in library.entries] == ["ready", "failed", "ready"]
-    assert [entry.offered for entry in library.entries] == [True, False, True]
-    assert [entry.reason for entry in library.entries] == [None, "no weights", None]
+    assert [version.state for version in library.versions] == ["ready", "failed", "ready"]
+    assert [version.offered for version in library.versions] == [True, False, True]
+    assert [version.reason for version in library.versions] == [None, "no weights", None]
     await library.stop()
 
 
-async def test_an_unexpected_error_is_told_and_the_next_request_tries_again(
+async def test_an_unexpected_error_is_reported_and_the_next_request_tries_again(
     tokenizer: Tokenizer, caplog: pytest.LogCaptureFixture
 ) -> None:
     whole, broken = Model(tokenizer), Model(tokenizer, ZeroDivisionError("by chance"))
     library = _library(whole, broken)
     library.start()
     await library.wait_until_tried()
-    assert [(each.state, each.reason) for each in library.entries] == [("ready", None), ("failed", _UNEXPECTED)]
+    assert [(each.state, each.reason) for each in library.versions] == [("ready", None), ("failed", _UNEXPECTED)]
     assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ZeroDivisionError]
 
     await whole.pool.stop()
@@ -135,20 +135,20 @@ async def test_an_unexpected_error_is_told_and_the_next_request_tries_again(
 async def test_the_directory_is_followed_after_an_unexpected_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    looked = asyncio.Event()
+    scanned = asyncio.Event()
     errors: list[Exception] = [ZeroDivisionError("by chance")]
 
-    def look(directory: Path) -> dict[str, Found]:
+    def scan(directory: Path) -> dict[str, FoundModel]:
         if errors:
             raise errors.pop()
-        loop.call_soon_threadsafe(looked.set)
+        loop.call_soon_threadsafe(scanned.set)
         return {}
 
     loop = asyncio.get_running_loop()
-    monkeypatch.setattr("service.registry.registry.look", look)
-    library = Library([], _never_built, Room(), directory=tmp_path, poll_seconds=0.0)
+    monkeypatch.setattr("service.registry.registry.scan", scan)
+    library = ModelRegistry([], _never_built, MemoryBudget(), directory=tmp_path, poll_seconds=0.0)
     library.start()
     async with asyncio.timeout(20):
-        await looked.wait()
+        await scanned.wait()
     assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ZeroDivisionError]
     await library.stop()

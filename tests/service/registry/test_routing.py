@@ -1,4 +1,4 @@
-"""Which way a text goes."""
+"""Routes: the models of each pair of languages."""
 
 from typing import cast
 
@@ -21,7 +21,7 @@ def _ways(found: Route | None) -> list[str]:
     return [f"{leg.model.name}:{leg.direction}" for leg in (found.first, found.second) if leg]
 
 
-def test_the_shortest_way_is_taken(config: ModelConfig, tokenizer: Tokenizer) -> None:
+def test_the_shortest_route_is_taken(config: ModelConfig, tokenizer: Tokenizer) -> None:
     def model(name: str, *directions: str) -> ServedModel:
         return _model(name, *directions, config=config, tokenizer=tokenizer)
 
@@ -32,7 +32,7 @@ def test_the_shortest_way_is_taken(config: ModelConfig, tokenizer: Tokenizer) ->
             model("a", "de-en", "en-it", "en-fr"),
         ]
     )
-    assert _ways(routes.find("de", "fr")) == ["z:de-fr"], "straight, where there is a model"
+    assert _ways(routes.find("de", "fr")) == ["z:de-fr"], "direct, if there is a model"
     assert _ways(routes.find("de", "en")) == ["a:de-en"], "the first by name"
     assert _ways(routes.find("de", "it")) == ["a:de-en", "a:en-it"], "by way of English rather than Spanish"
     assert _ways(routes.find("en", "de")) == ["a:en-fr", "z:fr-de"]
@@ -42,7 +42,7 @@ def test_the_shortest_way_is_taken(config: ModelConfig, tokenizer: Tokenizer) ->
     assert _ways(Routes([model("m", "de-sv", "sv-it", "de-da", "da-it")]).find("de", "it")) == ["m:de-da", "m:da-it"]
 
 
-def test_what_has_a_way_is_listed(config: ModelConfig, tokenizer: Tokenizer) -> None:
+def test_directions_with_a_route_are_listed(config: ModelConfig, tokenizer: Tokenizer) -> None:
     def model(name: str, *directions: str) -> ServedModel:
         return _model(name, *directions, config=config, tokenizer=tokenizer)
 

@@ -1,4 +1,4 @@
-"""What counts as a model of a directory."""
+"""The scan of a models directory: directories and packages are models."""
 
 import errno
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from model.checkpoint_config import CheckpointError
-from service.registry.scan import look, passed_over
+from service.registry.scan import ignored_entries, scan
 
 
 def test_directories_and_packages_are_models(tmp_path: Path) -> None:
@@ -15,33 +15,33 @@ def test_directories_and_packages_are_models(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     for name in ("zh_en.argosmodel", "README.md"):
         (tmp_path / name).write_text("")
-    assert list(look(tmp_path)) == ["a", "b", "zh_en.argosmodel"]
+    assert list(scan(tmp_path)) == ["a", "b", "zh_en.argosmodel"]
 
 
-def test_what_else_is_there_is_named(tmp_path: Path) -> None:
+def test_other_entries_are_named(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     for name in ("b.argosmodel", "README.md", "weights.bin", ".hidden"):
         (tmp_path / name).write_text("")
     (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
-    assert passed_over(tmp_path, look(tmp_path)) == ["README.md", "gone", "weights.bin"]
+    assert ignored_entries(tmp_path, scan(tmp_path)) == ["README.md", "gone", "weights.bin"]
 
 
-def test_other_files_are_another_version(tmp_path: Path) -> None:
+def test_changed_files_are_another_version(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     file = tmp_path / "a" / "config.json"
     file.write_text("{}")
-    before = look(tmp_path)["a"]
-    assert look(tmp_path)["a"] == before
+    before = scan(tmp_path)["a"]
+    assert scan(tmp_path)["a"] == before
     os.utime(file, (1, 1))
-    assert look(tmp_path)["a"] != before
+    assert scan(tmp_path)["a"] != before
 
 
-def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_directory_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="nowhere: No such file"):
-        look(tmp_path / "nowhere")
+        scan(tmp_path / "nowhere")
 
 
-def test_what_cannot_be_looked_at_hides_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_model_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
     is_dir = Path.is_dir
@@ -52,4 +52,4 @@ def test_what_cannot_be_looked_at_hides_nothing_else(tmp_path: Path, monkeypatch
         return is_dir(path)
 
     monkeypatch.setattr(Path, "is_dir", stale)
-    assert list(look(tmp_path)) == ["b"]
+    assert list(scan(tmp_path)) == ["b"]

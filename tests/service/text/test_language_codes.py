@@ -1,8 +1,8 @@
-"""However a language is written, and what does not stand for it."""
+"""Language codes: the spellings that match a language, and those that do not."""
 
 import pytest
 
-from service.text.language_codes import matching
+from service.text.language_codes import match_code
 
 KNOWN = ["de", "en", "fr", "nb", "pt", "sr-Latn", "zh-Hans", "zh-Hant"]
 
@@ -25,7 +25,7 @@ KNOWN = ["de", "en", "fr", "nb", "pt", "sr-Latn", "zh-Hans", "zh-Hant"]
         ("zh-Hant-TW", "zh-Hant"),
         ("zt", "zh-Hant"),
         ("sr-latn", "sr-Latn"),
-        # Written in another script, in no language of these, or in none.
+        # Another script, an unknown language, or not a language code.
         ("sr", None),
         ("en-Cyrl", None),
         ("eng", None),
@@ -42,14 +42,14 @@ KNOWN = ["de", "en", "fr", "nb", "pt", "sr-Latn", "zh-Hans", "zh-Hant"]
         ("en-GB ", None),
     ],
 )
-def test_a_code_stands_for_a_language(code: str, expected: str | None) -> None:
-    assert matching(code, KNOWN) == expected
+def test_a_code_matches_a_language(code: str, expected: str | None) -> None:
+    assert match_code(code, KNOWN) == expected
 
 
-def test_what_is_known_by_its_very_name_is_that() -> None:
+def test_an_exact_name_matches_itself() -> None:
     known = ["pt", "pt-BR", "zt", "PB"]
     for code in known:
-        assert matching(code, known) == code
-    assert matching("pt-br", known) in ("pt-BR", "PB")
-    assert matching("zh-Hant", known) == "zt"
-    assert matching("zh", ["zt"]) is None
+        assert match_code(code, known) == code
+    assert match_code("pt-br", known) in ("pt-BR", "PB")
+    assert match_code("zh-Hant", known) == "zt"
+    assert match_code("zh", ["zt"]) is None

@@ -1,8 +1,9 @@
-"""Languages of texts, among those that are wanted."""
+"""Language detection: the most probable of the known languages, and its confidence."""
 
 import pytest
 
-from service.text.language_detection import rank_languages, words_of_html
+from service.text.html.tokenizer import text_sample
+from service.text.language_detection import SAMPLE_CHARACTERS, rank_languages
 
 LANGUAGES = ["de", "en", "es", "fr"]
 
@@ -26,18 +27,18 @@ def test_the_most_probable_language_is_first(text: str, language: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", "12.5", "😀"])
-def test_what_has_no_words_is_in_no_language(text: str) -> None:
+def test_a_text_without_words_has_no_language(text: str) -> None:
     assert [(each.language, each.confidence) for each in rank_languages(text, ["fr", "en"])] == [("en", 0), ("fr", 0)]
 
 
-def test_a_language_that_is_not_wanted_is_not_found_and_says_how_unsure_that_is() -> None:
+def test_a_text_in_an_unknown_language_gets_a_low_confidence() -> None:
     [first] = rank_languages("Onde fica a estação? Perdi a minha chave.", ["es"])
     assert first.language == "es"
     assert first.confidence < 30
 
 
 def test_confidence_is_whole_and_of_all_languages() -> None:
-    """Whatever else is wanted."""
+    """The confidence does not depend on which other languages are known."""
     text = "Wo ist der Bahnhof? Ich habe meinen Schlüssel verloren."
     [alone] = rank_languages(text, ["de"])
     assert alone in rank_languages(text, LANGUAGES)
@@ -49,7 +50,7 @@ def test_scripts_and_regions_are_those_of_their_language() -> None:
     assert rank_languages("Hvor er stasjonen? Jeg har mistet nøkkelen min.", ["en", "nb"])[0].language == "nb"
 
 
-def test_only_the_words_of_html_tell_its_language() -> None:
+def test_only_the_text_of_html_is_sampled() -> None:
     html = "<div class='the and of it is that'><!-- this is the comment -->Wo ist der Bahnhof?<script>the and</script>"
-    assert words_of_html(html) == "Wo ist der Bahnhof?"
-    assert len(words_of_html("<p>word " * 100_000)) < 3000
+    assert text_sample(html, SAMPLE_CHARACTERS) == "Wo ist der Bahnhof?"
+    assert len(text_sample("<p>word " * 100_000, SAMPLE_CHARACTERS)) < 3000

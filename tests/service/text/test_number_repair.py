@@ -1,4 +1,4 @@
-"""Numbers of a translation say what those of the sentence say."""
+"""Number repair: a translation's numbers have the values of the sentence's."""
 
 from itertools import pairwise
 
@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.text.html.tag_placement import Aligned
-from service.text.number_repair import Mending
+from service.text.number_repair import NumberRepair
+from service.text.segment import Aligned
 
 
-def _mended(sentence: str, parts: list[str]) -> list[list[Aligned]]:
-    """What is written with each part, and in the end."""
-    mending = Mending(sentence)
-    return [*([*mending.push(Aligned(part, place))] for place, part in enumerate(parts)), [*mending.flush()]]
+def _repaired(sentence: str, parts: list[str]) -> list[list[Aligned]]:
+    """Return what is written after each part, and at the end."""
+    repair = NumberRepair(sentence)
+    return [*([*repair.push(Aligned(part, place))] for place, part in enumerate(parts)), [*repair.flush()]]
 
 
 def _text(written: list[list[Aligned]]) -> str:
@@ -33,9 +33,9 @@ def _text(written: list[list[Aligned]]) -> str:
         ("٥٨٥٨٣ قطة", "58853 chats", "٥٨٥٨٣ chats"),
     ],
 )
-def test_a_number_that_has_changed_is_written_as_in_the_sentence(sentence: str, said: str, expected: str) -> None:
+def test_a_changed_number_is_written_as_in_the_sentence(sentence: str, said: str, expected: str) -> None:
     for parts in ([said], [*said]):
-        assert _text(_mended(sentence, parts)) == expected
+        assert _text(_repaired(sentence, parts)) == expected
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_a_number_that_has_changed_is_written_as_in_the_sentence(sentence: str, 
         ("15 cents of 2500", "0,15 de 2501"),
     ],
 )
-def test_a_number_that_says_the_same_or_is_like_none_stays(sentence: str, said: str) -> None:
+def test_a_number_with_the_same_value_or_similar_to_none_stays(sentence: str, said: str) -> None:
     for parts in ([said], [*said]):
-        assert _text(_mended(sentence, parts)) == said
+        assert _text(_repaired(sentence, parts)) == said
 
 
 @given(
@@ -74,23 +74,23 @@ def test_a_number_that_says_the_same_or_is_like_none_stays(sentence: str, said: 
     said=st.text(st.sampled_from("0123456789 .,:-/abé"), max_size=40),
     cuts=st.lists(st.integers(0, 40)),
 )
-def test_how_a_translation_comes_makes_no_difference(number: str, said: str, cuts: list[int]) -> None:
+def test_the_parts_of_a_translation_make_no_difference(number: str, said: str, cuts: list[int]) -> None:
     places = sorted({0, len(said), *(min(cut, len(said)) for cut in cuts)})
     parts = [said[start:end] for start, end in pairwise(places)]
-    assert _text(_mended(f"It is {number}.", parts)) == _text(_mended(f"It is {number}.", [said]))
+    assert _text(_repaired(f"It is {number}.", parts)) == _text(_repaired(f"It is {number}.", [said]))
 
 
-def test_only_a_number_waits_for_its_end() -> None:
-    written = _mended("It is 58,583 now", ["C'est", " 58", " 58", "5", " maintenant", " 58 583"])
+def test_only_a_number_is_held_back() -> None:
+    written = _repaired("It is 58,583 now", ["C'est", " 58", " 58", "5", " maintenant", " 58 583"])
     assert [_text([each]) for each in written] == ["C'est", " ", "", "", "58,583 maintenant", " ", "58 583"]
 
 
 def test_each_part_keeps_its_place() -> None:
-    written = _mended("It is 58,583 now", ["a 5", "8", "585 b"])
+    written = _repaired("It is 58,583 now", ["a 5", "8", "585 b"])
     assert [*written[0], *written[1], *written[2]] == [("a ", 0), ("58,583", 0), (" b", 2)]
 
 
 def test_a_number_without_an_end_is_not_held_for_ever() -> None:
-    written = _mended("It is 58,583 now", ["7"] * 1000)
+    written = _repaired("It is 58,583 now", ["7"] * 1000)
     assert max(sum(not parts for parts in written[start : start + 110]) for start in range(0, 800, 110)) < 110
     assert _text(written) == "7" * 1000

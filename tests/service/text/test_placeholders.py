@@ -1,4 +1,4 @@
-"""What is no language is found whole, and nothing else."""
+"""Copied parts (URLs, tags, emoji and the like) are found whole, and nothing else is."""
 
 import pytest
 
@@ -37,7 +37,7 @@ from service.text.placeholders import find_verbatim
     🇫🇷
     ❤️""".splitlines(),
 )
-def test_it_is_found_among_words(verbatim: str) -> None:
+def test_a_copied_part_is_found_among_words(verbatim: str) -> None:
     verbatim = verbatim.strip()
     for text in (f"See {verbatim} now", f"({verbatim})", f"{verbatim}, and", verbatim):
         assert [text[start:end] for start, end in find_verbatim(text)] == [verbatim]
@@ -62,11 +62,11 @@ def test_it_is_found_among_words(verbatim: str) -> None:
         "f(x) = y",
     ],
 )
-def test_words_and_numbers_are_not(text: str) -> None:
+def test_words_and_numbers_are_not_copied(text: str) -> None:
     assert not find_verbatim(text)
 
 
-def test_neighbours_are_one_and_a_sentence_s_end_is_not_part_of_a_url() -> None:
+def test_neighbours_are_merged_and_final_punctuation_is_not_part_of_a_url() -> None:
     text = "Hi 😀 🎉 <b>{x}, see https://a.org/x_(y). (www.b.org)"
     found = [text[start:end] for start, end in find_verbatim(text)]
     assert found == ["😀 🎉 <b>{x}", "https://a.org/x_(y)", "www.b.org"]

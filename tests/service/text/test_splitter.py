@@ -1,4 +1,4 @@
-"""Plain texts: nothing is lost, and what is no sentence stays as it is."""
+"""Plain texts: nothing is lost, and only sentences are translated."""
 
 import re
 import tracemalloc
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.text.segment import Segment
-from service.text.sentences import joint
+from service.text.sentences import sentence_separator
 from service.text.splitter import _LINE, Splitter
 
 _BLANKS = st.sampled_from([" ", "  ", "\t", "\n", "\r\n", "\n\n", "\u00a0", "\u2028", "   \n"])
@@ -18,16 +18,16 @@ _WORDS = st.text(st.sampled_from("abcdeéABß猫"), min_size=1, max_size=9)
 STRUCTURED = st.lists(_BLANKS | _MARKS | _WORDS | st.characters(codec="utf-8"), max_size=40).map("".join)
 
 
-def _takes(characters: int) -> Splitter:
-    return Splitter(lambda segment: len(segment.reading().text) <= characters)
+def _splitter(characters: int) -> Splitter:
+    return Splitter(lambda segment: len(segment.model_input().text) <= characters)
 
 
 def _split(text: str, characters: int = 100) -> list[Segment]:
-    return list(_takes(characters).split(text, "en"))
+    return list(_splitter(characters).split(text, "en"))
 
 
 def _translated(text: str, characters: int) -> Iterator[str]:
-    """By a translator that gives each sentence in brackets."""
+    """Translate by putting each sentence in brackets."""
     for segment in _split(text, characters):
         word = f"⟦{segment.sentence}⟧" if segment.translatable else segment.sentence
         yield segment.before + word + segment.after
@@ -43,7 +43,7 @@ def test_all_but_the_words_is_preserved(text: str, characters: int) -> None:
         assert not segment.after or segment.sentence
         assert not segment.after.strip() or not segment.after.strip().isalpha()
         if segment.translatable:
-            assert len(segment.reading().text) <= characters
+            assert len(segment.model_input().text) <= characters
             assert not re.search(r"[\t\n\r\u2028]", segment.sentence)
 
 
@@ -57,11 +57,11 @@ def test_lines_are_those_of_str(text: str) -> None:
 
 
 @pytest.mark.parametrize("line", ["I am a cat.\n", "1. 2. 3. 4.\n"])
-def test_a_long_text_is_taken_apart_only_as_far_as_it_is_asked(line: str) -> None:
-    """And lines without a sentence, which belong to the next that has one, are not kept each by itself."""
+def test_a_long_text_is_read_only_as_far_as_segments_are_taken(line: str) -> None:
+    """Lines without a sentence, which belong to the next line with one, are not kept one by one either."""
     text = line * 20_000
-    _split(line)  # what is made at the first use
-    segments = _takes(100).split(text, "en")
+    _split(line)  # caches are filled at the first use
+    segments = _splitter(100).split(text, "en")
     tracemalloc.start()
     try:
         next(segments)
@@ -72,11 +72,11 @@ def test_a_long_text_is_taken_apart_only_as_far_as_it_is_asked(line: str) -> Non
 
 
 @given(text=STRUCTURED, characters=st.integers(1, 60))
-def test_a_joint_is_only_where_nothing_else_parts_sentences(text: str, characters: int) -> None:
-    splitter = Splitter(lambda segment: len(segment.reading().text) <= characters, joint="|")
+def test_a_separator_is_only_between_sentences_that_touch(text: str, characters: int) -> None:
+    splitter = Splitter(lambda segment: len(segment.model_input().text) <= characters, separator="|")
     done = ""
     for segment in splitter.split(text, "zh"):
-        if segment.lead:
+        if segment.separator:
             assert done
             assert not done[-1].isspace()
             assert not segment.before
@@ -93,9 +93,9 @@ def test_a_joint_is_only_where_nothing_else_parts_sentences(text: str, character
         ("我喜欢猫" * 10, "|".join(["我喜欢猫" * 5] * 2)),
     ],
 )
-def test_sentences_without_spaces_get_a_joint(text: str, expected: str) -> None:
-    segments = Splitter(lambda segment: len(segment.sentence) <= 20, joint="|").split(text, "zh")
-    assert "".join(segment.copy for segment in segments) == expected
+def test_sentences_without_spaces_get_a_separator(text: str, expected: str) -> None:
+    segments = Splitter(lambda segment: len(segment.sentence) <= 20, separator="|").split(text, "zh")
+    assert "".join(segment.copied_text for segment in segments) == expected
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_sentences_without_spaces_get_a_joint(text: str, expected: str) -> None:
         ("en", "fr", ""),
     ],
 )
-def test_a_joint_is_a_space_where_only_the_source_has_none(source: str, target: str, expected: str) -> None:
-    assert joint(source, target) == expected
+def test_the_separator_is_a_space_if_only_the_source_has_none(source: str, target: str, expected: str) -> None:
+    assert sentence_separator(source, target) == expected
 
 
 def test_sentences_lines_bullets_and_space() -> None:
@@ -128,7 +128,7 @@ def test_sentences_lines_bullets_and_space() -> None:
 @pytest.mark.parametrize(
     "text", ["-5 degrees", "3.5 is more", "*bold* words", "#tag here", "A. Smith came", "1984. It was"]
 )
-def test_what_only_looks_like_a_bullet_is_translated(text: str) -> None:
+def test_text_that_resembles_a_bullet_is_translated(text: str) -> None:
     assert _split(text)[0].before == ""
 
 
@@ -145,7 +145,7 @@ def test_a_long_sentence_is_cut_at_its_clauses() -> None:
     ]
 
 
-def test_what_has_no_place_to_be_cut_is_copied() -> None:
+def test_text_without_a_place_to_cut_is_copied() -> None:
     endless = "x" * 3000
     segments = _split(f"See {endless} for more.")
     assert [(segment.sentence, segment.translatable) for segment in segments] == [
@@ -166,31 +166,34 @@ def test_no_term_is_cut() -> None:
     assert all(
         segment.sentence[term.start : term.end] == term.translation for segment in segments for term in segment.terms
     )
-    assert all(len(segment.reading().text) <= 30 for segment in segments)
+    assert all(len(segment.model_input().text) <= 30 for segment in segments)
 
 
-def test_a_stand_in_is_read_for_what_is_copied() -> None:
+def test_the_model_reads_a_placeholder_for_copied_parts() -> None:
     [segment] = _split("  PLEASE SEE https://a.org AND {x}!")
-    reading = segment.reading()
-    assert reading.text == "Please see X and X!"
-    assert [segment.sentence[slice(*reading.original(*place))] for place in reading.terms] == ["https://a.org", "{x}"]
-    assert segment.sentence[slice(*reading.original(13, 16))] == "AND"
-    assert segment.sentence[slice(*reading.original(0, 19))] == segment.sentence
+    model_input = segment.model_input()
+    assert model_input.text == "Please see X and X!"
+    assert [segment.sentence[slice(*model_input.sentence_span(*place))] for place in model_input.terms] == [
+        "https://a.org",
+        "{x}",
+    ]
+    assert segment.sentence[slice(*model_input.sentence_span(13, 16))] == "AND"
+    assert segment.sentence[slice(*model_input.sentence_span(0, 19))] == segment.sentence
 
 
-def test_a_stand_in_touches_no_letter() -> None:
+def test_a_placeholder_touches_no_letter() -> None:
     [segment] = _split("Visit <b>us</b> or {x}s, 見{y}。")
-    reading = segment.reading()
-    assert reading.text == "Visit X us X or X s, 見X。"
-    words = [segment.sentence[slice(*reading.original(*place))] for place in reading.terms]
+    model_input = segment.model_input()
+    assert model_input.text == "Visit X us X or X s, 見X。"
+    words = [segment.sentence[slice(*model_input.sentence_span(*place))] for place in model_input.terms]
     assert words == ["<b>", "</b>", "{x}", "{y}"]
-    assert segment.sentence[slice(*reading.original(8, 10))] == "us"
-    assert segment.sentence[slice(*reading.original(7, 10))] == "us"
-    assert segment.sentence[slice(*reading.original(13, 15))] == "or"
+    assert segment.sentence[slice(*model_input.sentence_span(8, 10))] == "us"
+    assert segment.sentence[slice(*model_input.sentence_span(7, 10))] == "us"
+    assert segment.sentence[slice(*model_input.sentence_span(13, 15))] == "or"
 
 
 @pytest.mark.parametrize("text", ["https://a.org/b", "{x}: %s!", "a@b.org, c@d.org", "😀"])
-def test_what_is_only_copied_is_not_translated(text: str) -> None:
+def test_a_text_of_copied_parts_is_not_translated(text: str) -> None:
     assert not any(segment.translatable for segment in _split(text))
 
 
@@ -223,31 +226,31 @@ def test_scripts_without_spaces_are_cut_between_characters() -> None:
         "://",
     ],
 )
-def test_a_million_characters_take_no_more_for_each_than_a_few(part: str) -> None:
-    """Counted in the characters of what a model is asked to fit: a quadratic way would ask for far more."""
-    asked = 0
+def test_the_work_for_a_million_characters_is_linear(part: str) -> None:
+    """The measure is the number of characters passed to `fits`, which would be far larger in quadratic time."""
+    passed = 0
 
     def fits(segment: Segment) -> bool:
-        nonlocal asked
-        asked += len(segment.reading().text)
-        return len(segment.reading().text) <= 400
+        nonlocal passed
+        passed += len(segment.model_input().text)
+        return len(segment.model_input().text) <= 400
 
     text = part * (1_000_000 // len(part))
     pieces = [segment.text for segment in Splitter(fits).split(text, "en")]
     assert "".join(pieces) == text
-    assert asked < 10 * len(text)
+    assert passed < 10 * len(text)
 
 
-def test_a_text_is_taken_apart_as_it_is_asked_for() -> None:
-    asked = []
+def test_a_text_is_split_lazily() -> None:
+    tested = []
 
     def fits(segment: Segment) -> bool:
-        asked.append(segment)
+        tested.append(segment)
         return True
 
     segments = Splitter(fits).split("A cat sat here. " * 10_000, "en")
     assert [next(segments).sentence for _ in range(10)] == ["A cat sat here."] * 10
-    assert len(asked) < 20
+    assert len(tested) < 20
 
 
 @pytest.mark.parametrize(
@@ -273,7 +276,7 @@ def test_only_words_are_translated(text: str, translatable: bool) -> None:
 )
 def test_a_sentence_in_capitals_is_read_in_lower_case(sentence: str, source: str) -> None:
     [segment] = _split(sentence)
-    assert segment.reading().text == source
-    assert segment.written("Straße") == ("STRASSE" if source != sentence else "Straße")
+    assert segment.model_input().text == source
+    assert segment.render("Straße") == ("STRASSE" if source != sentence else "Straße")
     [left] = Splitter(lambda segment: True, restore_capitals=False).split(sentence, "en")
-    assert left.reading().text == sentence
+    assert left.model_input().text == sentence

@@ -28,7 +28,7 @@ def test_the_events_of_a_segment_add_up_to_its_text(tokenizer: Tokenizer) -> Non
 
 
 def test_what_parts_it_from_the_one_before_comes_first(tokenizer: Tokenizer) -> None:
-    segment = Segment("<b>", "x", "\n", lead=" ")
+    segment = Segment("<b>", "x", "\n", separator=" ")
     assembly = SegmentAssembly(0, segment, tokenizer)
     assert "".join(assembly.push(report).text for report in _reports(tokenizer, "the cat")) == " <b>the cat\n"
     assert [event.text for event in copied(0, 0, segment)] == [" <b>x\n"] * 2

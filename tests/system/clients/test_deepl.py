@@ -127,7 +127,7 @@ def test_a_kept_glossary_is_known_by_its_name_too(keeping: tuple[Server, Server]
     ("wrong", "message"),
     [
         ({"entries": "cat"}, "entries: line 1 is not a term and its translation"),
-        ({"entries": "cat\tchat\n\ncat\tmatou"}, "entries: line 3 has a term that was there before: cat"),
+        ({"entries": "cat\tchat\n\ncat\tmatou"}, "entries: line 3 repeats a term: cat"),
         ({"entries": ""}, "entries: there are none"),
         ({"source_lang": "auto"}, "source_lang: auto is not supported; available: EN"),
         ({"target_lang": "DE"}, "target_lang: DE is not supported; available: FR"),

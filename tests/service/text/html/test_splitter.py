@@ -1,4 +1,4 @@
-"""HTML: nothing but words changes, however broken it is; and tags follow their words."""
+"""HTML: only words change, however broken it is, and tags follow their words."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.text.html.splitter import split_html
-from service.text.html.tag_placement import Aligned, place_marks
-from service.text.html.tokenizer import tokens
-from service.text.segment import Mark, Segment
+from service.text.html.tag_placement import place_marks
+from service.text.html.tokenizer import tokenize
+from service.text.segment import Aligned, Mark, Segment
 from service.text.splitter import Splitter
 
 _TAGS = (
@@ -24,7 +24,7 @@ _TEXT = st.sampled_from(
     ["a ", "bc", " ", ". ", "word", " and ", "&amp;", "&nbsp;", "&lt;b&gt;", "&", "&x", "1", "\n", "{x}", "é"]
 )
 ANY_HTML = st.lists(_TAG | _TEXT | st.text(max_size=3), max_size=30).map("".join)
-# White space only outside of elements: where it goes on their inside is a matter of taste.
+# White space only outside of elements: its place inside of them is a matter of taste.
 _INLINE = st.recursive(
     st.sampled_from(
         ["cat", "black dog", "sat, and ran", "&amp;", "x &lt; y", "{x}", "<code>z</code>", "https://a.org"]
@@ -42,7 +42,7 @@ GOOD_HTML = st.lists(_BLOCK, max_size=4).map("".join)
 
 
 def _splitter(characters: int = 1000) -> Splitter:
-    return Splitter(lambda segment: len(segment.reading().text) <= characters)
+    return Splitter(lambda segment: len(segment.model_input().text) <= characters)
 
 
 def _split(html: str, characters: int = 1000) -> list[Segment]:
@@ -50,13 +50,13 @@ def _split(html: str, characters: int = 1000) -> list[Segment]:
 
 
 def _parts(segment: Segment) -> Iterator[Aligned]:
-    """By a translator that says each word in capitals."""
-    reading = segment.reading()
+    """Translate each word into capitals."""
+    read = segment.model_input()
     done = 0
-    for (start, end), term in zip([*reading.terms, (len(reading.text),) * 2], [*segment.terms, None], strict=True):
-        for chunk in re.finditer(r"\s*\w+|\s*[^\w\s]|\s+", reading.text[done:start]):
+    for (start, end), term in zip([*read.terms, (len(read.text),) * 2], [*segment.terms, None], strict=True):
+        for chunk in re.finditer(r"\s*\w+|\s*[^\w\s]|\s+", read.text[done:start]):
             place = done + chunk.end() - len(chunk[0].lstrip())
-            yield Aligned(segment.written(chunk[0].upper()), reading.original(place, done + chunk.end())[0])
+            yield Aligned(segment.render(chunk[0].upper()), read.sentence_span(place, done + chunk.end())[0])
         if term is not None:
             yield Aligned(term.translation, term.start)
         done = end
@@ -76,7 +76,7 @@ def _translated(html: str, characters: int = 1000) -> str:
 
 @given(html=ANY_HTML)
 def test_tokens_and_segments_lose_nothing(html: str) -> None:
-    assert "".join(token.raw for token in tokens(html)) == html
+    assert "".join(token.raw for token in tokenize(html)) == html
     for characters in (1000, 5):
         assert "".join(segment.text for segment in _split(html, characters)) == html
 
@@ -92,7 +92,7 @@ def test_all_but_the_words_is_preserved(html: str, characters: int) -> None:
 @given(html=ANY_HTML)
 def test_no_tag_is_lost_from_broken_html(html: str) -> None:
     def tags(text: str) -> list[str]:
-        return sorted(token.raw for token in tokens(text) if token.raw.startswith("<") and "\ufffc" not in token.raw)
+        return sorted(token.raw for token in tokenize(text) if token.raw.startswith("<") and "\ufffc" not in token.raw)
 
     def letters(text: str) -> list[str]:
         return sorted(character for character in unescape(text).casefold() if not character.isspace())
@@ -108,7 +108,7 @@ def _sentences(html: str) -> list[str]:
     return [segment.sentence for segment in _split(html) if segment.translatable]
 
 
-def test_blocks_part_sentences_and_inline_tags_do_not() -> None:
+def test_blocks_separate_sentences_and_inline_tags_do_not() -> None:
     html = "<h1>A <em>title</em></h1><p>One <b>two</b>. Three<br>four</p><td>five</td>six"
     assert _sentences(html) == ["A title", "One two.", "Three", "four", "five", "six"]
 
@@ -129,24 +129,24 @@ def test_blocks_part_sentences_and_inline_tags_do_not() -> None:
         "https://a.org/?a=1&amp;b=2",
     ],
 )
-def test_what_is_kept_is_kept_whole(kept: str) -> None:
+def test_a_copied_element_is_copied_whole(kept: str) -> None:
     html = f"<p>the cat {kept} sat"
     assert kept in _translated(html)
     assert _translated(html).replace(kept, "").split() == ["<p>THE", "CAT", "SAT"]
 
 
-def test_what_is_kept_ends_with_its_block_if_nothing_else_does() -> None:
+def test_an_unclosed_copied_element_ends_with_its_block() -> None:
     assert _sentences("<p>one <code>two</p><p>three</p>") == ["one \ufffc", "three"]
 
 
 @pytest.mark.parametrize("content", ["if (the cat < 3) alert('a > b')", "The cat."])
-def test_what_a_tag_says_counts_however_long_it_is(content: str) -> None:
+def test_a_tag_counts_however_long_it_is(content: str) -> None:
     long = f'src="data:,{"x" * 100_000}"'
     for kept in (f"<script {long}>{content}</script>", f'<p {long} translate="no">The cat.</p>'):
         assert _sentences(f"<p>One {kept}<p>Two") == ["One", "Two"]
 
 
-def test_attributes_of_blocks_and_pictures_are_read() -> None:
+def test_attributes_of_blocks_and_pictures_are_translated() -> None:
     html = '<p title="A &quot;cat&quot;" class="b c"><a href="d"><img src="e" alt="The dog"></a> f</p>'
     assert _sentences(html) == ['A "cat"', "The dog", "f"]
     assert _translated(html) == (
@@ -169,14 +169,14 @@ def test_a_tag_follows_its_word() -> None:
     assert _placed("black cat", [bold], ("chat", 6), (" no", 0), ("ir", 0), (".", 0)) == "chat <b>noir</b>."
 
 
-def test_elements_hold_one_another_as_before() -> None:
+def test_elements_stay_nested() -> None:
     marks = [Mark(4, 13, "<a>", "</a>", [Mark(4, 9, "<b>", "</b>")])]
     parts = [("le", 0), (" chat", 10), (" noir", 4), (" dort", 14)]
     assert _placed("the black cat sleeps", marks, *parts) == "le <a>chat <b>noir</b></a> dort"
 
 
 def test_each_element_stays_one() -> None:
-    """The longest run where others are between, all where nobody's words are."""
+    """An element contains its longest run if other elements' words are between, and all words otherwise."""
     marks = [Mark(0, 7, "<b>", "</b>"), Mark(8, 11, "<i>", "</i>")]
     assert _placed("not any dog", marks, ("ne", 0), (" chien", 8), (" pas", 0), (" un", 4)) == (
         "ne <i>chien</i> <b>pas un</b>"
@@ -186,7 +186,7 @@ def test_each_element_stays_one() -> None:
     )
 
 
-def test_what_holds_no_words_comes_where_it_was() -> None:
+def test_marks_without_words_keep_their_places() -> None:
     marks = [Mark(4, 4, "<img>"), Mark(4, 4, "<b>", "</b>"), Mark(13, 13, "<hr>")]
     assert _placed("the black cat", marks, ("le", 0), (" chat", 10)) == "le <img><b></b>chat<hr>"
 
@@ -197,7 +197,7 @@ _LINK = Mark(6, 11, "<a>", "</a>")
 @pytest.mark.parametrize(
     ("sentence", "marks", "parts", "expected"),
     [
-        # The word before, behind, nearest; not a full stop.
+        # The word before, after, nearest; not a full stop.
         ("Hello world!", [_LINK], [("Bonjour", 0), (" !", 11)], "<a>Bonjour</a> !"),
         ("the old cat", [Mark(4, 7, "<a>", "</a>")], [("le", 0), (" chat", 8)], "le <a>chat</a>"),
         (
@@ -206,7 +206,7 @@ _LINK = Mark(6, 11, "<a>", "</a>")
             [("un", 0), (" bon", 11), (" chat", 2)],
             "un <a>bon</a> chat",
         ),
-        # A word each, where there are enough of them.
+        # One word each, if there are enough.
         (
             "Hello world!",
             [Mark(0, 0, "<i>", "</i>"), _LINK, Mark(11, 12, "<u>", "</u>")],
@@ -219,7 +219,7 @@ _LINK = Mark(6, 11, "<a>", "</a>")
             [("deux", 4), (" mots", 3)],
             "<b>deux</b> <a></a><a>mots</a>",
         ),
-        # Within what holds it, first.
+        # First within the element around it.
         (
             "the old cat sleeps",
             [Mark(0, 11, "<i>", "</i>", [Mark(4, 7, "<A href=x>", "</A>")])],
@@ -230,26 +230,26 @@ _LINK = Mark(6, 11, "<a>", "</a>")
         ("Hello world", [_LINK], [("…", None)], "<a></a>…"),
     ],
 )
-def test_a_link_whose_words_were_dropped_holds_the_nearest(
+def test_a_link_whose_words_were_dropped_contains_the_nearest(
     sentence: str, marks: list[Mark], parts: list[tuple[str, int | None]], expected: str
 ) -> None:
     assert _placed(sentence, marks, *parts) == expected
 
 
-def test_no_other_element_takes_words_that_are_not_its_own() -> None:
+def test_no_other_element_takes_foreign_words() -> None:
     marks = [Mark(place, place + 1, "<b>", "</b>") for place in range(3)]
     parts = [("C'", 4), ("est", 4), (" le", 4), (" chat", 4), (" d'", 0), ("ABC", 0), (".", 7)]
     assert _placed("ABC cat.", marks, *parts) == "C'est le chat <b>d'ABC</b><b></b><b></b>."
 
 
-def test_a_footnote_holds_its_number_and_no_word() -> None:
+def test_a_footnote_contains_its_number_and_no_word() -> None:
     marks = [Mark(9, 10, "<sup>", "</sup>")]
     parts = [("Le", 0), (" prix", 4), ("1", 9), (" est", 11), (" haut", 14)]
     assert _placed("The price1 is high", marks, *parts) == "Le prix<sup>1</sup> est haut"
 
 
-def test_of_many_links_each_holds_another_word_and_the_rest_none() -> None:
-    """A cubic way would take minutes."""
+def test_many_links_contain_one_word_each_and_the_rest_none() -> None:
+    """Cubic time would be minutes."""
     count = 2000
     marks = [Mark(2 * place, 2 * place + 1, "<a>", "</a>") for place in range(count)]
     parts = [(" mot", 2 * count)] * (count // 2)
@@ -279,16 +279,16 @@ def test_of_many_links_each_holds_another_word_and_the_rest_none() -> None:
     ],
 )
 def test_a_million_characters_end_soon(part: str) -> None:
-    """A quadratic way would take minutes."""
+    """Quadratic time would be minutes."""
     html = part * (300_000 // len(part))
     assert sum(len(segment.text) for segment in split_html(html, "en", _splitter())) == len(html)
 
 
-def test_sentences_without_spaces_get_a_joint_within_a_paragraph() -> None:
+def test_sentences_without_spaces_get_a_separator_within_a_paragraph() -> None:
     html = "<p>你好。<b>今天</b>很好。</p><p>再见！<i>好。</i>好</p>"
-    segments = list(split_html(html, "zh", Splitter(lambda segment: True, joint="|")))
+    segments = list(split_html(html, "zh", Splitter(lambda segment: True, separator="|")))
     assert "".join(segment.text for segment in segments) == html
-    assert [(segment.lead, segment.sentence) for segment in segments] == [
+    assert [(segment.separator, segment.sentence) for segment in segments] == [
         ("", "你好。"),
         ("|", "今天很好。"),
         ("", "再见！"),
