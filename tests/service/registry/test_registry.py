@@ -16,7 +16,8 @@ from service.registry.memory_budget import Room
 from service.registry.registry import Library
 from service.registry.scan import Found
 from service.registry.served_model import ServedModel
-from service.supervisor.engine_process import EngineObserver, EngineProcess
+from service.supervisor.engine_process import EngineProcess
+from service.supervisor.engine_requests import EngineObserver
 from service.supervisor.fork_server import ForkServer
 from service.supervisor.pool import EnginePool
 

@@ -14,7 +14,8 @@ import pytest
 from service.engine.messages import EngineOptions, GenerationRequest, Ready, StepReport, StepStats
 from service.errors import EngineFailed
 from service.settings import EMBEDDED_MODEL
-from service.supervisor.engine_process import EngineObserver, EngineProcess
+from service.supervisor.engine_process import EngineProcess
+from service.supervisor.engine_requests import EngineObserver
 from service.supervisor.fork_server import Engine, ForkServer
 
 _LONGER_THAN_ALL_CHANCES: Final = 2.5  # which an engine gets to be heard, however short its timeout
@@ -231,7 +232,7 @@ def test_who_waits_for_another_engine_is_not_admitted_before_that_is_there(monke
     admitted_at = early.admitted_at
     waiting = engine.submit(GenerationRequest([5, 2], 3))
     again = time.monotonic() + 60
-    monkeypatch.setattr("service.supervisor.engine_process.time.monotonic", lambda: again)
+    monkeypatch.setattr("service.supervisor.engine_requests.time.monotonic", lambda: again)
     engine._handle(Ready(parameters=1, device="cpu"))
     engine._handle(_admitting(early.request_id, waiting.request_id))
     assert waiting.admitted_at == again + 0.5

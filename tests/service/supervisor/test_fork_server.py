@@ -15,7 +15,8 @@ import pytest
 
 from service.engine.messages import EngineOptions, GenerationRequest
 from service.settings import EMBEDDED_MODEL
-from service.supervisor.engine_process import EngineObserver, EngineProcess
+from service.supervisor.engine_process import EngineProcess
+from service.supervisor.engine_requests import EngineObserver
 from service.supervisor.fork_server import ForkServer
 from service.supervisor.generation import Generation
 

@@ -6,7 +6,8 @@ import pytest
 
 from service.engine.messages import Beam, EngineOptions, GenerationRequest
 from service.errors import EngineFailed, QueueFull
-from service.supervisor.engine_process import EngineObserver, EngineProcess
+from service.supervisor.engine_process import EngineProcess
+from service.supervisor.engine_requests import EngineObserver
 from service.supervisor.fork_server import ForkServer
 from service.supervisor.generation import Generation
 from service.supervisor.pool import EnginePool

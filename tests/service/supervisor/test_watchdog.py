@@ -14,7 +14,8 @@ import pytest
 from service.engine.messages import EngineOptions, GenerationRequest
 from service.settings import EMBEDDED_MODEL
 from service.supervisor import watchdog
-from service.supervisor.engine_process import EngineObserver, EngineProcess
+from service.supervisor.engine_process import EngineProcess
+from service.supervisor.engine_requests import EngineObserver
 from service.supervisor.fork_server import ForkServer
 
 _BUSY = "import os\nwhile os.getppid() == {parent}: pass"
