@@ -22,7 +22,7 @@ from model.checkpoint_config import load_config, load_tokenizer
 from service.api.schemas import TranslateRequest
 from service.engine.channel import frame
 from service.engine.loop import EngineLoop
-from service.engine.messages import Command, GenerationRequest, Report, StepReport, Submit
+from service.engine.messages import Command, GenerationRequest, Prompt, Report, Search, StepReport, Submit
 from service.engine.modes import MODES
 from service.engine.scheduler import Scheduler
 from service.errors import InvalidRequest
@@ -114,23 +114,20 @@ def _pattern(fields: dict[str, Any], prompt: list[int], room: int, slots: int) -
     if length > room:
         raise typer.BadParameter(f"max_new_tokens: the model's limit is {room}", param_hint="--options")
     return GenerationRequest(
-        [],
-        length,
-        options.sampling,
-        options.beam,
+        Prompt([], prompt),
+        Search(length, options.sampling, options.beam),
         options.constraints,
-        top_candidates=options.top_candidates,
-        alignment=options.alignment,
-        attention=options.attention,
-        prompt_ids=prompt,
-        hypotheses=options.hypotheses,
-        self_attention=options.self_attention,
+        inspect=options.inspect,
     )
 
 
 def _requests(pattern: GenerationRequest, sources: Sequence[list[int]]) -> list[GenerationRequest]:
     return [
-        replace(pattern, source_ids=source, sampling=replace(pattern.sampling, seed=seed))
+        replace(
+            pattern,
+            prompt=replace(pattern.prompt, source_ids=source),
+            search=replace(pattern.search, sampling=replace(pattern.search.sampling, seed=seed)),
+        )
         for seed, source in enumerate(sources)
     ]
 
@@ -142,7 +139,7 @@ class _Client:
         self.tokens = 0
         self._waiting = list(enumerate(requests))
         self._free = slots
-        self._width = requests[0].beam.size
+        self._width = requests[0].search.beam.size
 
     def receive(self, *, wait: bool) -> list[Command] | None:
         commands: list[Command] = []

@@ -23,7 +23,7 @@ from model.checkpoint_config import load_config
 from model.config import ModelConfig
 from service.engine.channel import frame
 from service.engine.loop import EngineLoop
-from service.engine.messages import Command, GenerationRequest, Report, StepReport, Submit
+from service.engine.messages import Command, GenerationRequest, Prompt, Report, Search, StepReport, Submit
 from service.engine.modes import MODES
 from service.engine.runner import Runner
 from service.engine.scheduler import Scheduler
@@ -106,7 +106,9 @@ class _Client:
         new = list(itertools.islice(self._waiting, self._free))
         self._free -= len(new)
         now = time.monotonic()
-        commands = [Submit(number, GenerationRequest(each.source_ids, MOST_TOKENS), now) for number, each in new]
+        commands = [
+            Submit(number, GenerationRequest(Prompt(each.source_ids), Search(MOST_TOKENS)), now) for number, each in new
+        ]
         return None if wait and not commands else [*commands]
 
     def send(self, report: Report) -> None:

@@ -127,8 +127,8 @@ class EngineProcess:
 
     def submit(self, request: GenerationRequest) -> Generation:
         """Hand a request to the engine; while none is up, it waits for the next one."""
-        assert 1 <= request.beam.size <= self._options.slots
-        assert len(request.forced_ids) < request.max_new_tokens
+        assert 1 <= request.search.beam.size <= self._options.slots
+        assert len(request.constraints.forced_ids) < request.search.max_new_tokens
         was_idle = len(self._requests) == 0
         generation = self._requests.add(request)
         if was_idle:

@@ -50,7 +50,7 @@ class EngineRequests:
     @property
     def load(self) -> int:
         """Slots that the requests hold or need."""
-        return sum(generation.request.beam.size for generation in self._generations.values())
+        return sum(generation.request.search.beam.size for generation in self._generations.values())
 
     @property
     def running(self) -> int:

@@ -147,7 +147,7 @@ class Preparation:
         reading = segment.reading()
         ids = self._tokenizer.encode(reading.text, target, source)
         then = None if self._second is None else partial(self._second.again, ())
-        if not (segment.terms or segment.marks or self._options.alignment):
+        if not (segment.terms or segment.marks or self._options.inspect.alignment):
             return Work(index, self._model, segment, ids, prompt_ids=self._prompt_ids, then=then)
         spans = self._tokenizer.spans(reading.text, target, source)
         terms = [self._term(term, place, spans) for term, place in zip(segment.terms, reading.terms, strict=True)]

@@ -11,9 +11,14 @@ from service.engine.messages import (
     Cancel,
     Constraints,
     GenerationRequest,
+    GivenTerm,
+    Inspect,
+    Prompt,
     Ready,
     Report,
+    Resume,
     Sampling,
+    Search,
     StepReport,
     StepStats,
     Submit,
@@ -35,7 +40,13 @@ def test_messages_survive_any_chunking(bodies: list[bytes], cuts: list[int]) -> 
 def test_commands_and_reports_cross_a_socket() -> None:
     ours, theirs = socket.socketpair()
     channel = SocketChannel(theirs)
-    request = GenerationRequest([5, 2], 7, Sampling(0.5, 3, 0.9, 11), Beam(4, 0.6, 2), Constraints(1.1, 3), [4], [4], 5)
+    request = GenerationRequest(
+        Prompt([5, 2], [3]),
+        Search(7, Sampling(0.5, 3, 0.9, 11), Beam(4, 0.6, 2)),
+        Constraints(1.1, 3, [4], [GivenTerm(0, 1, [8])], [9]),
+        Resume([4], [None]),
+        Inspect(5, hypotheses=True),
+    )
     ours.sendall(frame(Submit(1, request, 2.5)) + frame(Cancel(1)))
     assert channel.receive(wait=True) == [Submit(1, request, 2.5), Cancel(1)]
     assert channel.receive(wait=False) == []

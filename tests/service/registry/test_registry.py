@@ -9,7 +9,7 @@ import pytest
 from model.checkpoint_config import CheckpointConfig, Direction
 from model.config import ModelConfig
 from model.tokenizer import Tokenizer
-from service.engine.messages import EngineOptions, GenerationRequest
+from service.engine.messages import EngineOptions
 from service.errors import EngineFailed
 from service.registry.entry import Entry, State
 from service.registry.memory_budget import Room
@@ -20,6 +20,7 @@ from service.supervisor.engine_process import EngineProcess
 from service.supervisor.engine_requests import EngineObserver
 from service.supervisor.fork_server import ForkServer
 from service.supervisor.pool import EnginePool
+from tests.generation_requests import generation_request
 
 
 def _build_nothing(found: Found, path: Path) -> Never:
@@ -66,7 +67,7 @@ async def test_a_model_that_goes_while_it_is_loaded_for_a_request_that_goes(entr
     library = Library([entry], _build_nothing, Room(None))
     model.on_demand = lambda: library._bring_back(entry)
     model.acquire("a request")
-    generation = model.submit(GenerationRequest([5, 2], 3))
+    generation = model.submit(generation_request([5, 2], 3))
     async with asyncio.timeout(20):
         while model.pool.parent_pid is None:  # noqa: ASYNC110
             await asyncio.sleep(0)
