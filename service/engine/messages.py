@@ -9,6 +9,8 @@ from typing import Literal
 
 import msgspec
 
+from model.beam_search import NOT_INSPECTED, Inspection
+
 FinishReason = Literal["stop", "length"]
 """`stop`: end of sentence; `length`: `max_new_tokens` reached."""
 
@@ -151,22 +153,16 @@ class Alternative(msgspec.Struct, frozen=True, array_like=True):
 class TokenReport(msgspec.Struct, frozen=True, array_like=True):
     """One token of one request; the last one carries the reason, and the alternatives if there are any.
 
-    `candidates` are (id, log-probability), the best first; `alignment` is a position of the source, eos excluded, and
-    the cross-attention's weight there; `attention` are its weights at all positions, eos included; `self_attention` are
-    those of each decoder layer over bos, the prompt and the tokens before it; `term` is the number of the given term
-    that it belongs to.
+    `term` is the number of the given term that the token belongs to.
     """
 
     request_id: int
     token_id: int
     logprob: float
     finish_reason: FinishReason | None = None
-    candidates: Sequence[tuple[int, float]] = ()
     alternatives: Sequence[Alternative] = ()
-    alignment: tuple[int, float] | None = None
-    attention: Sequence[float] = ()
     term: int | None = None
-    self_attention: Sequence[Sequence[float]] = ()
+    inspection: Inspection = NOT_INSPECTED
 
 
 class LiveHypothesis(msgspec.Struct, frozen=True, array_like=True):

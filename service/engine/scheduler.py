@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from model.beam_search import Choice, Extension
+from model.beam_search import Choice, Extension, Inspection
 from service.engine.messages import Alternative, BeamReport, GenerationRequest, TokenReport
 from service.engine.sequences import writer_of
 from service.engine.sequences.sequence import SearchDiffers, Writer
@@ -168,18 +168,9 @@ class Scheduler:
 
 
 def _bare(choice: Choice) -> Choice:
-    """Of an alternative only the text is told, and its weights are many."""
-    return choice._replace(candidates=(), attention=(), self_attention=())
+    """Drop what is not reported of alternatives: their weights are many."""
+    return choice._replace(inspection=Inspection(alignment=choice.inspection.alignment))
 
 
 def _report(request_id: int, choice: Choice) -> TokenReport:
-    return TokenReport(
-        request_id,
-        choice.token,
-        choice.logprob,
-        candidates=choice.candidates,
-        alignment=choice.alignment,
-        attention=choice.attention,
-        term=choice.term,
-        self_attention=choice.self_attention,
-    )
+    return TokenReport(request_id, choice.token, choice.logprob, term=choice.term, inspection=choice.inspection)

@@ -133,7 +133,11 @@ def _given(rows: Sequence[Row], batch: StepBatch, scores: StepScores) -> dict[in
 
 def _annotated(extensions: Sequence[Extension], **notes: Any) -> list[Extension]:
     """With what is known of their place."""
-    return [extension._replace(choice=extension.choice._replace(**notes)) for extension in extensions]
+    annotated = []
+    for extension in extensions:
+        inspection = extension.choice.inspection._replace(**notes)
+        annotated.append(extension._replace(choice=extension.choice._replace(inspection=inspection)))
+    return annotated
 
 
 def _strongest(request: GenerationRequest, weights: Sequence[float]) -> tuple[int, float]:

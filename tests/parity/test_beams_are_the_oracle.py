@@ -157,8 +157,10 @@ def test_candidates_are_the_most_probable_of_each_place(run: Run, config: ModelC
         logprobs = logprobs_of(model, source, arrivals.tokens[0])
         for report, place in zip(arrivals.reports[0], logprobs, strict=True):
             best = place.topk(5)
-            assert [token for token, _ in report.candidates] == best.indices.tolist()
-            assert [logprob for _, logprob in report.candidates] == pytest.approx(best.values.tolist(), abs=1e-4)
+            assert [token for token, _ in report.inspection.candidates] == best.indices.tolist()
+            assert [logprob for _, logprob in report.inspection.candidates] == pytest.approx(
+                best.values.tolist(), abs=1e-4
+            )
             assert report.logprob == pytest.approx(place[report.token_id].item(), abs=1e-4)
 
 
@@ -171,9 +173,9 @@ def test_alignments_are_what_the_last_layer_looks_at(run: Run, config: ModelConf
         weights = alignment_of(model, request.prompt.source_ids, arrivals.tokens[number])[:, :-1]
         for report, each in zip(arrivals.reports[number], weights, strict=True):
             if not request.inspect.alignment:
-                assert report.alignment is None
+                assert report.inspection.alignment is None
                 continue
-            assert report.alignment is not None
-            position, weight = report.alignment
+            assert report.inspection.alignment is not None
+            position, weight = report.inspection.alignment
             assert weight == pytest.approx(each.max().item(), abs=1e-5)
             assert each[position].item() == pytest.approx(weight, abs=1e-5)

@@ -78,8 +78,8 @@ def test_alignments(config: ModelConfig, device: torch.device, requests: list[Ge
             continue
         weights = alignment_of(model, request.prompt.source_ids, arrivals.tokens[number])[:, :-1]
         for report, each in zip(arrivals.reports[number], weights, strict=True):
-            assert report.alignment is not None
-            position, weight = report.alignment
+            assert report.inspection.alignment is not None
+            position, weight = report.inspection.alignment
             assert each[position].item() == pytest.approx(weight, abs=0.05)
 
 

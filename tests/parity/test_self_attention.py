@@ -32,8 +32,8 @@ def _assert_is_what_was_looked_at(
     """`expected [layers, queries, keys]`, of the prompt's positions too; queries see no keys behind their own."""
     for number, report in enumerate(reports):
         position = prompt + number
-        assert len(report.self_attention) == len(expected)
-        for own, layer in zip(report.self_attention, expected, strict=True):
+        assert len(report.inspection.self_attention) == len(expected)
+        for own, layer in zip(report.inspection.self_attention, expected, strict=True):
             assert own == pytest.approx(layer[position, : position + 1].tolist(), abs=tolerance)
 
 
@@ -47,13 +47,13 @@ def test_it_is_that_of_a_full_pass(run: Run, config: ModelConfig, kind: str) -> 
     for number, request in enumerate(requests):
         reports = arrivals.reports[number]
         if not request.inspect.self_attention:
-            assert not any(report.self_attention for report in reports)
+            assert not any(report.inspection.self_attention for report in reports)
             continue
         ids = request.prompt.decoder_ids + arrivals.tokens[number]
         expected = self_attention_of(model, request.prompt.source_ids, ids)
         _assert_is_what_was_looked_at(reports, expected, len(request.prompt.decoder_ids), 1e-5)
         others = [token for other in reports[-1].alternatives for token in other.tokens]
-        assert not any(token.self_attention for token in others)
+        assert not any(token.inspection.self_attention for token in others)
 
 
 @pytest.mark.parametrize("beam", [1, 3])
@@ -65,7 +65,7 @@ def test_a_second_engine_goes_on_with_it(run: Run, config: ModelConfig, beam: in
         again = changed(request, sent_ids=told, forced_ids=told if beam == 1 else [])
         rest = run(config, [Submit(0, again, 0.0)], slots=beam, seed=0)
         for ours, expected in zip(rest.reports[0], whole.reports[0][len(told) :], strict=True):
-            for own, layer in zip(ours.self_attention, expected.self_attention, strict=True):
+            for own, layer in zip(ours.inspection.self_attention, expected.inspection.self_attention, strict=True):
                 assert own == pytest.approx(layer, abs=1e-5)
 
 

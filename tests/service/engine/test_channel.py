@@ -4,6 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model.beam_search import Inspection
 from service.engine.channel import Frames, SocketChannel, frame
 from service.engine.messages import (
     Alternative,
@@ -57,11 +58,8 @@ def test_commands_and_reports_cross_a_socket() -> None:
         2,
         -0.5,
         "stop",
-        [(2, -0.5), (7, -1.5)],
-        [Alternative([TokenReport(1, 5, -1.0, None, [], [], None, [], 3, [])], -1.0)],
-        (0, 0.75),
-        [0.75, 0.25],
-        self_attention=[[1.0], [1.0]],
+        [Alternative([TokenReport(1, 5, -1.0, None, [], 3, Inspection([], None, [], []))], -1.0)],
+        inspection=Inspection([(2, -0.5), (7, -1.5)], (0, 0.75), [0.75, 0.25], [[1.0], [1.0]]),
     )
     step = StepReport([last], StepStats(4, queue_seconds=[0.5]))
     channel.send(step)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from model.beam_search import Choice, Extension
+from model.beam_search import Choice, Extension, Inspection
 from service.engine.messages import Beam, GenerationRequest, GivenTerm
 from service.engine.sequences import writer_of
 from service.engine.sequences.beam import BeamWriter
@@ -165,7 +165,7 @@ def test_what_comes_in_the_place_of_an_end_looks_where_the_end_looked(beam: int)
     terms = [GivenTerm(0, 1, [9])]
     request = changed(_request(beam=beam), terms=terms, alignment=True, attention=True, self_attention=True)
     writer = writer_of(request, [4, 5][:beam], EOS)
-    end = Choice(EOS, -0.1, alignment=(0, 0.5), attention=(0.5, 0.5), self_attention=[[1.0], [1.0]])
+    end = Choice(EOS, -0.1, inspection=Inspection((), (0, 0.5), (0.5, 0.5), [[1.0], [1.0]]))
     [choice] = writer.take([Extension(0, end, -0.1)]).choices
     assert choice == end._replace(token=9, logprob=0.0, term=0)
 

@@ -109,8 +109,8 @@ def test_equal_sums_go_to_the_earlier_parent_and_the_lower_id(*, is_ranked: bool
 def test_candidates_leave_out_what_is_impossible() -> None:
     request = generation_request([5, 2], 9, constraints=Constraints(no_repeat_ngram_size=1), candidates=3)
     [[extension]] = _choose([Row(request, 0, 0, [1, 3])], torch.tensor([[0.0, 3.0, 2.0, 1.0]]))
-    assert [token for token, _ in extension.choice.candidates] == [2, 0]
-    assert all(logprob > -math.inf for _, logprob in extension.choice.candidates)
+    assert [token for token, _ in extension.choice.inspection.candidates] == [2, 0]
+    assert all(logprob > -math.inf for _, logprob in extension.choice.inspection.candidates)
 
 
 def test_the_strongest_place_of_the_source_is_never_its_end() -> None:
@@ -118,10 +118,12 @@ def test_the_strongest_place_of_the_source_is_never_its_end() -> None:
     beam = generation_request([5, 6, 2], 9, beam=Beam(2), alignment=True)
     rows = [Row(request, 0, 0, []), Row(beam, 1, 1, [], wanted=4), Row(request, 3, 3, [], wanted=0, forced=3)]
     first, second, third = _choose(rows, torch.zeros(3, 4))
-    [(position, weight)] = [extension.choice.alignment or (-1, 0.0) for extension in first]
+    [(position, weight)] = [extension.choice.inspection.alignment or (-1, 0.0) for extension in first]
     assert position == 1
     assert weight == pytest.approx(0.2)
-    assert {extension.choice.alignment[0] for extension in second if extension.choice.alignment} == {0}
+    assert {
+        extension.choice.inspection.alignment[0] for extension in second if extension.choice.inspection.alignment
+    } == {0}
     assert not third
 
 
@@ -129,8 +131,8 @@ def test_attention_is_told_of_the_row_s_own_source_to_whom_asks() -> None:
     short = generation_request([5, 2], 9, alignment=True, attention=True)
     rows = [Row(short, 0, 0, []), Row(generation_request([5, 6, 2], 9, alignment=True), 1, 1, [])]
     [[first], [second]] = _choose(rows, torch.zeros(2, 4))
-    assert first.choice.attention == pytest.approx([0.1, 0.2])
-    assert not second.choice.attention
+    assert first.choice.inspection.attention == pytest.approx([0.1, 0.2])
+    assert not second.choice.inspection.attention
 
 
 def test_self_attention_is_told_of_the_row_s_own_text_to_whom_asks() -> None:
@@ -143,6 +145,6 @@ def test_self_attention_is_told_of_the_row_s_own_text_to_whom_asks() -> None:
     ]
     none, [first], [second], [third] = _choose(rows, torch.zeros(4, 4))
     assert not none
-    assert first.choice.self_attention == [[1.0], [1.0]]
-    assert not second.choice.self_attention
-    assert third.choice.self_attention == [[0.25, 0.75], [0.5, 0.5]]
+    assert first.choice.inspection.self_attention == [[1.0], [1.0]]
+    assert not second.choice.inspection.self_attention
+    assert third.choice.inspection.self_attention == [[0.25, 0.75], [0.5, 0.5]]
