@@ -5,21 +5,30 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 
+class Inspection(NamedTuple):
+    """How one token came about; fields that were not requested are empty."""
+
+    candidates: Sequence[tuple[int, float]] = ()
+    """The most probable (token, log-probability) at its place, the best first."""
+    alignment: tuple[int, float] | None = None
+    """The position of the source with the largest cross-attention weight, eos excluded, and that weight."""
+    attention: Sequence[float] = ()
+    """The cross-attention weights at all positions of the source, eos included."""
+    self_attention: Sequence[Sequence[float]] = ()
+    """For each decoder layer, the weights over bos, the prompt and the tokens before this one."""
+
+
+NOT_INSPECTED: Final = Inspection()
+
+
 class Choice(NamedTuple):
     """One token of a hypothesis, and how probable it was there."""
 
     token: int
     logprob: float
-    candidates: Sequence[tuple[int, float]] = ()
-    """The most probable (token, log-probability) at that place, the best first, where they were asked for."""
-    alignment: tuple[int, float] | None = None
-    """The position of the source that it comes from most, and how much of it, where that was asked for."""
-    attention: Sequence[float] = ()
-    """The weight of each token of the source, where that was asked for."""
     term: int | None = None
-    """The given term that it belongs to, by its number; nobody chose it."""
-    self_attention: Sequence[Sequence[float]] = ()
-    """Of each decoder layer the weight of bos and of each token before it, where that was asked for."""
+    """The number of the given term that the token belongs to; such a token was not chosen."""
+    inspection: Inspection = NOT_INSPECTED
 
 
 class Extension(NamedTuple):

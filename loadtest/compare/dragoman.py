@@ -17,7 +17,7 @@ from loadtest.compare.peers import Answer, Job, Measured, Peer, WrongLength
 from loadtest.compare.workload import MOST_TOKENS, Arrival, Request
 from model.checkpoint_config import load_config
 from service.app import build_pool
-from service.engine.messages import GenerationRequest
+from service.engine.messages import GenerationRequest, Prompt, Search
 from service.observability.metrics import Metrics
 from service.settings import Settings
 from service.supervisor.pool import EnginePool
@@ -114,7 +114,7 @@ class _Loop:
 
     async def _generate(self, number: int, request: Request, since: float) -> None:
         deadline = asyncio.get_running_loop().time() + _REQUEST_TIMEOUT_SECONDS
-        generation = self._pool.submit(GenerationRequest(request.source_ids, MOST_TOKENS))
+        generation = self._pool.submit(GenerationRequest(Prompt(request.source_ids), Search(MOST_TOKENS)))
         moments: list[float] = []
         try:
             while tokens := await generation.next_tokens(deadline):

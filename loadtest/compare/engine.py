@@ -27,7 +27,7 @@ from model.config import ModelConfig
 from service.api.schemas import TranslateRequest
 from service.engine.channel import frame
 from service.engine.loop import EngineLoop
-from service.engine.messages import Command, GenerationRequest, Report, StepReport, Submit
+from service.engine.messages import Command, GenerationRequest, Prompt, Report, Search, StepReport, Submit
 from service.engine.modes import MODES
 from service.engine.runner import Runner
 from service.engine.scheduler import Scheduler
@@ -63,7 +63,7 @@ class EngineClient:
         self.tokens = 0
         self.reports = 0
         self._waiting = enumerate(requests)
-        self._width = requests[0].beam.size
+        self._width = requests[0].search.beam.size
         self._free = slots // self._width
 
     def receive(self, *, wait: bool) -> list[Command] | None:
@@ -99,7 +99,9 @@ def steps(
     measured = []
     for seed in range(rounds + 1):
         requests = make_requests(request_count(in_flight, batches), config, seed)
-        client = EngineClient([GenerationRequest(each.source_ids, MOST_TOKENS) for each in requests], in_flight)
+        client = EngineClient(
+            [GenerationRequest(Prompt(each.source_ids), Search(MOST_TOKENS)) for each in requests], in_flight
+        )
         measured.append(_time_parts(runner, config, slots, client))
     del measured[0]  # the first round pays for what is done once
     typer.echo(json.dumps({part: round(statistics.median(each[part] for each in measured), 2) for part in measured[0]}))
@@ -202,23 +204,20 @@ def _pattern(fields: dict[str, Any], prompt: list[int], room: int, slots: int) -
     if length > room:
         raise typer.BadParameter(f"max_new_tokens: the model's limit is {room}", param_hint="--options")
     return GenerationRequest(
-        [],
-        length,
-        options.sampling,
-        options.beam,
+        Prompt([], prompt),
+        Search(length, options.sampling, options.beam),
         options.constraints,
-        top_candidates=options.top_candidates,
-        alignment=options.alignment,
-        attention=options.attention,
-        prompt_ids=prompt,
-        hypotheses=options.hypotheses,
-        self_attention=options.self_attention,
+        inspect=options.inspect,
     )
 
 
 def _requests(pattern: GenerationRequest, sources: Sequence[list[int]]) -> list[GenerationRequest]:
     return [
-        replace(pattern, source_ids=source, sampling=replace(pattern.sampling, seed=seed))
+        replace(
+            pattern,
+            prompt=replace(pattern.prompt, source_ids=source),
+            search=replace(pattern.search, sampling=replace(pattern.search.sampling, seed=seed)),
+        )
         for seed, source in enumerate(sources)
     ]
 

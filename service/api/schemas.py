@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from service.api.field_types import Alternatives, ApiKey, Entries, Flag, LanguageCode, RequestBody, Secret, Texts
-from service.engine.messages import Beam, Constraints, Sampling
+from service.engine.messages import Beam, Constraints, Inspect, Sampling
 from service.errors import InvalidRequest
 from service.registry.model_version import State
 from service.text.glossary import Glossary
@@ -126,11 +126,13 @@ class TranslateRequest(_Request):
             constraints=Constraints(self.repetition_penalty, self.no_repeat_ngram_size),
             target_prefix=self.target_prefix,
             glossary=Glossary(self.glossary),
-            top_candidates=self.top_candidates,
-            alignment=self._tells_alignment(),
-            attention=self.attention,
-            self_attention=self.self_attention,
-            hypotheses=self._tells_hypotheses(beam),
+            inspect=Inspect(
+                self.top_candidates,
+                self._tells_alignment(),
+                self.attention,
+                self.self_attention,
+                self._tells_hypotheses(beam),
+            ),
             is_html=self.format == "html",
             max_new_tokens=self.max_new_tokens,
             timeout_seconds=self.timeout_seconds,

@@ -88,7 +88,7 @@ def extensions_of(batch: StepBatch, logits: Tensor) -> Extensions | None:
 
 
 def source_batch(admitted: Sequence[Running]) -> SourceBatch:
-    sources = [running.request.source_ids for running in admitted]
+    sources = [running.request.prompt.source_ids for running in admitted]
     lengths = [len(source) for source in sources]
     return SourceBatch(
         ids=torch.tensor([[token for source in sources for token in source]]),
@@ -109,7 +109,7 @@ def step_batch(
     numbers.extend([len(row.ids) for row in rows])
     numbers.extend([row.slot for row in rows])
     numbers.extend([row.source_slot for row in rows])
-    numbers.extend([len(row.request.source_ids) for row in rows])
+    numbers.extend([len(row.request.prompt.source_ids) for row in rows])
     columns = torch.frombuffer(numbers, dtype=torch.int64).view(5, -1)
     tokens, positions, slots, source_slots, source_lengths = columns.unbind()
     asking = [(number, row) for number, row in enumerate(rows) if not row.is_greedy]
@@ -135,7 +135,7 @@ def _beams(groups: Sequence[Sequence[Row]]) -> Beams:
         end += len(group)
         if group[-1].is_ranked:
             count = sum(row.is_ranked for row in group)
-            beams.extend((end - count, count, group[-1].request.beam.size))
+            beams.extend((end - count, count, group[-1].request.search.beam.size))
     if not beams:
         return NO_BEAMS
     totals = array("f", [row.total for group in groups for row in group])
@@ -144,4 +144,4 @@ def _beams(groups: Sequence[Sequence[Row]]) -> Beams:
 
 def _ahead(group: Sequence[Row]) -> int:
     """A beam has to be as wide as it becomes."""
-    return min(row.ahead for row in group) if len(group) == group[-1].request.beam.size else 0
+    return min(row.ahead for row in group) if len(group) == group[-1].request.search.beam.size else 0

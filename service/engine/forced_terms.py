@@ -83,9 +83,8 @@ def unless_end(
     if not pending or extension.choice.token not in ends:
         return extension
     end = extension.choice
-    choice = beginning(terms, pending[0])._replace(
-        alignment=end.alignment, attention=end.attention, self_attention=end.self_attention
-    )
+    inspection = end.inspection._replace(candidates=())
+    choice = beginning(terms, pending[0])._replace(inspection=inspection)
     return Extension(extension.parent, choice, extension.total - end.logprob)
 
 

@@ -71,7 +71,7 @@ class EngineLoop:
             self._scheduler.slots_used,
             batch_rows=sum(map(len, groups)),
             steps=steps,
-            source_tokens=sum(len(each.request.source_ids) for each in plan.admitted),
+            source_tokens=sum(len(each.request.prompt.source_ids) for each in plan.admitted),
             encode_seconds=encoded - started if plan.admitted else None,
             step_seconds=seconds / steps,
             queue_seconds=queue_seconds,

@@ -9,8 +9,20 @@ from typing import Literal
 
 import msgspec
 
+from model.beam_search import NOT_INSPECTED, Inspection
+
 FinishReason = Literal["stop", "length"]
 """`stop`: end of sentence; `length`: `max_new_tokens` reached."""
+
+
+class Prompt(msgspec.Struct, frozen=True, array_like=True):
+    """Token ids that the model reads: those of the source, and those that the decoder reads after bos.
+
+    `decoder_ids` are no part of the translation, but a beam counts them in its lengths.
+    """
+
+    source_ids: list[int]
+    decoder_ids: list[int] = []
 
 
 class Sampling(msgspec.Struct, frozen=True, array_like=True):
@@ -23,9 +35,9 @@ class Sampling(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Beam(msgspec.Struct, frozen=True, array_like=True):
-    """How many hypotheses are kept; 1 is none but the one. See `model.decoding.beam_decode` for the rules.
+    """Beam width; 1 disables beam search. See `model.decoding.beam_decode` for the rules.
 
-    Scores are divided by length ** `length_penalty`; the best `alternatives` behind the first are reported too.
+    Scores are divided by length ** `length_penalty`; the `alternatives` next best hypotheses are reported too.
     """
 
     size: int = 1
@@ -33,11 +45,12 @@ class Beam(msgspec.Struct, frozen=True, array_like=True):
     alternatives: int = 0
 
 
-class Constraints(msgspec.Struct, frozen=True, array_like=True):
-    """Against repetition, over the ids so far, the prompt included (`model.logits_processors`); 1 and 0 are none."""
+class Search(msgspec.Struct, frozen=True, array_like=True):
+    """How a translation is searched, and how long it may become."""
 
-    repetition_penalty: float = 1.0
-    no_repeat_ngram_size: int = 0
+    max_new_tokens: int
+    sampling: Sampling = Sampling()
+    beam: Beam = Beam()
 
 
 class GivenTerm(msgspec.Struct, frozen=True, array_like=True):
@@ -48,38 +61,69 @@ class GivenTerm(msgspec.Struct, frozen=True, array_like=True):
     ids: list[int]
 
 
+class Constraints(msgspec.Struct, frozen=True, array_like=True):
+    """What a translation must and must not contain.
+
+    The first two are rules against repetition, over the ids so far, the prompt included (`model.logits_processors`);
+    1 and 0 disable them. The translation begins with `forced_ids`, fewer than `max_new_tokens` and without eos,
+    however improbable they are. `terms`, in the order of the source, are translated as given
+    (`engine.forced_terms`); `closing_ids` are punctuation marks after which a sentence normally ends.
+    """
+
+    repetition_penalty: float = 1.0
+    no_repeat_ngram_size: int = 0
+    forced_ids: list[int] = []
+    terms: list[GivenTerm] = []
+    closing_ids: list[int] = []
+
+    @property
+    def changes_logits(self) -> bool:
+        return self.repetition_penalty != 1.0 or self.no_repeat_ngram_size != 0
+
+
+class Resume(msgspec.Struct, frozen=True, array_like=True):
+    """What the client has from an engine that died: these tokens are generated again, but not reported again.
+
+    `sent_terms` has a term's number or None for each of `sent_ids`; it is empty where the request has no terms.
+    """
+
+    sent_ids: list[int] = []
+    sent_terms: list[int | None] = []
+
+
+class Inspect(msgspec.Struct, frozen=True, array_like=True):
+    """What is reported of each token beside the token itself (`Inspection`).
+
+    `candidates` is the number of most probable tokens; `alignment` is the position of the source with the largest
+    cross-attention weight, `attention` all of these weights, only with `alignment`; `self_attention` the weights over
+    what was written before. With `hypotheses`, the live hypotheses are reported after each step of a beam.
+    """
+
+    candidates: int = 0
+    alignment: bool = False
+    attention: bool = False
+    self_attention: bool = False
+    hypotheses: bool = False
+
+    @property
+    def weights(self) -> bool:
+        """True if attention weights of any kind are needed."""
+        return self.alignment or self.self_attention
+
+
 class GenerationRequest(msgspec.Struct, frozen=True, array_like=True):
     """One segment to translate.
 
-    The decoder reads `prompt_ids` behind bos: no part of the translation, but a beam counts them in its lengths.
-    The translation begins with `forced_ids`, fewer than `max_new_tokens` and without
-    eos, whatever is probable. `terms`, in the order of the source, are translated as they say (`engine.forced_terms`);
-    `closing_ids` are marks behind which nothing is expected to come.
-    A client has `told_ids` from an engine that died, of `told_terms`, a number or None for each, if there are any:
-    they come again, but are not reported again. With `top_candidates`, every token comes with that many of the most
-    probable ones at its place; with `alignment`, with the position of the source that it looks at most; with
-    `attention` too, with all weights; with `self_attention`, with the weights over what was written before it. With
-    `hypotheses`, each step of a beam is told. One that is `patient`, in the middle of a long text, lets others that
-    have come have their first token before it goes on.
+    A request that `yields_to_new`, in the middle of a long text, lets new requests have their first token before it
+    goes on.
     """
 
-    source_ids: list[int]
-    max_new_tokens: int
-    sampling: Sampling = Sampling()
-    beam: Beam = Beam()
+    prompt: Prompt
+    search: Search
     constraints: Constraints = Constraints()
-    forced_ids: list[int] = []
-    told_ids: list[int] = []
-    top_candidates: int = 0
-    alignment: bool = False
-    attention: bool = False
-    prompt_ids: list[int] = []
-    terms: list[GivenTerm] = []
-    told_terms: list[int | None] = []
-    hypotheses: bool = False
-    self_attention: bool = False
-    patient: bool = False
-    closing_ids: list[int] = []
+    resume: Resume = Resume()
+    inspect: Inspect = Inspect()
+    yields_to_new: bool = False
 
 
 class Submit(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -109,22 +153,16 @@ class Alternative(msgspec.Struct, frozen=True, array_like=True):
 class TokenReport(msgspec.Struct, frozen=True, array_like=True):
     """One token of one request; the last one carries the reason, and the alternatives if there are any.
 
-    `candidates` are (id, log-probability), the best first; `alignment` is a position of the source, eos excluded, and
-    the cross-attention's weight there; `attention` are its weights at all positions, eos included; `self_attention` are
-    those of each decoder layer over bos, the prompt and the tokens before it; `term` is the number of the given term
-    that it belongs to.
+    `term` is the number of the given term that the token belongs to.
     """
 
     request_id: int
     token_id: int
     logprob: float
     finish_reason: FinishReason | None = None
-    candidates: Sequence[tuple[int, float]] = ()
     alternatives: Sequence[Alternative] = ()
-    alignment: tuple[int, float] | None = None
-    attention: Sequence[float] = ()
     term: int | None = None
-    self_attention: Sequence[Sequence[float]] = ()
+    inspection: Inspection = NOT_INSPECTED
 
 
 class LiveHypothesis(msgspec.Struct, frozen=True, array_like=True):

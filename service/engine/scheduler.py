@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from model.beam_search import Choice, Extension
+from model.beam_search import Choice, Extension, Inspection
 from service.engine.messages import Alternative, BeamReport, GenerationRequest, TokenReport
 from service.engine.sequences import writer_of
 from service.engine.sequences.sequence import SearchDiffers, Writer
@@ -86,7 +86,7 @@ class Scheduler:
 
     def add(self, request_id: int, request: GenerationRequest) -> None:
         """Queue a request whose beam is no wider than all slots."""
-        assert request.beam.size <= self._slots
+        assert request.search.beam.size <= self._slots
         self._waiting.append((request_id, request))
 
     def cancel(self, request_id: int) -> None:
@@ -102,12 +102,12 @@ class Scheduler:
         prefix_rows = 0
         while self._waiting and len(admitted) < self._max_prefill:
             request_id, request = self._waiting[0]
-            prefix_rows += len(request.forced_ids)
+            prefix_rows += len(request.constraints.forced_ids)
             # Nobody overtakes: a wide beam waits for its slots, and the others behind it.
-            if request.beam.size > len(self._free_slots) or (admitted and prefix_rows > MAX_PREFIX_ROWS):
+            if request.search.beam.size > len(self._free_slots) or (admitted and prefix_rows > MAX_PREFIX_ROWS):
                 break
             self._waiting.popleft()
-            slots = [heapq.heappop(self._free_slots) for _ in range(request.beam.size)]
+            slots = [heapq.heappop(self._free_slots) for _ in range(request.search.beam.size)]
             running = Running(request_id, request, slots, writer_of(request, slots, self._eos_id))
             self._running[request_id] = running
             admitted.append(running)
@@ -116,11 +116,11 @@ class Scheduler:
 
     def _all_but_the_patient(self, admitted: Sequence[Running]) -> Iterable[Running]:
         """Those that go on: everybody, unless some of the admitted are in a hurry."""
-        self._stood_aside = not self._stood_aside and any(not each.request.patient for each in admitted)
+        self._stood_aside = not self._stood_aside and any(not each.request.yields_to_new for each in admitted)
         if not self._stood_aside:
             return self._running.values()
         new = {each.request_id for each in admitted}
-        return [each for each in self._running.values() if not each.request.patient or each.request_id in new]
+        return [each for each in self._running.values() if not each.request.yields_to_new or each.request_id in new]
 
     def update(self, plan: Plan, steps: Iterable[Iterable[list[Extension]]]) -> Progress:
         """Let each of the plan's requests go on with what its rows have given, step by step; free the finished.
@@ -168,18 +168,9 @@ class Scheduler:
 
 
 def _bare(choice: Choice) -> Choice:
-    """Of an alternative only the text is told, and its weights are many."""
-    return choice._replace(candidates=(), attention=(), self_attention=())
+    """Drop what is not reported of alternatives: their weights are many."""
+    return choice._replace(inspection=Inspection(alignment=choice.inspection.alignment))
 
 
 def _report(request_id: int, choice: Choice) -> TokenReport:
-    return TokenReport(
-        request_id,
-        choice.token,
-        choice.logprob,
-        candidates=choice.candidates,
-        alignment=choice.alignment,
-        attention=choice.attention,
-        term=choice.term,
-        self_attention=choice.self_attention,
-    )
+    return TokenReport(request_id, choice.token, choice.logprob, term=choice.term, inspection=choice.inspection)

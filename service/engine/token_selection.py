@@ -86,11 +86,11 @@ def _tell_attention(rows: Sequence[Row], batch: StepBatch, scores: StepScores, c
         for number, weights in zip(batch.alignment_rows, scores.alignment.tolist(), strict=True):
             chosen[number] = [_with_term(rows[number], each, weights) for each in chosen[number]]
             request = rows[number].request
-            if request.alignment:
+            if request.inspect.alignment:
                 chosen[number] = _annotated(
                     chosen[number],
                     alignment=_strongest(request, weights),
-                    attention=weights[: len(request.source_ids)] if request.attention else (),
+                    attention=weights[: len(request.prompt.source_ids)] if request.inspect.attention else (),
                 )
     if scores.self_attention is not None:
         for number, layers in zip(batch.self_attention_rows, scores.self_attention.tolist(), strict=True):
@@ -103,7 +103,8 @@ def _with_term(row: Row, extension: Extension, weights: Sequence[float]) -> Exte
     choice = extension.choice
     if not row.pending or choice.term is not None:
         return extension
-    term = begun(row.request.terms, row.pending, weights[: len(row.request.source_ids) - 1], choice.token)
+    request = row.request
+    term = begun(request.constraints.terms, row.pending, weights[: len(request.prompt.source_ids) - 1], choice.token)
     return extension._replace(choice=choice._replace(term=term))
 
 
@@ -120,24 +121,28 @@ def _given(rows: Sequence[Row], batch: StepBatch, scores: StepScores) -> dict[in
     for place, number in enumerate(batch.alignment_rows):
         row = rows[number]
         if row.pending:
-            weights = scores.alignment[place, : len(row.request.source_ids) - 1].tolist()
+            weights = scores.alignment[place, : len(row.request.prompt.source_ids) - 1].tolist()
             logits = scores.logits[place_of[number]]
-            first = [row.request.terms[each].ids[0] for each in row.pending]
+            first = [row.request.constraints.terms[each].ids[0] for each in row.pending]
             behind = (logits.max() - logits[first]).tolist()
-            term = looked_at(row.request.terms, row.pending, weights, behind)
+            term = looked_at(row.request.constraints.terms, row.pending, weights, behind)
             if term is not None:
-                given[number] = Extension(row.parent, beginning(row.request.terms, term), row.total)
+                given[number] = Extension(row.parent, beginning(row.request.constraints.terms, term), row.total)
     return given
 
 
 def _annotated(extensions: Sequence[Extension], **notes: Any) -> list[Extension]:
     """With what is known of their place."""
-    return [extension._replace(choice=extension.choice._replace(**notes)) for extension in extensions]
+    annotated = []
+    for extension in extensions:
+        inspection = extension.choice.inspection._replace(**notes)
+        annotated.append(extension._replace(choice=extension.choice._replace(inspection=inspection)))
+    return annotated
 
 
 def _strongest(request: GenerationRequest, weights: Sequence[float]) -> tuple[int, float]:
     """Where most of the attention is, but for eos, which attention without a better place rests on."""
-    position = max(range(max(len(request.source_ids) - 1, 1)), key=lambda each: weights[each])
+    position = max(range(max(len(request.prompt.source_ids) - 1, 1)), key=lambda each: weights[each])
     return position, weights[position]
 
 
@@ -164,9 +169,9 @@ _Rule = Callable[[Sequence[Row], Tensor], list[list[Extension]]]
 def _rule(row: Row) -> _Rule:
     if row.forced is not None:
         return _forced
-    if row.request.beam.size > 1:
+    if row.request.search.beam.size > 1:
         return _widest
-    return _sampled if row.request.sampling.temperature > 0 else _best
+    return _sampled if row.request.search.sampling.temperature > 0 else _best
 
 
 def _best(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
@@ -222,19 +227,19 @@ def _constrain(rows: Sequence[Row], logits: Tensor) -> None:
 
 
 def _add_candidates(rows: Sequence[Row], logits: Tensor, chosen: list[list[Extension]]) -> None:
-    asking = [number for number, row in enumerate(rows) if row.request.top_candidates]
+    asking = [number for number, row in enumerate(rows) if row.request.inspect.candidates]
     if not asking:
         return
-    count = max(rows[number].request.top_candidates for number in asking)
+    count = max(rows[number].request.inspect.candidates for number in asking)
     best = _each(logits[asking], count)
     for number, *ranked in zip(asking, best.tokens.tolist(), best.logprobs.tolist(), strict=True):
         possible = [(token, logprob) for token, logprob in zip(*ranked, strict=True) if logprob > -math.inf]
-        candidates = possible[: rows[number].request.top_candidates]
+        candidates = possible[: rows[number].request.inspect.candidates]
         chosen[number] = _annotated(chosen[number], candidates=candidates)
 
 
 def _sampling_parameters(rows: Sequence[Row]) -> SamplingParameters:
-    options = [row.request.sampling for row in rows]
+    options = [row.request.search.sampling for row in rows]
     seeds, positions = torch.tensor([[option.seed for option in options], [len(row.ids) for row in rows]])
     return SamplingParameters(
         temperature=torch.tensor([option.temperature for option in options]),

@@ -10,7 +10,7 @@ from service.access.control import Refusal
 from service.engine.messages import StepReport
 from service.errors import ServiceError
 from service.registry.model_version import ModelVersion, State
-from service.supervisor.engine_process import EngineObserver
+from service.supervisor.engine_requests import EngineObserver
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 

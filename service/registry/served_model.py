@@ -9,7 +9,7 @@ from typing import Final
 
 from model.checkpoint_config import CheckpointConfig
 from model.tokenizer import Tokenizer
-from service.engine.messages import GenerationRequest
+from service.engine.messages import GenerationRequest, Prompt, Search
 from service.supervisor.generation import Generation
 from service.supervisor.pool import EnginePool
 
@@ -95,7 +95,7 @@ class ServedModel:
         ids = self.tokenizer.encode(_PROBE_TEXT, target, source)
         prompt = self.tokenizer.target_prefix(target, source)
         length = min(_PROBE_TOKENS, self.max_new_tokens)
-        generation = self.pool.submit(GenerationRequest(ids, length, prompt_ids=list(prompt)))
+        generation = self.pool.submit(GenerationRequest(Prompt(ids, list(prompt)), Search(length)))
         deadline = asyncio.get_running_loop().time() + _PROBE_SECONDS
         try:
             while await generation.next_tokens(deadline):

@@ -1,7 +1,6 @@
-"""The HTTP process's handle on one engine process: starts it, feeds it, restarts it when it dies.
+"""Supervision of one engine process: its start, its commands and reports, its death and its replacement.
 
-Every request's whole state lives here, in its `Generation`, so that an engine can be replaced: the new
-one is given the tokens already received as a forced prefix, and the reader notices only a pause.
+Its requests are in `engine_requests`.
 """
 
 import asyncio
@@ -14,8 +13,9 @@ from typing import Any, Final
 import msgspec
 
 from service.engine.channel import Frames, frame
-from service.engine.messages import Cancel, Failed, GenerationRequest, Ready, Report, StepReport, Submit, TokenReport
+from service.engine.messages import Cancel, Failed, GenerationRequest, Ready, Report, StepReport, Submit
 from service.errors import EngineFailed
+from service.supervisor.engine_requests import EngineObserver, EngineRequests
 from service.supervisor.fork_server import Engine, ForkServer
 from service.supervisor.generation import Generation
 from service.supervisor.watchdog import LOOK_SECONDS, Silence
@@ -30,19 +30,6 @@ _STABLE_SECONDS: Final = 5.0
 _STOP_SECONDS: Final = 5.0
 # From the fork: the model is there, but a GPU may have to take it in and record its graphs.
 _READY_SECONDS: Final = 120.0
-_ENGINES_PER_REQUEST: Final = 3
-
-
-class EngineObserver:
-    """What an engine tells whoever measures it; the methods of this base do nothing."""
-
-    def step(self, report: StepReport) -> None: ...
-
-    def first_token(self, seconds: float) -> None: ...
-
-    def next_token(self, seconds: float) -> None: ...
-
-    def restarted(self) -> None: ...
 
 
 class EngineProcess:
@@ -63,11 +50,7 @@ class EngineProcess:
         self._ready_at = math.inf
         self._observer = observer
         self._slots_used = 0
-        self._generations: dict[int, Generation] = {}
-        self._admitted: set[int] = set()
-        """Of the requests, those that the engine there is has let into slots."""
-        self._last_token_at: dict[int, float] = {}
-        self._next_id = 0
+        self._requests = EngineRequests(observer, self._cancel)
         self._engine: Engine | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._loaded = asyncio.Event()
@@ -91,17 +74,17 @@ class EngineProcess:
     @property
     def load(self) -> int:
         """Slots that the requests in flight, waiting or running, hold or need."""
-        return sum(generation.request.beam.size for generation in self._generations.values())
+        return self._requests.load
 
     @property
     def running(self) -> int:
         """Requests that an engine has let into its slots, whether it still answers or not."""
-        return len(self._admitted)
+        return self._requests.running
 
     @property
     def waiting(self) -> int:
         """Requests that wait for slots, or for an engine that has some."""
-        return len(self._generations) - len(self._admitted)
+        return self._requests.waiting
 
     @property
     def slots(self) -> int:
@@ -130,41 +113,33 @@ class EngineProcess:
 
         Which are later is settled by the call, not when it is awaited.
         """
-        return self._stop([*self._generations.values()], reason)
+        return self._stop(self._requests.in_flight, reason)
 
     async def _stop(self, held: Sequence[Generation], reason: str) -> None:
         if self._supervisor is not None:
             self._supervisor.cancel()
             await asyncio.gather(self._supervisor, return_exceptions=True)
         await self._fork_server.release(self)
-        for generation in held:
-            if generation.request_id in self._generations:
-                self._fail(generation, reason)
+        self._requests.fail(held, reason)
         if not self._started.is_set():
             self._start_failure = reason
             self._started.set()
 
     def submit(self, request: GenerationRequest) -> Generation:
         """Hand a request to the engine; while none is up, it waits for the next one."""
-        assert 1 <= request.beam.size <= self._options.slots
-        assert len(request.forced_ids) < request.max_new_tokens
-        generation = Generation(self._next_id, request, self._cancel)
-        if not self._generations:
-            self._heard_at = generation.submitted_at  # it had nothing to say before
-        self._next_id += 1
+        assert 1 <= request.search.beam.size <= self._options.slots
+        assert len(request.constraints.forced_ids) < request.search.max_new_tokens
+        was_idle = len(self._requests) == 0
+        generation = self._requests.add(request)
+        if was_idle:
+            self._heard_at = generation.submitted_at  # it had nothing to report before
         if self.ready:
             self._send(Submit(generation.request_id, request, generation.submitted_at))
-        self._generations[generation.request_id] = generation
         return generation
 
     def _cancel(self, generation: Generation) -> None:
-        if self._forget(generation.request_id) and self.ready:
+        if self._requests.remove(generation.request_id) and self.ready:
             self._send(Cancel(generation.request_id))
-
-    def _forget(self, request_id: int) -> bool:
-        self._last_token_at.pop(request_id, None)
-        self._admitted.discard(request_id)
-        return self._generations.pop(request_id, None) is not None
 
     def _send(self, command: Submit | Cancel) -> None:
         assert self._engine is not None
@@ -188,7 +163,7 @@ class EngineProcess:
             finally:
                 was_ready = self.ready
                 self._loaded.clear()
-                self._admitted.clear()
+                self._requests.engine_ended()
                 self._slots_used = 0
                 await self._reap()
             if not self._started.is_set():
@@ -197,20 +172,13 @@ class EngineProcess:
                 self._started.set()
                 return
             if was_ready:
-                self._give_up_on_suspects()
+                self._requests.fail_suspects()
             if time.monotonic() - self._ready_at > _STABLE_SECONDS:
                 backoff = _FIRST_BACKOFF_SECONDS
             self._observer.restarted()
             logger.error("engine process ended, starting another", extra={"backoff_seconds": backoff})
             await asyncio.sleep(backoff)
             backoff = min(2 * backoff, _LONGEST_BACKOFF_SECONDS)
-
-    def _give_up_on_suspects(self) -> None:
-        """A request that has been there at several deaths may be their cause: it is not given to another engine."""
-        for generation in list(self._generations.values()):
-            generation.engines_lost += 1
-            if generation.engines_lost >= _ENGINES_PER_REQUEST:
-                self._fail(generation, "several engines died while they held this request")
 
     async def _run_once(self) -> None:
         """Start an engine and read its reports until it is gone."""
@@ -241,7 +209,7 @@ class EngineProcess:
     def _has_hung(self, silence: Silence) -> bool:
         if not self.ready:
             return time.monotonic() - self._heard_at > _READY_SECONDS
-        return bool(self._generations) and silence.is_hang(self._heard_at, self._timeout_seconds)
+        return len(self._requests) > 0 and silence.is_hang(self._heard_at, self._timeout_seconds)
 
     async def _reap(self) -> None:
         """Let the engine end, if it has not; one that does not is killed."""
@@ -265,7 +233,8 @@ class EngineProcess:
     def _handle(self, report: Report) -> None:
         match report:
             case StepReport():
-                self._handle_step(report)
+                self._slots_used = report.stats.slots_used
+                self._requests.handle_step(report)
             case Ready(parameters, device):
                 facts = {"parameters": parameters, "mode": self._options.mode, "device": device}
                 logger.info("engine ready", extra=facts)
@@ -273,46 +242,8 @@ class EngineProcess:
                 self._ready_at = time.monotonic()
                 self._loaded.set()
                 self._started.set()
-                for generation in list(self._generations.values()):
-                    generation.queued_at = time.monotonic()
-                    self._send(Submit(generation.request_id, generation.continuation(), generation.queued_at))
+                for command in self._requests.continuations():
+                    self._send(command)
             case Failed(reason):
                 logger.error("engine cannot start", extra={"reason": reason})
                 self._start_failure = reason
-
-    def _handle_step(self, report: StepReport) -> None:
-        self._observer.step(report)
-        self._slots_used = report.stats.slots_used
-        for request_id, seconds in zip(report.stats.admitted, report.stats.queue_seconds, strict=True):
-            if generation := self._generations.get(request_id):
-                generation.admitted_at = generation.admitted_at or generation.queued_at + seconds
-                self._admitted.add(request_id)
-        for token in report.tokens:
-            self._deliver(token)
-        for beam in report.beams:
-            if beam.request_id in self._generations:
-                self._generations[beam.request_id].deliver_beam(beam)
-        for request_id in report.failed:
-            if request_id in self._generations:
-                self._fail(
-                    self._generations[request_id],
-                    "it failed in a step, or was begun again and went another way",
-                )
-
-    def _fail(self, generation: Generation, reason: str) -> None:
-        generation.close()
-        generation.fail(EngineFailed(reason))
-
-    def _deliver(self, token: TokenReport) -> None:
-        generation = self._generations.get(token.request_id)
-        if generation is None:
-            return  # cancelled while this report was on its way
-        now = time.monotonic()
-        if (last := self._last_token_at.get(token.request_id)) is None:
-            self._observer.first_token(now - generation.submitted_at)
-        else:
-            self._observer.next_token(now - last)
-        self._last_token_at[token.request_id] = now
-        generation.deliver(token)
-        if token.finish_reason is not None:
-            self._forget(token.request_id)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from service.engine.messages import BeamReport, GenerationRequest, SegmentReport, TokenReport
+from service.engine.messages import BeamReport, GenerationRequest, Resume, SegmentReport, TokenReport
 from service.errors import DeadlineExceeded, ServiceError
 
 
@@ -58,7 +58,7 @@ class Generation:
 
     async def next_tokens(self, deadline: float) -> list[TokenReport]:
         """As `next_reports`, of a request that asks for tokens alone."""
-        assert not self.request.hypotheses
+        assert not self.request.inspect.hypotheses
         return [report for report in await self.next_reports(deadline) if isinstance(report, TokenReport)]
 
     async def next_reports(self, deadline: float) -> list[SegmentReport]:
@@ -90,7 +90,8 @@ class Generation:
         self._beams_again = self._beams_told
         told = [token.token_id for token in self.tokens]
         # A beam is searched again from its start; one hypothesis goes on behind what was told.
-        told_last = self.request.beam.size == 1 and len(told) > len(self.request.forced_ids)
-        forced = told if told_last else self.request.forced_ids
-        terms = [token.term for token in self.tokens] if self.request.terms else []
-        return msgspec.structs.replace(self.request, forced_ids=forced, told_ids=told, told_terms=terms)
+        told_last = self.request.search.beam.size == 1 and len(told) > len(self.request.constraints.forced_ids)
+        forced = told if told_last else self.request.constraints.forced_ids
+        terms = [token.term for token in self.tokens] if self.request.constraints.terms else []
+        constraints = msgspec.structs.replace(self.request.constraints, forced_ids=forced)
+        return msgspec.structs.replace(self.request, constraints=constraints, resume=Resume(told, terms))

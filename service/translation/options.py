@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from service.engine.messages import Beam, Constraints, Sampling
+from service.engine.messages import Beam, Constraints, Inspect, Sampling
 from service.registry.served_model import ServedModel
 from service.text.glossary import EMPTY_GLOSSARY, Glossary
 
@@ -23,15 +23,10 @@ class TranslationOptions:
     beam: Beam = field(default_factory=Beam)
     constraints: Constraints = field(default_factory=Constraints)
     target_prefix: str = ""
-    top_candidates: int = 0
-    alignment: bool = False
-    attention: bool = False
-    """Only with `alignment`."""
-    self_attention: bool = False
-    hypotheses: bool = False
-    """Only with a beam, and not with `is_html`."""
+    inspect: Inspect = field(default_factory=Inspect)
+    """Hypotheses only with a beam, and not with `is_html`."""
     is_html: bool = False
-    """Not with `alignment`."""
+    """Not with alignment."""
     glossary: Glossary = EMPTY_GLOSSARY
     max_new_tokens: int | None = None
     timeout_seconds: float | None = None

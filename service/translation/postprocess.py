@@ -138,5 +138,5 @@ class Wording:
     def _place(self, token: TokenReport) -> int | None:
         if token.term is not None:
             return self._segment.terms[token.term].start
-        span = self._spans[token.alignment[0]] if token.alignment else None
+        span = self._spans[token.inspection.alignment[0]] if token.inspection.alignment else None
         return span and span[0]

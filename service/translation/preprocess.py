@@ -147,7 +147,7 @@ class Preparation:
         read = segment.model_input()
         ids = self._tokenizer.encode(read.text, target, source)
         then = None if self._second is None else partial(self._second.again, ())
-        if not (segment.terms or segment.marks or self._options.alignment):
+        if not (segment.terms or segment.marks or self._options.inspect.alignment):
             return Work(index, self._model, segment, ids, prompt_ids=self._prompt_ids, then=then)
         spans = self._tokenizer.spans(read.text, target, source)
         terms = [self._term(term, place, spans) for term, place in zip(segment.terms, read.terms, strict=True)]

@@ -99,9 +99,10 @@ class SegmentAssembly:
 
     def push(self, token: TokenReport) -> TokenGenerated:
         text = self._wording.push(token, is_last=token.finish_reason is not None)
-        candidates = [Candidate(self._piece(each), logprob) for each, logprob in token.candidates]
-        aligned = UNSET if token.alignment is None or self._told_from is None else self._aligned(*token.alignment)
-        attention = _rounded(token.attention)
+        candidates = [Candidate(self._piece(each), logprob) for each, logprob in token.inspection.candidates]
+        alignment = token.inspection.alignment
+        aligned = UNSET if alignment is None or self._told_from is None else self._aligned(*alignment)
+        attention = _rounded(token.inspection.attention)
         source_tokens = [*map(self._in_text, self._spans)] if attention and self.tokens == 0 else UNSET
         generated = TokenGenerated(
             self._index,
@@ -112,7 +113,7 @@ class SegmentAssembly:
             aligned,
             attention or UNSET,
             source_tokens,
-            [*map(_rounded, token.self_attention)] or UNSET,
+            [*map(_rounded, token.inspection.self_attention)] or UNSET,
         )
         self._best = Version(self._best.text + text, self._best.logprob + token.logprob, self.tokens + 1)
         self._last = token

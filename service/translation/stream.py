@@ -9,7 +9,9 @@ from contextlib import aclosing
 from itertools import islice
 from typing import Final, NamedTuple
 
-from service.engine.messages import GenerationRequest, SegmentReport, TokenReport
+from msgspec.structs import replace
+
+from service.engine.messages import GenerationRequest, Prompt, Search, SegmentReport, TokenReport
 from service.errors import DeadlineExceeded, ServiceError
 from service.registry.served_model import ServedModel
 from service.supervisor.generation import Generation
@@ -124,22 +126,19 @@ class Translation:
 
     def _request(self, work: Work, model: ServedModel) -> GenerationRequest:
         ids, options = work.source_ids, self._job.options if work.then is None else self._job.options.of_first()
+        length = options.max_new_tokens or default_target_length(len(ids), len(work.forced_ids), model)
         return GenerationRequest(
-            ids,
-            options.max_new_tokens or default_target_length(len(ids), len(work.forced_ids), model),
-            options.sampling,
-            options.beam,
-            options.constraints,
-            list(work.forced_ids),
-            prompt_ids=list(work.prompt_ids),
-            top_candidates=options.top_candidates,
-            alignment=options.alignment or bool(work.segment.marks),
-            attention=options.attention,
-            terms=list(work.terms),
-            hypotheses=options.hypotheses,
-            self_attention=options.self_attention,
-            patient=self._is_long,
-            closing_ids=list(work.closing_ids),
+            Prompt(ids, list(work.prompt_ids)),
+            Search(length, options.sampling, options.beam),
+            replace(
+                options.constraints,
+                forced_ids=list(work.forced_ids),
+                terms=list(work.terms),
+                closing_ids=list(work.closing_ids),
+            ),
+            # Tags are placed by the alignment.
+            inspect=replace(options.inspect, alignment=options.inspect.alignment or bool(work.segment.marks)),
+            yields_to_new=self._is_long,
         )
 
     def close(self) -> None:
@@ -198,7 +197,7 @@ class Translation:
                     # A book of numbers would otherwise keep the event loop to itself.
                     await self._give_way()
                     continue
-                told_from = work.offset if job.options.alignment else None
+                told_from = work.offset if job.options.inspect.alignment else None
                 assembly = SegmentAssembly(
                     number, work.segment, work.model.tokenizer, work.spans, told_from, len(work.forced_ids)
                 )

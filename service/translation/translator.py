@@ -191,8 +191,8 @@ def _admit(routes: Iterable[Route], options: TranslationOptions) -> None:
         limit = route.last.model.max_new_tokens
         if options.max_new_tokens is not None and options.max_new_tokens > limit:
             raise InvalidRequest("max_new_tokens", f"the limit is {limit}")
-        if route.pivot is not None and options.alignment:
-            field = "attention" if options.attention else "alignment"
+        if route.pivot is not None and options.inspect.alignment:
+            field = "attention" if options.inspect.attention else "alignment"
             source, target = route.first.direction.source, route.last.direction.target
             raise InvalidRequest(field, f"is not available from {source} into {target}, by way of {route.pivot}")
         for model in route.models:

@@ -13,4 +13,4 @@ from service.engine.sequences.single import SingleWriter
 
 def writer_of(request: GenerationRequest, slots: Sequence[int], eos_id: int) -> Writer:
     """The writer of a request that has just been given its slots."""
-    return (BeamWriter if request.beam.size > 1 else SingleWriter)(request, slots, eos_id)
+    return (BeamWriter if request.search.beam.size > 1 else SingleWriter)(request, slots, eos_id)

@@ -24,7 +24,7 @@ class BeamWriter:
         self._request = request
         self._slots = list(slots)
         self._eos_id = eos_id
-        self._prompt = [Choice(token, 0.0) for token in request.prompt_ids]
+        self._prompt = [Choice(token, 0.0) for token in request.prompt.decoder_ids]
         self._search = self._search_from(Path.of(self._prompt, 0.0))
         self._live_slots = self._slots[:1]
         self._copies: list[tuple[int, int, int]] = []
@@ -45,7 +45,7 @@ class BeamWriter:
         return prompt + [self._row(parent, path, slot) for parent, (path, slot) in enumerate(live)]
 
     def _row(self, parent: int, path: Path, slot: int) -> Row:
-        request, first, wanted = self._request, self._slots[0], 2 * self._request.beam.size
+        request, first, wanted = self._request, self._slots[0], 2 * self._request.search.beam.size
         if self._is_ranked:
             return Row(request, slot, first, path.ids, parent, path.total, wanted, is_ranked=True)
         rest, term, pending = self._open(path)
@@ -54,7 +54,7 @@ class BeamWriter:
         return Row(request, slot, first, path.ids, parent, path.total, wanted, pending=pending)
 
     def _open(self, path: Path) -> Open:
-        return what_is_open(self._request.terms, (choice.term for choice in path.choices))
+        return what_is_open(self._request.constraints.terms, (choice.term for choice in path.choices))
 
     def take(self, extensions: list[Extension]) -> Written:
         is_prefix, self._has_begun = self._is_at_prefix, True
@@ -62,17 +62,17 @@ class BeamWriter:
             choices = [extension.choice for extension in extensions]
             total = sum(choice.logprob for choice in choices)
             self._search = self._search_from(Path.of(self._prompt + choices, total))
-            live = [LiveHypothesis(0, self._request.forced_ids, total)]
+            live = [LiveHypothesis(0, self._request.constraints.forced_ids, total)]
         else:
-            if self._request.terms:
+            if self._request.constraints.terms:
                 extensions = list(self._with_missing_terms(extensions))
             # Stable, and of equal ones the earlier parent's is first.
-            best = sorted(extensions, key=_by_total, reverse=True)[: 2 * self._request.beam.size]
+            best = sorted(extensions, key=_by_total, reverse=True)[: 2 * self._request.search.beam.size]
             survivors = self._search.advance(best)
             self._inherit(survivors)
             live = [LiveHypothesis(own.parent, [own.choice.token], own.total, own.choice.term) for own in survivors]
         written = self._written()
-        is_live = self._request.hypotheses and written.finish_reason is None
+        is_live = self._request.inspect.hypotheses and written.finish_reason is None
         return written._replace(live=live) if is_live else written
 
     def _with_missing_terms(self, extensions: Iterable[Extension]) -> Iterator[Extension]:
@@ -83,9 +83,9 @@ class BeamWriter:
         given: set[int] = set()
         for extension in extensions:
             parent = extension.parent
-            ends = (self._eos_id,) if parent in seen else (self._eos_id, *request.closing_ids)
+            ends = (self._eos_id,) if parent in seen else (self._eos_id, *request.constraints.closing_ids)
             seen.add(parent)
-            other = unless_end(extension, request.terms, pending[parent], ends)
+            other = unless_end(extension, request.constraints.terms, pending[parent], ends)
             if other is extension:
                 yield extension
             elif parent not in given:  # behind such a mark the end is possible, too
@@ -94,10 +94,10 @@ class BeamWriter:
 
     @property
     def _is_at_prefix(self) -> bool:
-        return bool(self._request.forced_ids) and not self._has_begun
+        return bool(self._request.constraints.forced_ids) and not self._has_begun
 
     def _search_from(self, start: Path) -> BeamSearch:
-        beam = self._request.beam
+        beam = self._request.search.beam
         return BeamSearch(beam.size, beam.length_penalty, self._eos_id, start)
 
     def _inherit(self, survivors: Sequence[Extension]) -> None:
@@ -118,9 +118,9 @@ class BeamWriter:
 
     def _written(self) -> Written:
         search, request = self._search, self._request
-        if search.live and len(search.live[0].choices) < len(self._prompt) + request.max_new_tokens:
+        if search.live and len(search.live[0].choices) < len(self._prompt) + request.search.max_new_tokens:
             return Written(self._unreported(search.settled(self._settled)))
-        best, *others = search.best(1 + request.beam.alternatives)
+        best, *others = search.best(1 + request.search.beam.alternatives)
         reason: FinishReason = "stop" if best.choices[-1].token == self._eos_id else "length"
         rest = self._unreported(best.choices[self._settled :])
         if not rest:
@@ -130,7 +130,7 @@ class BeamWriter:
 
     def _unreported(self, choices: list[Choice]) -> list[Choice]:
         """Without those that the reader has from an engine that died. Raises `SearchDiffers`."""
-        told = self._request.told_ids[self._settled - len(self._prompt) :][: len(choices)]
+        told = self._request.resume.sent_ids[self._settled - len(self._prompt) :][: len(choices)]
         if [choice.token for choice in choices[: len(told)]] != told:
             raise SearchDiffers
         self._settled += len(choices)

@@ -36,17 +36,17 @@ class Row(NamedTuple):
     @property
     def is_constrained(self) -> bool:
         """Whether its logits change before anything is chosen; what is forced is not chosen."""
-        return self.forced is None and self.request.constraints != UNCONSTRAINED
+        return self.forced is None and self.request.constraints.changes_logits
 
     @property
     def needs_alignment(self) -> bool:
         """Whether it matters where in the source it looks."""
-        return self.wanted > 0 and (self.request.alignment or bool(self.pending))
+        return self.wanted > 0 and (self.request.inspect.alignment or bool(self.pending))
 
     @property
     def needs_self_attention(self) -> bool:
         """Whether it is told where in its own text it looks."""
-        return self.wanted > 0 and self.request.self_attention
+        return self.wanted > 0 and self.request.inspect.self_attention
 
     @property
     def needs_logits(self) -> bool:
@@ -57,9 +57,9 @@ class Row(NamedTuple):
         return self.wanted > 0 and (
             self.forced is not None
             or self.wanted > 1
-            or request.sampling.temperature > 0
+            or request.search.sampling.temperature > 0
             or self.is_constrained
-            or request.top_candidates > 0
+            or request.inspect.candidates > 0
             or bool(self.pending)
         )
 
@@ -69,30 +69,32 @@ class Row(NamedTuple):
         if self.is_greedy:
             may = True
         elif self.is_ranked:
-            may = not self.request.hypotheses
+            may = not self.request.inspect.hypotheses
         else:
             is_looked_at = self.needs_alignment or self.needs_self_attention
             may = self.wanted == 1 and not (self.needs_logits or is_looked_at or self.term is not None)
         if not may:
             return 0
-        return self.request.max_new_tokens + len(self.request.prompt_ids) - len(self.ids) - 1
+        return self.request.search.max_new_tokens + len(self.request.prompt.decoder_ids) - len(self.ids) - 1
 
 
 def is_plain(request: GenerationRequest) -> bool:
     """Whether nothing but the logits decides what its rows go on with, and nothing is told of how it came about."""
-    changed = request.constraints != UNCONSTRAINED or request.terms
-    looks = request.alignment or request.self_attention
-    return not (changed or looks or request.top_candidates)
+    changed = request.constraints.changes_logits or request.constraints.terms
+    return not (changed or request.inspect.weights or request.inspect.candidates)
 
 
 def prompt_rows(request: GenerationRequest, slot: int) -> list[Row]:
     """The prompt, a row for each token; they are only there for their K/V."""
-    return [Row(request, slot, slot, request.prompt_ids[:i], wanted=0) for i in range(len(request.prompt_ids))]
+    return [
+        Row(request, slot, slot, request.prompt.decoder_ids[:i], wanted=0)
+        for i in range(len(request.prompt.decoder_ids))
+    ]
 
 
 def prefix_rows(request: GenerationRequest, slot: int, wanted_from: int) -> list[Row]:
     """The forced prefix, all in one step: a row for each token."""
-    prompt, forced = request.prompt_ids, request.forced_ids
+    prompt, forced = request.prompt.decoder_ids, request.constraints.forced_ids
     return [
         Row(request, slot, slot, prompt + forced[:i], wanted=int(i >= wanted_from), forced=token)
         for i, token in enumerate(forced)

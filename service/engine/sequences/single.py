@@ -16,20 +16,21 @@ class SingleWriter:
         self._request = request
         [self._slot] = slots
         self._eos_id = eos_id
-        self._is_greedy = is_plain(request) and request.sampling.temperature == 0
+        self._is_greedy = is_plain(request) and request.search.sampling.temperature == 0
         self._ids: list[int] = []  # of the translation
-        self._terms: list[int | None] = list(request.told_terms)  # that those belong to; unused where there are none
+        # The term of each of `_ids`; unused where the request has no terms.
+        self._terms: list[int | None] = list(request.resume.sent_terms)
 
     def copies(self) -> list[tuple[int, int, int]]:
         return []
 
     def rows(self) -> list[Row]:
         request, slot = self._request, self._slot
-        if not self._ids and request.forced_ids:
-            return prompt_rows(request, slot) + prefix_rows(request, slot, len(request.told_ids))
-        ids = request.prompt_ids + self._ids
-        rest, term, pending = what_is_open(request.terms, self._terms)
-        room = request.max_new_tokens - len(self._ids)
+        if not self._ids and request.constraints.forced_ids:
+            return prompt_rows(request, slot) + prefix_rows(request, slot, len(request.resume.sent_ids))
+        ids = request.prompt.decoder_ids + self._ids
+        rest, term, pending = what_is_open(request.constraints.terms, self._terms)
+        room = request.search.max_new_tokens - len(self._ids)
         following = [
             Row(request, slot, slot, ids + list(rest[:i]), forced=token, term=term)
             for i, token in enumerate(rest[:room])
@@ -37,16 +38,17 @@ class SingleWriter:
         return following if self._ids else prompt_rows(request, slot) + following
 
     def take(self, extensions: list[Extension]) -> Written:
-        if not self._ids and self._request.forced_ids:
+        if not self._ids and self._request.constraints.forced_ids:
             choices = [extension.choice for extension in extensions]
-            self._ids = list(self._request.forced_ids)
+            self._ids = list(self._request.constraints.forced_ids)
         else:
-            pending = what_is_open(self._request.terms, self._terms).pending
-            ends = (self._eos_id, *self._request.closing_ids)
-            choices = [unless_end(extension, self._request.terms, pending, ends).choice for extension in extensions]
+            terms = self._request.constraints.terms
+            pending = what_is_open(terms, self._terms).pending
+            ends = (self._eos_id, *self._request.constraints.closing_ids)
+            choices = [unless_end(extension, terms, pending, ends).choice for extension in extensions]
             self._ids += [choice.token for choice in choices]
-            if self._request.terms:
+            if terms:
                 self._terms += [choice.term for choice in choices]
         if self._ids[-1] == self._eos_id:
             return Written(choices, "stop")
-        return Written(choices, "length" if len(self._ids) >= self._request.max_new_tokens else None)
+        return Written(choices, "length" if len(self._ids) >= self._request.search.max_new_tokens else None)

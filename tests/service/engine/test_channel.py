@@ -4,6 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model.beam_search import Inspection
 from service.engine.channel import Frames, SocketChannel, frame
 from service.engine.messages import (
     Alternative,
@@ -11,9 +12,14 @@ from service.engine.messages import (
     Cancel,
     Constraints,
     GenerationRequest,
+    GivenTerm,
+    Inspect,
+    Prompt,
     Ready,
     Report,
+    Resume,
     Sampling,
+    Search,
     StepReport,
     StepStats,
     Submit,
@@ -35,7 +41,13 @@ def test_messages_survive_any_chunking(bodies: list[bytes], cuts: list[int]) -> 
 def test_commands_and_reports_cross_a_socket() -> None:
     ours, theirs = socket.socketpair()
     channel = SocketChannel(theirs)
-    request = GenerationRequest([5, 2], 7, Sampling(0.5, 3, 0.9, 11), Beam(4, 0.6, 2), Constraints(1.1, 3), [4], [4], 5)
+    request = GenerationRequest(
+        Prompt([5, 2], [3]),
+        Search(7, Sampling(0.5, 3, 0.9, 11), Beam(4, 0.6, 2)),
+        Constraints(1.1, 3, [4], [GivenTerm(0, 1, [8])], [9]),
+        Resume([4], [None]),
+        Inspect(5, hypotheses=True),
+    )
     ours.sendall(frame(Submit(1, request, 2.5)) + frame(Cancel(1)))
     assert channel.receive(wait=True) == [Submit(1, request, 2.5), Cancel(1)]
     assert channel.receive(wait=False) == []
@@ -46,11 +58,8 @@ def test_commands_and_reports_cross_a_socket() -> None:
         2,
         -0.5,
         "stop",
-        [(2, -0.5), (7, -1.5)],
-        [Alternative([TokenReport(1, 5, -1.0, None, [], [], None, [], 3, [])], -1.0)],
-        (0, 0.75),
-        [0.75, 0.25],
-        self_attention=[[1.0], [1.0]],
+        [Alternative([TokenReport(1, 5, -1.0, None, [], 3, Inspection([], None, [], []))], -1.0)],
+        inspection=Inspection([(2, -0.5), (7, -1.5)], (0, 0.75), [0.75, 0.25], [[1.0], [1.0]]),
     )
     step = StepReport([last], StepStats(4, queue_seconds=[0.5]))
     channel.send(step)

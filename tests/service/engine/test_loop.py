@@ -14,6 +14,7 @@ from service.engine.runner import DeviceLost
 from service.engine.scheduler import Scheduler
 from service.engine.sequences.sequence import Written
 from service.engine.sequences.single import SingleWriter
+from tests.generation_requests import generation_request
 
 EOS = 2
 
@@ -82,7 +83,7 @@ class ScriptedChannel:
 
 
 def _submit(request_id: int, length: int) -> Submit:
-    return Submit(request_id, GenerationRequest([9] * length + [EOS], 50), submitted_at=0.0)
+    return Submit(request_id, generation_request([9] * length + [EOS], 50), submitted_at=0.0)
 
 
 def _run(runner: ScriptedRunner, *batches: list[Command], slots: int = 4) -> ScriptedChannel:
@@ -113,7 +114,7 @@ def test_a_request_whose_tokens_cannot_be_taken_ends_alone(monkeypatch: pytest.M
     take = SingleWriter.take
 
     def fail_at_the_third(self: SingleWriter, extensions: list[Extension]) -> Written:
-        if extensions[0].choice.token == 7 and len(self._request.source_ids) == 5:
+        if extensions[0].choice.token == 7 and len(self._request.prompt.source_ids) == 5:
             raise IndexError("a bug of ours")
         return take(self, extensions)
 
@@ -133,7 +134,7 @@ def test_a_request_whose_tokens_cannot_be_taken_ends_alone(monkeypatch: pytest.M
         {"sampling": Sampling(temperature=1.0, top_k=3)},
         {"beam": Beam(2)},
         {"forced_ids": [5]},
-        {"top_candidates": 2},
+        {"candidates": 2},
     ],
 )
 def test_a_request_whose_logits_are_not_numbers_ends_alone(options: dict[str, Any]) -> None:
@@ -148,7 +149,7 @@ def test_a_request_whose_logits_are_not_numbers_ends_alone(options: dict[str, An
                 extensions=broken,
             )
 
-    broken = Submit(1, GenerationRequest([9, 9, EOS], 50, **options), submitted_at=0.0)
+    broken = Submit(1, generation_request([9, 9, EOS], 50, **options), submitted_at=0.0)
     channel = _run(Broken(), [broken, _submit(2, 3)])
     assert [report.failed for report in channel.reports if report.failed] == [[1]]
     assert channel.tokens(1) == []
@@ -187,7 +188,7 @@ def test_statistics_of_a_step() -> None:
 
 
 def test_statistics_of_a_beam() -> None:
-    beam = Submit(1, GenerationRequest([9, 9, EOS], 50, beam=Beam(3)), submitted_at=0.0)
+    beam = Submit(1, generation_request([9, 9, EOS], 50, beam=Beam(3)), submitted_at=0.0)
     channel = _run(ScriptedRunner(), [beam, _submit(2, 5)])
     stats = [report.stats for report in channel.reports]
     assert [(each.slots_used, each.batch_rows) for each in stats[:2]] == [(4, 2), (4, 4)]
@@ -213,8 +214,8 @@ def test_nobody_runs_ahead_while_somebody_waits() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        GenerationRequest([9, EOS], 50, Sampling(temperature=1.0)),
-        GenerationRequest([9, EOS], 50, self_attention=True),
+        generation_request([9, EOS], 50, Sampling(temperature=1.0)),
+        generation_request([9, EOS], 50, self_attention=True),
     ],
 )
 def test_only_what_needs_no_choice_and_is_not_looked_at_runs_ahead(other: GenerationRequest) -> None:

@@ -7,9 +7,10 @@ import torch
 
 from model.config import ModelConfig
 from model.decoding import greedy_decode
-from service.engine.messages import GenerationRequest, Submit
+from service.engine.messages import Submit
 from service.engine.modes import device_of, mode_on
 from tests.conftest import random_model
+from tests.generation_requests import generation_request
 from tests.parity.engine import EOS, run_with, sources
 
 
@@ -58,7 +59,7 @@ def test_transformers_of_every_kind_run_on_a_cpu(mode: str, config: ModelConfig)
         changed = config.model_copy(update={"max_positions": 64, "eos_id": EOS, **kind})
         runner = mode_on(mode, torch.device("cpu")).build_runner(random_model(changed), 4, 64)
         texts = sources(12)
-        commands = [Submit(i, GenerationRequest(source, 30), 0.0) for i, source in enumerate(texts)]
+        commands = [Submit(i, generation_request(source, 30), 0.0) for i, source in enumerate(texts)]
         arrivals = run_with(runner, changed, list(commands), slots=4, seed=1)
         assert len({tuple(ids) for ids in arrivals.tokens.values()}) > 3, "outputs that are all alike test nothing"
         if mode == "fp32":

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from model.beam_search import Choice, Extension
 from service.engine.messages import Beam, GenerationRequest, TokenReport
 from service.engine.scheduler import MAX_PREFIX_ROWS, Plan, Scheduler
+from tests.generation_requests import generation_request
 
 EOS = 2
 
@@ -16,7 +17,7 @@ def _scheduler(slots: int = 2, max_prefill: int = 8) -> Scheduler:
 
 
 def _request(max_new_tokens: int = 5, forced: list[int] | None = None, beam: int = 1) -> GenerationRequest:
-    return GenerationRequest([7, EOS], max_new_tokens, forced_ids=forced or [], beam=Beam(beam))
+    return generation_request([7, EOS], max_new_tokens, forced_ids=forced or [], beam=Beam(beam))
 
 
 def _step(scheduler: Scheduler, token: int = 9) -> tuple[Plan, list[TokenReport]]:
@@ -113,7 +114,7 @@ def test_prefixes_are_bounded_for_each_step() -> None:
 
 
 def _patient(max_new_tokens: int = 9) -> GenerationRequest:
-    return GenerationRequest([7, EOS], max_new_tokens, patient=True)
+    return generation_request([7, EOS], max_new_tokens, yields_to_new=True)
 
 
 def test_the_patient_stand_aside_where_another_gets_its_first_token() -> None:
@@ -227,7 +228,7 @@ def test_random_histories(slots: int, max_prefill: int, actions: list[tuple[str,
 
 def test_a_search_that_differs_from_what_was_told_ends_its_own_request() -> None:
     scheduler = _scheduler(slots=4)
-    scheduler.add(1, GenerationRequest([9, EOS], 5, beam=Beam(2), told_ids=[4]))
+    scheduler.add(1, generation_request([9, EOS], 5, beam=Beam(2), sent_ids=[4]))
     scheduler.add(2, _request())
     plan = scheduler.schedule()
     beam = [Extension(0, Choice(token, -0.1), -0.1) for token in (5, 5)]

@@ -1,14 +1,14 @@
 """Hypotheses in their slots, step by step, with results that are made up."""
 
 import pytest
-from msgspec.structs import replace
 
-from model.beam_search import Choice, Extension
+from model.beam_search import Choice, Extension, Inspection
 from service.engine.messages import Beam, GenerationRequest, GivenTerm
 from service.engine.sequences import writer_of
 from service.engine.sequences.beam import BeamWriter
 from service.engine.sequences.rows import Row
 from service.engine.sequences.sequence import SearchDiffers, Written
+from tests.generation_requests import changed, generation_request
 
 EOS = 2
 
@@ -16,8 +16,8 @@ EOS = 2
 def _request(
     forced: list[int] | None = None, told: list[int] | None = None, beam: int = 1, alternatives: int = 0
 ) -> GenerationRequest:
-    return GenerationRequest(
-        [7, EOS], 6, forced_ids=forced or [], told_ids=told or [], beam=Beam(beam, alternatives=alternatives)
+    return generation_request(
+        [7, EOS], 6, forced_ids=forced or [], sent_ids=told or [], beam=Beam(beam, alternatives=alternatives)
     )
 
 
@@ -50,7 +50,7 @@ def test_a_prefix_is_written_at_once_and_only_the_new_part_is_wanted() -> None:
 @pytest.mark.parametrize("forced", [[], [5, 6]])
 def test_a_prompt_is_read_in_the_first_step_and_takes_nothing_from_the_limit(forced: list[int]) -> None:
     limit = 6
-    writer = writer_of(GenerationRequest([7, EOS], limit, forced_ids=forced, prompt_ids=[40, 41]), [4], EOS)
+    writer = writer_of(generation_request([7, EOS], limit, forced_ids=forced, decoder_ids=[40, 41]), [4], EOS)
     rows = writer.rows()
     assert _places(rows) == [(4, [40, 41, *forced][:read]) for read in range(2 + max(len(forced), 1))]
     assert [row.wanted for row in rows] == [0, 0, *(1 for _ in forced or [0])]
@@ -99,7 +99,7 @@ def test_a_beam_tells_its_live_hypotheses_to_whom_asks() -> None:
         [_extension(1, 8, -0.3), _extension(0, 7, -0.4), _extension(0, EOS, -0.5)],
         [_extension(0, EOS, -0.6), _extension(1, EOS, -0.7)],
     ]
-    request = replace(_request(beam=2), hypotheses=True)
+    request = changed(_request(beam=2), hypotheses=True)
     told = [written.live for writer in [BeamWriter(request, [0, 1], EOS)] for written in map(writer.take, steps)]
     assert [[(each.parent, each.ids, each.logprob) for each in live] for live in told] == [
         [(0, [5], -0.1), (0, [6], -0.2)],
@@ -111,7 +111,7 @@ def test_a_beam_tells_its_live_hypotheses_to_whom_asks() -> None:
 
 
 def test_a_beam_behind_a_prefix_tells_it_first() -> None:
-    writer = BeamWriter(replace(_request(forced=[5, 6], beam=2), hypotheses=True, prompt_ids=[40]), [0, 1], EOS)
+    writer = BeamWriter(changed(_request(forced=[5, 6], beam=2), hypotheses=True, decoder_ids=[40]), [0, 1], EOS)
     [first] = writer.take([_extension(0, 5, -1.0), _extension(0, 6, -2.0)]).live
     assert (first.ids, first.logprob) == ([5, 6], -3.0)
     assert [each.ids for each in writer.take([_extension(0, 9, -3.5), _extension(0, 8, -4.0)]).live] == [[9], [8]]
@@ -155,7 +155,7 @@ def test_a_beam_behind_a_prefix_counts_it_in_its_scores() -> None:
 
 
 def test_a_beam_at_its_limit_is_cut() -> None:
-    writer = BeamWriter(GenerationRequest([7, EOS], 1, beam=Beam(2)), [0, 1], EOS)
+    writer = BeamWriter(generation_request([7, EOS], 1, beam=Beam(2)), [0, 1], EOS)
     end = writer.take([_extension(0, 5, -0.1), _extension(0, 6, -0.2)])
     assert (_tokens(end), end.finish_reason) == ([5], "length")
 
@@ -163,15 +163,15 @@ def test_a_beam_at_its_limit_is_cut() -> None:
 @pytest.mark.parametrize("beam", [1, 2])
 def test_what_comes_in_the_place_of_an_end_looks_where_the_end_looked(beam: int) -> None:
     terms = [GivenTerm(0, 1, [9])]
-    request = replace(_request(beam=beam), terms=terms, alignment=True, attention=True, self_attention=True)
+    request = changed(_request(beam=beam), terms=terms, alignment=True, attention=True, self_attention=True)
     writer = writer_of(request, [4, 5][:beam], EOS)
-    end = Choice(EOS, -0.1, alignment=(0, 0.5), attention=(0.5, 0.5), self_attention=[[1.0], [1.0]])
+    end = Choice(EOS, -0.1, inspection=Inspection((), (0, 0.5), (0.5, 0.5), [[1.0], [1.0]]))
     [choice] = writer.take([Extension(0, end, -0.1)]).choices
     assert choice == end._replace(token=9, logprob=0.0, term=0)
 
 
 def _with_a_term(beam: int) -> GenerationRequest:
-    return replace(_request(beam=beam), terms=[GivenTerm(0, 1, [9, 10])], closing_ids=[30])
+    return changed(_request(beam=beam), terms=[GivenTerm(0, 1, [9, 10])], closing_ids=[30])
 
 
 def test_a_term_without_a_place_comes_before_the_mark_that_closes_the_sentence() -> None:

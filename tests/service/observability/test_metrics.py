@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from service.app import build_service, create_app
-from service.engine.messages import GenerationRequest, StepReport, StepStats, TokenReport
+from service.engine.messages import StepReport, StepStats, TokenReport
 from service.observability.metrics import Metrics
 from service.registry.model_version import State
 from service.settings import Settings
+from tests.generation_requests import generation_request
 
 NAMES = {
     "dragoman_requests_total",
@@ -97,7 +98,7 @@ async def test_models_and_engines_are_seen_as_they_are() -> None:
     assert 'dragoman_models{state="failed"} 0.0' in seen()
     assert not any("engine_ready" in line for line in seen()), "nobody expects it yet"
     for _ in range(3):
-        pool.engines[1].submit(GenerationRequest([5, 2], 4))
+        pool.engines[1].submit(generation_request([5, 2], 4))
     assert 'dragoman_requests_waiting{model="en-fr",replica="1"} 3.0' in seen()
     pool.engines[1]._handle(StepReport([], StepStats(2, queue_seconds=[0.1, 0.1], admitted=[0, 1])))
     entry.state, pool.running = State.READY, True

@@ -9,16 +9,18 @@ import pytest
 from model.checkpoint_config import CheckpointConfig, Direction
 from model.config import ModelConfig
 from model.tokenizer import Tokenizer
-from service.engine.messages import EngineOptions, GenerationRequest
+from service.engine.messages import EngineOptions
 from service.errors import EngineFailed
 from service.registry.memory_budget import MemoryBudget
 from service.registry.model_version import ModelVersion, State
 from service.registry.registry import ModelRegistry
 from service.registry.scan import FoundModel
 from service.registry.served_model import ServedModel
-from service.supervisor.engine_process import EngineObserver, EngineProcess
+from service.supervisor.engine_process import EngineProcess
+from service.supervisor.engine_requests import EngineObserver
 from service.supervisor.fork_server import ForkServer
 from service.supervisor.pool import EnginePool
+from tests.generation_requests import generation_request
 
 
 def _build_nothing(found: FoundModel, path: Path) -> Never:
@@ -65,7 +67,7 @@ async def test_a_model_and_its_request_removed_during_the_load(version: ModelVer
     library = ModelRegistry([version], _build_nothing, MemoryBudget(None))
     model.request_load = lambda: library._request_load(version)
     model.acquire("a request")
-    generation = model.submit(GenerationRequest([5, 2], 3))
+    generation = model.submit(generation_request([5, 2], 3))
     async with asyncio.timeout(20):
         while model.pool.parent_pid is None:  # noqa: ASYNC110
             await asyncio.sleep(0)

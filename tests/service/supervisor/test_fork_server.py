@@ -13,14 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from service.engine.messages import EngineOptions, GenerationRequest
+from service.engine.messages import EngineOptions
 from service.settings import EMBEDDED_MODEL
-from service.supervisor.engine_process import EngineObserver, EngineProcess
+from service.supervisor.engine_process import EngineProcess
+from service.supervisor.engine_requests import EngineObserver
 from service.supervisor.fork_server import ForkServer
 from service.supervisor.generation import Generation
+from tests.generation_requests import generation_request
 
 OPTIONS = EngineOptions(checkpoint=str(EMBEDDED_MODEL), mode="int8", threads=1, slots=2, max_prefill=1, max_length=64)
-REQUEST = GenerationRequest([50, 60, 70, 2], 20)
+REQUEST = generation_request([50, 60, 70, 2], 20)
 PR_SET_CHILD_SUBREAPER = 36
 
 

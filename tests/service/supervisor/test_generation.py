@@ -1,7 +1,8 @@
 """What a reader gets of a request whose engine dies."""
 
-from service.engine.messages import Beam, BeamReport, GenerationRequest, LiveHypothesis, SegmentReport, TokenReport
+from service.engine.messages import Beam, BeamReport, LiveHypothesis, SegmentReport, TokenReport
 from service.supervisor.generation import Generation
+from tests.generation_requests import generation_request
 
 REPORTS: list[SegmentReport] = [
     BeamReport(0, [LiveHypothesis(0, [5], -0.1), LiveHypothesis(0, [6], -0.2)]),
@@ -29,10 +30,10 @@ async def _received(generation: Generation) -> list[SegmentReport]:
 
 async def test_a_search_that_is_begun_again_tells_no_step_twice() -> None:
     for deaths in ([1], [3], [4], [2, 4]):
-        generation = Generation(0, GenerationRequest([9, 2], 9, beam=Beam(2), hypotheses=True), lambda _: None)
+        generation = Generation(0, generation_request([9, 2], 9, beam=Beam(2), hypotheses=True), lambda _: None)
         told = 0
         for death in [*deaths, len(REPORTS)]:
-            tokens = told and len(generation.continuation().told_ids)
+            tokens = told and len(generation.continuation().resume.sent_ids)
             for report in REPORTS[:death]:
                 if isinstance(report, TokenReport) and tokens:
                     tokens -= 1  # the engine leaves out what was told

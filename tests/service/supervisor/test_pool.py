@@ -6,10 +6,12 @@ import pytest
 
 from service.engine.messages import Beam, EngineOptions, GenerationRequest
 from service.errors import EngineFailed, QueueFull
-from service.supervisor.engine_process import EngineObserver, EngineProcess
+from service.supervisor.engine_process import EngineProcess
+from service.supervisor.engine_requests import EngineObserver
 from service.supervisor.fork_server import ForkServer
 from service.supervisor.generation import Generation
 from service.supervisor.pool import EnginePool
+from tests.generation_requests import generation_request
 
 
 class Replica(EngineProcess):
@@ -28,7 +30,7 @@ class Replica(EngineProcess):
     def _send(self, command: object) -> None: ...
 
 
-REQUEST = GenerationRequest([5, 2], 7)
+REQUEST = generation_request([5, 2], 7)
 
 
 def _submit(pool: EnginePool, count: int, request: GenerationRequest = REQUEST) -> list[Generation]:
@@ -43,7 +45,7 @@ async def test_the_least_loaded_gets_the_next() -> None:
 
 async def test_a_beam_counts_as_many_as_it_is_wide() -> None:
     pool = EnginePool([Replica(), Replica()], capacity=100)
-    pool.submit(GenerationRequest([5, 2], 7, beam=Beam(4)))
+    pool.submit(generation_request([5, 2], 7, beam=Beam(4)))
     _submit(pool, 3)
     assert [each.load for each in pool.engines] == [4, 3]
 

@@ -11,11 +11,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.engine.messages import EngineOptions, GenerationRequest
+from service.engine.messages import EngineOptions
 from service.settings import EMBEDDED_MODEL
 from service.supervisor import watchdog
-from service.supervisor.engine_process import EngineObserver, EngineProcess
+from service.supervisor.engine_process import EngineProcess
+from service.supervisor.engine_requests import EngineObserver
 from service.supervisor.fork_server import ForkServer
+from tests.generation_requests import generation_request
 
 _BUSY = "import os\nwhile os.getppid() == {parent}: pass"
 
@@ -89,7 +91,7 @@ async def test_a_stopped_engine_is_replaced_long_before_its_patience_ends(monkey
     await engine.wait_until_started()
 
     async def told() -> list[int]:
-        generation = engine.submit(GenerationRequest([5, 2], 200))
+        generation = engine.submit(generation_request([5, 2], 200))
         ids: list[int] = []
         while received := await generation.next_tokens(deadline=float("inf")):
             ids += [token.token_id for token in received]

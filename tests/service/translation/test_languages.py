@@ -23,10 +23,10 @@ async def test_each_text_is_translated_from_its_own_language(translator: Transla
     started = await _started(translator.start(texts, "auto", "fr", TranslationOptions()))
     assert [each.language for each in started.detected] == ["en", "de"]
     assert (started.source, started.target) == ("en", "fr")
-    asked_for = [request.source_ids for request in pool.requests]
+    asked_for = [request.prompt.source_ids for request in pool.requests]
     for text, language in zip(texts, ("en", "de"), strict=True):
         translator.start([text], language, "fr", TranslationOptions())
-    assert asked_for == [request.source_ids for request in pool.requests[2:]]
+    assert asked_for == [request.prompt.source_ids for request in pool.requests[2:]]
     assert asked_for[0][:8] != asked_for[1][:8]
 
 

@@ -37,7 +37,7 @@ async def test_terms_of_a_glossary_count_in_the_length_of_a_sentence(translator:
     assert len(pool.requests) == 1
     long = Glossary({"cat": "un chat très long et très gros"})
     translator.start([text], "en", "fr", TranslationOptions(glossary=long))
-    terms = [len(request.terms) for request in pool.requests[1:]]
+    terms = [len(request.constraints.terms) for request in pool.requests[1:]]
     assert sum(terms) == 4
     assert len(terms) > 1
 

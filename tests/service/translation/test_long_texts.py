@@ -110,7 +110,7 @@ async def test_what_comes_late_in_a_long_text_is_patient(translator: Translator,
     while len(pool.requests) == LIMITS.max_segments_in_flight:
         await anext(events)
     translator.start(["The cat sat."], "en", "fr", TranslationOptions())
-    assert [request.patient for request in pool.requests] == [False, False, False, False, True, False]
+    assert [request.yields_to_new for request in pool.requests] == [False, False, False, False, True, False]
 
 
 @pytest.mark.parametrize(("sentences", "gives_way"), [(6, True), (3, False)])

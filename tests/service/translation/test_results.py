@@ -3,6 +3,7 @@
 import pytest
 from msgspec import UNSET
 
+from model.beam_search import Inspection
 from model.tokenizer import Tokenizer
 from service.engine.messages import Alternative, BeamReport, LiveHypothesis, TokenReport
 from service.text.segment import Mark, Segment, Term
@@ -48,7 +49,7 @@ def test_alternatives_carry_the_white_space_too(tokenizer: Tokenizer) -> None:
 
 def test_a_candidate_is_the_text_of_its_token(tokenizer: Tokenizer) -> None:
     first = tokenizer.encode("the")[0]
-    report = TokenReport(1, first, -0.5, candidates=[(first, -0.5), (tokenizer.eos_id, -1.0)])
+    report = TokenReport(1, first, -0.5, inspection=Inspection([(first, -0.5), (tokenizer.eos_id, -1.0)]))
     event = SegmentAssembly(0, Segment("", "x", ""), tokenizer).push(report)
     assert event.candidates == [Candidate(tokenizer.piece_bytes(first).decode(), -0.5), Candidate("", -1.0)]
 
@@ -56,7 +57,8 @@ def test_a_candidate_is_the_text_of_its_token(tokenizer: Tokenizer) -> None:
 def test_a_token_is_aligned_to_characters_of_its_text(tokenizer: Tokenizer) -> None:
     first = tokenizer.encode("the")[0]
     assembly = SegmentAssembly(0, Segment("", "x", ""), tokenizer, [(3, 6), None], 4)
-    events = [assembly.push(TokenReport(1, first, -0.5, alignment=(position, 0.4))) for position in (0, 1)]
+    aligned = [Inspection(alignment=(position, 0.4)) for position in (0, 1)]
+    events = [assembly.push(TokenReport(1, first, -0.5, inspection=each)) for each in aligned]
     assert [event.alignment for event in events] == [Alignment(7, 10, 0.4), None]
     assert assembly.push(TokenReport(1, first, -0.5)).alignment is UNSET
 
@@ -107,7 +109,7 @@ def test_what_was_in_capitals_is_written_in_capitals(tokenizer: Tokenizer) -> No
 def test_a_number_is_that_of_the_sentence(tokenizer: Tokenizer, segment: Segment, said: str, expected: str) -> None:
     """In alternatives, too; what is copied is no number, and live hypotheses have theirs for themselves."""
     reports = [
-        TokenReport(1, token, -0.5, term=0 if word == "X" else None, alignment=(0, 0.9))
+        TokenReport(1, token, -0.5, term=0 if word == "X" else None, inspection=Inspection(alignment=(0, 0.9)))
         for word in said.split(" ")
         for token in tokenizer.encode_target(word)
     ]
