@@ -4,7 +4,6 @@ import lzma
 import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -19,6 +18,7 @@ import psutil
 from httpx_sse import aconnect_sse
 
 from loadtest.metrics import Metrics
+from service.interpreter import python_command
 
 _START_SECONDS: Final = 60.0
 
@@ -131,7 +131,7 @@ def run_server(flags: Sequence[str], log: Path | None = None) -> Iterator[Server
     port = free_port()
     # Whoever waits is served: refusals are not what is looked at here.
     ours = ["--port", str(port), "--log-level", "info" if log else "error", "--max-waiting", "10000"]
-    command = [sys.executable, "-m", "service", "serve", *ours, *flags]
+    command = python_command("-m", "service", "serve", *ours, *flags)
     with log.open("ab") if log else nullcontext() as output:
         # With a session of its own: an engine whose parent has died is known by it.
         process = subprocess.Popen(command, stderr=output, start_new_session=True)

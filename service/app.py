@@ -44,10 +44,14 @@ VERSION: Final = version("dragoman")
 _IPV4: Final = 4
 
 
-def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None) -> FastAPI:
+def _log_failure(reason: str) -> None:
+    logger.error("cannot start: %s", reason)
+
+
+def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_failure) -> FastAPI:
     """The application for these settings; raises `CheckpointError` and `UnusableSettingError`.
 
-    `on_failure` is called when no model can be used, which no restart would mend.
+    `on_failure` is called with the reason when no model can be used, which no restart would mend.
     """
     tracer_provider = tracing.provider(VERSION) if settings.traces else None
     service = build_service(settings)
@@ -192,11 +196,10 @@ def limits_of(settings: Settings) -> Limits:
     )
 
 
-async def _become_ready(library: ModelRegistry, on_failure: Callable[[], None]) -> None:
+async def _become_ready(library: ModelRegistry, on_failure: Callable[[str], None]) -> None:
     try:
         await library.wait_until_tried()
     except EngineFailed as error:
-        logger.error("cannot start: %s", error.message)
-        on_failure()
+        on_failure(error.message)
     else:
         logger.info("ready")

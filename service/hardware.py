@@ -3,9 +3,10 @@
 import functools
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Final
+
+from service.interpreter import python_command
 
 _CPU_LIMIT: Final = Path("/sys/fs/cgroup/cpu.max")  # of a container: "QUOTA PERIOD" in microseconds, or "max PERIOD"
 
@@ -14,15 +15,18 @@ _GPU_DRIVERS: Final = (Path("/proc/driver/nvidia"), Path("/dev/nvidiactl"), Path
 _COUNT_GPUS: Final = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
 
 
-@functools.cache
 def usable_gpus() -> int:
-    """How many GPUs the engines' PyTorch can use.
+    """Count the GPUs that the engines' PyTorch can use; without a driver of NVIDIA's, 0 at once."""
+    return visible_gpus() if any(driver.exists() for driver in _GPU_DRIVERS) else 0
 
-    Another process asks it, for some seconds and only where there is a driver: PyTorch is not for the HTTP process.
+
+@functools.cache
+def visible_gpus() -> int:
+    """Ask PyTorch how many GPUs it can use, in another process and for some seconds.
+
+    The HTTP process itself does not load PyTorch.
     """
-    if not any(driver.exists() for driver in _GPU_DRIVERS):
-        return 0
-    asked = subprocess.run([sys.executable, "-P", "-c", _COUNT_GPUS], stdout=subprocess.PIPE, text=True, check=False)
+    asked = subprocess.run(python_command("-c", _COUNT_GPUS), stdout=subprocess.PIPE, text=True, check=False)
     return int(asked.stdout) if asked.returncode == 0 else 0
 
 

@@ -29,6 +29,7 @@ from rich.table import Table
 from loadtest.compare import machine
 from loadtest.compare.process import memory
 from loadtest.local_server import free_port
+from service.interpreter import python_command
 
 _START_SECONDS: Final = 300.0
 _NAMES: Final = ("dragoman", "libretranslate")
@@ -97,7 +98,7 @@ def _server(name: str, package: Path, python: Path) -> Iterator[Served]:
         [metadata] = Path(directory).glob("*/metadata.json")
         said = json.loads(metadata.read_bytes())
         if name == "dragoman":
-            command = [sys.executable, "-m", "service", "serve", "--model", str(package), "--port", str(port)]
+            command = python_command("-m", "service", "serve", "--model", str(package), "--port", str(port))
             languages = said["from_code"], said["to_code"]
             with _started([*command, "--log-level", "error"], {}, languages, port) as served:
                 yield served

@@ -8,7 +8,6 @@ import csv
 import json
 import math
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
@@ -17,6 +16,7 @@ import httpx
 import typer
 
 from loadtest.metrics import Metrics
+from service.interpreter import python_command
 
 _ARRIVALS: Final = Path(__file__).parent / "arrivals.py"
 
@@ -91,7 +91,7 @@ def measure(host: str, rate: float, seconds: int, options: str, prefix: Path) ->
     _check(host)
     outcome = Path(f"{prefix}.json")
     outcome.unlink(missing_ok=True)  # an earlier run's, which would pass for this one's
-    command = [sys.executable, "-m", "locust", "-f", str(_ARRIVALS), "--headless", "--only-summary", "--users", "1"]
+    command = python_command("-m", "locust", "-f", str(_ARRIVALS), "--headless", "--only-summary", "--users", "1")
     command += ["--rate", str(rate), "--options", options, "--window", str(seconds), "--host", host]
     command += [
         "--outcome",

@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
-from pydantic import ValidationError
-from pydantic_settings import CliApp, SettingsError
 
 from model.checkpoint_config import CheckpointError
-from service.cli.common import ApiKeyOption, UrlOption, fail
+from service.cli.common import UNUSABLE, ApiKeyOption, Commands, UrlOption, fail, show_version
 from service.cli.keys import app as keys_app
+from service.cli.settings_options import load_settings, takes_settings
 from service.cli.training import app as training_app
 from service.errors import ServiceError
-from service.settings import CommandSettings, DoctorSettings, Settings, UnusableSettingError, unknown_variables
+from service.settings import CommandSettings, Settings, UnusableSettingError, unknown_variables
 
 logger = logging.getLogger(__name__)
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Self-hosted machine translation that streams.")
+app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 app.add_typer(keys_app, name="keys")
 app.add_typer(training_app)
 
@@ -29,56 +28,53 @@ def main() -> None:
     app()
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
-def serve(context: typer.Context) -> None:
-    """Run the server; `dragoman serve --help` lists the settings."""
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Self-hosted machine translation that streams."""
+
+
+@app.command()
+@takes_settings
+def serve(settings: Settings) -> None:
+    """Run the server.
+
+    Each option is also an environment variable: --max-waiting is DRAGOMAN_MAX_WAITING. Options win over variables.
+    """
     from service import logs
     from service.app import create_app
-    from service.server.server import DrainingServer
+    from service.server.server import DrainingServer, listen
 
-    settings = _settings(context.args)
     logs.configure(settings.log_level)
     for problem in unknown_variables():
         logger.warning(problem)
-    failed = False
+    failures: list[str] = []
 
-    def on_failure() -> None:
-        nonlocal failed
-        failed = True
+    def on_failure(reason: str) -> None:
+        failures.append(reason)
         server.should_exit = True
 
     try:
         server = DrainingServer(create_app(settings, on_failure), settings)
+        # Before any engine is started: a port in use is reported at once.
+        listening = listen(settings.host, settings.port)
     except (CheckpointError, UnusableSettingError) as error:
         fail(str(error))
-    # Bound before an engine is started: a port in use is said at once.
-    try:
-        bound = server.config.bind_socket()
-    except SystemExit:  # uvicorn has logged the reason
-        fail(f"host, port: cannot listen on {settings.host}, port {settings.port}")
-    server.run(sockets=[bound])
-    if failed or not server.started:
+    server.run(sockets=[listening])
+    if failures:
+        fail("; ".join(failures))
+    if not server.started:
         raise typer.Exit(1)
-
-
-def _settings(arguments: list[str], kind: type[Settings] = Settings) -> Settings:
-    """Flags over environment over defaults; ends the program with the name of a wrong one."""
-    try:
-        return CliApp.run(kind, cli_args=arguments)
-    except ValidationError as error:
-        # Defaults that depend on a wrong value are no mistakes of their own.
-        mistakes = [each for each in error.errors() if each["type"] != "default_factory_not_called"]
-        problems = [": ".join(filter(None, (".".join(map(str, each["loc"])), each["msg"]))) for each in mistakes]
-        fail("; ".join(problems))
-    except SettingsError as error:
-        fail(str(error))
 
 
 @app.command()
 def translate(  # noqa: PLR0913  each is an option of the command
     texts: Annotated[list[str] | None, typer.Argument(help="Texts; standard input if there are none.")] = None,
-    source: Annotated[str, typer.Option(help="Language of the text; auto detects it.")] = "en",
-    target: Annotated[str, typer.Option(help="Language to translate into.")] = "fr",
+    source: Annotated[str, typer.Option("--source", "-s", help="Language of the text; auto detects it.")] = "en",
+    target: Annotated[str, typer.Option("--target", "-t", help="Language to translate into.")] = "fr",
     files: Annotated[list[Path] | None, typer.Option("--file", "-f", help="Translate this file; several too.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="An object for each text, or each line of a file.")] = False,
@@ -108,11 +104,11 @@ def translate(  # noqa: PLR0913  each is an option of the command
         # A bar and tokens on the same terminal would overwrite each other.
         progress = bool(files) and sys.stderr.isatty() and not sink.isatty()
         job = Job(source=source, target=target, options=options, as_json=as_json, output=sink, progress=progress)
-        settings = [] if model is None else ["--model", str(model)]
+        given = {} if model is None else {"model": model}
         engine = (
             server(url, api_key or CommandSettings().api_key, job)
             if url is not None
-            else local_engine(_settings(settings), job)
+            else local_engine(load_settings(**given), job)
         )
         async with engine as stream:
             await run(stream, work, job)
@@ -132,9 +128,10 @@ def translate(  # noqa: PLR0913  each is an option of the command
         fail(f"{output or 'standard output'}: {error.strerror}")
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@app.command()
+@takes_settings
 def doctor(
-    context: typer.Context,
+    settings: Settings,
     seconds: Annotated[float, typer.Option(min=0.1, help="How long to translate.")] = 5.0,
     as_json: Annotated[bool, typer.Option("--json", help="The report as one object.")] = False,
 ) -> None:
@@ -144,14 +141,14 @@ def doctor(
     from service.cli.doctor import examine, lines
 
     logging.basicConfig(level=logging.ERROR)
-    report = examine(_settings(context.args, DoctorSettings), seconds)
+    report = examine(settings, seconds)
     if as_json:
         typer.echo(msgspec.json.format(msgspec.json.encode(report)))
     else:
         typer.echo("\n".join(lines(report)))
     if report.problems:
         typer.echo("\n".join(f"dragoman: {problem}" for problem in report.problems), err=True)
-        raise typer.Exit(1)
+        raise typer.Exit(UNUSABLE)
 
 
 @app.command(name="import")
@@ -182,4 +179,4 @@ def bench(context: typer.Context) -> None:
         if error.name is None or error.name.partition(".")[0] != "loadtest":
             raise
         fail("the benchmark is not installed here; it comes with `pip install 'dragoman[load]'`, not with the image")
-    command.main(args=context.args, prog_name="dragoman bench")
+    raise typer.Exit(command.main(args=context.args, prog_name="dragoman bench", standalone_mode=False) or 0)

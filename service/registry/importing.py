@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from pathlib import Path
 import platformdirs
 
 from model.checkpoint_config import CheckpointError, fingerprint
+from service.interpreter import python_command
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ def _import_command(place: Path, path: Path) -> Iterator[list[str]]:
     # The output is moved into place when it is complete, so it is on the same disk.
     with tempfile.TemporaryDirectory(dir=place.parent) as directory:
         made = Path(directory) / "model"
-        yield [sys.executable, "-m", "service", "import", str(path), "--output", str(made)]
+        yield python_command("-m", "service", "import", str(path), "--output", str(made))
         try:
             made.rename(place)
         except OSError:

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from service.api.dependencies import Service
 from service.errors import NotReady
 from service.server.connection import Connection
-from service.settings import Settings
+from service.settings import Settings, UnusableSettingError
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +24,21 @@ _TICKS_PER_SECOND: Final = 10  # uvicorn's
 # From glibc's malloc.h, and its own first threshold.
 _M_MMAP_THRESHOLD: Final = -3
 _LARGE_BYTES: Final = 128 * 1024
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open the socket on which the server listens. Raises `UnusableSettingError` with the reason of the system."""
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        reason = (error.strerror or str(error)).lower()
+        raise UnusableSettingError(f"host, port: cannot listen on {host}, port {port}: {reason}") from None
+    address = f"[{host}]" if ":" in host else host
+    logger.info("listening", extra={"url": f"http://{address}:{listening.getsockname()[1]}"})
+    return listening
 
 
 class DrainingServer(uvicorn.Server):

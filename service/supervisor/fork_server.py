@@ -10,7 +10,6 @@ import logging
 import os
 import signal
 import socket
-import sys
 import time
 from typing import Final, NamedTuple
 
@@ -19,6 +18,7 @@ import msgspec
 from service.engine.channel import Frames
 from service.engine.messages import EngineOptions, Failed, Forked, ForkReply
 from service.errors import EngineFailed
+from service.interpreter import python_command
 
 logger = logging.getLogger(__name__)
 
@@ -177,8 +177,7 @@ class _ForkingProcess:
     async def start(cls, options: EngineOptions) -> "_ForkingProcess":
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        # -P: a model.py in the directory that the server was started from is not ours.
-        command = (sys.executable, "-P", "-m", "service.engine.worker", str(theirs.fileno()))
+        command = python_command("-m", "service.engine.worker", str(theirs.fileno()))
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,

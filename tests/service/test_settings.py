@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
-from pydantic_settings import CliApp
 from typer.testing import CliRunner
 
 from service.cli.main import app
+from service.cli.settings_options import load_settings
 from service.settings import Settings, unknown_variables
 
 
 def test_flags_over_environment_over_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRAGOMAN_SLOTS", "7")
     monkeypatch.setenv("DRAGOMAN_PORT", "6001")
-    settings = CliApp.run(Settings, cli_args=["--port", "6002", "--max-waiting", "3"])
+    settings = load_settings(port="6002", max_waiting="3")
     assert (settings.slots, settings.port, settings.max_waiting) == (7, 6002, 3)
     assert settings.host == "127.0.0.1"
 
@@ -44,7 +44,12 @@ def test_replicas_are_as_many_as_cores_up_to_four(monkeypatch: pytest.MonkeyPatc
 @pytest.fixture
 def gpus(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """So many are there."""
-    return lambda count: monkeypatch.setattr("service.hardware.usable_gpus", lambda: count)
+
+    def found(count: int) -> None:
+        for name in ("usable_gpus", "visible_gpus"):
+            monkeypatch.setattr(f"service.hardware.{name}", lambda: count)
+
+    return found
 
 
 def test_a_gpu_is_used_if_there_is_one(gpus: Callable[[int], None]) -> None:

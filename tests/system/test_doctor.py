@@ -41,7 +41,7 @@ def test_what_works_is_tried_out() -> None:
 
 def test_what_is_broken_is_said(tmp_path: Path) -> None:
     done = _doctor("--models", str(tmp_path))
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr == f"dragoman: {tmp_path}: there is no checkpoint in it\n"
     assert f"models={tmp_path}" in done.stdout
 

@@ -32,7 +32,7 @@ def starts_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "engine"
     program.write_text("#!/bin/sh\nexec sleep 1000\n")
     program.chmod(0o700)
-    monkeypatch.setattr("service.supervisor.fork_server.sys.executable", str(program))
+    monkeypatch.setattr("sys.executable", str(program))
 
 
 @pytest.fixture

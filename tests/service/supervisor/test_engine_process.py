@@ -104,7 +104,7 @@ async def test_a_request_that_has_been_at_three_deaths_is_given_up(
     program = tmp_path / "engine"
     program.write_text(_DIES_OF_REQUESTS.format(python=sys.executable, root=str(Path.cwd())))
     program.chmod(0o700)
-    monkeypatch.setattr("service.supervisor.fork_server.sys.executable", str(program))
+    monkeypatch.setattr("sys.executable", str(program))
     restarts = Restarts()
     options = EngineOptions("any", "fp32", threads=1, slots=1, max_prefill=1, max_length=8)
     engine = EngineProcess(ForkServer(options), 0, restarts)
