@@ -168,7 +168,7 @@ def test_packed_pairs_are_taught_as_each_pair_alone(config: ModelConfig, order: 
             torch.testing.assert_close(logits, expected[0], rtol=1e-4, atol=1e-4)
             weight = torch.randn(logits.shape, generator=generator)
             total = total + (logits * weight).sum()
-            (expected[0] * weight).sum().backward()  # type: ignore[no-untyped-call]
+            (expected[0] * weight).sum().backward()
             start += len(target)
     total.backward()  # type: ignore[no-untyped-call]
     for (name, ours), theirs in zip(packed.named_parameters(), alone.parameters(), strict=True):
