@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from model.training.config import TrainConfig
-from model.training.pack import Pack, prepare
+from model.training.pack import Pack
+from model.training.prepare import prepare
 from tests.conftest import WORDS
 
 OPTIMISER = {
