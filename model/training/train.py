@@ -137,7 +137,9 @@ class _Run:
                     log.steps(trainer.report())
                 if validates:
                     self._validate(log)
-            trainer.report()
+            last = trainer.report()
+            if last.tokens:
+                log.steps(last)
             # With patience the best stays; but a run that was stopped before its first validation leaves what it has.
             if options.patience is None or not self.checkpoint.exists():
                 self._export()
