@@ -30,9 +30,7 @@ def _gradients(loss: Tensor, *inputs: Tensor) -> list[Tensor]:
 def test_gradients_are_those_of_cross_entropy(chunk: int, smoothing: float) -> None:
     states, weight, target = _inputs()
     nats = smoothed_cross_entropy(states, weight, target, PAD, smoothing, chunk)
-    expected = F.cross_entropy(
-        states @ weight.T, target, ignore_index=PAD, reduction="sum", label_smoothing=smoothing
-    )
+    expected = F.cross_entropy(states @ weight.T, target, ignore_index=PAD, reduction="sum", label_smoothing=smoothing)
     upstream = 0.37  # a step divides by its tokens
     for ours, theirs in zip(
         _gradients(upstream * nats, states, weight), _gradients(upstream * expected, states, weight), strict=True
