@@ -39,15 +39,22 @@ class KV(NamedTuple):
 
     def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
         """PyTorch gives zeros for a fully masked row (tests/model/test_attention.py holds it to that)."""
-        if query.requires_grad and query.device.type == "cpu":
-            return self._attend_in_training(query, mask, dropout)
         return F.scaled_dot_product_attention(query, self.keys, self.values, attn_mask=mask, dropout_p=dropout)
 
-    def _attend_in_training(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
-        """The same by matrix products: on a CPU their backward pass takes a third of the fused kernel's time.
 
-        A fully masked row is NaN, unless what hides is a finite number.
-        """
+class TeachingKV(NamedTuple):
+    """`KV` for packed training rows, whose masks leave every query a key or hide by finite numbers.
+
+    On a CPU gradients go through plain matrix products: their backward pass takes a third of the fused kernel's time,
+    but a row that a mask of -inf hides as a whole would be NaN.
+    """
+
+    keys: Tensor
+    values: Tensor
+
+    def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+        if not query.requires_grad or query.device.type != "cpu":
+            return KV(*self).attend(query, mask, dropout)
         scores = (query * query.shape[-1] ** -0.5) @ self.keys.transpose(-2, -1)
         weights = torch.softmax(scores if mask is None else scores + mask, dim=-1)
         return F.dropout(weights, dropout) @ self.values
@@ -116,10 +123,17 @@ class Cache(Protocol):
 
 
 class NoCache:
-    """Training and full forward passes: all positions are in the call, nothing is remembered."""
+    """Full forward passes: all positions are in the call, nothing is remembered."""
 
     def update(self, layer: int, new: KV) -> KV:
         return new
+
+
+class TeachingCache:
+    """`NoCache` for packed training rows."""
+
+    def update(self, layer: int, new: KV) -> TeachingKV:
+        return TeachingKV(*new)
 
 
 class PackedSources:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from model.attention import RelativeBias, combine_masks, look_ahead_mask, padding_mask, segment_mask
-from model.cache import KV, Cache, Memory, NoCache, PackedSources
+from model.cache import KV, Cache, Memory, NoCache, PackedSources, TeachingCache, TeachingKV
 from model.config import ModelConfig
 from model.layers import DecoderLayer, EncoderLayer, Input, final_norm
 
@@ -132,12 +132,12 @@ class Transformer(nn.Module):
         target_mask = combine_masks(look_ahead, segment_mask(target.segments, target.segments, dtype))
         source_mask = segment_mask(source.segments, source.segments, dtype)
         cross_mask = segment_mask(target.segments, source.segments, dtype)
-        memory = self._encode_states(
-            self._source_states(source.ids, source.positions).to(dtype), source_mask, NoCache()
-        )
+        cache = TeachingCache()
+        source_states = self._source_states(source.ids, source.positions).to(dtype)
+        memory = [TeachingKV(*each) for each in self._encode_states(source_states, source_mask, cache)]
         inputs = target.ids.roll(1, dims=1).masked_fill(target.positions == 0, self.config.bos_id)
         states = self.target_input(self.embedding(inputs), target.positions).to(dtype)
-        return self._decode(states, target_mask, memory, cross_mask, NoCache())
+        return self._decode(states, target_mask, memory, cross_mask, cache)
 
     def shift_right(self, target_ids: Tensor) -> Tensor:
         """What the decoder reads to predict `target_ids [batch, target]`: the same behind bos, without the last."""

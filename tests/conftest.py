@@ -11,6 +11,7 @@ import torch
 from model.checkpoint_config import load_config
 from model.config import ModelConfig
 from model.tokenizer import Tokenizer
+from model.training.config import TokenizerConfig
 from model.training.data import train_tokenizer
 from model.transformer import Transformer
 from tests.disks import SmallDisk, small_disk
@@ -68,10 +69,20 @@ def random_model(config: ModelConfig, seed: int = 0) -> Transformer:
 
 @pytest.fixture(scope="session")
 def tokenizer() -> Tokenizer:
-    """A real SentencePiece model with byte fallback, trained in a moment."""
+    """A real SentencePiece model with byte fallback and without case marks, trained in a moment."""
+    return _small_tokenizer(TokenizerConfig(vocab_size=320, case_marks=False, split_digits=False))
+
+
+@pytest.fixture(scope="session")
+def case_marked_tokenizer() -> Tokenizer:
+    """The same with case marks, which are the default of the trainer."""
+    return _small_tokenizer(TokenizerConfig(vocab_size=320))
+
+
+def _small_tokenizer(options: TokenizerConfig) -> Tokenizer:
     sentences = [f"{first} {second} {third}" for first in WORDS for second in WORDS for third in WORDS[::3]]
     both_sides = [side for sentence in sentences for side in (sentence, sentence[::-1].title())]
-    return train_tokenizer(both_sides, vocab_size=320, seed=0)
+    return train_tokenizer(both_sides, options, seed=0)
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ class _Chunks(IterableDataset[_Chunk]):
         epoch, number = self._first.epoch, self._first.chunk
         order = self._reader.order(epoch)
         for turn in itertools.count():
-            if number * PAIRS_A_CHUNK >= len(order):
+            while number * PAIRS_A_CHUNK >= len(order):
                 epoch, number = epoch + 1, 0
                 order = self._reader.order(epoch)
             if turn % workers == mine:
@@ -90,8 +90,10 @@ class _Chunks(IterableDataset[_Chunk]):
     def _chunk(self, indices: NDArray[np.int64], epoch: int, number: int) -> _Chunk:
         random = np.random.default_rng([self._config.seed, epoch, number])
         packed = pack_rows(self._reader.read(indices, random), self._reader.row_lengths)
-        order = random.permutation(len(packed.source))
         rows = self._config.optimiser.rows
+        if number == 0 and len(packed.source) < rows:
+            packed = _filled_up(packed, rows)  # a small corpus would never make a batch
+        order = random.permutation(len(packed.source))
         return _Chunk(epoch, number, *(_as_batches(side[order], rows) for side in packed))
 
 
@@ -168,7 +170,7 @@ class PackedRows(NamedTuple):
 
 def pack_rows(pairs: Sequence[IdPair], lengths: RowLengths) -> PackedRows:
     """Put every pair into the first row with room for both of its sides, the longest pairs first."""
-    sizes = np.array([(len(source), len(target)) for source, target in pairs], dtype=np.int64)
+    sizes = np.array([(len(source), len(target)) for source, target in pairs], dtype=np.int64).reshape(-1, 2)
     room = np.tile(np.array(lengths), (len(pairs), 1))
     members: list[list[int]] = []
     for index in np.argsort(-sizes.max(axis=1, initial=0), kind="stable"):
@@ -193,6 +195,12 @@ def _fill(members: list[list[NDArray[np.uint16]]], length: int) -> NDArray[np.in
     return packed
 
 
+def _filled_up(packed: PackedRows, rows: int) -> PackedRows:
+    """Add empty rows, so that the last batch of `rows` is whole."""
+    missing = -len(packed.source) % rows
+    return PackedRows(*(np.concatenate([side, np.zeros((missing, *side.shape[1:]), side.dtype)]) for side in packed))
+
+
 def _as_batches(packed: NDArray[np.int32], rows: int) -> Tensor:
     """`[batches, 3, rows, length]`; the few rows that do not make a batch are left out."""
     count = len(packed) // rows
@@ -211,6 +219,8 @@ def batches(
         prefetch_factor=2 if workers else None,
         pin_memory=pin,
         multiprocessing_context="fork" if workers else None,
+        # It draws a number when it starts: from the default generator, dropout after a resume would differ.
+        generator=torch.Generator(),
     )
     first = place.batch
     for chunk in loader:
@@ -223,10 +233,8 @@ def batches(
 def validation_batches(pairs: PackedPairs, lengths: RowLengths, rows: int) -> list[Batch]:
     """The same batches every time; the last one is filled up with empty rows."""
     fitting = [pair for pair in map(pairs.pair, range(len(pairs))) if _fits(pair, lengths)]
-    packed = pack_rows(fitting, lengths)
-    missing = -len(packed.source) % rows
-    sides = [np.concatenate([side, np.zeros((missing, *side.shape[1:]), side.dtype)]) for side in packed]
-    return [_batch(*both) for both in zip(*(_as_batches(side, rows) for side in sides), strict=True)]
+    packed = _filled_up(pack_rows(fitting, lengths), rows)
+    return [_batch(*both) for both in zip(*(_as_batches(side, rows) for side in packed), strict=True)]
 
 
 def _fits(pair: IdPair, lengths: RowLengths) -> bool:

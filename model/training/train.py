@@ -16,8 +16,9 @@ from safetensors import SafetensorError
 from model.checkpoint import save_checkpoint
 from model.checkpoint_config import CheckpointConfig
 from model.training.config import TrainConfig
-from model.training.pack import PACK_FILE, Pack, check_pack, load_pack, prepare
+from model.training.pack import PACK_FILE, Pack, check_pack, load_pack
 from model.training.parallel import Group
+from model.training.prepare import prepare
 from model.training.report import MissingExtraError, RunLog, plot
 from model.training.trainer import Trainer, TrainingError, check_start
 
@@ -136,7 +137,9 @@ class _Run:
                     log.steps(trainer.report())
                 if validates:
                     self._validate(log)
-            trainer.report()
+            last = trainer.report()
+            if last.tokens:
+                log.steps(last)
             # With patience the best stays; but a run that was stopped before its first validation leaves what it has.
             if options.patience is None or not self.checkpoint.exists():
                 self._export()

@@ -83,6 +83,7 @@ class Trainer:
         self.place = Place()
         self._seconds = 0.0
         self._since = time.monotonic()
+        self._clock = 0.0  # the time of the run at the last step, the same in every process
         self._nats = torch.zeros((), device=group.device)
         self._norm = torch.zeros((), device=group.device)
         self._reported = (0, 0, 0)  # step, tokens, target tokens
@@ -102,7 +103,7 @@ class Trainer:
     def decay_now(self, minutes: float | None = None) -> None:
         """Let the learning rate fall to 0 from here on; see `Decay.now`. A decay that has begun goes on."""
         if self.decay is None:
-            self.decay = Decay.now(self.config.optimiser, self.step, self.seconds, minutes)
+            self.decay = Decay.now(self.config.optimiser, self.step, self._clock, minutes)
 
     def batches(self) -> Iterator[list[Batch]]:
         """Endless: what this process does in each step, from where the run stands; exact after a resume.
@@ -127,13 +128,16 @@ class Trainer:
                 yield [batch.to(self.group.device) for batch, _ in step[self.group.rank :: self.group.size]]
 
     def _is_decaying(self) -> bool:
-        return is_decaying(self.config.optimiser, self.step, self.seconds, self.decay)
+        return is_decaying(self.config.optimiser, self.step, self._clock, self.decay)
 
     def train_step(self, step: Sequence[Batch]) -> None:
         """Update the weights once, by the mean over all real target tokens of every process."""
         options = self.config.optimiser
         own = (sum(batch.source_tokens for batch in step), sum(batch.target_tokens for batch in step))
-        source_tokens, target_tokens = map(int, self.group.sum(*own))
+        *tokens, seconds = self.group.sum(*own, self.seconds)
+        source_tokens, target_tokens = map(int, tokens)
+        # Each process has its own clock: by their mean, all take the same step.
+        self._clock = seconds / self.group.size
         self._working.train()
         for batch in step:
             nats = self._working.nats(batch, options.label_smoothing)
@@ -142,7 +146,7 @@ class Trainer:
         self._working.hand_over_gradients()
         self.group.sum_gradients(self.model.parameters())
         self._norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), options.clip_norm)
-        rate = learning_rate(options, self.step, self.seconds, self.decay)
+        rate = learning_rate(options, self.step, self._clock, self.decay)
         for optimiser in self._optimisers:
             for group in optimiser.param_groups:
                 group["lr"] = rate
@@ -166,7 +170,7 @@ class Trainer:
         if not math.isfinite(loss) or not math.isfinite(norm):
             raise TrainingError(f"loss is {loss} and gradient norm {norm} at step {self.step}; {_ADVICE}")
         self._nats.zero_()
-        rate = learning_rate(self.config.optimiser, self.step - 1, self.seconds, self.decay)
+        rate = learning_rate(self.config.optimiser, self.step - 1, self._clock, self.decay)
         report = Report(self.step, loss, rate, self.tokens - tokens, self.tokens, self.seconds / 3600)
         self._reported = (self.step, self.tokens, self._target_tokens)
         return report
@@ -222,8 +226,7 @@ class Trainer:
     def resume(self, path: Path) -> None:
         """Continue exactly where `save` left off; the same number of processes is needed for the same dropout.
 
-        Raises `TrainingError` when the file is broken, or belongs to an experiment that differs in more than its
-        schedule.
+        Raises `TrainingError` when the file is broken, or belongs to another model, text or algorithm.
         """
         try:
             state = torch.load(path, weights_only=True, map_location="cpu")
@@ -242,6 +245,7 @@ class Trainer:
         self.place = Place(**state["place"])
         self.step, self.tokens, self._seconds = (state["progress"][name] for name in ("step", "tokens", "seconds"))
         self._since = time.monotonic()
+        self._clock = self._seconds
         self._reported = (self.step, self.tokens, 0)
         self.decay = None if state["decay"] is None else Decay(**state["decay"])
         self.best = Best(**state["best"])

@@ -27,7 +27,7 @@ def prepare(
 ) -> None:
     """Filter, deduplicate and tokenise training text once, into a pack that `train` takes on any machine."""
     from model.training.config import TrainConfig
-    from model.training.pack import prepare as run
+    from model.training.prepare import prepare as run
 
     _log_to_terminal()
     with _reported():
