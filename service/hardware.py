@@ -1,14 +1,17 @@
 """What this machine has for engines: cores, as far as a container's limit allows, and GPUs. Knows no settings."""
 
+import contextlib
 import functools
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from service.interpreter import python_command
 
-_CPU_LIMIT: Final = Path("/sys/fs/cgroup/cpu.max")  # of a container: "QUOTA PERIOD" in microseconds, or "max PERIOD"
+_CGROUPS: Final = Path("/sys/fs/cgroup")
+_OWN_CGROUP: Final = Path("/proc/self/cgroup")
 
 # Of NVIDIA's driver on Linux, and of Windows' in WSL.
 _GPU_DRIVERS: Final = (Path("/proc/driver/nvidia"), Path("/dev/nvidiactl"), Path("/dev/dxg"))
@@ -38,10 +41,23 @@ def usable_device(name: str) -> str:
 
 
 def usable_cores() -> int:
-    """Those that this process may run on, and no more than a container's limit on processor time allows; at least 1."""
+    """Count the cores that this process may run on, as far as limits on processor time allow; at least 1.
+
+    A limit may be set on the process' own cgroup (a container) or on any above it (systemd's CPUQuota of a slice).
+    """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, int(min([cores, *_cpu_limits()])))
+
+
+def _cpu_limits() -> Iterator[float]:
+    """Limits in cores, from the process' own cgroup up to the root (Linux' cgroup v2, cpu.max)."""
     try:
-        quota, period = _CPU_LIMIT.read_text(encoding="ascii").split()
-        return max(1, min(cores, int(quota) // int(period)))
-    except (OSError, ValueError):  # no such file, or no limit
-        return cores
+        lines = _OWN_CGROUP.read_text(encoding="utf-8").splitlines()
+    except OSError:  # no Linux
+        return
+    own = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), "")
+    for group in (Path(own), *Path(own).parents):
+        # "QUOTA PERIOD" in microseconds, or "max PERIOD"; the root has no such file.
+        with contextlib.suppress(OSError, ValueError):
+            quota, period = (_CGROUPS / group / "cpu.max").read_text(encoding="ascii").split()
+            yield int(quota) / int(period)

@@ -27,7 +27,10 @@ def test_a_wrong_value_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_replicas_are_as_many_as_cores_up_to_four(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     limit = tmp_path / "cpu.max"
-    monkeypatch.setattr("service.hardware._CPU_LIMIT", limit)
+    own = tmp_path / "own"
+    own.write_text("0::/\n")
+    monkeypatch.setattr("service.hardware._CGROUPS", tmp_path)
+    monkeypatch.setattr("service.hardware._OWN_CGROUP", own)
     monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(3)), raising=False)
     assert Settings().replicas == 3
     for line, expected in (("max 100000", 3), ("200000 100000", 2), ("50000 100000", 1), ("900000 100000", 3)):
