@@ -51,14 +51,14 @@ class EagerRunner:
     @torch.inference_mode()
     def decode(self, batch: StepBatch) -> StepScores:
         self._cache.copy_target(batch.copies)
-        slots, positions = batch.slots[:, None], batch.positions[:, None]
-        *sources, last = self._cache.source(batch.source_slots[:, None], batch.source_lengths[:, None])
-        looked_at = _LookedAt(last, batch.alignment_rows)
-        memories: list[Memory] = [*sources, looked_at if batch.alignment_rows else last]
-        rows = _LookedAtRows(self._cache.rows(slots, positions), batch.self_attention_rows)
-        logits = self._model.decode(batch.tokens[:, None], positions, None, memories, None, rows)[:, -1].float()
+        slots, positions = batch.queries.slots[:, None], batch.queries.positions[:, None]
+        *sources, last = self._cache.source(batch.queries.source_slots[:, None], batch.queries.source_lengths[:, None])
+        looked_at = _LookedAt(last, batch.outputs.alignment)
+        memories: list[Memory] = [*sources, looked_at if batch.outputs.alignment else last]
+        rows = _LookedAtRows(self._cache.rows(slots, positions), batch.outputs.self_attention)
+        logits = self._model.decode(batch.queries.tokens[:, None], positions, None, memories, None, rows)[:, -1].float()
         best = greedy(logits)
-        chosen, extensions = logits[batch.logit_rows], extensions_of(batch, logits[batch.beam_rows])
+        chosen, extensions = logits[batch.outputs.logits], extensions_of(batch, logits[batch.beam_rows])
         return StepScores(best.tokens[None], best.logprobs[None], chosen, looked_at.weights, rows.weights(), extensions)
 
 
