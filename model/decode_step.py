@@ -25,11 +25,11 @@ class Queries(NamedTuple):
 class Outputs(NamedTuple):
     """The rows, in ascending order, of which more than the best token is returned."""
 
-    logits: list[int] = []
-    alignment: list[int] = []
+    logits: list[int]
+    alignment: list[int]
     """Rows whose cross-attention weights are returned."""
-    self_attention: list[int] = []
+    self_attention: list[int]
     """Rows whose self-attention weights are returned."""
 
 
-NO_OUTPUTS: Final = Outputs()
+NO_OUTPUTS: Final = Outputs([], [], [])

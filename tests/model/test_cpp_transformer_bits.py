@@ -7,7 +7,7 @@ from torch import Tensor
 from model import kernels
 from model.config import Activation
 from model.cpp_transformer import FusedScores
-from model.decode_step import Outputs, Queries
+from model.decode_step import NO_OUTPUTS, Queries
 from model.kernels.compiler import VARIANTS
 from model.topk import Beams
 from model.transformer import Transformer
@@ -151,7 +151,7 @@ def test_hypotheses_share_a_source() -> None:
     slots, lengths = torch.tensor([2, 5]), torch.full((2,), len(source))
     tokens, positions = torch.tensor([8, 9]), torch.tensor([0, 0])
     scores = shared.fused.decode(
-        Queries(tokens, positions, slots, torch.tensor([2, 2]), lengths), Outputs(logits=[0, 1])
+        Queries(tokens, positions, slots, torch.tensor([2, 2]), lengths), NO_OUTPUTS._replace(logits=[0, 1])
     )
     assert torch.equal(scores.logits, own.decode(tokens, positions, slots, lengths).logits)
 

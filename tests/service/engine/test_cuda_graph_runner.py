@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from model.cache import SlotCache
 from model.config import ModelConfig
-from model.decode_step import Outputs, Queries
+from model.decode_step import NO_OUTPUTS, Queries
 from model.decoding import greedy_decode
 from service.engine.batching import SourceBatch, StepBatch, StepScores
 from service.engine.cuda_graph_runner import CapturedRunner
@@ -63,7 +63,7 @@ def _batch(tokens: list[int], position: int, ahead: int = 0, **outputs: list[int
             torch.tensor([len(source) for source in SOURCES[:rows]]),
         ),
         copies=[],
-        outputs=Outputs(**outputs),
+        outputs=NO_OUTPUTS._replace(**outputs),
         ahead=ahead,
     )
 
