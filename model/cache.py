@@ -1,6 +1,6 @@
 """Keys and values: how queries look at them, and where the decoder keeps those of earlier positions.
 
-The model sees only two protocols: a `Cache` remembers, and what it returns is a `Memory` to look at. It knows
+The model sees only two protocols: a `Cache` remembers, and what it returns is a `KeyValueView` to look at. It knows
 nothing of requests; slots are row numbers here.
 """
 
@@ -20,7 +20,7 @@ from model.config import ModelConfig
 from model.kernels import attend_packed, attend_slots, copy_slots
 
 
-class Memory(Protocol):
+class KeyValueView(Protocol):
     """Keys and values that queries look at."""
 
     def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
@@ -117,7 +117,7 @@ class PaddedKV(NamedTuple):
 class Cache(Protocol):
     """What self-attention asks of the positions already decoded."""
 
-    def update(self, layer: int, new: KV) -> Memory:
+    def update(self, layer: int, new: KV) -> KeyValueView:
         """Take the K/V of this call's positions; return all that its queries may look at."""
         ...
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from model import kernels
 from model.cache import SlotCache
 from model.config import Activation, ModelConfig
+from model.decode_step import NO_OUTPUTS, Outputs, Queries
 from model.quantized_linear import INT8_MAX, quantise_rows
 from model.sampling import Sampled
 from model.topk import NO_BEAMS, Beams, Extensions
@@ -23,7 +24,7 @@ from model.transformer import Transformer
 # In model/kernels/compute.cpp, and PyTorch's default.
 NORM_EPSILON: Final = 1e-5
 
-# `Then` in model/kernels/compute.h.
+# `Epilogue` in model/kernels/compute.h.
 _ACTIVATIONS: Final[dict[Activation, int]] = {"relu": 1, "gelu": 2, "swish": 3}
 
 
@@ -33,12 +34,12 @@ class FusedScores(NamedTuple):
     best: Sampled
     """The most probable token of each row, `[steps, rows]`."""
     logits: Tensor
-    """Of `logit_rows` in the last step, float32 `[len, vocab]`."""
+    """For `outputs.logits` in the last step, float32 `[rows, vocab]`."""
     alignment: Tensor
-    """What `alignment_rows` look at of their sources, float32 `[len, longest source]`, 0 behind a source's end."""
+    """For `outputs.alignment`: weights over the source, float32 `[rows, longest source]`, 0 after a source's end."""
     self_attention: Tensor
-    """What `self_attention_rows` look at of their own slots: the mean of the heads of each layer, float32
-    `[len, layers, longest]`, 0 behind a row's own position."""
+    """For `outputs.self_attention`: weights over the row's own slot, the mean of the heads of each layer, float32
+    `[rows, layers, longest]`, 0 after a row's own position."""
     extensions: Extensions
     """The best ones of each of `beams`, `[steps, beams, twice the largest size]` each."""
 
@@ -93,38 +94,23 @@ class FusedTransformer:
         """
         self._engine.encode(ids, positions, offsets, torch.tensor(slots))
 
-    def decode(  # noqa: PLR0913  what a step is
+    def decode(
         self,
-        tokens: Tensor,
-        positions: Tensor,
-        slots: Tensor,
-        source_slots: Tensor,
-        source_lengths: Tensor,
-        logit_rows: Sequence[int] = (),
-        alignment_rows: Sequence[int] = (),
-        self_attention_rows: Sequence[int] = (),
+        queries: Queries,
+        outputs: Outputs = NO_OUTPUTS,
         beams: Beams = NO_BEAMS,
         ahead: int = 0,
         seconds: float = 0.0,
     ) -> FusedScores:
-        """One query a row, int64 `[rows]` each.
-
-        A row writes its K/V at its position of its slot, then looks at positions 0 to its own there, and at the
-        first `source_lengths` positions of its source slot.
+        """Run one step, or several.
 
         Up to `ahead` steps follow in the same call, in which each row reads its own best token, and a beam's rows are
         its best extensions: none after a step that ended a row or a hypothesis, nor when `seconds` are over. In those
         the first child of a row inherits its slot; others take, in their order, the lowest slots that had none.
         """
         best, logprobs, logits, alignment, self_attention, ids, sums = self._engine.decode(
-            tokens,
-            positions,
-            slots,
-            source_slots,
-            source_lengths,
-            list(logit_rows),
-            list(alignment_rows),
-            list(self_attention_rows),
+            list(queries),
+            [list(rows) for rows in outputs],
             beams.rows,
             beams.totals,
             ahead,

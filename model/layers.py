@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from model.attention import CrossAttention, SelfAttention
-from model.cache import Cache, Memory
+from model.cache import Cache, KeyValueView
 from model.config import Activation, ModelConfig, NormOrder
 
 ACTIVATIONS: Final[dict[Activation, Callable[[Tensor], Tensor]]] = {
@@ -156,7 +156,7 @@ class DecoderLayer(nn.Module):
         self.feed_forward_residual = residual(config)
 
     def forward(
-        self, states: Tensor, target_mask: Tensor | None, source: Memory, source_mask: Tensor | None, cache: Cache
+        self, states: Tensor, target_mask: Tensor | None, source: KeyValueView, source_mask: Tensor | None, cache: Cache
     ) -> Tensor:
         states = self.self_attention_residual(states, lambda x: self.self_attention(x, target_mask, cache, self.layer))
         states = self.cross_attention_residual(states, lambda x: self.cross_attention(x, source, source_mask))

@@ -11,9 +11,10 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from model.attention import attention_weights, look_ahead_mask, padding_mask
-from model.cache import KV, Cache, Memory, PaddedKV, PaddedRows, SlotCache
+from model.attention import look_ahead_mask, padding_mask
+from model.cache import SlotCache
 from model.config import ModelConfig
+from model.inspection import InspectedCache, InspectedKV
 from model.sampling import greedy
 from model.transformer import Transformer
 
@@ -92,14 +93,14 @@ class FixedStep:
         tokens, positions, slots, source_slots, source_lengths = buffers.inputs
         positions, slots = positions[:, None], slots[:, None]
         *sources, last = self._cache.padded_source(source_slots, width)
-        memories: list[Memory] = [*sources, _LookedAt(last, buffers.alignment) if self._with_alignment else last]
+        last_view = InspectedKV(last, self._keep_alignment) if self._with_alignment else last
         own = self._cache.padded_rows(slots, positions, width)
-        cache: Cache = own if self._self_attention is None else _LookedAtRows(own, self._self_attention)
+        cache = own if self._self_attention is None else InspectedCache(own, self._keep_self_attention)
         logits = self._model.decode(
             tokens[:, None],
             positions,
             look_ahead_mask(positions, width, dtype),
-            memories,
+            [*sources, last_view],
             padding_mask(source_lengths, width, dtype),
             cache,
         )
@@ -110,28 +111,9 @@ class FixedStep:
         buffers.inputs[0].copy_(best.tokens)
         buffers.inputs[1].add_(1)
 
+    def _keep_alignment(self, weights: Tensor) -> None:
+        self.buffers.alignment[:, : self._width].copy_(weights)
 
-class _LookedAtRows:
-    """Rows of the cache that write down what they look at in each layer."""
-
-    def __init__(self, rows: PaddedRows, weights: Tensor) -> None:
-        self._rows = rows
-        self._weights = weights
-
-    def update(self, layer: int, new: KV) -> Memory:
-        return _LookedAt(self._rows.update(layer, new), self._weights[:, layer])
-
-
-class _LookedAt:
-    """K/V that write down what queries look at, the mean of the heads."""
-
-    def __init__(self, memory: PaddedKV, weights: Tensor) -> None:
-        self._memory = memory
-        self._weights = weights
-
-    def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
-        assert mask is not None
-        memory: KV = self._memory.gathered()
-        weights = attention_weights(query.float(), memory.keys.float(), mask.float())
-        self._weights[:, : mask.shape[-1]].copy_(weights.mean(dim=1)[:, 0])
-        return memory.attend(query, mask, dropout)
+    def _keep_self_attention(self, layer: int, weights: Tensor) -> None:
+        assert self._self_attention is not None
+        self._self_attention[:, layer, : self._width].copy_(weights)

@@ -1,7 +1,7 @@
 """The encoder-decoder transformer: `encode` once, `decode` a step at a time, `forward` to train.
 
 The decoder sees source K/V, never encoder states. No method reads a tensor's value or branches on
-one: what a decode step computes depends on shapes alone, but for the `Memory` that it is given.
+one: what a decode step computes depends on shapes alone, but for the `KeyValueView` that it is given.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from model.attention import RelativeBias, combine_masks, look_ahead_mask, padding_mask, segment_mask
-from model.cache import KV, Cache, Memory, NoCache, PackedSources, TeachingCache, TeachingKV
+from model.cache import KV, Cache, KeyValueView, NoCache, PackedSources, TeachingCache, TeachingKV
 from model.config import ModelConfig
 from model.layers import DecoderLayer, EncoderLayer, Input, final_norm
 
@@ -94,7 +94,7 @@ class Transformer(nn.Module):
         target_ids: Tensor,
         positions: Tensor,
         target_mask: Tensor | None,
-        source: Sequence[Memory],
+        source: Sequence[KeyValueView],
         source_mask: Tensor | None,
         cache: Cache,
     ) -> Tensor:
@@ -113,7 +113,7 @@ class Transformer(nn.Module):
         self,
         states: Tensor,
         target_mask: Tensor | None,
-        source: Sequence[Memory],
+        source: Sequence[KeyValueView],
         source_mask: Tensor | None,
         cache: Cache,
     ) -> Tensor:

@@ -21,7 +21,7 @@ Int8Transformer::Int8Transformer(Numbers shape, Tensors weights, Tensors arenas)
       widest_(std::max(3 * d_model_, shape.at("ffn_dim"))),
       alignment_layer_(shape.at("alignment_layer")),
       pre_norm_(shape.at("pre_norm") != 0),
-      activation_(static_cast<Then>(shape.at("activation"))),
+      activation_(static_cast<Epilogue>(shape.at("activation"))),
       attention_scale_(1 / std::sqrt(static_cast<float>(head_dim_))),
       embedding_scale_(shape.at("scale_embedding") ? std::sqrt(static_cast<float>(d_model_)) : 1.0f),
       source_input_(input("source_input")),

@@ -122,7 +122,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> best_extensions(const
         const dragoman::Summary all = kernels().summarise(from + row * vocab, vocab, INFINITY);
         kernels().rank(from + row * vocab, vocab, 0, ranking);
         const float log_sum = static_cast<float>(dragoman::logarithm(all.total));
-        best.offer(row - offsets[beam], ranking, all.largest, log_sum, start[row]);
+        best.push(row - offsets[beam], ranking, all.largest, log_sum, start[row]);
       }
       table.write(beam, best.best());
     }
@@ -190,14 +190,13 @@ TORCH_LIBRARY(dragoman, library) {
   library.class_<Int8Transformer>("Int8Transformer")
       .def(torch::init<Int8Transformer::Numbers, Int8Transformer::Tensors, Int8Transformer::Tensors>())
       .def("encode", &Int8Transformer::encode)
-      .def("decode", [](const c10::intrusive_ptr<Int8Transformer>& self, const at::Tensor& tokens,
-                        const at::Tensor& positions, const at::Tensor& slots, const at::Tensor& source_slots,
-                        const at::Tensor& source_lengths, const std::vector<int64_t>& logit_rows,
-                        const std::vector<int64_t>& alignment_rows, const std::vector<int64_t>& self_attention_rows,
-                        const at::Tensor& beams, const at::Tensor& totals, int64_t ahead, int64_t eos_id,
-                        double seconds) {
-        return self->decode({tokens, positions, slots, source_slots, source_lengths, logit_rows, alignment_rows,
-                             self_attention_rows, beams, totals, ahead, eos_id, seconds});
+      .def("decode", [](const c10::intrusive_ptr<Int8Transformer>& self, const std::vector<at::Tensor>& queries,
+                        const c10::List<c10::List<int64_t>>& outputs, const at::Tensor& beams, const at::Tensor& totals,
+                        int64_t ahead, int64_t eos_id, double seconds) {
+        TORCH_CHECK(queries.size() == 5 && outputs.size() == 3, "int8: a step has 5 tensors and 3 lists of rows");
+        const auto rows = [&](size_t number) { return outputs.get(number).vec(); };
+        return self->decode({queries[0], queries[1], queries[2], queries[3], queries[4], {rows(0), rows(1), rows(2)},
+                             beams, totals, ahead, eos_id, seconds});
       });
 }
 

@@ -1,4 +1,4 @@
-"""Who has paid for which stream: one that breaks off is resumed without paying again."""
+"""Credits of paid streams: a stream that breaks off is resumed without another charge."""
 
 import math
 from typing import Final
@@ -6,68 +6,71 @@ from typing import Final
 from service.access.counters import Counters, Storage
 
 _AFTERWARDS_SECONDS: Final = 300
-"""Behind a stream's deadline: so long, whoever has lost its connection may come back."""
-_RESUMPTIONS: Final = 20
-"""That one payment is good for: each takes the engines as much time as the first."""
-_REPEATS: Final = 2
-"""That are left behind the end: a connection may take it, and lose it on the way."""
+"""A client that lost its connection may resume for so long after the stream's deadline."""
+_RESUMPTION: Final = 1 << 20
+"""A counter's value is its payments plus this for each resumption: so both change in one atomic step."""
 
 
-class Receipts:
-    """Of streams that were paid for a short while ago.
+class StreamCredits:
+    """Which requests a caller has paid for; each credit lasts until the stream's deadline plus five minutes.
 
-    `caller` and `request` are names that tell them apart; what is paid several times is good for as many times more.
-    Kept by servers that share a Redis together, by others each for itself and until it ends.
+    `caller` and `request` are names that tell them apart. A credit allows any number of resumptions; a payment is
+    refunded only while another one, or no resumption, is left. Servers that share a Redis share the credits, others
+    keep their own until they end.
     """
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
 
-    async def give(self, caller: str, request: str, seconds: float) -> None:
-        """Once `caller` has paid for `request`, which takes no longer than `seconds`."""
+    async def add(self, caller: str, request: str, seconds: float) -> None:
+        """Record that `caller` has paid for `request`, which takes no longer than `seconds`."""
         key, expiry = _key(caller, request), math.ceil(seconds) + _AFTERWARDS_SECONDS
 
         async def write(storage: Storage) -> None:
-            await storage.incr(key, expiry, _RESUMPTIONS)
+            await storage.incr(key, expiry)
             await storage.prolong(key, expiry)
 
         await self._counters.use(write)
 
-    async def take_back(self, caller: str, request: str) -> bool:
-        """Of what fails and is to be paid back; False, and nothing, if its resumptions have been used."""
-        key = _key(caller, request)
-        return await self._counters.use(lambda storage: _take(storage, key, _RESUMPTIONS))
-
     async def use(self, caller: str, request: str) -> bool:
-        """Whether `caller` has one for `request`, which is good for one time less from now on."""
+        """Record a resumption; return False if `caller` has not paid for `request`."""
         key = _key(caller, request)
-        return await self._counters.use(lambda storage: _take(storage, key, 1))
+
+        async def resume(storage: Storage) -> bool:
+            if not _payments(await storage.get(key)):
+                return False
+            if _payments(await storage.incr(key, _AFTERWARDS_SECONDS, _RESUMPTION)):
+                return True
+            await storage.incr(key, _AFTERWARDS_SECONDS, -_RESUMPTION)  # the payment was refunded meanwhile
+            return False
+
+        return await self._counters.use(resume)
 
     async def undo_use(self, caller: str, request: str) -> None:
-        """Of what then did not begin."""
+        """Forget a resumption that did not begin."""
         key = _key(caller, request)
-        await self._counters.use(lambda storage: storage.incr(key, _AFTERWARDS_SECONDS, 1))
+        await self._counters.use(lambda storage: storage.incr(key, _AFTERWARDS_SECONDS, -_RESUMPTION))
 
-    async def finish(self, caller: str, request: str) -> None:
-        """Once `caller` has got all of `request`: the same may be asked for a few times yet."""
+    async def withdraw(self, caller: str, request: str) -> bool:
+        """Remove one payment, to refund it; return False, and keep it, if a resumption needs it."""
         key = _key(caller, request)
 
-        async def lower(storage: Storage) -> None:
-            spare = min(await storage.get(key), _RESUMPTIONS) - _REPEATS
-            if spare > 0:
-                await _take(storage, key, spare)
+        async def remove(storage: Storage) -> bool:
+            if not _payments(await storage.get(key)):
+                return False
+            left = await storage.incr(key, _AFTERWARDS_SECONDS, -1)
+            if left == 0 or _payments(left):
+                return True
+            await storage.incr(key, _AFTERWARDS_SECONDS, 1)
+            return False
 
-        await self._counters.use(lower)
+        return await self._counters.use(remove)
 
 
-async def _take(storage: Storage, key: str, count: int) -> bool:
-    """Whether there was as much; less is left as it was."""
-    if await storage.get(key) < count:
-        return False
-    if await storage.incr(key, _AFTERWARDS_SECONDS, -count) >= 0:
-        return True
-    await storage.incr(key, _AFTERWARDS_SECONDS, count)  # another was quicker
-    return False
+def _payments(value: int) -> int:
+    """Return the payments in a counter's value; 0 also where two withdrawals have taken one too many for a moment."""
+    payments = value % _RESUMPTION
+    return payments if payments < _RESUMPTION // 2 else 0
 
 
 def _key(caller: str, request: str) -> str:

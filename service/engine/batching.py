@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from model.decode_step import Outputs, Queries
 from model.kernels import best_extensions
 from model.topk import NO_BEAMS, Beams, Extensions
 from service.engine.scheduler import Running
@@ -25,28 +26,12 @@ class SourceBatch(NamedTuple):
 
 
 class StepBatch(NamedTuple):
-    """Queries of one decoder step; every row is one, of a slot at a position. Tensors are int64 `[rows]`.
+    """One decoder step."""
 
-    A row writes its K/V at its position of its slot and then looks at positions 0 to its own, so rows of the same
-    slot at consecutive positions advance it by several at once.
-    """
-
-    tokens: Tensor
-    """What each row reads: the id before the one that it predicts."""
-    positions: Tensor
-    slots: Tensor
-    """Whose target K/V the row extends."""
-    source_slots: Tensor
-    """Where the K/V of its source are; a beam's rows share them."""
-    source_lengths: Tensor
+    queries: Queries
     copies: list[tuple[int, int, int]]
     """(from slot, to slot, positions): target K/V to copy before the step. No slot is both read and written."""
-    logit_rows: list[int]
-    """Rows whose logits are wanted, in ascending order; of the others the best token is enough."""
-    alignment_rows: list[int]
-    """Rows whose cross-attention weights are wanted, in ascending order."""
-    self_attention_rows: list[int]
-    """Rows whose self-attention weights are wanted, in ascending order."""
+    outputs: Outputs
     beams: Beams = NO_BEAMS
     """Rows of whose beam the best extensions are enough, and no logits are wanted."""
     ahead: int = 0
@@ -67,13 +52,13 @@ class StepScores(NamedTuple):
     logprobs: Tensor
     """Its log-probability, float32 `[steps, rows]`."""
     logits: Tensor
-    """Of `logit_rows`: float32 `[len(logit_rows), vocab]`, the caller's to change."""
+    """For `outputs.logits`: float32 `[len(outputs.logits), vocab]`, the caller's to change."""
     alignment: Tensor | None = None
-    """Of `alignment_rows`: weights over the source, float32 `[len(alignment_rows), longest source]`, 0 behind its end;
-    None where none were asked for."""
+    """For `outputs.alignment`: weights over the source, float32 `[rows, longest source]`, 0 after its end; None if none
+    were requested."""
     self_attention: Tensor | None = None
-    """Of `self_attention_rows`: weights over positions 0 to a row's own, the mean of the heads of each decoder layer,
-    float32 `[len(self_attention_rows), layers, longest]`, 0 behind its position; None where none were asked for."""
+    """For `outputs.self_attention`: weights over positions 0 to a row's own, the mean of the heads of each decoder
+    layer, float32 `[rows, layers, longest]`, 0 after its position; None if none were requested."""
     extensions: Extensions | None = None
     """Of `beams`, `[steps, beams, twice the largest size]` each; None where there are none."""
 
@@ -110,19 +95,16 @@ def step_batch(
     numbers.extend([row.slot for row in rows])
     numbers.extend([row.source_slot for row in rows])
     numbers.extend([len(row.request.prompt.source_ids) for row in rows])
-    columns = torch.frombuffer(numbers, dtype=torch.int64).view(5, -1)
-    tokens, positions, slots, source_slots, source_lengths = columns.unbind()
     asking = [(number, row) for number, row in enumerate(rows) if not row.is_greedy]
+    outputs = Outputs(
+        [number for number, row in asking if row.needs_logits],
+        [number for number, row in asking if row.needs_alignment],
+        [number for number, row in asking if row.needs_self_attention],
+    )
     return StepBatch(
-        tokens,
-        positions,
-        slots,
-        source_slots,
-        source_lengths,
-        copies=copies,
-        logit_rows=[number for number, row in asking if row.needs_logits],
-        alignment_rows=[number for number, row in asking if row.needs_alignment],
-        self_attention_rows=[number for number, row in asking if row.needs_self_attention],
+        Queries(*torch.frombuffer(numbers, dtype=torch.int64).view(5, -1).unbind()),
+        copies,
+        outputs,
         beams=_beams(groups),
         ahead=min(map(_ahead, groups)) if may_run_ahead else 0,
     )

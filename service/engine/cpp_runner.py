@@ -30,20 +30,8 @@ class FusedRunner:
     @torch.inference_mode()
     def decode(self, batch: StepBatch) -> StepScores:
         self._cache.copy_target(batch.copies)
-        scores = self._model.decode(
-            batch.tokens,
-            batch.positions,
-            batch.slots,
-            batch.source_slots,
-            batch.source_lengths,
-            batch.logit_rows,
-            batch.alignment_rows,
-            batch.self_attention_rows,
-            batch.beams,
-            batch.ahead,
-            _AHEAD_SECONDS,
-        )
-        alignment = scores.alignment if batch.alignment_rows else None
-        self_attention = scores.self_attention if batch.self_attention_rows else None
+        scores = self._model.decode(batch.queries, batch.outputs, batch.beams, batch.ahead, _AHEAD_SECONDS)
+        alignment = scores.alignment if batch.outputs.alignment else None
+        self_attention = scores.self_attention if batch.outputs.self_attention else None
         best, extensions = scores.best, scores.extensions
         return StepScores(best.tokens, best.logprobs, scores.logits, alignment, self_attention, extensions)

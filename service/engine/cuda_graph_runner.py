@@ -119,23 +119,22 @@ class CapturedRunner:
     def decode(self, batch: StepBatch) -> StepScores:
         if batch.copies:
             self._copy(batch.copies)
-        rows = len(batch.tokens)
+        queries, outputs = batch.queries, batch.outputs
+        rows = len(queries.tokens)
         beam_rows = batch.beam_rows
         ahead = 0 if beam_rows else min(batch.ahead, _AHEAD_TOKENS // rows)
         buffers, step = self._step_of(batch, ahead)
         inputs = self._filling.repeat(1, buffers.rows)
-        inputs[:, :rows] = torch.stack(
-            [batch.tokens, batch.positions, batch.slots, batch.source_slots, batch.source_lengths]
-        )
+        inputs[:, :rows] = torch.stack(queries)
         buffers.inputs.copy_(self._executor.upload(inputs))
         tokens, logprobs = self._run(buffers, step, rows, ahead)
-        both = self._rows_of(buffers.logits, [*batch.logit_rows, *beam_rows])
-        logits, of_beams = both[: len(batch.logit_rows)], both[len(batch.logit_rows) :]
+        both = self._rows_of(buffers.logits, [*outputs.logits, *beam_rows])
+        logits, of_beams = both[: len(outputs.logits)], both[len(outputs.logits) :]
         alignment = self_attention = None
-        if batch.alignment_rows:
-            alignment = self._looked_at(buffers.alignment, batch.alignment_rows, batch.source_lengths)
-        if batch.self_attention_rows:
-            self_attention = self._looked_at(buffers.self_attention, batch.self_attention_rows, batch.positions + 1)
+        if outputs.alignment:
+            alignment = self._looked_at(buffers.alignment, outputs.alignment, queries.source_lengths)
+        if outputs.self_attention:
+            self_attention = self._looked_at(buffers.self_attention, outputs.self_attention, queries.positions + 1)
         return StepScores(tokens, logprobs, logits, alignment, self_attention, extensions_of(batch, of_beams))
 
     def _run(self, buffers: StepBuffers, step: CapturedStep, rows: int, ahead: int) -> tuple[Tensor, Tensor]:
@@ -181,10 +180,10 @@ class CapturedRunner:
 
     def _step_of(self, batch: StepBatch, ahead: int) -> tuple[StepBuffers, CapturedStep]:
         """Of the smallest bucket that has room for the batch and for so many steps ahead."""
-        rows = len(batch.tokens)
-        longest = max(int(batch.source_lengths.max()), int(batch.positions.max()) + 1 + ahead)
+        rows = len(batch.queries.tokens)
+        longest = max(int(batch.queries.source_lengths.max()), int(batch.queries.positions.max()) + 1 + ahead)
         width = next(each for each in self._widths if each >= longest)
-        looking = bool(batch.alignment_rows), bool(batch.self_attention_rows)
+        looking = bool(batch.outputs.alignment), bool(batch.outputs.self_attention)
         if rows > self._row_sizes[-1]:
             buffers = self._new_buffers(rows)
             return buffers, Again(self._step(buffers, Bucket(rows, width, *looking)))

@@ -62,17 +62,17 @@ def _choose_for_rows(rows: Sequence[Row], batch: StepBatch, scores: StepScores) 
     """
     chosen: list[list[Extension]] = [[] for _ in rows]
     given = _given(rows, batch, scores)
-    with_logits = {*batch.logit_rows, *given}
+    with_logits = {*batch.outputs.logits, *given}
     greedy = [number for number, row in enumerate(rows) if row.wanted == 1 and number not in with_logits]
     if greedy:
         tokens, logprobs = scores.tokens.T.tolist(), scores.logprobs.T.tolist()
         for number in greedy:
             steps = zip(tokens[number], logprobs[number], strict=True)
             chosen[number] = [Extension(rows[number].parent, Choice(*choice), choice[1]) for choice in steps]
-    places = [place for place, number in enumerate(batch.logit_rows) if number not in given]
+    places = [place for place, number in enumerate(batch.outputs.logits) if number not in given]
     if places:
-        logits = scores.logits if len(places) == len(batch.logit_rows) else scores.logits[places]
-        numbers = [batch.logit_rows[place] for place in places]
+        logits = scores.logits if len(places) == len(batch.outputs.logits) else scores.logits[places]
+        numbers = [batch.outputs.logits[place] for place in places]
         for number, extensions in zip(numbers, _choose_from_logits([rows[n] for n in numbers], logits), strict=True):
             chosen[number] = extensions
     for number, extension in given.items():
@@ -83,7 +83,7 @@ def _choose_for_rows(rows: Sequence[Row], batch: StepBatch, scores: StepScores) 
 
 def _tell_attention(rows: Sequence[Row], batch: StepBatch, scores: StepScores, chosen: list[list[Extension]]) -> None:
     if scores.alignment is not None:
-        for number, weights in zip(batch.alignment_rows, scores.alignment.tolist(), strict=True):
+        for number, weights in zip(batch.outputs.alignment, scores.alignment.tolist(), strict=True):
             chosen[number] = [_with_term(rows[number], each, weights) for each in chosen[number]]
             request = rows[number].request
             if request.inspect.alignment:
@@ -93,7 +93,7 @@ def _tell_attention(rows: Sequence[Row], batch: StepBatch, scores: StepScores, c
                     attention=weights[: len(request.prompt.source_ids)] if request.inspect.attention else (),
                 )
     if scores.self_attention is not None:
-        for number, layers in zip(batch.self_attention_rows, scores.self_attention.tolist(), strict=True):
+        for number, layers in zip(batch.outputs.self_attention, scores.self_attention.tolist(), strict=True):
             seen = len(rows[number].ids) + 1
             chosen[number] = _annotated(chosen[number], self_attention=[weights[:seen] for weights in layers])
 
@@ -117,8 +117,8 @@ def _given(rows: Sequence[Row], batch: StepBatch, scores: StepScores) -> dict[in
     }
     if scores.alignment is None:
         return given
-    place_of = {number: place for place, number in enumerate(batch.logit_rows)}
-    for place, number in enumerate(batch.alignment_rows):
+    place_of = {number: place for place, number in enumerate(batch.outputs.logits)}
+    for place, number in enumerate(batch.outputs.alignment):
         row = rows[number]
         if row.pending:
             weights = scores.alignment[place, : len(row.request.prompt.source_ids) - 1].tolist()

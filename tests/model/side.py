@@ -9,6 +9,7 @@ from torch import Tensor
 from model.cache import SlotCache
 from model.config import Activation, ModelConfig, NormOrder
 from model.cpp_transformer import FusedScores, FusedTransformer
+from model.decode_step import Outputs, Queries
 from model.transformer import Transformer
 
 SLOTS = 12
@@ -41,7 +42,9 @@ class Side:
 
     def decode(self, tokens: Tensor, positions: Tensor, slots: Tensor, lengths: Tensor) -> FusedScores:
         everything = list(range(len(tokens)))
-        return self.fused.decode(tokens, positions, slots, slots, lengths, everything, everything, everything)
+        return self.fused.decode(
+            Queries(tokens, positions, slots, slots, lengths), Outputs(everything, everything, everything)
+        )
 
 
 def random_sources(count: int, config: ModelConfig) -> list[Tensor]:

@@ -7,6 +7,7 @@ from torch import Tensor
 from model import kernels
 from model.config import Activation
 from model.cpp_transformer import FusedScores
+from model.decode_step import NO_OUTPUTS, Queries
 from model.kernels.compiler import VARIANTS
 from model.topk import Beams
 from model.transformer import Transformer
@@ -79,7 +80,7 @@ def test_threads_change_nothing() -> None:
             side = Side(model)
             side.encode(sources, slots.tolist())
             scores = side.decode(slots, slots * 0, slots, lengths)
-            ranked = side.fused.decode(slots, slots * 0, slots, slots, lengths, beams=beams)
+            ranked = side.fused.decode(Queries(slots, slots * 0, slots, slots, lengths), beams=beams)
             results.append([*scores.best, scores.logits, scores.alignment, *ranked.extensions])
     finally:
         torch.set_num_threads(before)
@@ -111,7 +112,7 @@ def test_steps_ahead_are_the_steps_that_would_have_followed() -> None:
     slots, lengths = torch.arange(SLOTS), torch.tensor([len(source) for source in sources])
     for side in (ahead, stepwise):
         side.encode(sources, slots.tolist())
-    scores = ahead.fused.decode(slots, slots * 0, slots, slots, lengths, ahead=5, seconds=60.0)
+    scores = ahead.fused.decode(Queries(slots, slots * 0, slots, slots, lengths), ahead=5, seconds=60.0)
     assert len(scores.best.tokens) == 6
     tokens = slots
     for position, (best, logprobs) in enumerate(zip(*scores.best, strict=True)):
@@ -126,16 +127,17 @@ def test_steps_ahead_end_with_the_first_end_of_sentence_or_with_the_time() -> No
     slots, lengths = torch.arange(SLOTS), torch.ones(SLOTS, dtype=torch.int64)
     side = Side(model)
     side.encode([torch.tensor([5])] * SLOTS, slots.tolist())
-    free = side.fused.decode(slots, slots * 0, slots, slots, lengths, ahead=9, seconds=60.0).best.tokens
+    free = side.fused.decode(Queries(slots, slots * 0, slots, slots, lengths), ahead=9, seconds=60.0).best.tokens
     assert len(free) == 10
-    assert len(side.fused.decode(slots, slots * 0, slots, slots, lengths, ahead=9, seconds=0.0).best.tokens) == 1
+    single = side.fused.decode(Queries(slots, slots * 0, slots, slots, lengths), ahead=9, seconds=0.0)
+    assert len(single.best.tokens) == 1
     eos = int(free[3, 7])
     first = int((free == eos).any(dim=1).nonzero()[0])
     ending = Transformer(model.config.model_copy(update={"eos_id": eos})).eval()
     ending.load_state_dict(model.state_dict())
     side = Side(ending)
     side.encode([torch.tensor([5])] * SLOTS, slots.tolist())
-    stopped = side.fused.decode(slots, slots * 0, slots, slots, lengths, ahead=9, seconds=60.0).best.tokens
+    stopped = side.fused.decode(Queries(slots, slots * 0, slots, slots, lengths), ahead=9, seconds=60.0).best.tokens
     assert torch.equal(stopped, free[: first + 1])
 
 
@@ -148,7 +150,9 @@ def test_hypotheses_share_a_source() -> None:
     own.encode([source, source], [2, 5])
     slots, lengths = torch.tensor([2, 5]), torch.full((2,), len(source))
     tokens, positions = torch.tensor([8, 9]), torch.tensor([0, 0])
-    scores = shared.fused.decode(tokens, positions, slots, torch.tensor([2, 2]), lengths, [0, 1])
+    scores = shared.fused.decode(
+        Queries(tokens, positions, slots, torch.tensor([2, 2]), lengths), NO_OUTPUTS._replace(logits=[0, 1])
+    )
     assert torch.equal(scores.logits, own.decode(tokens, positions, slots, lengths).logits)
 
 
@@ -172,7 +176,7 @@ def test_a_beam_s_best_extensions_are_those_of_its_logits() -> None:
     side.encode(sources, slots.tolist())
     rows, totals = torch.tensor([[1, 3, 3], [4, 1, 6], [7, 4, 4]]), -torch.rand(SLOTS)
     logits = side.decode(slots, slots * 0, slots, lengths).logits
-    found = side.fused.decode(slots, slots * 0, slots, slots, lengths, beams=Beams(rows, totals)).extensions
+    found = side.fused.decode(Queries(slots, slots * 0, slots, slots, lengths), beams=Beams(rows, totals)).extensions
     inside = [row for first, count, _ in rows.tolist() for row in range(first, first + count)]
     expected = kernels.best_extensions(logits[inside], totals[inside], [3, 1, 4], 12)
     for beam, size in enumerate([3, 6, 4]):

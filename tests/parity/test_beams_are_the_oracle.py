@@ -157,10 +157,9 @@ def test_candidates_are_the_most_probable_of_each_place(run: Run, config: ModelC
         logprobs = logprobs_of(model, source, arrivals.tokens[0])
         for report, place in zip(arrivals.reports[0], logprobs, strict=True):
             best = place.topk(5)
-            assert [token for token, _ in report.inspection.candidates] == best.indices.tolist()
-            assert [logprob for _, logprob in report.inspection.candidates] == pytest.approx(
-                best.values.tolist(), abs=1e-4
-            )
+            tokens, logprobabilities = zip(*report.inspection.candidates, strict=True)
+            assert [*tokens] == best.indices.tolist()
+            assert [*logprobabilities] == pytest.approx(best.values.tolist(), abs=1e-4)
             assert report.logprob == pytest.approx(place[report.token_id].item(), abs=1e-4)
 
 

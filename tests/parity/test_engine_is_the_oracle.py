@@ -1,6 +1,5 @@
 """The engine's continuous batch gives what offline decoding gives, however requests arrive."""
 
-import msgspec
 import pytest
 import torch
 
@@ -9,7 +8,7 @@ from model.decoding import beam_decode, greedy_decode
 from model.sampling import SamplingParameters, noise_states, sample
 from service.engine.messages import Beam, Cancel, Command, Sampling, Submit
 from tests.conftest import random_model
-from tests.generation_requests import generation_request
+from tests.generation_requests import changed, generation_request
 from tests.parity.engine import Run, sources
 
 
@@ -92,5 +91,5 @@ def test_a_prompt_is_read_and_not_told(run: Run, config: ModelConfig, beam_size:
         ]
         told = arrivals.tokens[i][:-1][:2]
         forced = told if beam_size == 1 else []
-        again = msgspec.structs.replace(requests[i], sent_ids=told, forced_ids=forced)
+        again = changed(requests[i], sent_ids=told, forced_ids=forced)
         assert run(config, [Submit(0, again, 0.0)], slots=8, seed=0).tokens[0] == arrivals.tokens[i][len(told) :]

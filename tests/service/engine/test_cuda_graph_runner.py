@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from model.cache import SlotCache
 from model.config import ModelConfig
+from model.decode_step import NO_OUTPUTS, Queries
 from model.decoding import greedy_decode
 from service.engine.batching import SourceBatch, StepBatch, StepScores
 from service.engine.cuda_graph_runner import CapturedRunner
@@ -50,19 +51,19 @@ def _prefill(runner: CapturedRunner) -> None:
     )
 
 
-def _batch(tokens: list[int], position: int, ahead: int = 0, **looking: list[int]) -> StepBatch:
+def _batch(tokens: list[int], position: int, ahead: int = 0, **outputs: list[int]) -> StepBatch:
     """Of the first slots."""
     rows = len(tokens)
     return StepBatch(
-        torch.tensor(tokens),
-        torch.full((rows,), position),
-        torch.arange(rows),
-        torch.arange(rows),
-        torch.tensor([len(source) for source in SOURCES[:rows]]),
+        Queries(
+            torch.tensor(tokens),
+            torch.full((rows,), position),
+            torch.arange(rows),
+            torch.arange(rows),
+            torch.tensor([len(source) for source in SOURCES[:rows]]),
+        ),
         copies=[],
-        logit_rows=[],
-        alignment_rows=looking.get("alignment_rows", []),
-        self_attention_rows=looking.get("self_attention_rows", []),
+        outputs=NO_OUTPUTS._replace(**outputs),
         ahead=ahead,
     )
 
@@ -122,8 +123,8 @@ def test_a_ready_runner_has_what_most_requests_need(
                 runner.decode(_batch([1] * rows, position))
         assert len(caplog.records) == ready == 1
         runner.decode(_batch([1, 1, 1], 70))
-        runner.decode(_batch([1, 1, 1], 3, alignment_rows=[2]))
-        runner.decode(_batch([1, 1, 1], 3, self_attention_rows=[0]))
+        runner.decode(_batch([1, 1, 1], 3, alignment=[2]))
+        runner.decode(_batch([1, 1, 1], 3, self_attention=[0]))
         runner.decode(_batch([1, 1, 1], 71))
     [wide, aligned, looking] = caplog.records[ready:]
     assert (wide.__dict__["rows"], wide.__dict__["width"], wide.__dict__["with_alignment"]) == (4, 128, False)
@@ -165,10 +166,10 @@ class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def test_self_attention_takes_memory_once_when_somebody_asks(config: ModelConfig, device: torch.device) -> None:
     with _Storages(config.decoder_layers, 128) as storages:
         runner = _runner(config, device)
-        runner.decode(_batch([1, 1, 1], 0, alignment_rows=[0]))
+        runner.decode(_batch([1, 1, 1], 0, alignment=[0]))
         assert not storages.seen
         for tokens in ([1], [1, 1, 1]):
-            runner.decode(_batch(tokens, 0, self_attention_rows=[0]))
+            runner.decode(_batch(tokens, 0, self_attention=[0]))
             runner.decode(_batch(tokens, 1))
         assert len(storages.seen) == 1
 
@@ -178,7 +179,7 @@ def test_what_is_captured_late_disturbs_nobody(config: ModelConfig, device: torc
     runner = _runner(config, device)
     tokens = [1, 1, 1]
     for position in range(6):
-        scores = runner.decode(_batch(tokens, position, alignment_rows=[1] if position == 3 else []))
+        scores = runner.decode(_batch(tokens, position, alignment=[1] if position == 3 else []))
         tokens = scores.tokens[0].tolist()
         assert tokens == expected.tokens[position].tolist()
         torch.testing.assert_close(scores.logprobs[0], expected.logprobs[position])
@@ -214,10 +215,8 @@ def test_how_wide_attention_reads_changes_nothing(config: ModelConfig, device: t
         if width == 128:
             # A fourth row far behind the others makes the step wide.
             slots, far = torch.arange(4), torch.tensor([position] * 3 + [100])
-            four = [torch.cat([each, each[:1]]) for each in (batch.tokens, batch.source_lengths)]
-            batch = batch._replace(
-                tokens=four[0], positions=far, slots=slots, source_slots=slots % 3, source_lengths=four[1]
-            )
+            four = [torch.cat([each, each[:1]]) for each in (batch.queries.tokens, batch.queries.source_lengths)]
+            batch = batch._replace(queries=Queries(four[0], far, slots, slots % 3, four[1]))
         scores = runner.decode(batch)
         tokens = scores.tokens[0, :3].tolist()
         assert tokens == expected.tokens[position].tolist()
@@ -226,12 +225,12 @@ def test_how_wide_attention_reads_changes_nothing(config: ModelConfig, device: t
 
 def test_logits_are_of_the_rows_that_want_them(config: ModelConfig, device: torch.device) -> None:
     runner = _runner(config, device)
-    scores = runner.decode(_batch([1, 1, 1], 0)._replace(logit_rows=[0, 2]))
+    scores = runner.decode(_batch([1, 1, 1], 0, logits=[0, 2]))
     assert scores.logits.shape == (2, config.vocab_size)
     assert scores.logits.device.type == "cpu"
     assert scores.logits.argmax(-1).tolist() == scores.tokens[0, [0, 2]].tolist()
     kept = scores.logits.clone()
-    runner.decode(_batch([5, 5, 5], 1)._replace(logit_rows=[0]))
+    runner.decode(_batch([5, 5, 5], 1, logits=[0]))
     assert torch.equal(scores.logits, kept)
 
 
@@ -265,7 +264,7 @@ def test_self_attention_has_the_biases_of_relative_positions(config: ModelConfig
     config = config.model_copy(update={"positions": "relative", "norm": "rms", "biases": False})
     runner = _runner(config, device)
     ids = [1, 40, 50, 60]
-    found = [runner.decode(_batch([token] * 3, place, self_attention_rows=[1])) for place, token in enumerate(ids)]
+    found = [runner.decode(_batch([token] * 3, place, self_attention=[1])) for place, token in enumerate(ids)]
     expected = self_attention_of(random_model(config), SOURCES[1], [*ids[1:], 70])
     for place, scores in enumerate(found):
         assert scores.self_attention is not None

@@ -37,12 +37,12 @@ class ScriptedRunner:
         self._calls += 1
         if self._calls == self._fail_at_call:
             raise self._error or RuntimeError("out of memory")
-        rows = zip(batch.source_slots.tolist(), batch.positions.tolist(), strict=True)
+        rows = zip(batch.queries.source_slots.tolist(), batch.queries.positions.tolist(), strict=True)
         tokens = [EOS if position >= self._lengths[slot] - 1 else 5 + position for slot, position in rows]
         logits = torch.full((len(tokens), 20), -10.0)
         logits[torch.arange(len(tokens)), torch.tensor(tokens)] = 10.0
         logprobs, extensions = torch.zeros(1, len(tokens)), extensions_of(batch, logits[batch.beam_rows])
-        return StepScores(torch.tensor([tokens]), logprobs, logits[batch.logit_rows], extensions=extensions)
+        return StepScores(torch.tensor([tokens]), logprobs, logits[batch.outputs.logits], extensions=extensions)
 
 
 class AheadRunner(ScriptedRunner):
@@ -56,8 +56,8 @@ class AheadRunner(ScriptedRunner):
         self.allowed.append(batch.ahead)
         steps = [super().decode(batch)]
         while len(steps) <= batch.ahead and not (steps[-1].tokens == EOS).any():
-            positions = batch.positions + len(steps)
-            steps.append(super().decode(batch._replace(positions=positions)))
+            positions = batch.queries.positions + len(steps)
+            steps.append(super().decode(batch._replace(queries=batch.queries._replace(positions=positions))))
         tokens, logprobs, logits, *_ = zip(*steps, strict=True)
         return StepScores(torch.cat(tokens), torch.cat(logprobs), logits[-1])
 
@@ -141,11 +141,11 @@ def test_a_request_whose_logits_are_not_numbers_ends_alone(options: dict[str, An
     class Broken(ScriptedRunner):
         def decode(self, batch: StepBatch) -> StepScores:
             scores = super().decode(batch)
-            own = batch.source_slots == 0
+            own = batch.queries.source_slots == 0
             broken = extensions_of(batch, torch.full((len(batch.beam_rows), 20), math.nan))
             return scores._replace(
                 logprobs=scores.logprobs.masked_fill(own, math.nan),
-                logits=scores.logits.masked_fill(own[batch.logit_rows, None], math.nan),
+                logits=scores.logits.masked_fill(own[batch.outputs.logits, None], math.nan),
                 extensions=broken,
             )
 

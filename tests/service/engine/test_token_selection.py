@@ -22,9 +22,9 @@ def _choose(rows: list[Row], logits: torch.Tensor) -> list[list[Extension]]:
 def _steps(groups: list[list[Row]], logits: torch.Tensor) -> list[Steps]:
     best = logits.log_softmax(-1).max(-1)
     batch = step_batch(groups, [], bos_id=1)
-    alignment = torch.tensor([[0.1, 0.2, 0.7], [0.5, 0.3, 0.2]])[: len(batch.alignment_rows)]
-    looking = torch.tensor([[[1.0, 0.0], [1.0, 0.0]], [[0.25, 0.75], [0.5, 0.5]]])[: len(batch.self_attention_rows)]
-    own, extensions = logits[batch.logit_rows], extensions_of(batch, logits[batch.beam_rows])
+    alignment = torch.tensor([[0.1, 0.2, 0.7], [0.5, 0.3, 0.2]])[: len(batch.outputs.alignment)]
+    looking = torch.tensor([[[1.0, 0.0], [1.0, 0.0]], [[0.25, 0.75], [0.5, 0.5]]])[: len(batch.outputs.self_attention)]
+    own, extensions = logits[batch.outputs.logits], extensions_of(batch, logits[batch.beam_rows])
     scores = StepScores(best.indices[None], best.values[None], own, alignment, looking, extensions)
     return choose(groups, batch, scores)
 
