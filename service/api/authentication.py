@@ -7,7 +7,7 @@ from fastapi import Depends, Request
 
 from service.access.control import Caller
 from service.api.dependencies import ServiceDependency
-from service.api.request_body import JSON, media_type, read_form
+from service.api.request_body import JSON, check_declared_type, media_type, read_form
 from service.errors import InvalidRequest
 
 _SCHEMES: Final = frozenset({"bearer", "deepl-auth-key"})
@@ -47,7 +47,11 @@ async def _key(request: Request) -> str | None:
 
 
 async def _key_in_body(request: Request) -> str | None:
-    """What is wrong with a body, the route says."""
+    """Return the key of the body; the route reports what else is wrong with it.
+
+    Raises `InvalidRequest` for JSON that is declared as a form: a key in it would not be found.
+    """
+    await check_declared_type(request)
     try:
         if media_type(request) == JSON:
             return msgspec.json.decode(await request.body(), type=_Body).api_key

@@ -50,6 +50,7 @@ async def parse_body(request: Request, model: type[M], *, or_url: bool = False) 
     With `or_url`, fields of a form may be in the URL as well, and all of them where there is no body; what the URL says
     beside JSON is not looked at.
     """
+    await check_declared_type(request)
     json = await request.body() if media_type(request) == JSON else None
     if json and has_more_values(json, most := MAX_ENTRIES + await _max_fields(request)):
         raise TooLong("body", f"more than {most} values: texts, entries of a glossary and other fields")
@@ -68,6 +69,15 @@ async def parse_body(request: Request, model: type[M], *, or_url: bool = False) 
 def media_type(request: Request) -> str:
     """JSON, if nothing else is said."""
     return request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+
+
+async def check_declared_type(request: Request) -> None:
+    """Raise `InvalidRequest` for JSON that is declared as a form, as curl's `-d` does unless a header is given.
+
+    No form begins with a brace: its encoders escape braces.
+    """
+    if media_type(request) == FORM and (await request.body()).lstrip()[:1] == b"{":
+        raise InvalidRequest("Content-Type", f"the body is JSON, but it was sent as {FORM}: send Content-Type: {JSON}")
 
 
 async def read_form(request: Request) -> dict[str, object]:

@@ -246,3 +246,17 @@ async def test_both_clients_detect(serve: Serve, waits: list[float]) -> None:
     assert [body for _, body in server.asked] == [{"q": "I am", "api_key": "k"}] * 2
     async with AsyncClient(serve(known).url) as client:
         assert await client.detect("I am") == expected
+
+
+def test_a_url_may_be_a_host_and_a_port() -> None:
+    answer = Answer(200, START + FIRST + SECOND + DONE)
+    with Scripted([answer]) as server, Client(server.url.removeprefix("http://")) as client:
+        assert client.url == server.url
+        assert client.translate("I am.", source="en", target="fr").text == "Je suis"
+
+
+@pytest.mark.parametrize("url", ["", "ftp://127.0.0.1", "http://", "http://[::1", "http://127.0.0.1:port"])
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_url_that_leads_to_no_server(url: str, kind: type[Client] | type[AsyncClient]) -> None:
+    with pytest.raises(Unreachable):
+        kind(url)
