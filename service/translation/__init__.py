@@ -1,1 +1,1 @@
-"""The translation of texts: text in, events out. It runs in the HTTP process and knows no HTTP."""
+"""Translation: text in, events out. Runs in the HTTP process and knows no HTTP."""

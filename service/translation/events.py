@@ -1,4 +1,4 @@
-"""What happens to a translation, in the order of its text; `api.sse` sends these."""
+"""The events of a translation, in the order of its text; `api.sse` sends them."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -16,20 +16,20 @@ class Started(Struct, frozen=True):
     source: str
     target: str
     detected: Sequence[Detected] = ()
-    """The language of each text, where it was not given."""
+    """The language of each text, if it was detected."""
     pivots: Sequence[str | None] = ()
-    """The language between, of each text; () where there is none."""
+    """The pivot language of each text; () if there is none."""
 
 
 class Candidate(Struct, frozen=True):
-    """A token that was possible at some place: the text it stands for, "" for the end of the sentence."""
+    """A possible token: its text, "" for the end of the sentence."""
 
     text: str
     logprob: float
 
 
 class Alignment(Struct, frozen=True):
-    """The part of its text that a token comes from most: characters `start` to `end`, and its share of attention."""
+    """The part of the text that a token attends to most: characters `start` to `end`, and its share of attention."""
 
     start: int
     end: int
@@ -37,36 +37,36 @@ class Alignment(Struct, frozen=True):
 
 
 class TokenGenerated(Struct, frozen=True):
-    """Text that a token completed. White space around a sentence travels with its first and last token."""
+    """The text that a token completed. White space around a sentence is sent with its first and last token."""
 
     segment: int
     index: int
     text: str
     logprob: float | None
     candidates: list[Candidate] | UnsetType = UNSET
-    """The most probable tokens at its place, the best first; unset unless they were asked for."""
+    """The most probable tokens at its place, the best first; unset unless requested."""
     alignment: Alignment | UnsetType | None = UNSET
-    """None where it comes from no character of the text; unset unless it was asked for."""
+    """None if it comes from no character of the text; unset unless requested."""
     attention: list[float] | UnsetType = UNSET
-    """The weight of each of its segment's source tokens, 1 in sum but for rounding; unset unless it was asked for."""
+    """The weight of each source token of the segment, with a sum of 1 except for rounding; unset unless requested."""
     source_tokens: Sequence[tuple[int, int] | None] | UnsetType = UNSET
-    """The characters of its text that each of those stands for, from and up to; with the first token of a segment, if
-    attention was asked for."""
+    """The span of each source token in the text; only with the first token of a segment, if attention was
+    requested."""
     self_attention: list[list[float]] | UnsetType = UNSET
-    """Of each decoder layer, in their order, the weights of what the decoder read to write this: its start, what it is
-    told before a translation (a model of many languages: into which), and the tokens before this one. The mean of the
-    heads, 1 in sum but for rounding; unset unless it was asked for."""
+    """For each decoder layer, the weights of the decoder's inputs: its start token, the prompt (the target language of
+    a multilingual model), and the tokens before this one. The mean of the heads, with a sum of 1 except for rounding;
+    unset unless requested."""
 
 
 class Hypothesis(Struct, frozen=True):
-    """What a beam may still go on with: its text so far, and the mean log-probability of its tokens."""
+    """A live hypothesis of a beam: its text so far, and the mean log-probability of its tokens."""
 
     text: str
     score: float
 
 
 class BeamStepped(Struct, frozen=True):
-    """The live hypotheses of a segment after a step of its beam, the best first; only where they were asked for."""
+    """The live hypotheses of a segment after a step of its beam, the best first; only if requested."""
 
     segment: int
     step: int
@@ -74,14 +74,14 @@ class BeamStepped(Struct, frozen=True):
 
 
 class Alternative(Struct, frozen=True):
-    """Another translation of a segment or a text; `score` as that of the first."""
+    """Another translation of a segment or a text; `score` is computed as for the first."""
 
     text: str
     score: float | None
 
 
 class SegmentFinished(Struct, frozen=True):
-    """`text` is what the segment's tokens add up to; `score` their mean log-probability."""
+    """The end of a segment: `text` joins the texts of its tokens, `score` is their mean log-probability."""
 
     segment: int
     text_index: int
@@ -89,11 +89,11 @@ class SegmentFinished(Struct, frozen=True):
     score: float | None
     finish_reason: FinishReason | Literal["copied"]
     alternatives: list[Alternative] | UnsetType = UNSET
-    """The next best, as the beam ranks them; unset unless they were asked for."""
+    """The next best, as the beam ranks them; unset unless requested."""
 
 
 class TextTranslated(Struct, frozen=True):
-    """One whole text: its translation, the mean log-probability of its tokens, and what else it could be."""
+    """The translation of one text, the mean log-probability of its tokens, and its alternatives."""
 
     text: str
     score: float | None
@@ -118,9 +118,9 @@ class Finished(Struct, frozen=True):
     usage: Usage
     timings: Timings
     detected: Sequence[Detected] = ()
-    """The language of each text, where it was not given."""
+    """The language of each text, if it was detected."""
     pivots: Sequence[str | None] = ()
-    """The language between, of each text; () where there is none."""
+    """The pivot language of each text; () if there is none."""
 
 
 Event = Started | TokenGenerated | BeamStepped | SegmentFinished | Finished

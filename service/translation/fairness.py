@@ -1,4 +1,4 @@
-"""Who waits for a first token, and how long others let them go first."""
+"""Priority of first tokens: requests that already stream wait a moment for requests that have no token yet."""
 
 import asyncio
 from collections.abc import Hashable
@@ -6,31 +6,32 @@ from contextlib import suppress
 from typing import Final
 
 _LONGEST_SECONDS: Final = 0.02
-"""Where there is always somebody who waits, a long text goes on so often at least."""
+"""The longest time for which a long text waits, even if requests for a first token never end."""
 
 
-class FirstTokens:
-    """Those of one process whose translation has not begun to come."""
+class FirstTokenPriority:
+    """The requests in this process that still wait for their first token."""
 
     def __init__(self) -> None:
         self._waiting: set[Hashable] = set()
-        self._nobody_waits = asyncio.Event()
+        self._none_waiting = asyncio.Event()
 
-    def expect(self, who: Hashable) -> None:
-        self._waiting.add(who)
-        self._nobody_waits.clear()
+    def expect(self, request: Hashable) -> None:
+        """Add a request that waits."""
+        self._waiting.add(request)
+        self._none_waiting.clear()
 
-    def has_come(self, who: Hashable) -> None:
-        """Or is not expected any more; may be called again."""
-        self._waiting.discard(who)
+    def arrived(self, request: Hashable) -> None:
+        """Remove a request that has its first token, or is closed; may be called twice."""
+        self._waiting.discard(request)
         if not self._waiting:
-            self._nobody_waits.set()
+            self._none_waiting.set()
 
-    async def give_way(self) -> None:
-        """Until nobody waits, for a while at most; others always get their turn on the event loop."""
+    async def wait_for_others(self) -> None:
+        """Wait until no request waits, for 20 ms at most; always yield to the event loop once."""
         if not self._waiting:
             await asyncio.sleep(0)
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(_LONGEST_SECONDS):
-                await self._nobody_waits.wait()
+                await self._none_waiting.wait()

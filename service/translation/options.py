@@ -1,4 +1,4 @@
-"""How a request is translated, and how much it may ask for: options, limits, and how long a translation may become."""
+"""Options of a translation, limits of a request, and the maximum length of a translation."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -8,16 +8,16 @@ from service.registry.served_model import ServedModel
 from service.text.glossary import EMPTY_GLOSSARY, Glossary
 
 MAX_BEAM_SIZE: Final = 16
-"""Wider beams do not translate better, often worse (Koehn and Knowles 2017, section 3.6), and hold as many slots."""
+"""Wider beams often translate worse (Koehn and Knowles 2017, section 3.6) and hold a slot for each hypothesis."""
 
-# Room for a target that is much longer than its source, while a model that repeats itself is stopped.
+# Enough for a target much longer than its source; stops a model that repeats itself.
 _TARGET_TOKENS_PER_SOURCE_TOKEN: Final = 3
 _EXTRA_TARGET_TOKENS: Final = 32
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationOptions:
-    """How to translate; `None` leaves the choice to the server."""
+    """Options of a translation; `None` leaves the choice to the server."""
 
     sampling: Sampling = field(default_factory=Sampling)
     beam: Beam = field(default_factory=Beam)
@@ -32,14 +32,14 @@ class TranslationOptions:
     timeout_seconds: float | None = None
 
     def of_first(self) -> "TranslationOptions":
-        """For a model whose translation is not the end: its best one, whole."""
+        """Return the options for the first model of a pivot route, of which only the best translation is used."""
         beam = Beam(self.beam.size, self.beam.length_penalty)
         return TranslationOptions(beam=beam, constraints=self.constraints)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one request may ask for, whatever model it goes to."""
+    """The limits of one request, for any model."""
 
     max_characters: int
     max_texts: int
@@ -50,6 +50,6 @@ class Limits:
 
 
 def default_target_length(source_tokens: int, forced_tokens: int, model: ServedModel) -> int:
-    """How long a translation may become for which no `max_new_tokens` was given."""
+    """Return the maximum length of a translation in tokens, if the request sets no `max_new_tokens`."""
     generous = _TARGET_TOKENS_PER_SOURCE_TOKEN * source_tokens + _EXTRA_TARGET_TOKENS
     return min(forced_tokens + generous, model.max_new_tokens)

@@ -1,4 +1,4 @@
-"""Work on its way through one model, or through a second one behind it."""
+"""A segment on its way through one model or two: the handover of the first translation to the second model."""
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Sequence
@@ -8,36 +8,36 @@ from service.engine.messages import TokenReport
 from service.errors import ServiceError
 from service.supervisor.generation import Generation
 from service.text.segment import Term
-from service.translation.postprocess import Wording
-from service.translation.preprocess import Between, Work
+from service.translation.postprocess import StreamingPostprocessor
+from service.translation.preprocess import EncodedSegment, PivotSentence
 
 
-class Submitted(NamedTuple):
-    """Work in an engine, or to be copied."""
+class SubmittedSegment(NamedTuple):
+    """A segment submitted to an engine, or copied."""
 
-    work: Work
+    encoded: EncodedSegment
     generation: Generation | None
     is_cut: bool = False
-    """Whether the model before this one came to no end."""
+    """True if the first model's translation was cut at its maximum length."""
 
 
-class Relay:
-    """Work that has been looked at; where a second model is to go on, it gets what the first one makes of it."""
+class PivotHandover:
+    """A submitted segment; on a pivot route, the first model's translation is handed over to the second model."""
 
-    def __init__(self, first: Submitted, second: Coroutine[Any, Any, Sequence[Submitted]] | None) -> None:
+    def __init__(self, first: SubmittedSegment, second: Coroutine[Any, Any, Sequence[SubmittedSegment]] | None) -> None:
         self._first = first
         self._second = None if second is None else asyncio.create_task(second)
         if self._second is not None:
-            # Its failure is nobody's any more when the translation is closed before it comes to it.
+            # If the translation is closed first, nobody awaits the task: mark its exception as retrieved.
             self._second.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     @property
     def characters(self) -> int:
-        """Of the text, those that it is the work on."""
-        return len(self._first.work.segment.text)
+        """The number of characters of the text that the segment stands for."""
+        return len(self._first.encoded.segment.text)
 
-    async def last(self) -> Sequence[Submitted]:
-        """What the text comes from; raises what the first model's work has failed with."""
+    async def final_segments(self) -> Sequence[SubmittedSegment]:
+        """Return the segments whose translations are sent; raises the error of the first model."""
         return [self._first] if self._second is None else await self._second
 
     def close(self) -> None:
@@ -57,20 +57,20 @@ class Relay:
         return (each.generation for each in known if each.generation is not None)
 
 
-def between(work: Work, tokens: Sequence[TokenReport]) -> Between:
-    """The sentence that a model made of a segment, for another model to read."""
-    # What surrounds the sentence, and how all is written in the end, is a matter of the second.
-    encoding = "plain" if work.segment.encoding == "attribute" else work.segment.encoding
-    segment = work.segment._replace(before="", after="", separator="", capitals=False, encoding=encoding)
-    assert work.model is not None
-    wording = Wording(segment, work.model.tokenizer, work.spans)
+def pivot_sentence(encoded: EncodedSegment, tokens: Sequence[TokenReport]) -> PivotSentence:
+    """Return the sentence that the first model made of a segment, for the second model to read."""
+    # The text around the sentence and the final encoding are left to the second step.
+    encoding = "plain" if encoded.segment.encoding == "attribute" else encoded.segment.encoding
+    segment = encoded.segment._replace(before="", after="", separator="", capitals=False, encoding=encoding)
+    assert encoded.model is not None
+    postprocessor = StreamingPostprocessor(segment, encoded.model.tokenizer, encoded.spans)
     text = ""
     terms: list[Term] = []
     for token in tokens:
-        part = wording.push(token, is_last=token is tokens[-1])
+        part = postprocessor.push(token, is_last=token is tokens[-1])
         term = None if token.term is None else segment.terms[token.term]
         if term is not None and term.is_copy and (place := part.find(term.translation)) >= 0:
             start = len(text) + place
             terms.append(Term(start, start + len(term.translation), term.translation, is_copy=True))
         text += part
-    return Between(text, [] if segment.marks else terms)
+    return PivotSentence(text, [] if segment.marks else terms)

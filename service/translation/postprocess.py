@@ -1,4 +1,4 @@
-"""From token ids to text: the words of one version of a segment."""
+"""Postprocessing: from the token ids of one version of a segment to its text."""
 
 import copy
 import re
@@ -13,19 +13,19 @@ from service.text.number_repair import NumberRepair
 from service.text.segment import PLACEHOLDER, Aligned, Segment, Term, has_words, is_word_character
 from service.text.sentences import is_unspaced
 
-# That of an x-ray, too: rayons X.
+# Also matches the X of an x-ray: rayons X.
 _LIKE_PLACEHOLDER: Final = re.compile(rf"(?<![a-z]){PLACEHOLDER}(?![a-z])", re.IGNORECASE)
 _APOSTROPHES: Final = ("'", "’")
 
 Spans = Sequence[tuple[int, int] | None]
-"""The characters that each token stands for, from and up to; None for one that stands for none."""
+"""The span of characters that each token stands for; None for a token that stands for none."""
 
 
-class Wording:
-    """Turns the tokens of one version of a segment into text, one at a time; what it has returned never changes.
+class StreamingPostprocessor:
+    """Turns the tokens of one version of a segment into text, one at a time; returned text never changes.
 
-    Where tags have to be placed, all of it comes with the last token. `spans` are only needed then. The first `forced`
-    tokens are the request's own words.
+    If tags have to be placed, the whole text is returned with the last token; only then `spans` are needed. The first
+    `forced` tokens are the target prefix, whose numbers are not repaired.
     """
 
     def __init__(self, segment: Segment, tokenizer: Tokenizer, spans: Spans, forced: int = 0) -> None:
@@ -35,29 +35,30 @@ class Wording:
         self._detokenizer = Detokenizer(tokenizer)
         words = segment.model_input().text
         self._numbers = NumberRepair(words)
-        # One more than there are, a model has made up.
+        # If the sentence has no other X, every X beyond the terms was made up by the model.
         placeholders = sum(term.has_placeholder for term in segment.terms)
         self._drops_placeholders = 0 < placeholders == len(_LIKE_PLACEHOLDER.findall(words))
         self._held_placeholder = ""
         self._term: int | None = None
-        self._said = segment.before
+        self._last_text = segment.before
         self._is_first = True
         self._has_words = False
         self._aligned: list[Aligned] = []
 
-    def copy(self) -> "Wording":
-        """One that goes on from here by itself."""
+    def copy(self) -> "StreamingPostprocessor":
+        """Return an independent copy, which continues from here."""
         other = copy.copy(self)
         other._detokenizer, other._aligned = self._detokenizer.copy(), [*self._aligned]
         other._numbers = self._numbers.copy()
         return other
 
     def push(self, token: TokenReport, *, is_last: bool) -> str:
+        """Add a token and return the text that is final."""
         segment = self._segment
         parts = [*self._parts(token)]
         if is_last:
             rest = self._numbers.push(Aligned(self._detokenizer.flush(), None))
-            parts += self._as_written([*rest, *self._numbers.flush()])
+            parts += self._rendered([*rest, *self._numbers.flush()])
         if segment.marks:
             self._aligned += parts
             text = place_marks(segment.sentence, segment.marks, self._aligned) if is_last else ""
@@ -69,42 +70,41 @@ class Wording:
         return text + segment.after if is_last else text
 
     def _parts(self, token: TokenReport) -> Iterator[Aligned]:
-        """What can be written with this token."""
+        """Yield the parts of the text that this token completes."""
         text, place = self._detokenizer.push(token.token_id), self._place(token)
         if token.term is not None:
-            yield from self._as_written(self._numbers.flush())
+            yield from self._rendered(self._numbers.flush())
             has_space = (self._held_placeholder + text)[:1].isspace()
             term, self._term, self._held_placeholder = self._term, token.term, ""
-            # All of it is written with its first token.
-            is_begun = token.term == term
-            text = "" if is_begun else self._term_behind(has_space, self._segment.terms[token.term])
+            # A term is written with its first token.
+            text = "" if token.term == term else self._term_text(has_space, self._segment.terms[token.term])
             yield Aligned(text, place)
         else:
             text = self._without_placeholder(text)
             if self._term is not None and text:
-                text = self._apart(self._segment.terms[self._term], text)
+                text = self._detach(self._segment.terms[self._term], text)
                 self._term = None if text else self._term
             part = Aligned(text, place)
-            yield from self._as_written([part] if self._forced > 0 else self._numbers.push(part))
+            yield from self._rendered([part] if self._forced > 0 else self._numbers.push(part))
         self._forced -= 1
-        self._said = text or self._said
+        self._last_text = text or self._last_text
         self._has_words = self._has_words or has_words(text)
 
-    def _as_written(self, parts: Iterable[Aligned]) -> Iterator[Aligned]:
+    def _rendered(self, parts: Iterable[Aligned]) -> Iterator[Aligned]:
         return (Aligned(self._segment.render(part.text), part.place) for part in parts)
 
     def _without_placeholder(self, text: str) -> str:
-        """What is said, but for a stand-in that stands for nothing; one may still become a word."""
+        """Drop a placeholder that stands for no term; hold it back, as it may still become a word."""
         held, self._held_placeholder = self._held_placeholder, ""
         if self._drops_placeholders and (held + text).strip() in ("", PLACEHOLDER):
             self._held_placeholder = held + text
             return ""
         return held + text if text[:1].isalnum() or not held.strip() else text
 
-    def _apart(self, term: Term, text: str) -> str:
-        """What is said behind a term, without what would make another word of it.
+    def _detach(self, term: Term, text: str) -> str:
+        """Return the text after a term, without letters that would extend the term to another word.
 
-        A model may take a stand-in for the beginning of a word; a term that ends before a space is none.
+        A model may continue a placeholder as a word; a term followed by a space is not the beginning of one.
         """
         follows = self._segment.sentence[term.end : term.end + 1]
         if term.is_copy and text[:1].isspace() and follows and is_word_character(follows):
@@ -115,24 +115,24 @@ class Wording:
             return "".join(dropwhile(str.isalnum, text))
         return " " + text if follows.isspace() else text
 
-    def _term_behind(self, has_space: bool, term: Term) -> str:
-        """A term as the sentence has it, and a space before it if it `has_space` or would run into a word."""
+    def _term_text(self, has_space: bool, term: Term) -> str:
+        """Return a term's translation, with a space before it if the model wrote one and it does not belong there."""
         segment = self._segment
         words = term.translation if term.is_copy else segment.render(self._cased(term))
-        last = self._said[-1:]
+        last = self._last_text[-1:]
         before = segment.sentence[term.start - 1 : term.start] if term.start else ""
         if is_unspaced(before):
-            before = ""  # it says nothing of where spaces are
+            before = ""  # no evidence about spaces
         is_attached = before != "" and not before.isspace() and (before.isalnum() or not last.isalnum())
         if not term.is_copy and (last in _APOSTROPHES or is_unspaced(last) or is_unspaced(words[:1])):
             is_attached = True
         return words if is_attached or not has_space or last.isspace() else " " + words
 
     def _cased(self, term: Term) -> str:
-        """The translation of a term, with the capital that the beginning of a sentence asks for."""
+        """Return the translation of a term, with a capital at the beginning of a sentence."""
         words = term.translation.upper() if term.capitals else term.translation
         first = next(filter(str.isalpha, self._segment.sentence), "")
-        is_plain = words.partition(" ")[0].islower()  # "iPhone" is not
+        is_plain = words.partition(" ")[0].islower()  # unlike "iPhone"
         return words[:1].upper() + words[1:] if first.isupper() and is_plain and not self._has_words else words
 
     def _place(self, token: TokenReport) -> int | None:

@@ -1,4 +1,4 @@
-"""What is told of a segment as its tokens come, and what of a text when its segments are there."""
+"""Results: the events of a segment as its tokens arrive, and the translation of a text from its segments."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,14 +19,14 @@ from service.translation.events import (
     TextTranslated,
     TokenGenerated,
 )
-from service.translation.postprocess import Spans, Wording
+from service.translation.postprocess import Spans, StreamingPostprocessor
 
 _ATTENTION_DIGITS: Final = 4
-"""More than a picture shows; a sentence has as many weights as the product of its lengths."""
+"""Enough for a picture; a sentence has as many weights as the product of source and target length."""
 
 
 class Version(NamedTuple):
-    """One way to translate a segment: its text, with the white space around it, and its tokens' log-probabilities."""
+    """One translation of a segment: its text with the white space around it, and its log-probability."""
 
     text: str
     logprob: float
@@ -34,26 +34,26 @@ class Version(NamedTuple):
 
     @property
     def score(self) -> float | None:
-        """The mean log-probability of its tokens; None where nothing was generated."""
+        """The mean log-probability of its tokens; None if none was generated."""
         return self.logprob / self.tokens if self.tokens else None
 
 
 class _Live(NamedTuple):
-    """A hypothesis of a beam."""
+    """A live hypothesis of a beam."""
 
-    wording: Wording
+    postprocessor: StreamingPostprocessor
     text: str = ""
     tokens: int = 0
 
     def extended(self, report: LiveHypothesis) -> "_Live":
-        wording, text = self.wording.copy(), self.text
+        postprocessor, text = self.postprocessor.copy(), self.text
         for token_id in report.ids:
-            text += wording.push(TokenReport(0, token_id, 0.0, term=report.term), is_last=False)
-        return _Live(wording, text, self.tokens + len(report.ids))
+            text += postprocessor.push(TokenReport(0, token_id, 0.0, term=report.term), is_last=False)
+        return _Live(postprocessor, text, self.tokens + len(report.ids))
 
 
 class SegmentAssembly:
-    """Grows the text of one segment from its tokens."""
+    """Builds the text and the events of one segment from its tokens."""
 
     def __init__(
         self,
@@ -64,10 +64,10 @@ class SegmentAssembly:
         told_from: int | None = None,
         forced: int = 0,
     ) -> None:
-        """`spans` are the characters of its sentence that the ids of the source stand for.
+        """`spans` are the spans of the source ids in the sentence.
 
-        `told_from` is where that begins in its text; None where nobody asks for alignment. The first `forced` tokens
-        are the request's own words.
+        `told_from` is the position of the sentence in its text; None if alignment is not requested. The first `forced`
+        tokens are the target prefix.
         """
         self._index = index
         self._segment = segment
@@ -75,22 +75,22 @@ class SegmentAssembly:
         self._spans = spans
         self._told_from = told_from
         self._forced = forced
-        self._wording = Wording(segment, tokenizer, spans, forced)
+        self._postprocessor = self._new_postprocessor()
         self._live: list[_Live] = []
         self._steps = 0
         self._best = Version("", 0.0, 0)
         self._last: TokenReport | None = None
 
     def event(self, report: SegmentReport) -> TokenGenerated | BeamStepped:
-        """What is told of a report; in their order."""
+        """Convert a report to its event; reports come in order."""
         return self.push(report) if isinstance(report, TokenReport) else self._step(report)
 
     def _step(self, report: BeamReport) -> BeamStepped:
-        before = self._live or [_Live(Wording(self._segment, self._tokenizer, self._spans, self._forced))]
+        before = self._live or [_Live(self._new_postprocessor())]
         self._live = [before[each.parent].extended(each) for each in report.hypotheses]
         self._steps += 1
-        told = zip(self._live, report.hypotheses, strict=True)
-        hypotheses = [Hypothesis(live.text, each.logprob / live.tokens) for live, each in told]
+        pairs = zip(self._live, report.hypotheses, strict=True)
+        hypotheses = [Hypothesis(live.text, each.logprob / live.tokens) for live, each in pairs]
         return BeamStepped(self._index, self._steps, hypotheses)
 
     @property
@@ -98,7 +98,7 @@ class SegmentAssembly:
         return self._best.tokens
 
     def push(self, token: TokenReport) -> TokenGenerated:
-        text = self._wording.push(token, is_last=token.finish_reason is not None)
+        text = self._postprocessor.push(token, is_last=token.finish_reason is not None)
         candidates = [Candidate(self._piece(each), logprob) for each, logprob in token.inspection.candidates]
         alignment = token.inspection.alignment
         aligned = UNSET if alignment is None or self._told_from is None else self._aligned(*alignment)
@@ -120,7 +120,7 @@ class SegmentAssembly:
         return generated
 
     def versions(self) -> list[Version]:
-        """The translation and its alternatives, the best first."""
+        """Return the translation and its alternatives, the best first."""
         assert self._last is not None
         others = self._last.alternatives
         return [
@@ -129,8 +129,11 @@ class SegmentAssembly:
         ]
 
     def _text_of(self, tokens: Sequence[TokenReport]) -> str:
-        wording = Wording(self._segment, self._tokenizer, self._spans, self._forced)
-        return "".join(wording.push(token, is_last=token is tokens[-1]) for token in tokens)
+        postprocessor = self._new_postprocessor()
+        return "".join(postprocessor.push(token, is_last=token is tokens[-1]) for token in tokens)
+
+    def _new_postprocessor(self) -> StreamingPostprocessor:
+        return StreamingPostprocessor(self._segment, self._tokenizer, self._spans, self._forced)
 
     @property
     def finish_reason(self) -> FinishReason:
@@ -157,30 +160,30 @@ def _rounded(weights: Sequence[float]) -> list[float]:
 def segment_finished(
     index: int, text_index: int, versions: Sequence[Version], reason: FinishReason, *, with_alternatives: bool
 ) -> SegmentFinished:
-    """The event that ends a translated segment."""
+    """Return the event that ends a translated segment."""
     best, *others = versions
     alternatives = _alternatives(best.text, others) if with_alternatives else UNSET
     return SegmentFinished(index, text_index, best.text, best.score, reason, alternatives)
 
 
-def copied(index: int, text_index: int, segment: Segment) -> tuple[TokenGenerated, SegmentFinished]:
-    """The events of a segment that is not translated."""
+def copied_events(index: int, text_index: int, segment: Segment) -> tuple[TokenGenerated, SegmentFinished]:
+    """Return the events of a segment that is copied."""
     text = segment.copied_text
     return TokenGenerated(index, 0, text, None), SegmentFinished(index, text_index, text, None, "copied")
 
 
 @dataclass
 class TextAssembly:
-    """Puts one text together from the versions of its segments, `count` alternatives included.
+    """Joins one text from the versions of its segments, with `count` alternatives.
 
-    The i-th alternative of a text is made of the i-th of each segment; one that has no more stays as it is.
+    The i-th alternative of a text consists of the i-th of each segment, or the best if a segment has fewer.
     """
 
     count: int
     _segments: list[Sequence[Version]] = field(init=False, default_factory=list)
 
     def add(self, versions: Sequence[Version]) -> None:
-        """The next segment."""
+        """Add the versions of the next segment."""
         self._segments.append(versions)
 
     def finished(self) -> TextTranslated:
@@ -197,6 +200,6 @@ class TextAssembly:
 
 
 def _alternatives(best: str, others: Sequence[Version]) -> list[Alternative]:
-    """Each text once, as LibreTranslate does: different tokens can spell the same."""
+    """Return each different text once, as LibreTranslate does: different tokens can spell the same text."""
     different = {version.text: version for version in reversed(others) if version.text != best}
     return [Alternative(version.text, version.score) for version in others if different.get(version.text) is version]

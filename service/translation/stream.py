@@ -1,4 +1,4 @@
-"""A translation in progress: its segments in the engines, its events in the order of the text."""
+"""A translation in progress: it submits segments to engines and yields events in the order of the text."""
 
 import asyncio
 import secrets
@@ -17,40 +17,40 @@ from service.registry.served_model import ServedModel
 from service.supervisor.generation import Generation
 from service.text.language_detection import Detected
 from service.translation.events import Event, Finished, Started, Timings, Usage
-from service.translation.fairness import FirstTokens
+from service.translation.fairness import FirstTokenPriority
 from service.translation.options import Limits, TranslationOptions, default_target_length
-from service.translation.pivot import Relay, Submitted, between
-from service.translation.preprocess import Work
-from service.translation.results import SegmentAssembly, TextAssembly, Version, copied, segment_finished
+from service.translation.pivot import PivotHandover, SubmittedSegment, pivot_sentence
+from service.translation.preprocess import EncodedSegment
+from service.translation.results import SegmentAssembly, TextAssembly, Version, copied_events, segment_finished
 
 
 class Job(NamedTuple):
     """A checked request.
 
-    `work` comes as it is asked for: a book is not taken apart before its first sentence is translated. `source` is the
-    language of the first text; `detected` are those of all texts, if they had to be.
+    `segments` are made lazily: a book is not split before its first sentence is translated. `source` is the language of
+    the first text; `detected` are the languages of all texts, if they were detected.
     """
 
-    work: Iterator[Work]
+    segments: Iterator[EncodedSegment]
     texts: int
     source: str
     target: str
     options: TranslationOptions
     detected: Sequence[Detected] = ()
     pivots: Sequence[str | None] = ()
-    """Of each text, the language between; () where there is none."""
+    """The pivot language of each text; () if there is none."""
 
 
 _LOOK_AHEAD_SECONDS: Final = 0.05
-"""Of processor time, after which what is prepared of a text is enough for now."""
+"""Processor time of one look-ahead; the rest of the text is prepared later."""
 
 
 class Progress(NamedTuple):
-    """How far a translation has come. Times are of `time.monotonic`."""
+    """The progress of a translation, with times of `time.monotonic`."""
 
     started_at: float
     admitted_at: float | None
-    """When the first segment that needs a model had its slot."""
+    """The time when the first translated segment got its slot."""
     first_token_at: float | None
     ended_at: float
     segments: int
@@ -59,72 +59,71 @@ class Progress(NamedTuple):
 
 
 class Translation:
-    """A request in progress: some of its segments in the engines, its events in the order of the text."""
+    """A request in progress. Keeps a window of its segments in the engines; `events` are in the order of the text."""
 
     def __init__(
-        self, job: Job, limits: Limits, first_tokens: FirstTokens, on_close: Callable[["Translation"], None]
+        self, job: Job, limits: Limits, priority: FirstTokenPriority, on_close: Callable[["Translation"], None]
     ) -> None:
         self.id = secrets.token_hex(8)
-        """Of a stream over HTTP its `X-Request-ID`, which is in the log."""
-        self._first_tokens = first_tokens
+        """The `X-Request-ID` of a stream over HTTP, which is also in the log."""
+        self._priority = priority
         self._job = job
         self._on_close = on_close
         self._failure: ServiceError | None = None
         self._started_at = time.monotonic()
         self._deadline = asyncio.get_running_loop().time() + (job.options.timeout_seconds or limits.timeout_seconds)
-        # A beam counts for what it holds: long texts leave as much to others as without one.
+        # A beam holds a slot for each hypothesis: long texts leave as many slots to others as without a beam.
         self._window = max(limits.max_segments_in_flight // job.options.beam.size, 1)
-        self._ahead: deque[Relay] = deque()
+        self._ahead: deque[PivotHandover] = deque()
         self._segments = 0
         self._source_tokens = 0
         self._generated_tokens = 0
         self._first: Generation | None = None
         self._first_token_at: float | None = None
         self.characters_sent = 0
-        """Of the texts, those of the sentences whose translation has begun to come out of `events`."""
+        """Characters of the sentences whose translation `events` has begun to yield."""
         self._is_long = False
         self._look_ahead()
         self._is_long = len(self._ahead) == self._window
         if self._source_tokens:
-            first_tokens.expect(self)
+            priority.expect(self)
 
     def _look_ahead(self) -> None:
-        """Submit what comes next in the text, as far as the window reaches."""
-        # All is prepared before any is submitted, so that an engine gets it in one batch; but a text that takes long
-        # to take apart, and a glossary made to be slow, shall not keep the event loop to themselves.
+        """Submit the next segments of the text, as many as the window allows."""
+        # All are prepared before any is submitted, so that an engine gets them in one batch; but a text that is slow to
+        # split, or an adversarial glossary, must not hold the event loop.
         until = time.thread_time() + _LOOK_AHEAD_SECONDS
-        prepared: list[Work] = []
-        for work in islice(self._job.work, self._window - len(self._ahead)):
+        prepared: list[EncodedSegment] = []
+        for work in islice(self._job.segments, self._window - len(self._ahead)):
             prepared.append(work)
             if time.thread_time() >= until:
                 break
-        # An engine that is faster than its reader never lets it wait, which is where else time runs out.
+        # The deadline is otherwise checked while waiting for the engine, which a fast engine never makes necessary.
         if prepared and asyncio.get_running_loop().time() >= self._deadline:
             raise DeadlineExceeded("the translation was not finished in time")
         for work in prepared:
-            first = self._submitted(work)
+            first = self._submit(work)
             is_last = work.then is None or first.generation is None
-            self._ahead.append(Relay(first, None if is_last else self._handed_on(first)))
+            self._ahead.append(PivotHandover(first, None if is_last else self._hand_over(first)))
 
-    def _submitted(self, work: Work, *, is_cut: bool = False) -> Submitted:
+    def _submit(self, work: EncodedSegment, *, is_cut: bool = False) -> SubmittedSegment:
         self._source_tokens += len(work.source_ids)
         generation = work.model.submit(self._request(work, work.model)) if work.model and work.source_ids else None
         self._first = self._first or generation
-        return Submitted(work, generation, is_cut)
+        return SubmittedSegment(work, generation, is_cut)
 
-    async def _handed_on(self, first: Submitted) -> list[Submitted]:
-        """What a first model has made of its work, submitted to the second."""
+    async def _hand_over(self, first: SubmittedSegment) -> list[SubmittedSegment]:
+        """Submit the first model's translation to the second model."""
         assert first.generation is not None
-        assert first.work.then is not None
+        assert first.encoded.then is not None
         reports = [report async for some in self._reports_of(first.generation) for report in some]
         tokens = [report for report in reports if isinstance(report, TokenReport)]
         self._generated_tokens += len(tokens)
         is_cut = tokens[-1].finish_reason == "length"
-        return [
-            self._submitted(each, is_cut=is_cut) for each in first.work.then(first.work, between(first.work, tokens))
-        ]
+        sentence = pivot_sentence(first.encoded, tokens)
+        return [self._submit(each, is_cut=is_cut) for each in first.encoded.then(first.encoded, sentence)]
 
-    def _request(self, work: Work, model: ServedModel) -> GenerationRequest:
+    def _request(self, work: EncodedSegment, model: ServedModel) -> GenerationRequest:
         ids, options = work.source_ids, self._job.options if work.then is None else self._job.options.of_first()
         length = options.max_new_tokens or default_target_length(len(ids), len(work.forced_ids), model)
         return GenerationRequest(
@@ -142,20 +141,20 @@ class Translation:
         )
 
     def close(self) -> None:
-        """Cancel whatever is not finished; may be called twice."""
+        """Cancel all unfinished segments; may be called twice."""
         while self._ahead:
             self._ahead.popleft().close()
-        self._first_tokens.has_come(self)
+        self._priority.arrived(self)
         self._on_close(self)
 
     def fail(self, error: ServiceError) -> None:
-        """End the translation: its reader gets `error` next."""
+        """End the translation: `events` raises `error` next."""
         self._failure = error
         for each in self._ahead:
             each.fail(error)
 
     def progress(self) -> Progress:
-        """As of now, for whoever traces requests."""
+        """Return the progress until now, for traces."""
         return Progress(
             self._started_at,
             None if self._first is None else self._first.admitted_at,
@@ -167,7 +166,7 @@ class Translation:
         )
 
     async def finished(self) -> Finished:
-        """The last of `events`, for whom the others are nothing; raises what they raise."""
+        """Return the last of `events`; raises the errors of `events`."""
         async with aclosing(self.events()) as stream:
             async for events in stream:
                 if isinstance(last := events[-1], Finished):
@@ -175,9 +174,9 @@ class Translation:
         raise AssertionError("a translation ends with Finished")
 
     async def events(self) -> AsyncGenerator[Sequence[Event]]:
-        """Events in the order of the text, as many at a time as are there; ends with `Finished`.
+        """Yield events in the order of the text, as many at a time as are available; the last one is `Finished`.
 
-        Raises `DeadlineExceeded`, `EngineFailed`, and what the translation was failed with.
+        Raises `DeadlineExceeded`, `EngineFailed`, and the error passed to `fail`.
         """
         job = self._job
         yield [Started(self.id, job.source, job.target, job.detected, job.pivots)]
@@ -187,14 +186,14 @@ class Translation:
             if self._failure is not None:
                 raise self._failure
             unsent = self._ahead[0].characters
-            for submitted in await self._ahead[0].last():
-                work, number = submitted.work, self._segments
+            for submitted in await self._ahead[0].final_segments():
+                work, number = submitted.encoded, self._segments
                 self._segments += 1
                 if submitted.generation is None or work.model is None:
                     unsent = self._count_as_sent(unsent)
-                    yield copied(number, work.text_index, work.segment)
+                    yield copied_events(number, work.text_index, work.segment)
                     texts[work.text_index].add([Version(work.segment.copied_text, 0.0, 0)])
-                    # A book of numbers would otherwise keep the event loop to itself.
+                    # A book of numbers would otherwise hold the event loop.
                     await self._give_way()
                     continue
                 told_from = work.offset if job.options.inspect.alignment else None
@@ -205,7 +204,7 @@ class Translation:
                     events = [assembly.event(report) for report in reports]
                     if self._first_token_at is None and assembly.tokens:
                         self._first_token_at = time.monotonic()
-                        self._first_tokens.has_come(self)
+                        self._priority.arrived(self)
                     unsent = self._count_as_sent(unsent)
                     yield events
                     await self._give_way()
@@ -214,7 +213,7 @@ class Translation:
                 texts[work.text_index].add(versions)
                 reason = "length" if submitted.is_cut else assembly.finish_reason
                 yield [segment_finished(number, work.text_index, versions, reason, with_alternatives=wanted > 0)]
-            if self._ahead:  # it was not closed meanwhile
+            if self._ahead:  # not closed meanwhile
                 self._ahead.popleft()
                 self._look_ahead()
         now = time.monotonic()
@@ -223,13 +222,13 @@ class Translation:
         yield [Finished([text.finished() for text in texts], usage, timings, job.detected, job.pivots)]
 
     def _count_as_sent(self, characters: int) -> int:
-        """None of them is left."""
+        """Count a segment's characters once: returns how many are left to count, 0."""
         self.characters_sent += characters
         return 0
 
     async def _give_way(self) -> None:
         if self._is_long:
-            await self._first_tokens.give_way()
+            await self._priority.wait_for_others()
         else:
             await asyncio.sleep(0)
 

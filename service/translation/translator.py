@@ -1,4 +1,4 @@
-"""What can be translated, and the way there: languages, limits, models. Knows nothing of HTTP, nor how engines work."""
+"""The translator: it checks requests, finds their routes and starts them. Knows nothing of HTTP and engines."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -10,49 +10,49 @@ from service.text.html.tokenizer import text_sample
 from service.text.language_codes import match_code
 from service.text.language_detection import SAMPLE_CHARACTERS, Detected, rank_languages
 from service.text.pivot_glossary import pivot_finders
-from service.translation.fairness import FirstTokens
+from service.translation.fairness import FirstTokenPriority
 from service.translation.options import Limits, TranslationOptions
-from service.translation.preprocess import Copying, Preparation, prepare
+from service.translation.preprocess import CopyPreprocessor, Preprocessor, preprocess
 from service.translation.stream import Job, Translation
 
 AUTOMATIC: Final = "auto"
-"""In the place of a source language: that is detected, for each text by itself."""
-_SURE: Final = 50
-"""Per cent, above which a text is in a language, and in no other: below, a few words may be in any."""
+"""The source language code for detection, done for each text by itself."""
+_SURE_PERCENT: Final = 50
+"""Per cent of confidence above which a text is in one language for sure; a few words may be in any."""
 
 
 class FieldNames(NamedTuple):
-    """What a caller calls what it asks for; errors name it so."""
+    """The field names of a caller's API, for error messages."""
 
     text: str = "q"
     source: str = "source"
     target: str = "target"
     automatic: Sequence[str] = (AUTOMATIC,)
-    """What may be given in the place of a source language."""
+    """Values of the source field that request detection."""
     spelled: Callable[[str], str] = str
-    """How it writes a language's code."""
+    """Converts a language code to the caller's spelling."""
 
 
 class Translator:
-    """Takes requests to the models that can translate them."""
+    """Sends requests to the models that can translate them."""
 
     def __init__(self, routes: Callable[[], Routes], limits: Limits) -> None:
-        """`routes` are asked for with every request: models come and go."""
+        """`routes` is called with every request, as models come and go."""
         self._routes = routes
         self.limits = limits
-        self._first_tokens = FirstTokens()
+        self._priority = FirstTokenPriority()
         self.running: set[Translation] = set()
-        """Translations not yet closed, whether an engine works for them or only their reader is slow."""
+        """Translations that are not closed, in an engine or only with a slow reader."""
 
     @property
     def directions(self) -> Sequence[Direction]:
-        """All that can be translated, one or more; raises `NotReady` if there is nothing."""
+        """All directions, one or more; raises `NotReady` if there are none."""
         self._targets()
         return self._routes().directions
 
     @property
     def languages(self) -> Mapping[str, frozenset[str]]:
-        """Into what a text in each can be translated, or copied: itself. Raises `NotReady` if there is nothing."""
+        """The targets of each language, including itself (copied). Raises `NotReady` if there are none."""
         targets = self._targets()
         return {each: targets.get(each, frozenset()) | {each} for each in self._routes().languages}
 
@@ -64,10 +64,10 @@ class Translator:
         options: TranslationOptions,
         names: FieldNames = FieldNames(),  # noqa: B008  it cannot be changed
     ) -> Translation:
-        """Check and submit; the caller must `close` what it gets.
+        """Check a request and submit it; the caller must `close` the translation.
 
-        Languages may be written as `direction` takes them. A text that is in `target` already is copied. Raises
-        `InvalidRequest`, `TooLong` and `QueueFull`: before anything has been produced.
+        Languages are written as for `direction`. A text that is already in `target` is copied. Raises
+        `InvalidRequest`, `TooLong` and `QueueFull`, before any output.
         """
         source, target = self.direction(source, target, names)
         self._check(texts, options, names)
@@ -75,14 +75,14 @@ class Translator:
         sources = [each.language for each in detected] or [source] * len(texts)
         found = {each: self._routes().find(each, target) for each in set(sources)}
         routes = {each: route for each, route in found.items() if route is not None}
-        assert all(each in routes or each == target for each in found)  # it was checked
+        assert all(each in routes or each == target for each in found)  # checked by `direction`
         _admit(routes.values(), options)
-        preparations = {each: self._preparation(route, options) for each, route in routes.items()}
-        copying = Copying()
-        work = prepare(texts, [preparations.get(each, copying) for each in sources], options.target_prefix)
+        preprocessors = {each: self._preprocessor(route, options) for each, route in routes.items()}
+        copying = CopyPreprocessor()
+        segments = preprocess(texts, [preprocessors.get(each, copying) for each in sources], options.target_prefix)
         pivot_of = {each: route.pivot for each, route in routes.items()}
         pivots = [pivot_of.get(each) for each in sources] if any(pivot_of.values()) else ()
-        job = Job(work, len(texts), next(iter(sources), source), target, options, detected, pivots)
+        job = Job(segments, len(texts), next(iter(sources), source), target, options, detected, pivots)
         models = {model for route in routes.values() for model in route.models}
 
         def on_close(closed: Translation) -> None:
@@ -90,7 +90,7 @@ class Translator:
             for model in models:
                 model.release(closed)
 
-        translation = Translation(job, self.limits, self._first_tokens, on_close)
+        translation = Translation(job, self.limits, self._priority, on_close)
         for model in models:
             model.acquire(translation)
         self.running.add(translation)
@@ -102,10 +102,10 @@ class Translator:
         target: str,
         names: FieldNames = FieldNames(),  # noqa: B008  it cannot be changed
     ) -> tuple[str, str]:
-        """The models' own codes of languages, however a caller writes them; no source is `AUTOMATIC`.
+        """Return the models' codes of source and target, however a caller writes them; no source is `AUTOMATIC`.
 
-        Any language may be its own target, and that of texts whose language is still to be detected. Raises
-        `InvalidRequest`, and `NotReady` if there is nothing.
+        Any language may be its own target, and a target of texts whose language is detected. Raises `InvalidRequest`,
+        and `NotReady` if there are no models.
         """
         known = self._targets()
         languages = self._routes().languages
@@ -114,7 +114,7 @@ class Translator:
             return itself, itself
         if source is None or source.lower() in names.automatic:
             meant, available = AUTOMATIC, languages
-            # What can be translated into goes before what can only be copied: `pt` for `pt-BR`.
+            # Languages that can be translated into come before those that can only be copied: `pt` for `pt-BR`.
             found = match_code(target, frozenset().union(*known.values())) or match_code(target, languages)
         elif named := match_code(source, known) or itself:
             meant, available = named, known.get(named, frozenset({named}))
@@ -126,17 +126,17 @@ class Translator:
         return meant, found
 
     def detect(self, text: str) -> list[Detected]:
-        """Of the languages that are known, one or more that a text may be in, the most probable first."""
+        """Return the known languages that a text may be in, one or more, the most probable first."""
         sources = self._targets()
         ranked = rank_languages(text, self._routes().languages)
-        # Where there is nothing to tell it by, one that can be translated.
+        # Without evidence, any language that can be translated.
         return [each for each in ranked if each.confidence] or [each for each in ranked if each.language in sources][:1]
 
     def _detect(self, text: str, target: str, options: TranslationOptions, names: FieldNames) -> Detected:
-        """The target itself, a language that can be translated into it, or if that is not sure, the likeliest of those.
+        """Return the language of a text: the target, or a language that can be translated into it.
 
-        Into a language that is a source only nothing can be translated: there, the likeliest one counts, sure or not.
-        Raises `InvalidRequest` for a text that is in another one.
+        A text whose language is not sure gets the most probable language that can be translated into the target. If
+        none can, the most probable language counts. Raises `InvalidRequest` for a text in another language.
         """
         targets = self._targets()
         ranked = rank_languages(
@@ -144,9 +144,9 @@ class Translator:
         )
         possible = next((each for each in ranked if target in targets.get(each.language, ())), None)
         first = ranked[0]
-        if possible is not None and first.confidence <= _SURE:
+        if possible is not None and first.confidence <= _SURE_PERCENT:
             return possible
-        # Scripts and countries of one language cannot be told apart: then nothing is lost by a copy.
+        # Scripts and countries of one language cannot be distinguished; a copy then loses nothing.
         itself = next(each for each in ranked if each.language == target)
         for found in (itself, possible):
             if found is not None and found.confidence == first.confidence:
@@ -155,18 +155,18 @@ class Translator:
         raise InvalidRequest(names.source, f"the text is in {own}, which cannot be translated into {wanted}")
 
     def _targets(self) -> Mapping[str, frozenset[str]]:
-        """Of each source language, one or more; raises `NotReady` if there is none."""
+        """Return the targets of each source language; raises `NotReady` if there are none."""
         if not (targets := self._routes().targets):
             raise NotReady("no model is loaded")
         return targets
 
-    def _preparation(self, route: Route, options: TranslationOptions) -> Preparation:
+    def _preprocessor(self, route: Route, options: TranslationOptions) -> Preprocessor:
         restore = self.limits.restore_capitals
         if route.second is None:
-            return Preparation(route.first, options, options.glossary, restore_capitals=restore)
+            return Preprocessor(route.first, options, options.glossary, restore_capitals=restore)
         glossary = pivot_finders(options.glossary)
-        second = Preparation(route.second, options, glossary.second, restore_capitals=restore)
-        return Preparation(route.first, options, glossary.first, restore_capitals=restore, second=second)
+        second = Preprocessor(route.second, options, glossary.second, restore_capitals=restore)
+        return Preprocessor(route.first, options, glossary.first, restore_capitals=restore, second=second)
 
     def _check(self, texts: Sequence[str], options: TranslationOptions, names: FieldNames) -> None:
         limits = self.limits
@@ -176,9 +176,9 @@ class Translator:
             raise TooLong(names.text, f"{characters} characters, the limit is {limits.max_characters}")
         if options.beam.alternatives >= limits.max_beam_size:
             asked, most = options.beam.alternatives, limits.max_beam_size - 1
-            raise InvalidRequest("alternatives", f"{asked} are asked for, the limit is {most}")
+            raise InvalidRequest("alternatives", f"{asked} are requested, the limit is {most}")
         if options.beam.size > limits.max_beam_size:
-            raise InvalidRequest("beam_size", f"{options.beam.size} is asked for, the limit is {limits.max_beam_size}")
+            raise InvalidRequest("beam_size", f"{options.beam.size} is requested, the limit is {limits.max_beam_size}")
 
 
 def _unknown(field: str, code: str, available: Iterable[str]) -> InvalidRequest:
@@ -186,7 +186,7 @@ def _unknown(field: str, code: str, available: Iterable[str]) -> InvalidRequest:
 
 
 def _admit(routes: Iterable[Route], options: TranslationOptions) -> None:
-    """Raises `InvalidRequest` and `QueueFull` if one of them cannot take the request."""
+    """Raise `InvalidRequest` or `QueueFull` if a route cannot take the request."""
     for route in routes:
         limit = route.last.model.max_new_tokens
         if options.max_new_tokens is not None and options.max_new_tokens > limit:

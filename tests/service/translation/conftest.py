@@ -1,4 +1,4 @@
-"""Translators whose engine only takes note."""
+"""Translators with an engine that only records its requests."""
 
 from typing import cast
 
@@ -23,9 +23,9 @@ def pool() -> NotedPool:
 def translator_of(config: ModelConfig, tokenizer: Tokenizer, pool: NotedPool) -> Of:
     def made(*directions: str) -> Translator:
         pairs = tuple(Direction(source=each.split("-", 1)[0], target=each.split("-", 1)[1]) for each in directions)
-        asked = Tokenizer(tokenizer.files, Prompt(text_prefix="{source}: "))
+        prompted = Tokenizer(tokenizer.files, Prompt(text_prefix="{source}: "))
         checkpoint = CheckpointConfig(directions=pairs, model=config.model_copy(update={"max_positions": 96}))
-        routes = Routes([ServedModel("model", checkpoint, asked, cast(EnginePool, pool))])
+        routes = Routes([ServedModel("model", checkpoint, prompted, cast(EnginePool, pool))])
         return Translator(lambda: routes, LIMITS)
 
     return made

@@ -1,4 +1,4 @@
-"""An engine that only takes note of what it is given."""
+"""An engine that only records its requests."""
 
 from typing import Protocol
 
@@ -33,12 +33,12 @@ class NotedPool:
         return self.generations[-1]
 
     def end(self, *numbers: int) -> None:
-        """Requests, with their first token."""
+        """End requests with their first token."""
         for number in numbers:
             self.generations[number].deliver(TokenReport(number, 2, 0.0, "stop"))
 
 
 class Of(Protocol):
-    """A translator of some directions, `en-fr`."""
+    """Makes a translator of some directions, such as `en-fr`."""
 
     def __call__(self, *directions: str) -> Translator: ...

@@ -1,16 +1,16 @@
-"""Long texts let others have their first token first, and are not held up for ever."""
+"""Long texts wait for the first tokens of others, but not for ever."""
 
 import asyncio
 
 import pytest
 
 from service.translation import fairness
-from service.translation.fairness import FirstTokens
+from service.translation.fairness import FirstTokenPriority
 
 
 @pytest.fixture
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More than any test takes."""
+def long_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the longest wait longer than any test."""
     monkeypatch.setattr(fairness, "_LONGEST_SECONDS", 600.0)
 
 
@@ -19,20 +19,20 @@ async def _turns(count: int = 20) -> None:
         await asyncio.sleep(0)
 
 
-@pytest.mark.usefixtures("patience")
-async def test_until_nobody_waits() -> None:
-    first_tokens = FirstTokens()
-    first_tokens.expect("one")
-    first_tokens.expect("other")
-    waiting = asyncio.create_task(first_tokens.give_way())
+@pytest.mark.usefixtures("long_wait")
+async def test_it_waits_until_no_request_waits() -> None:
+    priority = FirstTokenPriority()
+    priority.expect("one")
+    priority.expect("other")
+    waiting = asyncio.create_task(priority.wait_for_others())
     for who in ("one", "one", "other"):
         await _turns()
         assert not waiting.done()
-        first_tokens.has_come(who)
+        priority.arrived(who)
     await waiting
 
 
-async def test_one_turn_where_nobody_waits() -> None:
+async def test_it_yields_once_if_no_request_waits() -> None:
     turns = 0
 
     async def count() -> None:
@@ -43,13 +43,13 @@ async def test_one_turn_where_nobody_waits() -> None:
 
     counting = asyncio.create_task(count())
     for expected in (1, 2, 3):
-        await FirstTokens().give_way()
+        await FirstTokenPriority().wait_for_others()
         assert turns == expected
     counting.cancel()
 
 
-async def test_no_longer_than_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_waits_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fairness, "_LONGEST_SECONDS", 0.0)
-    first_tokens = FirstTokens()
-    first_tokens.expect("one")
-    await first_tokens.give_way()
+    priority = FirstTokenPriority()
+    priority.expect("one")
+    await priority.wait_for_others()

@@ -1,4 +1,4 @@
-"""Which language a text is in, and into which it can be taken."""
+"""The languages of a request: detection, codes, and refusals."""
 
 import pytest
 
@@ -30,8 +30,8 @@ async def test_each_text_is_translated_from_its_own_language(translator: Transla
     assert asked_for[0][:8] != asked_for[1][:8]
 
 
-async def test_what_is_in_the_target_language_is_copied(translator: Translator, pool: NotedPool) -> None:
-    """German goes by way of French; English has nowhere to go."""
+async def test_a_text_in_the_target_language_is_copied(translator: Translator, pool: NotedPool) -> None:
+    """German goes through French; English has no target."""
     english = " Where is the station?\n\nI have lost my key. "
     translation = translator.start([english, "Wo ist der Bahnhof?"], "auto", "en", TranslationOptions())
     events = translation.events()
@@ -64,9 +64,7 @@ def test_a_text_that_cannot_be_translated_into_the_target_is_refused(translator_
 
 
 @pytest.mark.parametrize("text", ["This is a cat in the house.", "12", ""])
-async def test_what_is_in_a_language_that_is_a_source_only_is_copied(
-    translator_of: Of, pool: NotedPool, text: str
-) -> None:
+async def test_a_text_in_a_source_only_language_is_copied(translator_of: Of, pool: NotedPool, text: str) -> None:
     translation = translator_of("en-fr").start([text], "auto", "en-GB", TranslationOptions())
     events = [event async for some in translation.events() for event in some]
     started, finished = events[0], events[-1]
@@ -78,24 +76,24 @@ async def test_what_is_in_a_language_that_is_a_source_only_is_copied(
 
 
 @pytest.mark.parametrize("text", ["Où est la gare ?", "Menu"])
-def test_nothing_can_be_translated_into_a_language_that_is_a_source_only(translator_of: Of, text: str) -> None:
+def test_a_source_only_language_is_refused_as_target(translator_of: Of, text: str) -> None:
     with pytest.raises(InvalidRequest, match=r"^source: the text is in fr, which cannot be translated into en$"):
         translator_of("en-fr").start([text], "auto", "en", TranslationOptions())
 
 
-def test_what_can_be_translated_into_goes_before_what_can_only_be_copied(translator_of: Of) -> None:
+def test_translated_targets_come_before_copied_ones(translator_of: Of) -> None:
     """Argos calls the Portuguese of Brazil `pb`."""
     assert translator_of("pb-en", "en-pt").direction("auto", "pt-BR") == ("auto", "pt")
 
 
 @pytest.mark.parametrize("text", ["Onde fica a estação? Perdi a minha chave.", "Menu", "12"])
-async def test_what_is_surely_in_no_known_language_is_taken_for_a_likely_source(translator_of: Of, text: str) -> None:
-    """One word, likelier French than English, says too little to be left as it is."""
+async def test_a_text_in_no_known_language_gets_a_likely_source(translator_of: Of, text: str) -> None:
+    """A single word, more probably French than English, is not enough evidence for a copy."""
     started = await _started(translator_of("en-fr").start([text], "auto", "fr", TranslationOptions()))
     assert [each.language for each in started.detected] == ["en"]
 
 
-async def test_scripts_of_the_target_language_are_left_as_they_are(translator_of: Of, pool: NotedPool) -> None:
+async def test_other_scripts_of_the_target_language_are_copied(translator_of: Of, pool: NotedPool) -> None:
     translator = translator_of("zh-en", "en-zh-Hant")
     started = await _started(translator.start(["我喜欢猫，你呢？"], "auto", "zh-Hant", TranslationOptions()))
     assert ([each.language for each in started.detected], pool.requests) == (["zh-Hant"], [])
@@ -103,22 +101,20 @@ async def test_scripts_of_the_target_language_are_left_as_they_are(translator_of
     assert [each.language for each in started.detected] == ["zh"]
 
 
-def test_what_is_detected_may_be_a_target_only(translator_of: Of) -> None:
+def test_a_detected_language_may_be_a_target_only(translator_of: Of) -> None:
     translator = translator_of("en-de")
     assert [each.language for each in translator.detect("Wo ist der Bahnhof?")] == ["de"]
     assert translator.detect("12") == [Detected("en", 0)]
     assert translator.languages == {"de": {"de"}, "en": {"de", "en"}}
 
 
-async def test_a_language_that_is_given_is_not_detected(translator: Translator) -> None:
+async def test_a_given_language_is_not_detected(translator: Translator) -> None:
     started = await _started(translator.start(["Wo ist der Bahnhof?"], "en", "fr", TranslationOptions()))
     assert not started.detected
 
 
 @pytest.mark.parametrize(("source", "target", "field"), [("xx", "fr", "source"), ("auto", "xx", "target")])
-async def test_what_cannot_be_translated_is_refused(
-    translator: Translator, source: str, target: str, field: str
-) -> None:
+async def test_an_impossible_direction_is_refused(translator: Translator, source: str, target: str, field: str) -> None:
     with pytest.raises(InvalidRequest, match=f"^{field}: xx is not supported"):
         translator.start(["a"], source, target, TranslationOptions())
 
@@ -132,7 +128,7 @@ async def test_what_cannot_be_translated_is_refused(
         ("auto", "fr", ("auto", "fr")),
     ],
 )
-async def test_languages_are_told_by_the_models_codes(
+async def test_languages_are_reported_by_the_models_codes(
     translator: Translator, source: str, target: str, meant: tuple[str, str]
 ) -> None:
     assert translator.direction(source, target) == meant
@@ -140,7 +136,7 @@ async def test_languages_are_told_by_the_models_codes(
     assert (started.source, started.target) == ("en", "fr")
 
 
-def test_an_unknown_language_is_named_as_it_was_written_with_those_that_there_are(translator: Translator) -> None:
+def test_an_unknown_language_is_named_as_written_with_the_known_ones(translator: Translator) -> None:
     with pytest.raises(InvalidRequest, match=r"^source: EL is not supported; available: auto, de, en, fr$"):
         translator.direction("EL", "fr")
     with pytest.raises(InvalidRequest, match=r"^target: de-AT is not supported; available: en$"):
@@ -154,7 +150,7 @@ def test_an_unknown_language_is_named_as_it_was_written_with_those_that_there_ar
         translator.direction(None, "xx", names)
 
 
-def test_from_a_language_that_is_a_target_only_it_is_the_target_that_is_refused(translator_of: Of) -> None:
+def test_a_target_only_source_refuses_the_target(translator_of: Of) -> None:
     translator = translator_of("en-fr")
     assert translator.direction("fr", "fr-CA") == ("fr", "fr")
     with pytest.raises(InvalidRequest, match=r"^target: en is not supported; available: fr$"):
@@ -163,6 +159,6 @@ def test_from_a_language_that_is_a_target_only_it_is_the_target_that_is_refused(
         translator.direction("de", "en")
 
 
-async def test_no_texts_are_in_no_language(translator: Translator) -> None:
+async def test_no_texts_have_no_language(translator: Translator) -> None:
     started = await _started(translator.start([], "auto", "fr", TranslationOptions()))
     assert started == Started(started.id, "auto", "fr", list[Detected]())

@@ -1,4 +1,4 @@
-"""How long texts and sentences may be, and how errors name what is too long."""
+"""Limits on the length of texts and sentences, and the errors that name them."""
 
 from typing import cast
 
@@ -17,21 +17,22 @@ from tests.service.translation.noted import NotedPool
 
 
 @pytest.mark.parametrize(
-    ("wished", "described", "expected"), [(None, None, 48), (None, 20, 20), (30, 20, 30), (None, 90, 48), (90, 20, 48)]
+    ("setting", "checkpoint_limit", "expected"),
+    [(None, None, 48), (None, 20, 20), (30, 20, 30), (None, 90, 48), (90, 20, 48)],
 )
-def test_how_long_a_sentence_may_be(
-    config: ModelConfig, tokenizer: Tokenizer, wished: int | None, described: int | None, expected: int
+def test_the_length_limit_of_a_sentence(
+    config: ModelConfig, tokenizer: Tokenizer, setting: int | None, checkpoint_limit: int | None, expected: int
 ) -> None:
-    """As the deployment wishes, or else as the checkpoint says, but never more than half of the positions."""
+    """The deployment's setting comes before the checkpoint's; half of the positions is the maximum."""
     directions = (Direction(source="en", target="fr"),)
     model = config.model_copy(update={"max_positions": 96})
-    checkpoint = CheckpointConfig(directions=directions, max_sentence_tokens=described, model=model)
-    served = ServedModel("model", checkpoint, tokenizer, cast(EnginePool, NotedPool()), wished)
+    checkpoint = CheckpointConfig(directions=directions, max_sentence_tokens=checkpoint_limit, model=model)
+    served = ServedModel("model", checkpoint, tokenizer, cast(EnginePool, NotedPool()), setting)
     assert served.max_sentence_tokens == expected
 
 
 async def test_terms_of_a_glossary_count_in_the_length_of_a_sentence(translator: Translator, pool: NotedPool) -> None:
-    """What they are translated by has to have a place."""
+    """Their translations have to fit as well."""
     text = "The cat and the cat and the cat and the cat."
     translator.start([text], "en", "fr", TranslationOptions())
     assert len(pool.requests) == 1

@@ -1,4 +1,4 @@
-"""What is prepared, sent and counted of a text of many sentences, and when."""
+"""Texts of many sentences: they are prepared, sent and counted step by step."""
 
 import asyncio
 
@@ -35,10 +35,10 @@ async def test_a_long_text_with_a_prefix_is_refused_by_its_second_sentence(
     assert len(encoded) < 10
 
 
-async def test_what_takes_long_to_prepare_is_not_prepared_at_once(
+async def test_slow_preparation_is_spread_over_several_steps(
     translator: Translator, pool: NotedPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others want the event loop, too; in the end all is translated."""
+    """The event loop stays free for others; in the end the whole text is translated."""
     now = 0.0
 
     def clock() -> float:
@@ -61,10 +61,10 @@ async def test_what_takes_long_to_prepare_is_not_prepared_at_once(
     assert len(pool.requests) == 9
 
 
-async def test_what_was_sent_of_a_text_is_counted_by_sentences(
+async def test_sent_characters_are_counted_by_sentences(
     translator: Translator, pool: NotedPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the first token on, with the white space around."""
+    """A sentence counts from its first token on, including the white space around it."""
     first, second = "The cat sat. ", "The dog ran."
     generations: list[Generation] = []
 
@@ -103,7 +103,7 @@ async def test_an_engine_that_never_lets_its_reader_wait_does_not_outrun_the_dea
         [_ async for _ in events]
 
 
-async def test_what_comes_late_in_a_long_text_is_patient(translator: Translator, pool: NotedPool) -> None:
+async def test_late_sentences_of_a_long_text_are_patient(translator: Translator, pool: NotedPool) -> None:
     translation = translator.start(["The cat sat. " * 6], "en", "fr", TranslationOptions())
     pool.end(0, 1)
     events = translation.events()
@@ -113,9 +113,9 @@ async def test_what_comes_late_in_a_long_text_is_patient(translator: Translator,
     assert [request.yields_to_new for request in pool.requests] == [False, False, False, False, True, False]
 
 
-@pytest.mark.parametrize(("sentences", "gives_way"), [(6, True), (3, False)])
-async def test_a_long_text_lets_others_have_their_first_token(
-    sentences: int, gives_way: bool, translator: Translator, pool: NotedPool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("sentences", "waits"), [(6, True), (3, False)])
+async def test_a_long_text_waits_for_the_first_tokens_of_others(
+    sentences: int, waits: bool, translator: Translator, pool: NotedPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fairness, "_LONGEST_SECONDS", 600.0)
     events = translator.start(["The cat sat. " * sentences], "en", "fr", TranslationOptions()).events()
@@ -126,7 +126,7 @@ async def test_a_long_text_lets_others_have_their_first_token(
     following = asyncio.ensure_future(anext(events))
     for _ in range(20):
         await asyncio.sleep(0)
-    assert following.done() != gives_way
+    assert following.done() != waits
     pool.end(-1)
     others = other.events()
     await anext(others)

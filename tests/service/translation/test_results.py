@@ -1,4 +1,4 @@
-"""From tokens to texts: segments, their versions, and what is asked for beside them."""
+"""From tokens to texts: segments, their versions, and the details that a request asks for."""
 
 import pytest
 from msgspec import UNSET
@@ -8,7 +8,7 @@ from model.tokenizer import Tokenizer
 from service.engine.messages import Alternative, BeamReport, LiveHypothesis, TokenReport
 from service.text.segment import Mark, Segment, Term
 from service.translation.events import Alignment, BeamStepped, Candidate, TokenGenerated
-from service.translation.results import SegmentAssembly, TextAssembly, Version, copied, segment_finished
+from service.translation.results import SegmentAssembly, TextAssembly, Version, copied_events, segment_finished
 
 
 def _reports(tokenizer: Tokenizer, text: str, **last: object) -> list[TokenReport]:
@@ -28,11 +28,11 @@ def test_the_events_of_a_segment_add_up_to_its_text(tokenizer: Tokenizer) -> Non
     assert (version.score, assembly.finish_reason) == (-0.5, "stop")
 
 
-def test_what_parts_it_from_the_one_before_comes_first(tokenizer: Tokenizer) -> None:
+def test_the_separator_comes_first(tokenizer: Tokenizer) -> None:
     segment = Segment("<b>", "x", "\n", separator=" ")
     assembly = SegmentAssembly(0, segment, tokenizer)
     assert "".join(assembly.push(report).text for report in _reports(tokenizer, "the cat")) == " <b>the cat\n"
-    assert [event.text for event in copied(0, 0, segment)] == [" <b>x\n"] * 2
+    assert [event.text for event in copied_events(0, 0, segment)] == [" <b>x\n"] * 2
 
 
 def test_alternatives_carry_the_white_space_too(tokenizer: Tokenizer) -> None:
@@ -64,7 +64,7 @@ def test_a_token_is_aligned_to_characters_of_its_text(tokenizer: Tokenizer) -> N
 
 
 def test_live_hypotheses_grow_from_their_parents(tokenizer: Tokenizer) -> None:
-    """Characters that are not whole yet, terms and capitals as in the translation; scores are means."""
+    """Partial characters, terms and capitals are treated as in the translation; scores are means."""
     the, *cat = tokenizer.encode_target("the cat")
     dog, emoji = tokenizer.encode_target("dog"), tokenizer.encode_target("🐈")[-4:]
     segment = Segment("(", "X", ")", capitals=True, terms=[Term(0, 1, "le chien")])
@@ -76,18 +76,18 @@ def test_live_hypotheses_grow_from_their_parents(tokenizer: Tokenizer) -> None:
     ]
     events = [assembly.event(BeamReport(1, step)) for step in steps]
     assert isinstance(assembly.event(TokenReport(1, the, -1.0)), TokenGenerated)
-    told = [event for event in events if isinstance(event, BeamStepped)]
-    assert [(event.segment, event.step) for event in told] == [(2, 1), (2, 2), (2, 3)]
-    texts = [[each.text for each in event.hypotheses] for event in told]
+    steps_seen = [event for event in events if isinstance(event, BeamStepped)]
+    assert [(event.segment, event.step) for event in steps_seen] == [(2, 1), (2, 2), (2, 3)]
+    texts = [[each.text for each in event.hypotheses] for event in steps_seen]
     assert texts[0] == ["(THE", "(DOG"]
     assert texts[1][:2] == ["(DOG", "(THE CAT"]
     assert texts[2][0] == "(DOG🐈"
     assert texts[1][2] == texts[2][1]
     assert "chien" in texts[1][2].lower()
-    assert told[1].hypotheses[2].score == -2.0
+    assert steps_seen[1].hypotheses[2].score == -2.0
 
 
-def test_what_was_in_capitals_is_written_in_capitals(tokenizer: Tokenizer) -> None:
+def test_a_sentence_in_capitals_is_translated_in_capitals(tokenizer: Tokenizer) -> None:
     other = Alternative(_reports(tokenizer, "the dog"), -7.0)
     assembly = SegmentAssembly(0, Segment("a ", "X", " b", capitals=True), tokenizer)
     reports = _reports(tokenizer, "le chat mangé", alternatives=[other])
@@ -106,8 +106,8 @@ def test_what_was_in_capitals_is_written_in_capitals(tokenizer: Tokenizer) -> No
         (Segment("", "58,583 b", "", marks=[Mark(0, 6, "<b>", "</b>")]), "58683", "<b>58,583</b>"),
     ],
 )
-def test_a_number_is_that_of_the_sentence(tokenizer: Tokenizer, segment: Segment, said: str, expected: str) -> None:
-    """In alternatives, too; what is copied is no number, and live hypotheses have theirs for themselves."""
+def test_a_number_is_repaired(tokenizer: Tokenizer, segment: Segment, said: str, expected: str) -> None:
+    """Alternatives are repaired too, copied terms are not, and live hypotheses do not interfere."""
     reports = [
         TokenReport(1, token, -0.5, term=0 if word == "X" else None, inspection=Inspection(alignment=(0, 0.9)))
         for word in said.split(" ")
@@ -128,14 +128,14 @@ def test_a_number_is_that_of_the_sentence(tokenizer: Tokenizer, segment: Segment
         ("the URL here", "URL", "le X chat", "le URL chat"),
         ("URL here", "URL", "X le chat", "URL le chat"),
         ("the (URL) here", "URL", "le ( X ) chat", "le (URL ) chat"),
-        ("the-URL here", "URL", "le X chat", "le URL chat"),  # it would run into a word
+        ("the-URL here", "URL", "le X chat", "le URL chat"),  # without the hyphen it would join the word
         ("theURL here", "URL", "le X chat", "leURL chat"),
         ("the URL, so", "URL", "X", "URL"),
-        ("見URL。", "URL", "le X chat", "le URL chat"),  # what has no spaces says nothing of them
+        ("見URL。", "URL", "le X chat", "le URL chat"),  # a script without spaces gives no evidence
     ],
 )
-def test_a_term_is_written_as_it_is(tokenizer: Tokenizer, sentence: str, term: str, said: str, expected: str) -> None:
-    """Whatever the model has written in its place; with the spaces of the source around it."""
+def test_a_copied_term_is_unchanged(tokenizer: Tokenizer, sentence: str, term: str, said: str, expected: str) -> None:
+    """The spaces around a term are those of the source, whatever the model wrote."""
     start = sentence.index(term)
     segment = Segment("", sentence, "", terms=[Term(start, start + len(term), term, is_copy=True)])
     reports = [
@@ -150,7 +150,7 @@ def test_a_term_is_written_as_it_is(tokenizer: Tokenizer, sentence: str, term: s
 
 
 @pytest.mark.parametrize(("forced", "expected"), [(0, "le 58583"), (99, "le 58584")])
-def test_what_a_request_has_it_begin_with_is_not_mended(tokenizer: Tokenizer, forced: int, expected: str) -> None:
+def test_a_target_prefix_is_not_repaired(tokenizer: Tokenizer, forced: int, expected: str) -> None:
     tokens = [TokenReport(1, token, -0.5) for token in tokenizer.encode_target("le 58584")]
     assembly = SegmentAssembly(0, Segment("", "The 58583 cats", ""), tokenizer, forced=forced)
     reports = [*tokens, TokenReport(1, tokenizer.eos_id, -0.5, "stop")]
@@ -170,8 +170,8 @@ def test_what_a_request_has_it_begin_with_is_not_mended(tokenizer: Tokenizer, fo
         ("{a}는 학생입니다", "0 chat", "{a} chat"),
     ],
 )
-def test_no_stand_in_is_left_over(tokenizer: Tokenizer, sentence: str, said: str, expected: str) -> None:
-    """Nor a space beside what is copied that only its stand-in needs; a word may begin like one."""
+def test_no_placeholder_is_left_over(tokenizer: Tokenizer, sentence: str, said: str, expected: str) -> None:
+    """Spaces added for the placeholder are dropped too; words that begin like a placeholder stay."""
     start = sentence.index("{a}")
     segment = Segment("", sentence, "", terms=[Term(start, start + 3, "{a}", is_copy=True)])
     reports = [
@@ -199,8 +199,8 @@ def test_no_stand_in_is_left_over(tokenizer: Tokenizer, sentence: str, said: str
         (Segment("", "黒猫。", "", terms=[Term(1, 2, "chat")]), "le X", "le chat"),
     ],
 )
-def test_a_word_is_written_as_its_place_asks(tokenizer: Tokenizer, segment: Segment, said: str, expected: str) -> None:
-    """With its capital, its escapes, no space where the language has none, and no ending of the model's (+)."""
+def test_a_glossary_term_fits_its_place(tokenizer: Tokenizer, segment: Segment, said: str, expected: str) -> None:
+    """It gets its capital, its escapes, no space where the language has none, and no ending from the model (+)."""
     ending = next(each for each in range(len(tokenizer)) if tokenizer.piece_bytes(each) == b"s")
     reports = [
         TokenReport(1, token, -0.5, term=0 if word == "X" else None)
@@ -215,7 +215,7 @@ def _version(text: str, score: float = -1.0) -> Version:
     return Version(text, 2 * score, 2)
 
 
-def test_the_alternatives_of_a_text_combine_those_of_its_segments() -> None:
+def test_the_alternatives_of_a_text_combine_its_segments_alternatives() -> None:
     assembly = TextAssembly(3)
     assembly.add([_version("A. "), _version("B. ", -2), _version("C. ", -3), _version("D. ", -4)])
     assembly.add([Version("42. ", 0.0, 0)])
@@ -226,13 +226,13 @@ def test_the_alternatives_of_a_text_combine_those_of_its_segments() -> None:
     assert [each.score for each in text.alternatives] == [-3.0, -2.0, -2.5]
 
 
-def test_each_text_comes_once() -> None:
+def test_each_alternative_text_comes_once() -> None:
     assembly = TextAssembly(3)
     assembly.add([_version("A"), _version("B", -2), _version("A", -3), _version("B", -4)])
     assert [(each.text, each.score) for each in assembly.finished().alternatives] == [("B", -2.0)]
 
 
 @pytest.mark.parametrize("count", [0, 2])
-def test_a_text_of_nothing_has_no_score(count: int) -> None:
+def test_an_empty_text_has_no_score(count: int) -> None:
     text = TextAssembly(count).finished()
     assert (text.text, text.score, text.alternatives) == ("", None, [])
