@@ -121,6 +121,7 @@ def test_who_comes_first_finds_an_empty_system_and_is_not_counted() -> None:
     assert settled(Measured(1, 1.0, answers)).answers == answers[10:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [mode for mode in MODES if mode in ("fp32", "int8")])
 def test_for_real(mode: str) -> None:
     """Every peer that is installed, each in a process of its own."""
