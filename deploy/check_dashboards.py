@@ -123,7 +123,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the problems; return 1 if there are any."""
     parser = argparse.ArgumentParser(prog="deploy.check_dashboards", description=__doc__)
     parser.add_argument("--prometheus", default="http://127.0.0.1:9090", help="address of Prometheus")
-    parser.add_argument("dashboards", type=Path, nargs="*", help="dashboards as JSON files (default: all of deploy/grafana)")
+    parser.add_argument(
+        "dashboards", type=Path, nargs="*", help="dashboards as JSON files (default: all of deploy/grafana)"
+    )
     options = parser.parse_args(arguments)
     dashboards = options.dashboards or sorted(DASHBOARDS.glob("*.json"))
     try:

@@ -33,15 +33,19 @@ class Options(BaseModel):
     )
     min_replicas: int = Field(default=1, ge=1)
     max_replicas: int = Field(default=4, ge=1)
-    ongoing_requests: float = Field(default=16, gt=0, description="requests in flight for each replica above which Ray adds one")
+    ongoing_requests: float = Field(
+        default=16, gt=0, description="requests in flight for each replica above which Ray adds one"
+    )
     max_ongoing_requests: int = Field(
-        default=1000, ge=1, description="requests that Ray sends a replica at once; far above its queue, which refuses with 429"
+        default=1000,
+        ge=1,
+        description="requests that Ray sends a replica at once; far above its queue, which refuses with 429",
     )
     check_seconds: float = Field(
         default=10,
         gt=0,
-        description="interval and timeout of Ray's health checks; Ray replaces a replica after three failures, which take "
-        "up to four times this",
+        description="interval and timeout of Ray's health checks; Ray replaces a replica after three failures, "
+        "which take up to four times this",
     )
 
 
@@ -55,7 +59,7 @@ class Dragoman:
         return self._app
 
     async def check_health(self) -> None:
-        """Raise an error if Ray should replace this replica; Ray does so after the first call, later after three in a row.
+        """Raise an error if Ray should replace this replica: after the first call, later after three errors in a row.
 
         The first call is part of the start: Ray sends no request here until the model has answered. The service
         itself replaces an engine that dies later, and has until the third call to do so.

@@ -132,7 +132,7 @@ async def _check(texts: Sequence[str], other: str) -> dict[str, Any]:
 
 
 def _until_lost(alive: Callable[[], int]) -> int:
-    """How many nodes Ray counts, as soon as it has noticed or after a while."""
+    """Return the number of nodes that Ray counts, as soon as it has noticed the loss or after a timeout."""
     deadline = time.monotonic() + _LOST_SECONDS
     while (count := alive()) > 1 and time.monotonic() < deadline:
         time.sleep(0.5)

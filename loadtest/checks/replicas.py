@@ -21,7 +21,7 @@ from loadtest.sentences import LANGUAGES, SENTENCES
 
 _REPLICAS: Final = 2
 _ENGINES: Final = 1
-"""Of a replica."""
+"""Engines of each replica."""
 _TRIES: Final = 3
 _ONGOING: Final = 2.0
 _PATIENCE_SECONDS: Final = 120.0
@@ -37,7 +37,7 @@ _UNDER_WAY: Final = 100
 
 
 class Fault(StrEnum):
-    """What becomes of a replica: kill -9; SIGSTOP; or all engines, and what makes them, get kill -9 again and again."""
+    """Faults of a replica: kill -9, SIGSTOP, or repeated kill -9 of its engines and their fork server."""
 
     KILL = "kill"
     HANG = "hang"
@@ -179,7 +179,7 @@ async def _lose(url: str, texts: Sequence[str], faults: Sequence[Fault]) -> dict
 
 
 async def until_noticed(lose_one: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
-    """What has been seen at the first loss that says something, or at the last of a few.
+    """Return the figures of the first loss that proves something, or of the last of a few losses.
 
     Where Ray had sent the lost replica no stream, nobody has to resume, and the next one may have some. A wrong text
     or a missing replica is not tried again.
@@ -258,7 +258,7 @@ async def _grow(url: str, texts: Sequence[str]) -> dict[str, Any]:
 
 
 async def _replaced(lost: int) -> tuple[float | None, int]:
-    """When that one was gone, and how many there are that are ready: as soon as they are enough, or after a while."""
+    """Return when the lost replica was gone, and the number of ready replicas, once complete or after a timeout."""
     from ray import serve
 
     gone_at = None

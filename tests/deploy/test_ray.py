@@ -19,7 +19,7 @@ from tests.deploy.conftest import ROOT
 
 
 def _command(*arguments: str) -> list[str]:
-    """Where it can be had, a network of its own: Ray opens many ports, on all addresses."""
+    """Run Python in a network namespace of its own where possible, since Ray opens many ports on all addresses."""
     python = [sys.executable, *arguments]
     if os.geteuid() or not (shutil.which("unshare") and shutil.which("ip")):
         return python

@@ -58,7 +58,7 @@ def _survival(file: Path, kills: int = 1) -> Result:
 
 
 def _replace_kill(monkeypatch: pytest.MonkeyPatch, replacement: Callable[[int], None]) -> None:
-    """What kills an engine; `Popen.terminate` goes on as it is."""
+    """Replace the kill of an engine; `Popen.terminate` stays as it is."""
     real = os.kill
     monkeypatch.setattr(os, "kill", lambda pid, what: replacement(pid) if what == signal.SIGKILL else real(pid, what))
 
