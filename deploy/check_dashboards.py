@@ -1,7 +1,7 @@
-"""Whether a Prometheus can answer all that dashboards and rules ask: `python -m deploy.check_dashboards --help`.
+"""Check that a Prometheus has a number for every panel and rule: `python -m deploy.check_dashboards --help`.
 
-Standard library only, so that it runs where nothing is installed. Knows the Prometheus API and Grafana's files, and
-nothing of Dragoman's metrics.
+Needs the standard library only, so that it runs where nothing is installed. Knows the Prometheus API and Grafana's
+files, and nothing of Dragoman's metrics.
 """
 
 import argparse
@@ -22,14 +22,14 @@ _RATE_INTERVAL: Final = {"$__rate_interval": "1m"}
 
 
 class Expression(NamedTuple):
-    """What a dashboard asks, and for which panel."""
+    """A query of a dashboard's panel."""
 
     panel: str
     text: str
 
 
 def expressions(dashboard: dict[str, Any], values: Mapping[str, str] = _RATE_INTERVAL) -> list[Expression]:
-    """Every panel's queries, with these values of Grafana's variables."""
+    """Return every panel's queries, with these values of Grafana's variables."""
     return [
         Expression(panel["title"], _filled_in(target["expr"], values))
         for panel in _panels(dashboard["panels"])
@@ -56,15 +56,15 @@ class Prometheus:
         self._url = url
 
     def values(self, expression: str) -> list[float]:
-        """An instant query's values; raises `ValueError` with what Prometheus says of a wrong expression."""
+        """Return an instant query's values; raises `ValueError` with Prometheus' message for a wrong expression."""
         return [float(series["value"][1]) for series in self._get("query", query=expression)["result"]]
 
     def label_values(self, series: str, label: str) -> list[str]:
-        """Of all series that the selector finds."""
+        """Return the label's values in all series that the selector finds."""
         return [*self._get(f"label/{label}/values", **{"match[]": series})]
 
     def rules(self) -> list[dict[str, Any]]:
-        """All loaded rules, with their health."""
+        """Return all loaded rules, with their health."""
         return [rule for group in self._get("rules")["groups"] for rule in group["rules"]]
 
     def _get(self, path: str, **parameters: str) -> Any:
@@ -77,7 +77,7 @@ class Prometheus:
 
 
 def everything(prometheus: Prometheus, dashboard: dict[str, Any]) -> dict[str, str]:
-    """What Grafana fills in for its variables where "All" is chosen: what there is to choose, or `allValue`."""
+    """Return the values of Grafana's variables when "All" is chosen: all choices, or `allValue`."""
     values = dict(_RATE_INTERVAL)
     for variable in dashboard["templating"]["list"]:
         if variable["type"] == "query":
@@ -89,12 +89,12 @@ def everything(prometheus: Prometheus, dashboard: dict[str, Any]) -> dict[str, s
 
 
 def _any_of(texts: Sequence[str]) -> str:
-    """A regular expression, as it is written in a string of PromQL."""
+    """Return a regular expression as PromQL writes it in a string."""
     return f"({'|'.join(map(re.escape, texts))})".replace("\\", "\\\\")
 
 
 def problems(prometheus: Prometheus, dashboards: Sequence[Path]) -> list[str]:
-    """What a server under load does not answer: wrong expressions, and panels and records without a number."""
+    """Return the problems of a server under load: wrong expressions, and panels and records without a number."""
     found = []
     rules = prometheus.rules()
     if not rules:
@@ -120,10 +120,12 @@ def _unanswered(prometheus: Prometheus, what: str, expression: str) -> list[str]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """1 and a list where something is not answered."""
+    """Print the problems; return 1 if there are any."""
     parser = argparse.ArgumentParser(prog="deploy.check_dashboards", description=__doc__)
-    parser.add_argument("--prometheus", default="http://127.0.0.1:9090", help="its address")
-    parser.add_argument("dashboards", type=Path, nargs="*", help="JSON files of Grafana; else all of deploy/grafana")
+    parser.add_argument("--prometheus", default="http://127.0.0.1:9090", help="address of Prometheus")
+    parser.add_argument(
+        "dashboards", type=Path, nargs="*", help="dashboards as JSON files (default: all of deploy/grafana)"
+    )
     options = parser.parse_args(arguments)
     dashboards = options.dashboards or sorted(DASHBOARDS.glob("*.json"))
     try:

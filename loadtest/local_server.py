@@ -47,7 +47,7 @@ class Server:
 
     @property
     def pid(self) -> int:
-        """Of the HTTP process."""
+        """Process id of the HTTP process."""
         return self._process.pid
 
     def ask_to_stop(self) -> None:
@@ -66,7 +66,7 @@ class Server:
             return (await read_metrics(client)).total("dragoman_generated_tokens_total")
 
     def processes(self) -> "Processes":
-        """As they are now: all of its session, wherever their parents are."""
+        """Return the server's processes: all of its session, whatever their parents are."""
         session = list(_session(self.pid))
         [http] = (each for each in session if each.pid == self.pid)
         others = [each for each in session if each is not http]
@@ -88,13 +88,13 @@ class Server:
         return [each.pid for each in self.processes().engines]
 
     def resident_megabytes(self) -> list[float]:
-        """Of the HTTP process, then of each engine."""
+        """Return the resident MB of the HTTP process, then of each engine."""
         processes = self.processes()
         return [each.resident_megabytes for each in (processes.http, *processes.engines)]
 
 
 class Process(NamedTuple):
-    """What the system says of one."""
+    """A process as the system reports it."""
 
     pid: int
     parent: int
@@ -103,11 +103,11 @@ class Process(NamedTuple):
 
 
 class Processes(NamedTuple):
-    """Those of a server, each kind by process id."""
+    """The processes of a server by kind, each kind by process id."""
 
     http: Process
     fork_servers: list[Process]
-    """Those that have loaded a model."""
+    """Processes that have loaded a model, and that engines are forked from."""
     engines: list[Process]
     """The forks of those, and of those that are gone."""
     zombies: list[Process]
@@ -115,7 +115,7 @@ class Processes(NamedTuple):
 
 
 def free_port() -> int:
-    """Of this machine's own address; another program may take it meanwhile."""
+    """Return a free port of 127.0.0.1; another program may take it meanwhile."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -168,7 +168,7 @@ def _session(leader: int) -> Iterator[Process]:
 
 
 def connect(server: Server) -> httpx.AsyncClient:
-    """As many connections as requests, each for one: a server may close an idle one just as it is used again."""
+    """Open a client with a connection for each request; a server may close an idle one just before it is used."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
     return httpx.AsyncClient(base_url=server.url, timeout=120.0, limits=limits)
 
@@ -193,7 +193,7 @@ async def stream(client: httpx.AsyncClient, text: str, body: dict[str, Any]) -> 
 
 
 async def first_token_seconds(client: httpx.AsyncClient, text: str, body: dict[str, Any]) -> float:
-    """From a request to its first token, which is read to its end."""
+    """Return the seconds from a request to its first token; the stream is read to its end."""
     started = time.monotonic()
     seconds = 0.0
     async with aconnect_sse(client, "POST", "/translate", json={"q": text, "stream": True, **body}) as source:
@@ -232,12 +232,12 @@ def _read(url: str, body: dict[str, Any], has_begun: Event) -> None:
 
 
 async def is_ready(client: httpx.AsyncClient) -> bool:
-    """Whether an engine is loaded."""
+    """Return whether an engine is loaded."""
     return (await client.get("/readyz")).status_code == httpx.codes.OK
 
 
 async def read_metrics(client: httpx.AsyncClient) -> Metrics:
-    """As they are now."""
+    """Return the metrics as they are now."""
     response = await client.get("/metrics")
     response.raise_for_status()
     return Metrics(response.text)

@@ -1,4 +1,4 @@
-"""What a server says on `/metrics`."""
+"""The metrics of a server's `/metrics`."""
 
 from prometheus_client.parser import text_string_to_metric_families
 

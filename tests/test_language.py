@@ -3,8 +3,6 @@
 import ast
 from pathlib import Path
 
-import pytest
-
 _ROOT = Path(__file__).parent.parent
 _FOLDERS = (
     "service/access",
@@ -25,6 +23,15 @@ _FORBIDDEN = frozenset(
 def _first_words(file: Path) -> list[str]:
     """The first words of all docstrings of a file, those of attributes among them."""
     nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-    bodies = [node.body for node in nodes if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)]
-    texts = [each.value.value for body in bodies for each in body if isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant)]
+    bodies = [
+        node.body
+        for node in nodes
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    texts = [
+        each.value.value
+        for body in bodies
+        for each in body
+        if isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant)
+    ]
     return [f"{file}: {str(text).split(maxsplit=1)[0]}" for text in texts if isinstance(text, str)]

@@ -1,6 +1,6 @@
 """Ray Serve on two nodes, each in a network namespace of this machine; one is lost while clients read.
 
-`python -m loadtest.checks.nodes`, as root and with Linux's `ip`. Every text must be what it is alone.
+The command is `python -m loadtest.checks.replicas node`, as root and with Linux's `ip`.
 """
 
 import asyncio
@@ -11,16 +11,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import httpx
 import typer
 
-from loadtest.checks.replicas import Reader, begin
-from loadtest.sentences import SENTENCES
+from loadtest.checks.readers import connect, make_texts, read_alone, read_through
 
 _NETWORK: Final = "10.77.0"
 _RAY_PORT: Final = 6399
@@ -31,37 +29,40 @@ _LOST_SECONDS: Final = 60.0
 _ENVIRONMENT: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AUTH_MODE": "disabled",
-    # Or all requests would stay on the node of the proxy, and nobody would notice the loss of the other.
+    # Otherwise all requests would stay on the proxy's node, and nobody would notice the loss of the other one.
     "RAY_SERVE_PROXY_PREFER_LOCAL_NODE_ROUTING": "0",
     "RAY_SERVE_PROXY_PREFER_LOCAL_AZ_ROUTING": "0",
 }
 
+app = typer.Typer()
 
-def main(
-    streams: Annotated[int, typer.Option(min=1, help="That run when a node is lost.")] = 8,
-    lose: Annotated[str, typer.Option(hidden=True, help="Inside the first namespace: the other one.")] = "",
+
+@app.command()
+def node(
+    streams: Annotated[int, typer.Option(min=1, help="Streams that run when a node is lost.")] = 8,
+    lose: Annotated[str, typer.Option(hidden=True, help="The namespace to lose; set inside of the other one.")] = "",
 ) -> None:
-    """Make the nodes, and check from the first of them."""
+    """Lose one of two nodes while all texts are read: the same texts as alone."""
     if lose:
         typer.echo(json.dumps(_inside(lose, streams), indent=1))
         return
     if os.geteuid():
         raise typer.BadParameter("network namespaces need root")
     with _nodes() as (first, second):
-        inside = [sys.executable, "-m", "loadtest.checks.nodes", "--streams", str(streams), "--lose", second]
+        inside = [sys.executable, "-m", "loadtest.checks.replicas", "node", "--streams", str(streams), "--lose", second]
         done = subprocess.run(_in(first, *inside), env=_environment(), stdout=subprocess.PIPE, text=True, check=False)
     typer.echo(done.stdout)
     if done.returncode:
         raise typer.Exit(1)
     seen = json.loads(done.stdout[done.stdout.index("{\n") :])
-    # Where nobody had to resume, nothing has been shown.
+    # A loss that no reader noticed proves nothing.
     if seen["same_text_as_alone"] < streams or not seen["streams_that_resumed"] or seen["nodes_at_the_end"] != 1:
         raise typer.Exit(1)
 
 
 @contextmanager
 def _nodes() -> Iterator[tuple[str, str]]:
-    """Two namespaces with a cable in between, and a node of one cluster in each, with cores for one replica."""
+    """Make two namespaces with a cable between, and in each a node of one cluster, with cores for one replica."""
     from deploy.ray.application import cores
 
     names = (f"dragoman{os.getpid()}a", f"dragoman{os.getpid()}b")
@@ -104,35 +105,24 @@ def _inside(other: str, streams: int) -> dict[str, Any]:
     ray.init(address=f"{_NETWORK}.1:{_RAY_PORT}", log_to_driver=False)
     serve.start(proxy_location="HeadOnly", http_options={"host": f"{_NETWORK}.1", "port": _SERVE_PORT})
     serve.run(application(Options(engines=_ENGINES, min_replicas=2, max_replicas=2)), name="dragoman")
-    texts = [" ".join(SENTENCES[(7 * n + k) % len(SENTENCES)] for k in range(_SENTENCES)) for n in range(streams)]
 
     def alive() -> int:
         return sum(node["Alive"] for node in ray.nodes())  # type: ignore[no-untyped-call]
 
     nodes = alive()
-    return {"nodes": nodes} | asyncio.run(_check(texts, other)) | {"nodes_at_the_end": _until_lost(alive)}
+    return {"nodes": nodes} | asyncio.run(_check(streams, other)) | {"nodes_at_the_end": _until_lost(alive)}
 
 
-async def _check(texts: Sequence[str], other: str) -> dict[str, Any]:
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-    url = f"http://{_NETWORK}.1:{_SERVE_PORT}"
-    async with httpx.AsyncClient(base_url=url, timeout=_LOST_SECONDS, limits=limits) as client:
-        alone = [(await Reader(client, text).read()).text for text in texts]
-        reading = await begin([Reader(client, text) for text in texts])
-        running = sum(not task.done() for task in reading)
-        processes = _lose(other)
-        resumed = await asyncio.gather(*reading)
-    return {
-        "streams": len(texts),
-        "streams_that_ran_at_the_loss": running,
-        "processes_of_the_node": processes,
-        "streams_that_resumed": sum(each.resumptions > 0 for each in resumed),
-        "same_text_as_alone": sum(one == each.text for one, each in zip(alone, resumed, strict=True)),
-    }
+async def _check(streams: int, other: str) -> dict[str, int]:
+    texts = make_texts(streams, _SENTENCES)
+    async with connect(f"http://{_NETWORK}.1:{_SERVE_PORT}") as client:
+        alone = await read_alone(client, texts)
+        figures, processes = await read_through(client, texts, alone, lambda: _lose(other))
+    return {**figures, "processes_of_the_node": processes}
 
 
 def _until_lost(alive: Callable[[], int]) -> int:
-    """How many nodes Ray counts, as soon as it has noticed or after a while."""
+    """Return the number of nodes that Ray counts, as soon as it has noticed the loss or after a timeout."""
     deadline = time.monotonic() + _LOST_SECONDS
     while (count := alive()) > 1 and time.monotonic() < deadline:
         time.sleep(0.5)
@@ -140,7 +130,7 @@ def _until_lost(alive: Callable[[], int]) -> int:
 
 
 def _lose(namespace: str) -> int:
-    """kill -9 of all that runs in a namespace; how many processes that were."""
+    """Kill (kill -9) all processes in a namespace; return their number."""
     place = Path("/run/netns", namespace)
     killed = 0
     for process in Path("/proc").glob("[0-9]*"):
@@ -163,7 +153,3 @@ def _environment() -> dict[str, str]:
 
 def _run(*command: str) -> None:
     subprocess.run(command, env=_environment(), stdout=subprocess.DEVNULL, check=True)
-
-
-if __name__ == "__main__":
-    typer.run(main)

@@ -1,4 +1,4 @@
-"""How fast a device could decode if reading memory were all it had to do: the limit of a step on a GPU."""
+"""The limit of a decode step on a GPU: the speed if reading memory were its only work."""
 
 import time
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def decoder_weights(config: ModelConfig) -> int:
 
 
 def bytes_per_token(config: ModelConfig, requests: Sequence[Request], rows: int, number_bytes: int) -> float:
-    """What a step of so many rows has to read, for each of them: its share of the weights, and its own K/V.
+    """Return the bytes that a step reads for each of its rows: a share of the weights, and the row's keys and values.
 
     On average over the tokens of these requests. Neither padding nor the encoder is counted.
     """

@@ -27,7 +27,7 @@ from service.settings import Settings, bf16_on_a_gpu_else_int8
 
 _DEFAULT_SLOTS: Final = int(Settings.model_fields["slots"].default)
 _BYTES: Final = {"bf16": 2, "fp32": 4}
-"""Of a number, in the modes of a GPU."""
+"""Bytes of a number in the modes of a GPU."""
 _LIMIT_REQUESTS: Final = 1000
 _Number = TypeVar("_Number", int, float)
 
@@ -197,4 +197,4 @@ def _numbers(option: str, text: str, kind: Callable[[str], _Number], example: st
 app = typer.Typer(add_completion=False)
 app.command()(bench)
 command = typer.main.get_command(app)
-"""For `dragoman bench`, which hands its arguments over."""
+"""Commands for `dragoman bench`, which passes its arguments on."""

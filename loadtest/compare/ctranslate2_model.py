@@ -42,7 +42,7 @@ def convert(checkpoint: Path, directory: Path, quantization: Quantization) -> No
 
 
 def pieces(checkpoint: Path) -> list[str]:
-    """What CTranslate2 calls each id of this checkpoint.
+    """Return CTranslate2's name for each id of this checkpoint.
 
     Checkpoints of random weights have a tokenizer of a few pieces only; the other ids get names that are no pieces.
     """

@@ -85,7 +85,7 @@ class _Loop:
         self._full_until: float | None = None
 
     async def closed(self, requests: Sequence[Request], concurrency: int) -> Measured:
-        """What comes when fewer than `concurrency` are in flight is finished and checked, but not counted."""
+        """Run a closed loop; the requests at its end, when fewer than `concurrency` are in flight, do not count."""
         queue = iter(enumerate(requests))
         started = time.perf_counter()
         async with asyncio.TaskGroup() as group:

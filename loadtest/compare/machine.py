@@ -13,7 +13,7 @@ from service.hardware import usable_cores
 
 _PACKAGES: Final = ("dragoman", "torch", "ctranslate2", "transformers")
 _IDLE_LOAD: Final = 0.3
-"""Up to this load average there is no warning."""
+"""The highest load average without a warning."""
 
 
 def load_average() -> list[float]:

@@ -52,7 +52,7 @@ def measure(comparison: Comparison, config: ModelConfig, progress: Progress) -> 
 
 
 def run_count(comparison: Comparison) -> int:
-    """How many times `progress` will be called."""
+    """Return the number of runs, and so of `progress` calls."""
     closed = len(comparison.concurrency) * (comparison.rounds + 1)
     return len(comparison.peers) * (closed + len(comparison.loads) * comparison.rounds)
 
@@ -111,5 +111,5 @@ def _order(peers: Iterable[str], number: int) -> list[str]:
 
 
 def settled(measured: Measured) -> Measured:
-    """Without the answers to the first arrivals."""
+    """Return the figures without the first arrivals."""
     return replace(measured, answers=measured.answers[round(_UNSETTLED * len(measured.answers)) :])

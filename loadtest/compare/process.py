@@ -38,7 +38,7 @@ class PeerProcess:
         return self._ask(partial(_open_loop, arrivals))
 
     def memory(self) -> Memory | None:
-        """Of all the peer's processes together; None where the system does not say."""
+        """Return the memory of all the peer's processes together; None if the system does not report it."""
         return self._ask(_memory)
 
     def wait_until_loaded(self) -> None:
@@ -126,7 +126,7 @@ def _memory(_: Peer) -> Memory | None:
 
 
 def memory(pid: int) -> Memory | None:
-    """Of a process and all its descendants, added up."""
+    """Return the memory of a process and all its descendants together."""
     try:
         own = _memory_of(*(Path(f"/proc/{pid}/{name}").read_text() for name in ("status", "smaps_rollup")))
         children = [each.read_text().split() for each in Path(f"/proc/{pid}/task").glob("*/children")]

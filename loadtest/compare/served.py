@@ -1,4 +1,4 @@
-"""Beside LibreTranslate over HTTP: `python -m loadtest.compare.served --help`.
+"""A comparison with LibreTranslate over HTTP: `python -m loadtest.compare.served --help`.
 
 Both serve the same Argos package, one after the other in every round, on the same cores; closed loops of some clients
 send one line of a file each, and wait for its translation.
@@ -39,7 +39,7 @@ _ITS_SEARCH: Final = {"beam_size": 4, "length_penalty": 0.2}
 
 
 class Run(NamedTuple):
-    """What some clients got out of a server."""
+    """Figures of one closed loop on a server."""
 
     sentences_per_second: float
     latencies: list[float]
@@ -76,7 +76,7 @@ def _started(
 
 
 def _wait(process: subprocess.Popen[bytes], url: str, languages: tuple[str, str]) -> None:
-    """Until it has translated something."""
+    """Wait until the server has translated something."""
     end = time.monotonic() + _START_SECONDS
     request = {"q": "1.", "source": languages[0], "target": languages[1]}
     while process.poll() is None and time.monotonic() < end:
@@ -179,7 +179,7 @@ def main(  # noqa: PLR0913  each is an option of the command
 
 
 def _compared(runs: dict[str, Run], lines: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """What both make of the same lines, but for the last mark: LibreTranslate puts the source's there, even 。."""
+    """Compare both translations of the same lines, without the last mark, where LibreTranslate puts the source's."""
     texts = {name: [text.rstrip(_MARKS) for text in runs[name].texts[: len(lines)]] for name in _NAMES}
     ours, theirs = texts.values()
     compared = {

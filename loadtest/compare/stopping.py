@@ -28,20 +28,20 @@ _MOST_CODE: Final = 32
 """Dimensions of a code: enough to tell neighbouring positions apart."""
 
 _AMPLITUDE: Final = 8.0
-"""Of a length word: well above the slow sines and cosines that are in its dimensions anyway."""
+"""A length word's amplitude: well above the slow sines and cosines in its dimensions."""
 
 _NORM: Final = 4.0
 """Layer norms divide by about 2; what follows suffices up to this."""
 
 _SCORE: Final = 20.0
-"""Of the length word where it counts: e^20 leaves nothing to 80 other words."""
+"""A length word's score at its position: e^20 leaves nothing to 80 other words."""
 
 _FLAG_OFF: Final = -6.0
 _FLAG_ON: Final = 30.0
 """Other dimensions are about 2."""
 
 _EOS: Final = 4.0
-"""Of eos in the flag's dimension: lifts its logit above any other, at most about sqrt(d_model)."""
+"""The weight of eos in the flag's dimension: lifts its logit above any other, at most about sqrt(d_model)."""
 
 
 class _Reserved(NamedTuple):

@@ -1,4 +1,4 @@
-"""From raw figures to medians, ranges and ratios; pure arithmetic."""
+"""Medians, ranges and ratios of raw figures; pure arithmetic."""
 
 import math
 import statistics
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Spread(NamedTuple):
-    """Of the rounds of one measurement."""
+    """Median and range of the rounds of one measurement."""
 
     median: float
     lowest: float
@@ -24,7 +24,7 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Spread:
-    """How many times as fast as theirs ours is: ratio of the medians, lowest and highest of any round.
+    """Return the ratio of our medians to theirs, with the lowest and highest ratio of any round.
 
     Both are in the order of the rounds; figures of one round were taken one after the other, so they
     share whatever else the machine was doing.

@@ -13,7 +13,7 @@ LONGEST: Final = 80
 MEAN: Final = 25
 LOG_SIGMA: Final = 0.5
 MOST_TOKENS: Final = LONGEST + 1
-"""What engines are told as a limit: they do not know in advance when a request will end."""
+"""The token limit that engines get: they do not know in advance when a request ends."""
 # A translation is about as long as its source, give or take a quarter.
 SOURCE_RATIO: Final = (0.8, 1.25)
 
@@ -39,7 +39,7 @@ class Arrival:
 
 
 def request_count(concurrency: int, batches: int) -> int:
-    """How many requests one run takes: whole batches of `concurrency`, so that no batch is part empty."""
+    """Return the number of requests of a run: whole batches of `concurrency`, so that every batch is full."""
     return concurrency * max(batches, math.ceil(_FEWEST_REQUESTS / concurrency))
 
 
@@ -64,7 +64,7 @@ def make_requests(count: int, config: ModelConfig, seed: int) -> list[Request]:
 
 
 def longest_requests(count: int, config: ModelConfig) -> list[Request]:
-    """As many of the longest ones as are asked for, sources and targets."""
+    """Return `count` requests of the longest sources and targets."""
     words = [config.vocab_size - 1] * (LONGEST - 2)
     return [Request([length_word(config, LONGEST), *words, config.eos_id], LONGEST) for _ in range(count)]
 

@@ -29,7 +29,7 @@ events.init_command_line_parser.add_listener(_add_options)  # type: ignore[no-un
 
 
 class Moment(NamedTuple):
-    """What there has been until then."""
+    """Counts from the start until one moment."""
 
     at: float
     started: int

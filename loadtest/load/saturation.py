@@ -26,14 +26,14 @@ class Point(NamedTuple):
 
     offered_per_second: float
     seconds: float
-    """Of the run: what was asked for, and as much longer as its end took."""
+    """Duration of the run: the requested seconds, and the time of its end."""
     started_per_second: float
     """Below what was offered: the machine that makes the load cannot keep up, and the point says little."""
     ok_per_second: float
     tokens_per_second: float | None
     """None where the server did not tell."""
     unfinished: int
-    """At the run's end, when no more are started; they are waited for, and their times count."""
+    """Requests in flight when no more are started; the run waits for them, and their times count."""
     refused: int
     failed: int
     first_token_p50: float | None

@@ -38,7 +38,7 @@ def read_events(readline: Callable[[], bytes]) -> Iterator[ServerSentEvent]:
 
 
 class Transcript:
-    """What one translation's stream has said so far, and whether that is what was promised."""
+    """The record of one translation's stream, and whether the stream is as promised."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -61,7 +61,7 @@ class Transcript:
                 self._ends += 1
 
     def problem(self) -> str | None:
-        """What is wrong with the whole stream, in few distinct words (they name a failure); None if nothing is."""
+        """Return what is wrong with the whole stream, in few distinct words (they name a failure), or None."""
         if self._error_code is not None:
             return f"stream ended with error {self._error_code}"
         if self._translated is None:

@@ -45,7 +45,7 @@ _FLAGS: Final = {
 
 
 class Plan(NamedTuple):
-    """What happens: so many rounds of faults, drawn from a shuffled deck of their names.
+    """The schedule: rounds of faults, drawn from a shuffled deck of their names.
 
     The first one has each of them, however long that takes: what a fault's first time leaves is no growth.
     """
@@ -114,7 +114,7 @@ async def soak(server: Server, log: Path, plan: Plan) -> tuple[Site, list[Readin
 
 
 async def _warm_up(client: httpx.AsyncClient) -> None:
-    """What is made at its first use is no growth."""
+    """Allocate what a server allocates at first use, so that it does not count as growth."""
     for path in _LAZY:
         await client.get(path)
     await client.post("/detect", json={"q": "I am a cat."})

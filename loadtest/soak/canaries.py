@@ -22,7 +22,7 @@ _OPTIONS: Final[tuple[dict[str, Any], ...]] = (
 )
 _TIMES_LONGER: Final = 5
 _PATIENCE_SECONDS: Final = 60.0
-"""From the first refusal on; then something is wrong."""
+"""Longest time from the first refusal to admission."""
 
 
 class Canary(NamedTuple):
@@ -42,7 +42,7 @@ def canaries(count: int) -> list[Canary]:
 
 
 class Told(NamedTuple):
-    """What a canary was told, and how long that took from when it was let in."""
+    """A canary's translation, and its seconds since it was admitted."""
 
     said: Said
     seconds: float
@@ -54,21 +54,21 @@ class Broken(Exception):
 
 @dataclass
 class Tally:
-    """What became of all canaries."""
+    """Outcomes of all canaries."""
 
     asked: int = 0
     identical: int = 0
     refused: int = 0
     longest_pause_seconds: float = 0.0
     ids: list[str] = field(default_factory=list)
-    """Of the requests that were answered to their end: the server's log must have each once, as `ok`."""
+    """Ids of the requests that were answered to their end: the server's log must have each once, as `ok`."""
     problems: list[str] = field(default_factory=list)
     in_flight: dict[str, float] = field(default_factory=dict)
-    """When each request was sent that should come to its end."""
+    """Time at which each running request was sent."""
 
     @contextmanager
     def sent(self, request_id: str) -> Iterator[None]:
-        """While a request is in flight."""
+        """Mark a request as in flight inside of the context."""
         self.in_flight[request_id] = time.monotonic()
         try:
             yield

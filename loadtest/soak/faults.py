@@ -1,4 +1,4 @@
-"""What goes wrong. Each fault waits until it is over, and says what the server owed its requests and did not give."""
+"""Faults. Each returns when it is over, and reports where the server broke a promise to its requests."""
 
 import asyncio
 import os
@@ -40,7 +40,7 @@ class Site:
     capacity: int
     """Sentences that running and waiting requests may have at once."""
     alone: Sequence[tuple[Canary, Said]]
-    """What each canary is told when nothing else happens."""
+    """Translation of each canary without faults."""
     tally: Tally
     started: float = field(default_factory=time.monotonic)
     problems: list[str] = field(default_factory=list)
@@ -48,9 +48,9 @@ class Site:
     answered: dict[str, str] = field(default_factory=dict)
     """Outcome of every request that was answered to its end, by its id."""
     replaced_seconds: dict[str, list[float]] = field(default_factory=dict)
-    """From an engine's loss until there are as many as before."""
+    """Seconds from an engine's loss until there are as many engines as before."""
     answered_seconds: dict[str, list[float]] = field(default_factory=dict)
-    """Of a canary that is asked at an engine's loss, from when it is let in: in a flood it is refused for a while."""
+    """Seconds of a canary sent at an engine's loss, since its admission: in a flood it is refused for a while."""
     refusal_seconds: list[float] = field(default_factory=list)
     deaths: int = 0
     surgery: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -82,7 +82,7 @@ async def engine_killed(site: Site) -> None:
 
 
 async def engine_stopped(site: Site) -> None:
-    """It stands still, and is replaced when that is noticed."""
+    """Stop an engine; the server must notice and replace it."""
     await _lose(site, "engine_stopped", signal.SIGSTOP)
 
 
@@ -92,7 +92,7 @@ async def all_killed(site: Site) -> None:
 
 
 async def fork_server_stopped(site: Site) -> None:
-    """It hangs, which is noticed when an engine is wanted of it; the other one outlives it."""
+    """Stop the fork server; the server notices when it needs an engine, and the other engine survives."""
     await _lose(site, "fork_server_stopped", signal.SIGKILL, forking=signal.SIGSTOP)
 
 
@@ -139,7 +139,7 @@ def _ready_since(log: Path, start: int) -> int:
 
 
 async def slow_readers(site: Site) -> None:
-    """They take ten or twenty kilobytes a second, and get everything."""
+    """Read ten or twenty kilobytes a second, and expect everything."""
 
     async def one() -> None:
         request_id = new_id()
@@ -163,7 +163,7 @@ async def slow_readers(site: Site) -> None:
 
 
 async def stuck_readers(site: Site) -> None:
-    """They take nothing until the server has cut them, or has given all of it to the connection's buffers."""
+    """Read nothing until the server has closed the connection, or all data is in the connection's buffers."""
 
     async def one() -> None:
         request_id = new_id()
@@ -183,7 +183,7 @@ async def stuck_readers(site: Site) -> None:
 
 
 async def half_open(site: Site) -> None:
-    """They say nothing, or half of a request, and stay for a while."""
+    """Send nothing, or half of a request, and keep the connection open for a while."""
 
     async def one(kind: int) -> None:
         whole = post(_document(site, 3), new_id())

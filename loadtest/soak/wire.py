@@ -15,7 +15,7 @@ _SMALL: Final = 2048
 
 
 class Answer(NamedTuple):
-    """What came until the connection was closed; status 0 if that was nothing, or no HTTP."""
+    """The data received until the connection was closed; status 0 if there was none, or no HTTP."""
 
     status: int
     headers: dict[str, str]
@@ -48,7 +48,7 @@ def _code(body: bytes) -> str:
 
 
 def new_id() -> str:
-    """For `X-Request-ID`: the server's log then has the same."""
+    """Return an id for `X-Request-ID`, which the server's log then has, too."""
     return secrets.token_hex(8)
 
 
@@ -71,7 +71,7 @@ class Connection(NamedTuple):
         await self.writer.drain()
 
     async def begun(self) -> bytes:
-        """What has come when a stream has said its first word, or has ended."""
+        """Return the data received until the first event of a stream, or until its end."""
         data = b""
         while b"event: " not in data and (piece := await self.reader.read(1 << 16)):
             data += piece

@@ -93,7 +93,7 @@ def test_every_metric_of_ours_is_on_the_dashboard() -> None:
 
 
 def test_every_fault_of_the_server_counts_as_a_failure() -> None:
-    """And what was admitted is what went well, was given up, or failed: the dashboard and the rules agree."""
+    """The dashboard and the rules agree on what was admitted: successes, cancellations, timeouts and failures."""
     errors: list[type[ServiceError]] = [ServiceError, *ServiceError.__subclasses__()]
     own = {DeadlineExceeded, InsufficientStorage}  # have an alert of their own, or are none of a translation's
     faults = {each.code for each in errors if each.status >= 500 and each not in own}

@@ -205,7 +205,7 @@ def test_the_image_serves_and_drains_with_no_rights_and_no_writable_place(image:
 
 
 def test_compose_takes_settings_from_env_but_not_the_port(tmp_path: Path) -> None:
-    """Where the server listens inside of its container goes with the published port and the health check."""
+    """The published port and the health check fix where the server listens inside of its container."""
     shutil.copy(ROOT / "docker-compose.yml", tmp_path)
     lines = ("BIND=192.0.2.1", "SLOTS=7", "STOP_SECONDS=140", "HOST=127.0.0.1", "PORT=1")
     (tmp_path / ".env").write_text("".join(f"DRAGOMAN_{line}\n" for line in lines))

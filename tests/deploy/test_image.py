@@ -1,4 +1,4 @@
-"""What the image is made of: every package of one version, on every machine that it is built on."""
+"""The image's packages: one version of each, on every machine that builds the image."""
 
 import re
 import shutil
@@ -19,7 +19,7 @@ CONSTRAINTS = ROOT / "deploy/image/constraints.txt"
 
 
 def _requirements() -> list[Requirement]:
-    """What the Dockerfile installs, and what builds the wheel."""
+    """Return what the Dockerfile installs, and what builds the wheel."""
     content = tomllib.loads((ROOT / "pyproject.toml").read_text())
     project = content["project"]
     extras = project["optional-dependencies"]

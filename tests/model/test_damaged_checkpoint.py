@@ -92,6 +92,7 @@ def test_damage_that_shows_is_refused_by_the_file_s_name(checkpoint: Path, name:
         _load(checkpoint)
 
 
+@pytest.mark.slow
 def test_each_byte_that_describes_the_weights_counts(verified: Path) -> None:
     """First the length of the description, then that. Behind it are numbers: without sums one is as good as another."""
     forget_sums(verified)

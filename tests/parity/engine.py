@@ -70,7 +70,7 @@ def run_with(runner: Runner, config: ModelConfig, commands: list[Command], *, sl
 
 
 def captured(model: Transformer, slots: int) -> CapturedRunner:
-    """How far it runs ahead depends on no clock."""
+    """Build a runner whose multi-step decoding depends on no clock."""
     return CapturedRunner(model, slots=slots, max_length=MAX_LENGTH, ahead_seconds=math.inf)
 
 

@@ -165,7 +165,7 @@ async def test_a_stream_tells_all_attention(client: httpx.AsyncClient, beam_size
     [{}, {"beam_size": 4}, {"temperature": 0.7, "seed": 3}, {"target_prefix": "Le vieux"}, {"format": "html"}],
 )
 async def test_a_stream_tells_the_self_attention(client: httpx.AsyncClient, options: dict[str, object]) -> None:
-    """Of each layer, over the start and what was written before."""
+    """Each layer's weights cover the start and all tokens before."""
     text = "The old dog likes Canada."
     events = await stream(client, text, self_attention=True, **options)
     tokens = [event.data for event in events if event.name == "token"]

@@ -167,7 +167,7 @@ def test_a_server_s_own_deadline(start_server: StartServer) -> None:
 
 
 async def test_an_idle_stream_is_kept_alive(start_server: StartServer) -> None:
-    """While the only slot is taken, a waiting stream still hears something."""
+    """The only slot is taken, and a waiting stream still gets keep-alive comments."""
     long, short = {"q": LONG_TEXT * 10, **REQUEST}, {"q": "Yes.", **REQUEST}
     with start_server(
         "--slots", "1", "--keep-alive-seconds", "0.01", "--max-segments-in-flight", "256", "--max-characters", "500000"

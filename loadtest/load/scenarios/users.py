@@ -1,4 +1,4 @@
-"""What every scenario's users do: read a stream, wait for JSON, leave early; and the rows that locust prints of it."""
+"""The base of every scenario's users: read a stream, wait for JSON, leave early; and locust's rows for them."""
 
 import json
 import random
@@ -157,7 +157,7 @@ class PoissonUser(TranslatingUser):
 
 
 def _fail(response: ResponseContextManager) -> None:
-    """By its status, which is not 200."""
+    """Report a response whose status is not 200."""
     if response.status_code == 429:
         response.request_meta["name"] = REFUSED
     failure = _STATUS_FAILURES.get(response.status_code, f"status {response.status_code}")

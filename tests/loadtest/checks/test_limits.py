@@ -12,6 +12,8 @@ from loadtest.checks.promises import app
 from loadtest.local_server import Server
 from loadtest.soak.wire import Answer
 
+pytestmark = pytest.mark.slow
+
 
 def _run(*options: str, slots: int = 64) -> tuple[int, dict[str, Any]]:
     result = CliRunner().invoke(app, [*options, "--", "--replicas", "1", "--slots", str(slots)])

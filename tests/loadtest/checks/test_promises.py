@@ -27,12 +27,14 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_independence(file: Path) -> None:
     result = CliRunner().invoke(app, ["independence", str(file), "--count", "12", *FLAGS])
     assert result.exit_code == 0, result.output
     assert "12 of 12 with the same log-probabilities, bit for bit" in result.output
 
 
+@pytest.mark.slow
 def test_a_difference_is_noticed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = 0
 
@@ -56,11 +58,12 @@ def _survival(file: Path, kills: int = 1) -> Result:
 
 
 def _replace_kill(monkeypatch: pytest.MonkeyPatch, replacement: Callable[[int], None]) -> None:
-    """What kills an engine; `Popen.terminate` goes on as it is."""
+    """Replace the kill of an engine; `Popen.terminate` stays as it is."""
     real = os.kill
     monkeypatch.setattr(os, "kill", lambda pid, what: replacement(pid) if what == signal.SIGKILL else real(pid, what))
 
 
+@pytest.mark.slow
 def test_survival(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second engine that is killed has replaced the first one, and works."""
     killed: list[int] = []
@@ -77,6 +80,7 @@ def test_survival(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(set(killed)) == 2
 
 
+@pytest.mark.slow
 def test_a_kill_that_fails_is_told(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def kill(pid: int) -> None:
         raise ProcessLookupError(pid)
@@ -85,6 +89,7 @@ def test_a_kill_that_fails_is_told(file: Path, monkeypatch: pytest.MonkeyPatch) 
     assert isinstance(_survival(file).exception, ProcessLookupError)
 
 
+@pytest.mark.slow
 def test_an_engine_that_does_not_die_is_noticed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _replace_kill(monkeypatch, lambda pid: None)
     result = _survival(file)
@@ -92,6 +97,7 @@ def test_an_engine_that_does_not_die_is_noticed(file: Path, monkeypatch: pytest.
     assert "the streams ended before all engines were killed" in one_line(result.output)
 
 
+@pytest.mark.slow
 def test_an_engine_that_dies_by_itself_is_noticed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def engine_deaths(client: httpx.AsyncClient) -> int:
         return 1 + await local_server.engine_deaths(client)
@@ -102,12 +108,14 @@ def test_an_engine_that_dies_by_itself_is_noticed(file: Path, monkeypatch: pytes
     assert "engines died by themselves" in result.output
 
 
+@pytest.mark.slow
 def test_memory(file: Path) -> None:
     result = CliRunner().invoke(app, ["memory", str(file), "--requests", "50", "--sentences", "20", *FLAGS])
     assert result.exit_code == 0, result.output
     assert "growth after the first tenth" in result.output
 
 
+@pytest.mark.slow
 def test_growth_is_noticed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     readings = itertools.count()
     # 27 MB after the first tenth.
@@ -120,6 +128,7 @@ def test_growth_is_noticed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.slow
 def test_fairness(file: Path) -> None:
     command = ["fairness", str(file), "--characters", "200000", "--requests", "5", "--limit", "1000"]
     result = CliRunner().invoke(app, [*command, *FLAGS])
@@ -129,6 +138,7 @@ def test_fairness(file: Path) -> None:
     assert result.exit_code == 1, "nothing takes no time"
 
 
+@pytest.mark.slow
 def test_a_book_that_is_too_short_is_told(file: Path) -> None:
     command = ["fairness", str(file), "--characters", "100", "--requests", "300", *FLAGS]
     result = CliRunner().invoke(app, command)
@@ -136,6 +146,7 @@ def test_a_book_that_is_too_short_is_told(file: Path) -> None:
     assert "the book ended before the requests" in one_line(result.output)
 
 
+@pytest.mark.slow
 def test_the_oracle(file: Path) -> None:
     command = ["oracle", str(file), "--count", "5", "--beam-size", "2", *FLAGS, "--mode", "fp32"]
     result = CliRunner().invoke(app, command)
@@ -143,6 +154,7 @@ def test_the_oracle(file: Path) -> None:
     assert "5 of 5 texts are the oracle's" in result.output
 
 
+@pytest.mark.slow
 def test_what_is_not_the_oracle_s_is_noticed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def translate(client: httpx.AsyncClient, texts: list[str], body: dict[str, Any]) -> list[str]:
         return ["autre chose", *(await local_server.translate(client, texts, body))[1:]]

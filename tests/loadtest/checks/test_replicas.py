@@ -1,4 +1,4 @@
-"""When a loss of a replica is tried again. The losses themselves: tests/deploy/test_ray.py."""
+"""The rule by which a loss of a replica is repeated. tests/deploy/test_ray.py has the losses themselves."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a step has to read, counted by hand."""
+"""The bytes that a step reads, counted by hand."""
 
 import pytest
 

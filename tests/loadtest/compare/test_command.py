@@ -82,7 +82,7 @@ def test_peers_of_the_same_precision(measured: _Measure) -> None:
 
 
 def test_on_a_gpu(measured: _Measure, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Beside what its memory allows: here as if it had a thousand bytes a second."""
+    """The limit of the GPU's memory is printed, too; here a thousand bytes a second."""
     monkeypatch.setattr("service.hardware.usable_gpus", lambda: 1)
     monkeypatch.setattr("loadtest.compare.bandwidth.bandwidth", lambda device: 1000.0)
     file = tmp_path / "figures.json"

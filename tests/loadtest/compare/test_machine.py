@@ -1,4 +1,4 @@
-"""What a comparison says of the machine."""
+"""A comparison's description of the machine."""
 
 import json
 

@@ -82,7 +82,7 @@ def test_peers_take_turns_on_the_same_requests(calls: Calls) -> None:
 
 
 def test_arrivals_are_a_share_of_each_ones_own_capacity(calls: Calls) -> None:
-    """At 4 in flight, the fakes answer 40 and 20 requests a second."""
+    """The fakes answer 40 and 20 requests a second with 4 in flight."""
     runs = measure(COMPARISON, TOY, lambda _: None).runs
     opened = [run for run in runs if run.loop == "open"]
 
@@ -121,6 +121,7 @@ def test_who_comes_first_finds_an_empty_system_and_is_not_counted() -> None:
     assert settled(Measured(1, 1.0, answers)).answers == answers[10:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [mode for mode in MODES if mode in ("fp32", "int8")])
 def test_for_real(mode: str) -> None:
     """Every peer that is installed, each in a process of its own."""

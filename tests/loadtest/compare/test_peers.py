@@ -49,7 +49,7 @@ def test_dragoman_in_closed_loops(mode: str, tmp_path: Path) -> None:
 
 
 def test_dragoman_in_an_open_loop(tmp_path: Path) -> None:
-    """They come too fast, in an order that is not that of their ends."""
+    """Requests arrive faster than they are done, and do not end in order."""
     with _open("dragoman", tmp_path) as peer:
         measured = peer.open_loop([Arrival(0.001 * number, each) for number, each in enumerate(REQUESTS)])
 

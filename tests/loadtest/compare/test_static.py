@@ -118,7 +118,7 @@ def test_an_open_loop_counts_waits_from_the_arrival() -> None:
 
 
 def test_an_open_loop_does_not_wait_for_answers() -> None:
-    """Those who come while a batch is under way are the next one."""
+    """Requests that arrive while a batch runs are the next batch."""
     batches: list[int] = []
     arrivals = Coming([Arrival(0.0, request) for request in REQUESTS], batches)
 

@@ -22,7 +22,7 @@ SMALL = ModelConfig(vocab_size=8000, d_model=256, ffn_dim=1024, num_heads=4, enc
 
 
 def _sources(config: ModelConfig, lengths: list[int]) -> list[list[int]]:
-    """Of any length, whatever the target's; they end with eos."""
+    """Make sources of any length, whatever the target's; they end with eos."""
     generator = random.Random(0)
     words = range(1 + length_word(config, LONGEST), config.vocab_size)
     return [

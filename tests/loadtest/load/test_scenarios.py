@@ -119,7 +119,7 @@ def test_a_poisson_user_s_rate_does_not_depend_on_the_answers(server: Server, tm
 
 
 ROUNDING = 1e-9
-"""Of quotients."""
+"""Tolerance for quotients."""
 
 
 def test_a_curve(server: Server, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ async def _read(port: int, weather: Weather) -> bytes:
     "weather", [Weather(), Weather(0.001), Weather(held_bytes=50_000), Weather(bytes_per_second=100_000.0)]
 )
 async def test_everything_arrives(port: int, weather: Weather) -> None:
-    """What is held back, too, though the connection stays open."""
+    """Held-back data arrives, too, though the connection stays open."""
     assert await _read(port, weather) == TOLD
 
 

@@ -29,6 +29,7 @@ def _run(*options: str) -> tuple[int, dict[str, Any]]:
     return result.exit_code, json.loads(result.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_short_soak_of_every_fault() -> None:
     status, seen = _run("--seconds", "6", "--round-seconds", "3")
@@ -42,6 +43,7 @@ def test_a_short_soak_of_every_fault() -> None:
         assert seen["answered_seconds"][fault]["longest"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_canary_that_differs_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     real = Tally.say

@@ -226,7 +226,7 @@ def test_scripts_without_spaces_are_cut_between_characters() -> None:
         "://",
     ],
 )
-def test_the_work_for_a_million_characters_is_linear(part: str) -> None:
+def test_the_work_for_a_long_text_is_linear(part: str) -> None:
     """The measure is the number of characters passed to `fits`, which would be far larger in quadratic time."""
     passed = 0
 
@@ -235,7 +235,7 @@ def test_the_work_for_a_million_characters_is_linear(part: str) -> None:
         passed += len(segment.model_input().text)
         return len(segment.model_input().text) <= 400
 
-    text = part * (1_000_000 // len(part))
+    text = part * (100_000 // len(part))
     pieces = [segment.text for segment in Splitter(fits).split(text, "en")]
     assert "".join(pieces) == text
     assert passed < 10 * len(text)
