@@ -3,6 +3,7 @@
 Everything is a function of the config and its seed, so that a resumed run sees the same pairs.
 """
 
+import functools
 import lzma
 import unicodedata
 from collections import Counter
@@ -23,6 +24,7 @@ from model.training.typography import tidy
 _SURE: Final = 0.6
 _ENOUGH_WORDS: Final = 8
 _LOOKED_AT: Final = 80  # characters, as many as it reads
+_ALL_LANGUAGES: Final = 500  # more than it knows
 
 _SIDES: Final = ("source", "target")
 
@@ -132,8 +134,18 @@ class CorpusFilter:
 
 
 def _is_surely_another(text: str, language: str) -> bool:
+    """True if the identifier is sure of another language; it is not asked for one that it does not know."""
+    name = language.partition("-")[0]
+    if name not in _known_languages():
+        return False
     [best] = detect(text[:_LOOKED_AT].lower(), model="lite", k=1)
-    return str(best["lang"]) != language.partition("-")[0] and float(best["score"]) > _SURE
+    return str(best["lang"]) != name and float(best["score"]) > _SURE
+
+
+@functools.cache
+def _known_languages() -> frozenset[str]:
+    """The languages that the identifier gives a letter to, of two scripts: nearly all of those that it knows."""
+    return frozenset(str(each["lang"]) for letter in "aا" for each in detect(letter, model="lite", k=_ALL_LANGUAGES))
 
 
 class LoadedCorpus(NamedTuple):

@@ -21,7 +21,7 @@ _PLACEHOLDER: Final = re.compile(r"%(?:\d+\$)?[-+0]?\d*(?:\.\d+)?[sdiufxc](?![a-
 _HOLE: Final = re.compile(r"\(\s*\)|\[\s*\]|«\s*»|“\s*”|\s[.,](?:\s|$)|(?<!\.)\.{4}$")
 _BROKEN: Final = re.compile("\ufffd|Ã[©¨ª«§´]|â€|[\x00-\x08\x0e-\x1f\x7f-\x9f]|[\ue000-\uf8ff]")
 _QUESTION_MARK_IN_WORD: Final = re.compile(r"[a-zà-ÿ]\?[a-zà-ÿ]")
-_LOST_APOSTROPHE: Final = re.compile(r"(?<![\w'’.-])(?:[dljmtsn]|[Qq]u) (?=[aeiouhéèêàâîôû][a-zéèêàâîôûùç]{2})")
+_LOST_APOSTROPHE: Final = re.compile(r"(?<![\w'’.%-])(?:[dljmtsn]|[Qq]u) (?=[aeiouhéèêàâîôû][a-zéèêàâîôûùç]{2})")
 _LONG_WORD: Final = re.compile(r"\b[a-zà-ÿ]{4,}\b")
 _ENDS: Final = {mark: kind for kind, marks in (("stop", ".!…"), ("colon", ":"), ("pause", ";,")) for mark in marks}
 

@@ -32,9 +32,10 @@ def tidy(source: str, target: str, languages: tuple[str, str]) -> tuple[str, str
 
 
 def _plain(text: str, language: str) -> str:
+    before = text
     text = _SPACES.sub(" ", text).replace("’", "'")
     text = _LINE_BREAK.sub(" ", _PAGE_NOTE.sub("", _LANGUAGE_NOTE.sub("", text)))
     if language.partition("-")[0] == "fr":
         for pattern, replacement in _FRENCH:
             text = pattern.sub(replacement, text)
-    return text.strip() or text
+    return text.strip() or before
