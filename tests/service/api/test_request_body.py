@@ -80,5 +80,5 @@ async def test_json_that_is_declared_as_a_form_is_answered_with_the_header_to_se
     """As from `curl -d` without a header."""
     body = json.dumps({"q": "Hi.", "source": "en", "target": "fr"}, indent=1).encode()
     for start in (b"", b"\n "):
-        with pytest.raises(InvalidRequest, match="^Content-Type: .*: send Content-Type: application/json$"):
+        with pytest.raises(InvalidRequest, match=r"^Content-Type: .*: send Content-Type: application/json$"):
             await parse_body(_request(start + body, "application/x-www-form-urlencoded"), TranslateRequest, or_url=True)
