@@ -35,14 +35,16 @@ class Direction(BaseModel):
         return "-".join(self.codes())
 
 
-class Wanted(NamedTuple):
+class LanguageHint(NamedTuple):
     """Between which languages, as far as it is said."""
 
     source: str | None = None
     target: str | None = None
 
 
-ANY: Final = Wanted()
+Wanted = LanguageHint  # as model.training calls it
+
+ANY: Final = LanguageHint()
 
 
 class CheckpointConfig(BaseModel):

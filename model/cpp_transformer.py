@@ -28,7 +28,7 @@ NORM_EPSILON: Final = 1e-5
 _ACTIVATIONS: Final[dict[Activation, int]] = {"relu": 1, "gelu": 2, "swish": 3}
 
 
-class FusedScores(NamedTuple):
+class DecodeScores(NamedTuple):
     """What a decode step gives."""
 
     best: Sampled
@@ -44,7 +44,7 @@ class FusedScores(NamedTuple):
     """The best ones of each of `beams`, `[steps, beams, twice the largest size]` each."""
 
 
-class FusedTransformer:
+class CppTransformer:
     """A float32 `Transformer` on a CPU as int8 in C++, reading and writing a `SlotCache`.
 
     Its weights are taken from the model, which is of no use then. Raises RuntimeError where there are no operators.
@@ -84,7 +84,7 @@ class FusedTransformer:
             "activation": _ACTIVATIONS[config.activation],
         }
         # Any: a class that C++ registers has no annotations.
-        self._engine: Any = torch.classes.dragoman.Int8Transformer(shape, dict(_weights(model)), cache.arenas())
+        self._engine: Any = torch.classes.dragoman.Int8Transformer(shape, dict(_weights(model)), cache.buffers())
         self._eos_id = config.eos_id
 
     def encode(self, ids: Tensor, positions: Tensor, offsets: Tensor, slots: Sequence[int]) -> None:
@@ -101,7 +101,7 @@ class FusedTransformer:
         beams: Beams = NO_BEAMS,
         ahead: int = 0,
         seconds: float = 0.0,
-    ) -> FusedScores:
+    ) -> DecodeScores:
         """Run one step, or several.
 
         Up to `ahead` steps follow in the same call, in which each row reads its own best token, and a beam's rows are
@@ -118,7 +118,7 @@ class FusedTransformer:
             seconds,
         )
         extensions = Extensions(*ids, *sums)
-        return FusedScores(Sampled(best, logprobs), logits, alignment, self_attention, extensions)
+        return DecodeScores(Sampled(best, logprobs), logits, alignment, self_attention, extensions)
 
 
 def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:

@@ -63,7 +63,7 @@ class StepBuffers:
         return self._tables.self_attention[: self.rows]
 
 
-class FixedStep:
+class StaticDecodeStep:
     """One decode step of `buffers.rows` rows that look at no more than `width` positions.
 
     `cache` has one slot more than there are for requests, the last: rows that only fill up the batch write there.

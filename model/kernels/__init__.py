@@ -2,7 +2,7 @@
 
 The operators are compiled at first use into the user's cache, or beforehand next to their source by
 `python -m model.kernels`. Where there is no compiler, the functions here do the same in PyTorch, with the same result
-but for rounding; attention then pads, and needs finite numbers in all of the arena. `load` says which it is. For
+but for rounding; attention then pads, and needs finite numbers in all of the buffer. `load` says which it is. For
 inference: there are no gradients. With the operators comes `torch.classes.dragoman.Int8Transformer`
 (model/cpp_transformer.py).
 """
@@ -103,16 +103,16 @@ def best_extensions(logits: Tensor, totals: Tensor, sizes: Sequence[int], count:
     return Extensions(parents, tokens, F.pad(own, missing, value=-torch.inf).gather(-1, places), values)
 
 
-def copy_slots(arena: Tensor, copies: Tensor) -> None:
-    """In `arena [layers, slots, heads, positions, head_dim]`: from slot, to slot, how many positions, one by one.
+def copy_slots(buffer: Tensor, copies: Tensor) -> None:
+    """In `buffer [layers, slots, heads, positions, head_dim]`: from slot, to slot, how many positions, one by one.
 
     `copies [copies, 3]` in int64.
     """
-    if serves(arena):
-        torch.ops.dragoman.copy_slots(arena, copies)
+    if serves(buffer):
+        torch.ops.dragoman.copy_slots(buffer, copies)
         return
     for origin, destination, positions in copies.tolist():
-        arena[:, destination, :, :positions] = arena[:, origin, :, :positions]
+        buffer[:, destination, :, :positions] = buffer[:, origin, :, :positions]
 
 
 def _padding(lengths: Tensor, width: int, dtype: torch.dtype) -> Tensor:

@@ -34,9 +34,9 @@ class StepBatch(NamedTuple):
     outputs: Outputs
     beams: Beams = NO_BEAMS
     """Rows of whose beam the best extensions are enough, and no logits are wanted."""
-    ahead: int = 0
+    steps_ahead: int = 0
     """How many further steps the runner may take unasked, with each row's best token as its next input, and each beam's
-    best extensions as its next rows, in the slots that `BeamWriter` would give them."""
+    best extensions as its next rows, in the slots that `BeamSequence` would give them."""
 
     @property
     def beam_rows(self) -> list[int]:
@@ -85,7 +85,7 @@ def source_batch(admitted: Sequence[Running]) -> SourceBatch:
 
 
 def step_batch(
-    groups: Sequence[Sequence[Row]], copies: list[tuple[int, int, int]], bos_id: int, *, may_run_ahead: bool = False
+    groups: Sequence[Sequence[Row]], copies: list[tuple[int, int, int]], bos_id: int, *, multi_step: bool = False
 ) -> StepBatch:
     """`groups` are the rows of each request."""
     rows = [row for group in groups for row in group]
@@ -106,7 +106,7 @@ def step_batch(
         copies,
         outputs,
         beams=_beams(groups),
-        ahead=min(map(_ahead, groups)) if may_run_ahead else 0,
+        steps_ahead=min(map(_steps_ahead, groups)) if multi_step else 0,
     )
 
 
@@ -124,6 +124,6 @@ def _beams(groups: Sequence[Sequence[Row]]) -> Beams:
     return Beams(torch.frombuffer(beams, dtype=torch.int64).view(-1, 3), torch.frombuffer(totals, dtype=torch.float32))
 
 
-def _ahead(group: Sequence[Row]) -> int:
+def _steps_ahead(group: Sequence[Row]) -> int:
     """A beam has to be as wide as it becomes."""
-    return min(row.ahead for row in group) if len(group) == group[-1].request.search.beam.size else 0
+    return min(row.steps_ahead for row in group) if len(group) == group[-1].request.search.beam.size else 0

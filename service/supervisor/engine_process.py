@@ -18,7 +18,7 @@ from service.errors import EngineFailed
 from service.supervisor.engine_requests import EngineObserver, EngineRequests
 from service.supervisor.fork_server import Engine, ForkServer
 from service.supervisor.generation import Generation
-from service.supervisor.watchdog import LOOK_SECONDS, Silence
+from service.supervisor.watchdog import CHECK_SECONDS, Watchdog
 
 logger = logging.getLogger(__name__)
 
@@ -193,10 +193,10 @@ class EngineProcess:
 
     async def _read(self, engine: Engine) -> bytes:
         """What the engine says next; b"" when it is gone, or was silent for too long."""
-        silence = Silence(engine.pid)
+        silence = Watchdog(engine.pid)
         while True:
             try:
-                async with asyncio.timeout(LOOK_SECONDS):
+                async with asyncio.timeout(CHECK_SECONDS):
                     return await engine.reports.read(_READ_BYTES)
             except ConnectionError:
                 return b""  # it died with commands unread
@@ -206,10 +206,10 @@ class EngineProcess:
                     engine.kill()
                     return b""
 
-    def _has_hung(self, silence: Silence) -> bool:
+    def _has_hung(self, silence: Watchdog) -> bool:
         if not self.ready:
             return time.monotonic() - self._heard_at > _READY_SECONDS
-        return len(self._requests) > 0 and silence.is_hang(self._heard_at, self._timeout_seconds)
+        return len(self._requests) > 0 and silence.is_hung(self._heard_at, self._timeout_seconds)
 
     async def _reap(self) -> None:
         """Let the engine end, if it has not; one that does not is killed."""

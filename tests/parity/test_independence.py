@@ -90,7 +90,7 @@ def test_steps_ahead_are_those_that_would_have_followed(
     }
     runs = []
     for seconds in (0.0, 60.0):
-        monkeypatch.setattr("service.engine.cpp_runner._AHEAD_SECONDS", seconds)
+        monkeypatch.setattr("service.engine.cpp_runner._MULTI_STEP_SECONDS", seconds)
         runs.append(engine.run(chosen, seed=1))
     assert runs[0].reports == runs[1].reports
     assert len(runs[1].slots_used) < len(runs[0].slots_used)

@@ -64,7 +64,7 @@ class Row(NamedTuple):
         )
 
     @property
-    def ahead(self) -> int:
+    def steps_ahead(self) -> int:
         """How many more tokens it may take unasked, if each is the most probable one; or its beam more steps."""
         if self.is_greedy:
             may = True

@@ -1,4 +1,4 @@
-"""What every writer does, and what it gives."""
+"""What every sequence does, and what it gives."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -12,7 +12,7 @@ class SearchDiffers(Exception):
     """A search that was begun again does not begin with what was told of it: a near tie, in a mode that has them."""
 
 
-class Written(NamedTuple):
+class StepResult(NamedTuple):
     """What a step has added to a translation for good, and whether that was the end of it."""
 
     choices: Sequence[Choice]
@@ -22,7 +22,7 @@ class Written(NamedTuple):
     """What a beam goes on with, where that is wanted."""
 
 
-class Writer(Protocol):
+class TargetSequence(Protocol):
     """One request's hypotheses."""
 
     def copies(self) -> list[tuple[int, int, int]]:
@@ -33,7 +33,7 @@ class Writer(Protocol):
         """The rows of the next step."""
         ...
 
-    def take(self, extensions: list[Extension]) -> Written:
+    def advance(self, extensions: list[Extension]) -> StepResult:
         """Go on with what the rows have given: those of the first row, then of the second, ...
 
         Raises `SearchDiffers`.

@@ -13,7 +13,7 @@ from model.config import ModelConfig
 from model.decode_step import NO_OUTPUTS, Queries
 from model.decoding import greedy_decode
 from service.engine.batching import SourceBatch, StepBatch, StepScores
-from service.engine.cuda_graph_runner import CapturedRunner
+from service.engine.cuda_graph_runner import CudaGraphRunner
 from service.engine.device import CapturedStep, PlainExecutor
 from service.engine.runner import DeviceLost
 from tests.conftest import random_model
@@ -31,14 +31,14 @@ def config() -> ModelConfig:
     )
 
 
-def _runner(config: ModelConfig, device: torch.device, ahead_seconds: float = math.inf) -> CapturedRunner:
+def _runner(config: ModelConfig, device: torch.device, ahead_seconds: float = math.inf) -> CudaGraphRunner:
     """With the sources in the first slots."""
-    runner = CapturedRunner(random_model(config).to(device), slots=8, max_length=128, ahead_seconds=ahead_seconds)
+    runner = CudaGraphRunner(random_model(config).to(device), slots=8, max_length=128, ahead_seconds=ahead_seconds)
     _prefill(runner)
     return runner
 
 
-def _prefill(runner: CapturedRunner) -> None:
+def _prefill(runner: CudaGraphRunner) -> None:
     lengths = [len(source) for source in SOURCES]
     runner.prefill(
         SourceBatch(
@@ -64,11 +64,11 @@ def _batch(tokens: list[int], position: int, ahead: int = 0, **outputs: list[int
         ),
         copies=[],
         outputs=NO_OUTPUTS._replace(**outputs),
-        ahead=ahead,
+        steps_ahead=ahead,
     )
 
 
-def _one_by_one(runner: CapturedRunner, rows: int, steps: int) -> StepScores:
+def _one_by_one(runner: CudaGraphRunner, rows: int, steps: int) -> StepScores:
     tokens, given = [1] * rows, []
     for position in range(steps):
         given.append(runner.decode(_batch(tokens, position)))

@@ -10,7 +10,7 @@ from model.beam_search import Extension
 from service.engine.batching import StepScores, extensions_of, step_batch
 from service.engine.messages import Beam, Constraints, Sampling
 from service.engine.sequences.rows import Row
-from service.engine.token_selection import Steps, choose
+from service.engine.token_selection import Steps, select_tokens
 from tests.generation_requests import generation_request
 
 
@@ -26,7 +26,7 @@ def _steps(groups: list[list[Row]], logits: torch.Tensor) -> list[Steps]:
     looking = torch.tensor([[[1.0, 0.0], [1.0, 0.0]], [[0.25, 0.75], [0.5, 0.5]]])[: len(batch.outputs.self_attention)]
     own, extensions = logits[batch.outputs.logits], extensions_of(batch, logits[batch.beam_rows])
     scores = StepScores(best.indices[None], best.values[None], own, alignment, looking, extensions)
-    return choose(groups, batch, scores)
+    return select_tokens(groups, batch, scores)
 
 
 def _beam_row(slot: int, parent: int, total: float, beam: int, *, is_ranked: bool) -> Row:

@@ -68,7 +68,7 @@ def _pid(engine: EngineProcess) -> int:
 
 async def _ids(generation: Generation) -> list[int]:
     async with asyncio.timeout(60):
-        while await generation.next_tokens(deadline=float("inf")):
+        while await generation.read_tokens(deadline=float("inf")):
             pass
     return [token.token_id for token in generation.tokens]
 

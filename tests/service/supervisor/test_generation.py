@@ -23,7 +23,7 @@ def _deliver(generation: Generation, report: SegmentReport) -> None:
 
 async def _received(generation: Generation) -> list[SegmentReport]:
     received: list[SegmentReport] = []
-    while reports := await generation.next_reports(deadline=float("inf")):
+    while reports := await generation.read(deadline=float("inf")):
         received += reports
     return received
 
