@@ -29,16 +29,16 @@ _ACTIVATIONS: Final[dict[Activation, int]] = {"relu": 1, "gelu": 2, "swish": 3}
 
 
 class DecodeScores(NamedTuple):
-    """What a decode step gives."""
+    """The results of a decode step."""
 
     best: Sampled
     """The most probable token of each row, `[steps, rows]`."""
     logits: Tensor
-    """For `outputs.logits` in the last step, float32 `[rows, vocab]`."""
+    """Logits for `outputs.logits` in the last step, float32 `[rows, vocab]`."""
     alignment: Tensor
-    """For `outputs.alignment`: weights over the source, float32 `[rows, longest source]`, 0 after a source's end."""
+    """Weights over the source for `outputs.alignment`, float32 `[rows, longest source]`, 0 after a source's end."""
     self_attention: Tensor
-    """For `outputs.self_attention`: weights over the row's own slot, the mean of the heads of each layer, float32
+    """Weights over the row's own slot for `outputs.self_attention`, the mean of the heads of each layer, float32
     `[rows, layers, longest]`, 0 after a row's own position."""
     extensions: Extensions
     """The best ones of each of `beams`, `[steps, beams, twice the largest size]` each."""
@@ -52,12 +52,12 @@ class CppTransformer:
 
     @staticmethod
     def is_available() -> bool:
-        """Whether the operators are there; builds them if need be, which takes some seconds."""
+        """Return True if the operators are there; build them if need be, which takes some seconds."""
         return kernels.load()
 
     @staticmethod
     def supports(config: ModelConfig) -> bool:
-        """Whether it computes transformers of this kind."""
+        """Return True if it computes transformers of this kind."""
         return (
             config.norm == "layer"
             and config.norm_epsilon == NORM_EPSILON

@@ -87,7 +87,7 @@ def _read(path: Path, wanted: LanguageHint) -> Imported:
 
 
 def _without_nameless(imported: Imported) -> Imported:
-    """Where a model has more ids than its tokenizer has pieces, it never writes the others."""
+    """Forbid ids that a model has and its tokenizer has no piece for: they are never generated."""
     model, named = imported.config.model, len(imported.tokenizer)
     if named >= model.vocab_size:
         return imported

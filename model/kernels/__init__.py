@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 @functools.cache
 def load() -> bool:
-    """Whether the operators are there, after building them if need be; once a process."""
+    """Return True if the operators are there, after building them if need be; once a process."""
     try:
         built = Path(__file__).with_name(file_name())
         if not built.exists():
@@ -40,7 +40,7 @@ def load() -> bool:
 
 
 def serves(tensor: Tensor) -> bool:
-    """Whether the operators are there, and are written for such a tensor."""
+    """Return True if the operators are there and support such a tensor."""
     return tensor.device.type == "cpu" and tensor.dtype == torch.float32 and load()
 
 
@@ -84,7 +84,7 @@ def attend_packed(query: Tensor, keys: Tensor, values: Tensor, offsets: Tensor) 
 
 
 def best_extensions(logits: Tensor, totals: Tensor, sizes: Sequence[int], count: int) -> Extensions:
-    """What beams of `sizes` rows, which stand one behind the other, go on with at best: `count` for each.
+    """Return the `count` best extensions of each beam; beams have `sizes` rows, one beam after the other.
 
     `logits [rows, vocab]` stand for log-probabilities, which are added to `totals [rows]`. Of equal sums the earlier
     row's come first, and of a row the more probable ones, then the lower tokens.
@@ -104,9 +104,9 @@ def best_extensions(logits: Tensor, totals: Tensor, sizes: Sequence[int], count:
 
 
 def copy_slots(buffer: Tensor, copies: Tensor) -> None:
-    """In `buffer [layers, slots, heads, positions, head_dim]`: from slot, to slot, how many positions, one by one.
+    """Copy positions between slots of `buffer [layers, slots, heads, positions, head_dim]`, one copy after the other.
 
-    `copies [copies, 3]` in int64.
+    `copies [copies, 3]` are (from slot, to slot, positions) in int64.
     """
     if serves(buffer):
         torch.ops.dragoman.copy_slots(buffer, copies)

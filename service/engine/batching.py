@@ -35,7 +35,7 @@ class StepBatch(NamedTuple):
     beams: Beams = NO_BEAMS
     """Rows of whose beam the best extensions are enough, and no logits are wanted."""
     steps_ahead: int = 0
-    """How many further steps the runner may take unasked, with each row's best token as its next input, and each beam's
+    """Further steps that the runner may take, at most, with each row's best token as its next input, and each beam's
     best extensions as its next rows, in the slots that `BeamSequence` would give them."""
 
     @property
@@ -45,26 +45,26 @@ class StepBatch(NamedTuple):
 
 
 class StepScores(NamedTuple):
-    """What a step gives; on the CPU."""
+    """The results of a step, on the CPU."""
 
     tokens: Tensor
     """The most probable id of each row, the lowest of equal ones: int64 `[steps, rows]`, one step or `ahead` more."""
     logprobs: Tensor
-    """Its log-probability, float32 `[steps, rows]`."""
+    """The token's log-probability, float32 `[steps, rows]`."""
     logits: Tensor
-    """For `outputs.logits`: float32 `[len(outputs.logits), vocab]`, the caller's to change."""
+    """Logits for `outputs.logits`: float32 `[len(outputs.logits), vocab]`, the caller's to change."""
     alignment: Tensor | None = None
-    """For `outputs.alignment`: weights over the source, float32 `[rows, longest source]`, 0 after its end; None if none
+    """Weights over the source for `outputs.alignment`, float32 `[rows, longest source]`, 0 after its end; None if none
     were requested."""
     self_attention: Tensor | None = None
-    """For `outputs.self_attention`: weights over positions 0 to a row's own, the mean of the heads of each decoder
+    """Weights over positions 0 to a row's own for `outputs.self_attention`, the mean of the heads of each decoder
     layer, float32 `[rows, layers, longest]`, 0 after its position; None if none were requested."""
     extensions: Extensions | None = None
-    """Of `beams`, `[steps, beams, twice the largest size]` each; None where there are none."""
+    """The best extensions of `beams`, `[steps, beams, twice the largest size]` each; None without beams."""
 
 
 def extensions_of(batch: StepBatch, logits: Tensor) -> Extensions | None:
-    """What a step's beams go on with, from the logits of `batch.beam_rows`."""
+    """Return the best extensions of a step's beams, from the logits of `batch.beam_rows`."""
     if not len(batch.beams.rows):
         return None
     _, counts, sizes = batch.beams.rows.T.tolist()

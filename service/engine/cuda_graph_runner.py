@@ -162,11 +162,11 @@ class CudaGraphRunner:
         return self._executor.download(buffers.tokens[:rows], buffers.logprobs[:rows])
 
     def _looked_at(self, weights: Tensor, rows: list[int], lengths: Tensor) -> Tensor:
-        """Of `weights [rows, ..., width]`, as far as the longest of the rows that are wanted."""
+        """Return `rows` of `weights [rows, ..., width]`, as wide as the longest of them."""
         return self._rows_of(weights[..., : int(lengths[rows].max())], rows)
 
     def _rows_of(self, table: Tensor, rows: list[int]) -> Tensor:
-        """Of a table on the device `[rows, ...]`, on the CPU."""
+        """Copy rows of a table on the device, `[rows, ...]`, to the CPU."""
         if not rows:
             return torch.empty(0, *table.shape[1:])
         [chosen] = self._executor.download(table[self._executor.upload(torch.tensor(rows))]).wait()
@@ -179,7 +179,7 @@ class CudaGraphRunner:
         self._cache.copy_target_at_once(pair[0], pair[1], int(positions.max()))
 
     def _step_of(self, batch: StepBatch, ahead: int) -> tuple[StepBuffers, CapturedStep]:
-        """Of the smallest bucket that has room for the batch and for so many steps ahead."""
+        """Return the step of the smallest bucket that has room for the batch and for so many steps ahead."""
         rows = len(batch.queries.tokens)
         longest = max(int(batch.queries.source_lengths.max()), int(batch.queries.positions.max()) + 1 + ahead)
         width = next(each for each in self._widths if each >= longest)

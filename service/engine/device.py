@@ -1,8 +1,7 @@
-"""What a device is asked for beside plain operators: to record a step and replay it, and copies that nobody waits for.
+"""Devices beyond plain operators: recording a step and replaying it, and copies that nobody waits for.
 
 On a GPU a step of a small model is hundreds of kernels, each shorter than Python takes to start it: recorded as one
-CUDA graph they are started at once. Any other device does the step again, so that whoever uses this is tested without
-a GPU.
+CUDA graph they are started at once. Any other device runs the step again, so that the callers are tested without a GPU.
 """
 
 from collections.abc import Callable
@@ -32,7 +31,7 @@ class Executor(Protocol):
     """One device. All is done in the order in which it was asked for."""
 
     records: bool
-    """Whether what is captured is recorded, and not done again as it was the first time."""
+    """True if captured steps are recorded, False if they are run again."""
 
     def capture(self, step: Callable[[], object]) -> CapturedStep:
         """Record what `step` does. It is done a few times for that, on whatever its tensors hold."""

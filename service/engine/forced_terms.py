@@ -26,7 +26,7 @@ _ENOUGH: Final = 0.1
 
 
 class TermProgress(NamedTuple):
-    """What a hypothesis still has to write."""
+    """The terms that a hypothesis still has to write."""
 
     rest: Sequence[int]
     """Ids of the term that it is in the middle of; those come next."""
@@ -81,7 +81,7 @@ def first_token(terms: Sequence[GivenTerm], number: int) -> Choice:
 def replace_early_end(
     extension: Extension, terms: Sequence[GivenTerm], pending: Sequence[int], ends: Collection[int]
 ) -> Extension:
-    """In the place of an end, the first term that is still missing."""
+    """Replace an end, if terms are missing, by the first token of the first of them."""
     if not pending or extension.choice.token not in ends:
         return extension
     end = extension.choice

@@ -80,7 +80,7 @@ class EngineLoop:
         self._channel.send(StepReport(progress.tokens, stats, progress.failed, progress.beams))
 
     def _choose(self, plan: Plan, groups: Sequence[Sequence[Row]]) -> tuple[list[Steps], int]:
-        """What each request's rows go on with, and in how many steps of the decoder."""
+        """Return each request's extensions, and the number of decoder steps that were run."""
         copies = [copy for each in plan.running for copy in each.sequence.copies()]
         # Neither a first token nor who waits for a slot is held up by more than one step.
         multi_step = not (plan.admitted or self._scheduler.waiting)

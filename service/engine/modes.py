@@ -18,7 +18,7 @@ from service.engine.runner import EagerRunner, Runner
 logger = logging.getLogger(__name__)
 
 BuildRunner = Callable[[Transformer, int, int], Runner]
-"""Of (model, slots, longest sequence)."""
+"""A function of (model, slots, longest sequence)."""
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class Plan:
 
 
 class Progress(NamedTuple):
-    """What is to be reported of a step, and the ids of those that cannot go on."""
+    """The reports of a step, and the ids of requests that cannot go on."""
 
     tokens: list[TokenReport]
     beams: list[BeamReport]
@@ -60,7 +60,7 @@ class Progress(NamedTuple):
 
 
 class Scheduler:
-    """Who waits, who runs, in which slots. See the module's text for the algorithm."""
+    """The queue, the running requests and their slots. See the module's text for the algorithm."""
 
     def __init__(self, *, slots: int, max_prefill: int, eos_id: int) -> None:
         self._eos_id = eos_id
@@ -115,7 +115,7 @@ class Scheduler:
         return Plan(tuple(admitted), tuple(going_on))
 
     def _without_yielding(self, admitted: Sequence[Running]) -> Iterable[Running]:
-        """Those that go on: everybody, unless some of the admitted are in a hurry."""
+        """Return the requests that go on: all, unless one that was just admitted does not yield."""
         self._has_yielded = not self._has_yielded and any(not each.request.yields_to_new for each in admitted)
         if not self._has_yielded:
             return self._running.values()

@@ -1,4 +1,4 @@
-"""From a step's scores to what each row goes on with; the only place in the engine where tokens are chosen."""
+"""The selection of extensions from a step's scores; the only place in the engine where tokens are chosen."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -19,13 +19,13 @@ from service.engine.messages import GenerationRequest
 from service.engine.sequences.rows import UNCONSTRAINED, Row
 
 Steps = list[list[Extension]]
-"""What a request's rows go on with, in one step after the other: those of the first row, then of the second, ..."""
+"""A request's extensions, one step after the other: those of the first row, then of the second, ..."""
 
 
 def select_tokens(groups: Sequence[Sequence[Row]], batch: StepBatch, scores: StepScores) -> list[Steps]:
-    """What the rows of each request go on with.
+    """Return the extensions of each request's rows.
 
-    Where the runner has run ahead, a beam has several steps; a single row has one, its tokens one after the other.
+    After multi-step decoding, a beam has several steps; a single row has one, with its tokens one after the other.
     """
     rows = [row for group in groups for row in group]
     chosen = iter(_select_for_rows(rows, batch, scores))
@@ -38,7 +38,7 @@ def select_tokens(groups: Sequence[Sequence[Row]], batch: StepBatch, scores: Ste
 
 
 def _ranked_steps(extensions: Extensions | None) -> Iterator[Steps]:
-    """Of one beam after the other, the best ones first; what is impossible is left out."""
+    """Yield the steps of one beam after the other, the best extensions first; impossible ones are left out."""
     if extensions is None:
         return
     for beam in zip(*(each.transpose(0, 1).tolist() for each in extensions), strict=True):
@@ -99,7 +99,7 @@ def _add_attention(rows: Sequence[Row], batch: StepBatch, scores: StepScores, ch
 
 
 def _with_term(row: Row, extension: Extension, weights: Sequence[float]) -> Extension:
-    """Where the model begins a term by itself, it says so."""
+    """Record the term that the model has begun by itself, if it has."""
     choice = extension.choice
     if not row.pending or choice.term is not None:
         return extension
@@ -111,7 +111,7 @@ def _with_term(row: Row, extension: Extension, weights: Sequence[float]) -> Exte
 
 
 def _forced_by_terms(rows: Sequence[Row], batch: StepBatch, scores: StepScores) -> dict[int, Extension]:
-    """What rows go on with that are in the middle of a term, or look at one; by their numbers."""
+    """Return the extensions, by row, of rows that are in the middle of a term or attend to one."""
     given = {
         number: Extension(row.parent, Choice(row.forced, 0.0, term=row.term), row.total)
         for number, row in enumerate(rows)
@@ -134,7 +134,7 @@ def _forced_by_terms(rows: Sequence[Row], batch: StepBatch, scores: StepScores) 
 
 
 def _with_inspection(extensions: Sequence[Extension], **notes: Any) -> list[Extension]:
-    """With what is known of their place."""
+    """Return the extensions with some fields of their inspections replaced."""
     annotated = []
     for extension in extensions:
         inspection = extension.choice.inspection._replace(**notes)
@@ -143,7 +143,8 @@ def _with_inspection(extensions: Sequence[Extension], **notes: Any) -> list[Exte
 
 
 def _strongest(request: GenerationRequest, weights: Sequence[float]) -> tuple[int, float]:
-    """Where most of the attention is, but for eos, which attention without a better place rests on."""
+    """Return the position with the largest weight, except eos, where attention without a better place rests, and that
+    weight."""
     position = max(range(max(len(request.prompt.source_ids) - 1, 1)), key=lambda each: weights[each])
     return position, weights[position]
 

@@ -59,12 +59,12 @@ class EngineProcess:
 
     @property
     def pid(self) -> int | None:
-        """Of the engine process, while there is one."""
+        """The id of the engine process, while there is one."""
         return None if self._engine is None else self._engine.pid
 
     @property
     def parent_pid(self) -> int | None:
-        """Of the one that it is a fork of, while there is one."""
+        """The id of the process that it is a fork of, while there is one."""
         return self._fork_server.pid
 
     @property
@@ -92,7 +92,7 @@ class EngineProcess:
 
     @property
     def slots_used(self) -> int:
-        """As the engine last said; none without one."""
+        """The number of slots in use in the engine's last report; 0 without an engine."""
         return self._slots_used
 
     def start(self) -> None:
@@ -103,7 +103,7 @@ class EngineProcess:
         self._supervisor = asyncio.create_task(self._supervise())
 
     async def wait_until_started(self) -> None:
-        """Until the first start has succeeded; raises `EngineFailed` if it has failed or was stopped."""
+        """Wait until the first start has succeeded; raise `EngineFailed` if it has failed or was stopped."""
         await self._started.wait()
         if self._start_failure is not None:
             raise EngineFailed(self._start_failure)
@@ -192,7 +192,7 @@ class EngineProcess:
                 self._handle(decoder.decode(body))
 
     async def _read(self, engine: Engine) -> bytes:
-        """What the engine says next; b"" when it is gone, or was silent for too long."""
+        """Return what the engine reports next; b"" when it has ended, or was silent for too long."""
         silence = Watchdog(engine.pid)
         while True:
             try:

@@ -57,15 +57,14 @@ class Generation:
         self._arrived.set()
 
     async def read_tokens(self, deadline: float) -> list[TokenReport]:
-        """As `read`, of a request that asks for tokens alone."""
+        """Return new tokens as `read` does, for a request without hypotheses."""
         assert not self.request.inspect.hypotheses
         return [report for report in await self.read(deadline) if isinstance(report, TokenReport)]
 
     async def read(self, deadline: float) -> list[SegmentReport]:
-        """What has come since the last call, one at least; [] once all was read.
+        """Return what has come since the last call, at least one report; [] once all was read.
 
-        `deadline` is on the event loop's clock. Raises `DeadlineExceeded`, and whatever the request was
-        failed with.
+        `deadline` is on the event loop's clock. Raises `DeadlineExceeded`, and whatever the request was failed with.
         """
         if self._read_count == len(self._reports) and self._failure is None:
             if self.finished:

@@ -26,7 +26,7 @@ class Watchdog:
         self._overdue = 0
 
     def is_hung(self, heard_at: float, patience_seconds: float) -> bool:
-        """Whether an engine has hung that has been silent since `heard_at`, on the monotonic clock."""
+        """Return True if the engine, silent since `heard_at` on the monotonic clock, has hung."""
         now = time.monotonic()
         if self._works():
             self._moved_at = now
@@ -36,7 +36,7 @@ class Watchdog:
         return self._overdue >= _CHECKS
 
     def _works(self) -> bool:
-        """Whether it has taken processor time since the last look, or would."""
+        """Return True if the engine has taken processor time since the last check, or waits for some."""
         try:
             process = psutil.Process(self._pid)
             times, state = process.cpu_times(), process.status()

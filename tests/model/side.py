@@ -1,4 +1,4 @@
-"""What the tests of the fused transformer share: a small model's shape, its sources, and a fused one with its cache."""
+"""Shared by the tests of the C++ transformer: a small model's shape, its sources, and a C++ one with its cache."""
 
 import copy
 from collections.abc import Sequence

@@ -160,7 +160,8 @@ def test_alignment_is_what_the_last_layer_looks_at() -> None:
 
 
 def test_self_attention_is_what_each_layer_looks_at() -> None:
-    """Of rows of two slots at several positions, each up to its own; and of those alone that are wanted."""
+    """Rows of two slots at several positions each see their own slot up to their own position; others are not
+    returned."""
     config = fused_config()
     model = random_model(config)
     side, cache = Side(model), SlotCache(config, slots=SLOTS, max_source_length=20, max_target_length=20)

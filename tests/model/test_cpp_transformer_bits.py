@@ -42,7 +42,7 @@ def test_a_row_has_the_same_bits_alone_and_among_others(variant: str) -> None:
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "swish"])
 def test_every_variant_gives_the_same_bits(activation: Activation) -> None:
-    """So that a stream can go on in a process on another kind of machine."""
+    """A stream can go on in a process on another kind of machine."""
     config = fused_config(activation=activation)
     model = random_model(config)
     sources = random_sources(SLOTS, config)

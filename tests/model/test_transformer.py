@@ -111,7 +111,7 @@ def test_a_step_at_a_time_equals_the_full_forward_pass(
 
 
 def test_several_positions_in_one_call_equal_one_at_a_time(model: Transformer, config: ModelConfig) -> None:
-    """What a forced prefix needs: its positions at once, each seeing those before it."""
+    """A forced prefix is read at once, each position seeing those before it."""
     device = model.embedding.weight.device
     source, target = _ids(1, 6, device), _ids(1, 5, device, seed=2)
     with torch.inference_mode():

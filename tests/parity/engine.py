@@ -70,7 +70,7 @@ def run_with(runner: Runner, config: ModelConfig, commands: list[Command], *, sl
 
 
 def captured(model: Transformer, slots: int) -> CudaGraphRunner:
-    """How far it runs ahead depends on no clock."""
+    """Return a runner whose number of steps ahead depends on no clock."""
     return CudaGraphRunner(model, slots=slots, max_length=MAX_LENGTH, ahead_seconds=math.inf)
 
 

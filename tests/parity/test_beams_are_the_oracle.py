@@ -100,7 +100,7 @@ def test_what_is_told_early_stays(run: Run, config: ModelConfig) -> None:
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_a_forced_prefix_is_part_of_the_translation(run: Run, config: ModelConfig, beam: int) -> None:
-    """As if every other token had been impossible in its places."""
+    """The result is as if every other token had been impossible in the prefix's places."""
     model, prefix = random_model(config), [40, 41, 40]
     for source in sources(8):
         request = generation_request(source, 12, beam=Beam(beam), forced_ids=prefix)

@@ -15,7 +15,7 @@ from tests.parity.engine import MAX_LENGTH, Arrivals, alignment_of, logprobs_of,
 
 LIMIT = 25
 ROUNDING = 0.2
-"""Of a log-probability here: eight bits of a logit of about 10, and of what it is the sum of."""
+"""The tolerance of a log-probability: eight bits of a logit of about 10, and of the sum that it is part of."""
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def _run(
 
 
 def _differences(model: Transformer, requests: list[GenerationRequest], arrivals: Arrivals) -> list[float]:
-    """Of log-probabilities of the generated tokens."""
+    """Return the differences between log-probabilities of the generated tokens."""
     model = model.cpu()
     differences = []
     for number, request in enumerate(requests):

@@ -58,7 +58,7 @@ def test_each_position_draws_its_own_number(run: Run, config: ModelConfig) -> No
 
 
 def test_a_forced_prefix_continues_as_if_never_interrupted(run: Run, config: ModelConfig) -> None:
-    """What makes a stream survive the death of its engine."""
+    """A stream survives the death of its engine by this."""
     source = sources(1)[0]
     for sampling in (Sampling(), Sampling(temperature=1.0, seed=3)):
         whole = run(config, [Submit(0, generation_request(source, 20, sampling), 0.0)], slots=1, seed=0)
@@ -72,7 +72,7 @@ def test_a_forced_prefix_continues_as_if_never_interrupted(run: Run, config: Mod
 
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_a_prompt_is_read_and_not_told(run: Run, config: ModelConfig, beam_size: int) -> None:
-    """As models want it that are told the target language in the decoder; alone, and among others without one."""
+    """Models that read the target language in the decoder need this; alone, and among others without one."""
     prompt = [40, 41]
     some = sources(6)
     requests = [

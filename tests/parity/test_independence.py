@@ -81,7 +81,7 @@ def test_alone_and_in_company(engine: Engine, requests: dict[int, GenerationRequ
 def test_steps_ahead_are_those_that_would_have_followed(
     engine: Engine, requests: dict[int, GenerationRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of beams beside one another, and beside greedy requests."""
+    """Beams beside one another, and beside greedy requests."""
     plain = [Beam(), Beam(4, alternatives=3), Beam(3, 0.6), Beam(7)]
     chosen = {
         number: generation_request(request.prompt.source_ids, LIMIT, beam=plain[number % 4])
@@ -97,7 +97,7 @@ def test_steps_ahead_are_those_that_would_have_followed(
 
 
 def test_from_a_second_engine(engine: Engine, requests: dict[int, GenerationRequest]) -> None:
-    """Whatever was told before the first one died, in whatever company the rest is written."""
+    """The rest is the same wherever the first engine died, and whatever else the second one generates."""
     whole = engine.run(requests, seed=1)
     generator = random.Random(0)
     for _ in range(3):

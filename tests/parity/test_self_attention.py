@@ -71,7 +71,7 @@ def test_a_second_engine_goes_on_with_it(run: Run, config: ModelConfig, beam: in
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_in_int8_it_is_near_that_of_the_float_weights(beam: int) -> None:
-    """With the embedded model: weights of all sentences differed by 0.0104 at most, by 0.002 in the mean."""
+    """The embedded model's weights of all sentences differed by 0.0104 at most, by 0.002 in the mean."""
     model = load_model(EMBEDDED_MODEL, MODES["int8"].dtype)
     config, tokenizer = model.config, load_tokenizer(EMBEDDED_MODEL)
     runner = MODES["int8"].build_runner(load_model(EMBEDDED_MODEL, MODES["int8"].dtype), 8, 64)

@@ -75,7 +75,7 @@ def _of_a_pair(
 
 
 def _begun(imported: Imported, package: Path, target_words: Sequence[str]) -> Imported:
-    """With the piece that an Argos package has every translation begin with, if it has one."""
+    """Add the piece that an Argos package has every translation begin with, if it has one."""
     piece = read_json(package).get("target_prefix") or None
     if piece is None:
         return imported
@@ -87,6 +87,6 @@ def _begun(imported: Imported, package: Path, target_words: Sequence[str]) -> Im
 
 
 def _said(package: Path, wanted: LanguageHint) -> LanguageHint:
-    """What is wanted, or else what an Argos package says of itself."""
+    """Return the hint, completed by the languages that an Argos package names."""
     said = read_json(package) if package.exists() else {}
     return LanguageHint(wanted.source or said.get("from_code"), wanted.target or said.get("to_code"))

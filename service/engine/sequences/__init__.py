@@ -1,4 +1,4 @@
-"""How one request's translation grows: which rows it has in a step, and what it makes of their results.
+"""One request's growing translation: the rows that it has in a step, and its use of their results.
 
 Pure Python: what is chosen in a row comes from `token_selection`.
 """

@@ -76,7 +76,8 @@ class BeamSequence:
         return written._replace(live=live) if is_live else written
 
     def _with_missing_terms(self, extensions: Iterable[Extension]) -> Iterator[Extension]:
-        """In the place of an end, or of a mark that closes the sentence where nothing is more probable."""
+        """Put missing terms in the place of an end, or of a mark that closes the sentence where nothing is more
+        probable."""
         request = self._request
         pending = [self._open(path).pending for path in self._search.live]
         seen: set[int] = set()
@@ -129,7 +130,7 @@ class BeamSequence:
         return StepResult(rest, reason, [Path.of(other.choices[behind:], other.total) for other in others])
 
     def _unreported(self, choices: list[Choice]) -> list[Choice]:
-        """Without those that the reader has from an engine that died. Raises `SearchDiffers`."""
+        """Return the choices without those that the client has from an engine that died. Raises `SearchDiffers`."""
         told = self._request.resume.sent_ids[self._settled - len(self._prompt) :][: len(choices)]
         if [choice.token for choice in choices[: len(told)]] != told:
             raise SearchDiffers

@@ -1,4 +1,4 @@
-"""What every sequence does, and what it gives."""
+"""The protocol of every sequence, and the result of its steps."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -13,13 +13,13 @@ class SearchDiffers(Exception):
 
 
 class StepResult(NamedTuple):
-    """What a step has added to a translation for good, and whether that was the end of it."""
+    """The tokens that a step has settled, and the reason if the translation has ended."""
 
     choices: Sequence[Choice]
     finish_reason: FinishReason | None = None
     alternatives: Sequence[Path] = ()
     live: Sequence[LiveHypothesis] = ()
-    """What a beam goes on with, where that is wanted."""
+    """The live hypotheses of a beam, if they were requested."""
 
 
 class TargetSequence(Protocol):

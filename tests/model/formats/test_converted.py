@@ -1,4 +1,4 @@
-"""What CTranslate2 makes of models of transformers expects the tokens of their tokenizers: it gets them here, too."""
+"""Models of transformers that CTranslate2 has converted expect the tokens of their tokenizers, and get them here."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

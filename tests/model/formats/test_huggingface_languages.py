@@ -1,4 +1,4 @@
-"""Which languages an imported model of transformers has, and how it is told them."""
+"""Languages of imported models of transformers, and how they are passed to the models."""
 
 from pathlib import Path
 from typing import Any

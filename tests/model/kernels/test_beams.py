@@ -1,4 +1,4 @@
-"""What beams need: the best extensions of each hypothesis, and copies of its K/V."""
+"""Operators that beams need: the best extensions of each hypothesis, and copies of its K/V."""
 
 import pytest
 import torch

@@ -32,7 +32,7 @@ def config() -> ModelConfig:
 
 
 def _runner(config: ModelConfig, device: torch.device, ahead_seconds: float = math.inf) -> CudaGraphRunner:
-    """With the sources in the first slots."""
+    """Return a runner with the sources in its first slots."""
     runner = CudaGraphRunner(random_model(config).to(device), slots=8, max_length=128, ahead_seconds=ahead_seconds)
     _prefill(runner)
     return runner
@@ -52,7 +52,7 @@ def _prefill(runner: CudaGraphRunner) -> None:
 
 
 def _batch(tokens: list[int], position: int, ahead: int = 0, **outputs: list[int]) -> StepBatch:
-    """Of the first slots."""
+    """Return a batch of the first slots."""
     rows = len(tokens)
     return StepBatch(
         Queries(
@@ -82,7 +82,7 @@ def _one_by_one(runner: CudaGraphRunner, rows: int, steps: int) -> StepScores:
 def test_steps_ahead_are_the_steps_one_by_one(
     config: ModelConfig, device: torch.device, rows: int, before: int
 ) -> None:
-    """Also where they reach behind what the first of them needs of a bucket."""
+    """This holds also where the steps need a larger bucket than the first of them."""
     expected = _one_by_one(_runner(config, device), rows, before + 5)
     runner = _runner(config, device)
     tokens = _one_by_one(runner, rows, before).tokens[-1].tolist() if before else [1] * rows
@@ -147,7 +147,7 @@ def test_steps_of_all_sizes_share_the_memory_of_their_logits(config: ModelConfig
 
 
 class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Where tensors of some shape, but for their first dimension, are in memory."""
+    """The storages of tensors of some shape, apart from their first dimension."""
 
     def __init__(self, *shape: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -204,7 +204,7 @@ def _out_of_memory(step: object) -> CapturedStep:
 
 @pytest.mark.parametrize("width", [32, 128])
 def test_how_wide_attention_reads_changes_nothing(config: ModelConfig, device: torch.device, width: int) -> None:
-    """What is behind a row's own positions, left by other requests, has no weight."""
+    """Values after a row's own positions, left by other requests, have no weight."""
     expected = _one_by_one(_runner(config, device), 3, 6)
     runner = _runner(config, device)
     for position in range(100):

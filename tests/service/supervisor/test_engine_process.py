@@ -34,7 +34,7 @@ _LONGER_THAN_ALL_CHANCES: Final = 2.5  # which an engine gets to be heard, howev
 async def test_a_first_start_that_fails_is_told_and_not_repeated(
     checkpoint: str, mode: str, device: str, reason: str
 ) -> None:
-    """Whether the engine could say why, or just died."""
+    """The error is the engine's own reason, or reports that it just died."""
     options = EngineOptions(
         checkpoint=checkpoint, mode=mode, threads=1, slots=1, max_prefill=1, max_length=8, device=device
     )
@@ -100,7 +100,7 @@ while True:
 async def test_a_request_that_has_been_at_three_deaths_is_given_up(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """It may be what kills engines."""
+    """Such a request may be the cause of the deaths."""
     program = tmp_path / "engine"
     program.write_text(_DIES_OF_REQUESTS.format(python=sys.executable, root=str(Path.cwd())))
     program.chmod(0o700)

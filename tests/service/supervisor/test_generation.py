@@ -1,4 +1,4 @@
-"""What a reader gets of a request whose engine dies."""
+"""Reports that the reader of a request gets when its engine dies."""
 
 from service.engine.messages import Beam, BeamReport, LiveHypothesis, SegmentReport, TokenReport
 from service.supervisor.generation import Generation

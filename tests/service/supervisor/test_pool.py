@@ -1,4 +1,4 @@
-"""Which replica gets the next request, and which requests a stop ends."""
+"""The replica that gets the next request, and the requests that a stop ends."""
 
 import asyncio
 

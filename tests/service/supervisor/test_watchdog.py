@@ -1,4 +1,4 @@
-"""Which silence of an engine is a hang."""
+"""Silences of an engine that are hangs, and those that are not."""
 
 import errno
 import math
@@ -24,7 +24,7 @@ _BUSY = "import os\nwhile os.getppid() == {parent}: pass"
 
 @pytest.fixture(params=[True, False], ids=["busy", "standing still"])
 def process(request: pytest.FixtureRequest) -> Iterator[tuple[int, bool]]:
-    """Its id, and whether it takes processor time."""
+    """Yield a process's id, and whether it takes processor time."""
     program = _BUSY if request.param else "input()"
     command = [sys.executable, "-c", program.format(parent=os.getpid())]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as running:
@@ -67,7 +67,7 @@ def test_what_was_heard_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_who_cannot_look_does_not_take_it_for_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a free descriptor nothing can be known of an engine; its patience still counts."""
+    """Nothing can be known of an engine without a free descriptor; its timeout still counts."""
 
     def no_descriptor(pid: int) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
