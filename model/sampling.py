@@ -69,7 +69,7 @@ def sample(logits: Tensor, parameters: SamplingParameters) -> Sampled:
 
 
 _UNITS: Final = 2.0**40
-"""Return weights as multiples of the best token's: whole numbers have one sum, in whatever order they are added."""
+"""The best token's weight in units. The sum of whole numbers does not depend on their order."""
 
 
 def _allowed(scores: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ ACTIVATIONS: Final[dict[str, Activation]] = {
     "swish": "swish",
     "silu": "swish",
 }
-"""Weights by the names that transformers has for them."""
+"""Activations by the names that transformers has for them."""
 
 
 class Imported(NamedTuple):
@@ -113,7 +113,7 @@ class Weights:
         return self._left.pop(name, None)
 
     def renamed(self, names: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Tensor]]:
-        """Rename the weights of a table of (ours, theirs)."""
+        """Yield the weights of a table of (ours, theirs) by our names."""
         for ours, theirs in names:
             yield ours, self.take(theirs)
 
@@ -173,8 +173,7 @@ def read_files(directory: Path, names: dict[str, str]) -> dict[str, bytes]:
 
 
 def read_weights(directory: Path) -> Weights:
-    """Read weights from safetensors, or from PyTorch's format without running anything in it; in one file or
-    several."""
+    """Read weights from safetensors, or from PyTorch's format without running code in it; from one file or several."""
     for name, read in (("model.safetensors", _read_safetensors), ("pytorch_model.bin", _read_torch)):
         index = directory / f"{name}.index.json"
         parts = sorted(set(read_json(index)["weight_map"].values())) if index.exists() else [name]

@@ -153,8 +153,7 @@ MODEL_TYPES: Final = frozenset(_READERS)
 
 
 def _config(options: Options, start: int | None = None, **fields: Any) -> ModelConfig:
-    """Read the options that all of them name alike; `start` begins a translation where the options do not say what
-    does."""
+    """Read the options that all of them name alike; `start` is the default of the id that starts the decoder."""
     if not options.get("tie_word_embeddings", True):
         fields["tied_projection"] = False
     return model_config(

@@ -15,7 +15,7 @@ _MBART: Final = (
     "af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF pt_XX sv_SE sw_KE ta_IN "
     "te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI"
 ).split()
-"""File names in the order of their ids. The first kind has those of the first two lines, the second all of them."""
+"""Languages in the order of their ids. The first kind has those of the first two lines, the second all of them."""
 _MBART_SIZES: Final = (25, len(_MBART))
 
 

@@ -59,7 +59,7 @@ def special_pieces(settings: Options) -> Special:
 def configuration(
     numbers: Options, tensors: Mapping[str, Tensor], special: Special, words: Sequence[str]
 ) -> ModelConfig:
-    """Read the options from model.bin, where they are `numbers`. Raises `CheckpointError`."""
+    """Build the configuration from the options of model.bin, `numbers`. Raises `CheckpointError`."""
     numbers.known(_NUMBERS)
     numbers.only("decoder/alibi", 0)
     for side in _SIDES:
