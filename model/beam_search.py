@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 
 class Inspection(NamedTuple):
-    """How one token came about; fields that were not requested are empty."""
+    """The way one token came about; fields that were not requested are empty."""
 
     candidates: Sequence[tuple[int, float]] = ()
     """The most probable (token, log-probability) at its place, the best first."""
@@ -15,7 +15,7 @@ class Inspection(NamedTuple):
     attention: Sequence[float] = ()
     """The cross-attention weights at all positions of the source, eos included."""
     self_attention: Sequence[Sequence[float]] = ()
-    """For each decoder layer, the weights over bos, the prompt and the tokens before this one."""
+    """Weights over bos, the prompt and the tokens before this one, for each decoder layer."""
 
 
 NOT_INSPECTED: Final = Inspection()
@@ -46,7 +46,7 @@ class Path(NamedTuple):
     choices: list[Choice]
     total: float
     ids: list[int]
-    """Of the choices."""
+    """The token ids of `choices`."""
 
     @classmethod
     def of(cls, choices: list[Choice], total: float) -> "Path":

@@ -1,4 +1,4 @@
-"""What a checkpoint says of itself: `config.json` and the tokenizer. No torch, so the HTTP process can read it."""
+"""A checkpoint's description of itself: `config.json` and the tokenizer. No torch, so the HTTP process can read it."""
 
 import hashlib
 from pathlib import Path
@@ -21,7 +21,7 @@ LanguageCode = Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$")
 
 
 class Direction(BaseModel):
-    """From one language into another, by their BCP 47 codes: `fr`, `zh-Hant`."""
+    """A source and a target language, by their BCP 47 codes: `fr`, `zh-Hant`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -35,14 +35,16 @@ class Direction(BaseModel):
         return "-".join(self.codes())
 
 
-class Wanted(NamedTuple):
+class LanguageHint(NamedTuple):
     """Between which languages, as far as it is said."""
 
     source: str | None = None
     target: str | None = None
 
 
-ANY: Final = Wanted()
+Wanted = LanguageHint  # as model.training calls it
+
+ANY: Final = LanguageHint()
 
 
 class CheckpointConfig(BaseModel):
@@ -69,7 +71,7 @@ class CheckpointConfig(BaseModel):
         return self
 
     def all_directions(self) -> list[Direction]:
-        """What it translates, those of its `languages` written out."""
+        """Return the directions that it translates, those between its `languages` included."""
         among = (Direction(source=a, target=b) for a in self.languages for b in self.languages if a != b)
         return list(dict.fromkeys([*self.directions, *among]))
 
@@ -113,13 +115,13 @@ def verify(path: Path, config: CheckpointConfig) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """Of the file's content, in hexadecimal digits; raises `OSError`."""
+    """Return a hash of the file's content, in hexadecimal digits. Raises `OSError`."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def fingerprint(path: Path) -> str:
-    """Of the files' names, sizes and times: other content is another model."""
+    """Return a hash of the files' names, sizes and times: other content is another model."""
     files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file())
     states = [(str(each.resolve()), each.stat().st_size, each.stat().st_mtime_ns) for each in files]
     return hashlib.sha256(repr(states).encode()).hexdigest()[:16]

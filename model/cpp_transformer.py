@@ -28,23 +28,23 @@ NORM_EPSILON: Final = 1e-5
 _ACTIVATIONS: Final[dict[Activation, int]] = {"relu": 1, "gelu": 2, "swish": 3}
 
 
-class FusedScores(NamedTuple):
-    """What a decode step gives."""
+class DecodeScores(NamedTuple):
+    """The results of a decode step."""
 
     best: Sampled
     """The most probable token of each row, `[steps, rows]`."""
     logits: Tensor
-    """For `outputs.logits` in the last step, float32 `[rows, vocab]`."""
+    """Logits for `outputs.logits` in the last step, float32 `[rows, vocab]`."""
     alignment: Tensor
-    """For `outputs.alignment`: weights over the source, float32 `[rows, longest source]`, 0 after a source's end."""
+    """Weights over the source for `outputs.alignment`, float32 `[rows, longest source]`, 0 after a source's end."""
     self_attention: Tensor
-    """For `outputs.self_attention`: weights over the row's own slot, the mean of the heads of each layer, float32
+    """Weights over the row's own slot for `outputs.self_attention`, the mean of the heads of each layer, float32
     `[rows, layers, longest]`, 0 after a row's own position."""
     extensions: Extensions
     """The best ones of each of `beams`, `[steps, beams, twice the largest size]` each."""
 
 
-class FusedTransformer:
+class CppTransformer:
     """A float32 `Transformer` on a CPU as int8 in C++, reading and writing a `SlotCache`.
 
     Its weights are taken from the model, which is of no use then. Raises RuntimeError where there are no operators.
@@ -52,12 +52,12 @@ class FusedTransformer:
 
     @staticmethod
     def is_available() -> bool:
-        """Whether the operators are there; builds them if need be, which takes some seconds."""
+        """Return True if the operators are there; build them if need be, which takes some seconds."""
         return kernels.load()
 
     @staticmethod
     def supports(config: ModelConfig) -> bool:
-        """Whether it computes transformers of this kind."""
+        """Return True if it computes transformers of this kind."""
         return (
             config.norm == "layer"
             and config.norm_epsilon == NORM_EPSILON
@@ -84,7 +84,7 @@ class FusedTransformer:
             "activation": _ACTIVATIONS[config.activation],
         }
         # Any: a class that C++ registers has no annotations.
-        self._engine: Any = torch.classes.dragoman.Int8Transformer(shape, dict(_weights(model)), cache.arenas())
+        self._engine: Any = torch.classes.dragoman.Int8Transformer(shape, dict(_weights(model)), cache.buffers())
         self._eos_id = config.eos_id
 
     def encode(self, ids: Tensor, positions: Tensor, offsets: Tensor, slots: Sequence[int]) -> None:
@@ -101,7 +101,7 @@ class FusedTransformer:
         beams: Beams = NO_BEAMS,
         ahead: int = 0,
         seconds: float = 0.0,
-    ) -> FusedScores:
+    ) -> DecodeScores:
         """Run one step, or several.
 
         Up to `ahead` steps follow in the same call, in which each row reads its own best token, and a beam's rows are
@@ -118,7 +118,7 @@ class FusedTransformer:
             seconds,
         )
         extensions = Extensions(*ids, *sums)
-        return FusedScores(Sampled(best, logprobs), logits, alignment, self_attention, extensions)
+        return DecodeScores(Sampled(best, logprobs), logits, alignment, self_attention, extensions)
 
 
 def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:

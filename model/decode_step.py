@@ -13,7 +13,7 @@ class Queries(NamedTuple):
     """
 
     tokens: Tensor
-    """What each row reads: the id before the one that it predicts."""
+    """The id that each row reads: the one before the id that it predicts."""
     positions: Tensor
     slots: Tensor
     """The slot whose target K/V the row extends."""

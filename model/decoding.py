@@ -145,7 +145,7 @@ class _Batch:
         self._rows = len(sources)
 
     def first_tokens(self, prompt: Sequence[int]) -> Tensor:
-        """What the first step reads, `[rows]`: the last of bos and `prompt`, behind the others."""
+        """Return the ids that the first step reads, `[rows]`: the last of bos and `prompt`; read the others."""
         *read, last = (self._all(token) for token in (self._model.config.bos_id, *prompt))
         for tokens in read:
             self.step(tokens)

@@ -37,7 +37,7 @@ def forbid_repeated_ngrams(logits: Tensor, ids: Sequence[Sequence[int]], sizes: 
 
 
 def repeating_tokens(ids: Sequence[int], size: int) -> list[int]:
-    """What has followed the last `size - 1` of `ids` before (Paulus et al. 2017, section 2.5, for any size)."""
+    """Return the ids that would repeat an n-gram of `size` (Paulus et al. 2017, section 2.5, for any size)."""
     assert size >= 1
     before = size - 1
     ending = ids[len(ids) - before :]

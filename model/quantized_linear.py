@@ -50,7 +50,7 @@ class WideLinear(nn.Module):
 
 
 def _wide_product_on_gpu(states: Tensor, weight: Tensor) -> Tensor:
-    """Only there PyTorch does not round the sums that it has in float32 anyway."""
+    """Return the product in float32. Only on a GPU does PyTorch return these sums, which it has anyway, unrounded."""
     return torch.mm(states, weight.T, out_dtype=torch.float32)
 
 
@@ -87,7 +87,7 @@ class Int8Linear(nn.Module):
 
     @staticmethod
     def is_available() -> bool:
-        """Whether it is faster than float32 here: the operator exists and is exact."""
+        """Return True if it is faster than float32 here: the operator exists and is exact."""
         return _operator_limit() > 0
 
     def forward(self, states: Tensor) -> Tensor:
@@ -133,7 +133,7 @@ class OperatorProduct:
 
 
 class PlainProduct:
-    """As `OperatorProduct`, bit for bit, with float32 products: for machines without it, and for GPUs."""
+    """The same product as `OperatorProduct`, bit for bit, by float32 products: for other machines, and for GPUs."""
 
     # 1024 * 127 * 127 < 2 ** 24: in whatever order they are added, float32 holds every partial sum exactly.
     _EXACT_LENGTH = 1024

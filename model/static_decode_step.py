@@ -23,7 +23,7 @@ INPUTS: Final = 5
 
 
 class StepTables:
-    """Where steps of up to so many rows leave what is large; steps that are done one at a time can share it."""
+    """Large outputs of steps of up to so many rows; steps that run one at a time can share them."""
 
     def __init__(self, rows: int, config: ModelConfig, max_width: int, device: torch.device) -> None:
         self._shape = rows, config.decoder_layers, max_width
@@ -37,7 +37,7 @@ class StepTables:
 
 
 class StepBuffers:
-    """What steps of so many rows read and write, always in the same place."""
+    """Inputs and outputs of steps of so many rows, always at the same addresses."""
 
     def __init__(self, rows: int, tables: StepTables) -> None:
         device = tables.logits.device
@@ -47,11 +47,11 @@ class StepBuffers:
         self.tokens = torch.zeros(rows, dtype=torch.int64, device=device)
         """The most probable id of each row, `[rows]`."""
         self.logprobs = torch.zeros(rows, device=device)
-        """Its log-probability, float32 `[rows]`."""
+        """The token's log-probability, float32 `[rows]`."""
         self.logits = tables.logits[:rows]
         """float32 `[rows, vocab]`."""
         self.alignment = tables.alignment[:rows]
-        """Where in its source each row looks, float32 `[rows, width]` and behind it whatever was there before."""
+        """Cross-attention weights of each row, float32 `[rows, width]`, followed by values of earlier steps."""
 
     @property
     def rows(self) -> int:
@@ -59,11 +59,11 @@ class StepBuffers:
 
     @property
     def self_attention(self) -> Tensor:
-        """Where in its own slot each row looks, layer by layer: `[rows, layers, width]`, else as `alignment`."""
+        """Self-attention weights of each row, layer by layer: `[rows, layers, width]`, else as `alignment`."""
         return self._tables.self_attention[: self.rows]
 
 
-class FixedStep:
+class StaticDecodeStep:
     """One decode step of `buffers.rows` rows that look at no more than `width` positions.
 
     `cache` has one slot more than there are for requests, the last: rows that only fill up the batch write there.

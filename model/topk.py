@@ -10,16 +10,16 @@ class Beams(NamedTuple):
     """Rows of a step that belong together."""
 
     rows: Tensor
-    """Of each beam the first of its rows, their number, and its size: int64 `[beams, 3]`, in ascending order."""
+    """The first row, the number of rows and the size of each beam: int64 `[beams, 3]`, in ascending order."""
     totals: Tensor
-    """Of all rows of the step, the sums of their log-probabilities: float32 `[rows]`."""
+    """The sums of log-probabilities of all rows of the step: float32 `[rows]`."""
 
 
 NO_BEAMS: Final = Beams(torch.empty(0, 3, dtype=torch.int64), torch.empty(0))
 
 
 class Extensions(NamedTuple):
-    """What beams go on with at best, `[beams, count]` each, or with leading dimensions: the best first."""
+    """The best extensions of beams, `[beams, count]` each, or with leading dimensions: the best first."""
 
     parents: Tensor
     """Their rows, by their numbers among the beam's."""

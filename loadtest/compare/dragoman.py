@@ -117,7 +117,7 @@ class _Loop:
         generation = self._pool.submit(GenerationRequest(Prompt(request.source_ids), Search(MOST_TOKENS)))
         moments: list[float] = []
         try:
-            while tokens := await generation.next_tokens(deadline):
+            while tokens := await generation.read_tokens(deadline):
                 # Several when this process was late: a client gets them in one write.
                 moments += [time.perf_counter()] * len(tokens)
                 if self._full_until is None:

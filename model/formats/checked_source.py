@@ -1,4 +1,4 @@
-"""What all formats share: options that are checked, weights that are renamed, and nothing that is left over."""
+"""The base of all formats: options that are checked, weights that are renamed, and errors for whatever is left over."""
 
 import json
 import zipfile
@@ -25,7 +25,7 @@ ACTIVATIONS: Final[dict[str, Activation]] = {
     "swish": "swish",
     "silu": "swish",
 }
-"""By the names that transformers has for them."""
+"""Activations by the names that transformers has for them."""
 
 
 class Imported(NamedTuple):
@@ -49,7 +49,7 @@ class Options:
         return default if value is None else value
 
     def has(self, name: str) -> bool:
-        """Whether it is there, if only as null."""
+        """Return True if the option is there, if only as null."""
         return name in self._values
 
     def number(self, name: str, default: int | None = None) -> int:
@@ -113,12 +113,12 @@ class Weights:
         return self._left.pop(name, None)
 
     def renamed(self, names: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Tensor]]:
-        """Those of a table of (ours, theirs)."""
+        """Yield the weights of a table of (ours, theirs) by our names."""
         for ours, theirs in names:
             yield ours, self.take(theirs)
 
     def drop(self, *names: str) -> None:
-        """What is stored, but computed or tied here."""
+        """Drop weights that are stored, but computed or tied here."""
         for name in names:
             self._left.pop(name, None)
 
@@ -130,7 +130,7 @@ class Weights:
 
 
 def languages_unknown(directory: Path) -> CheckpointError:
-    """For formats that leave it to their users to remember."""
+    """Return the error for a format that does not record its languages."""
     return CheckpointError(f"{directory}: the files do not say its languages: `dragoman import --source ...`")
 
 
@@ -173,7 +173,7 @@ def read_files(directory: Path, names: dict[str, str]) -> dict[str, bytes]:
 
 
 def read_weights(directory: Path) -> Weights:
-    """From safetensors, or from PyTorch's format without running anything in it; in one file or several."""
+    """Read weights from safetensors, or from PyTorch's format without running code in it; from one file or several."""
     for name, read in (("model.safetensors", _read_safetensors), ("pytorch_model.bin", _read_torch)):
         index = directory / f"{name}.index.json"
         parts = sorted(set(read_json(index)["weight_map"].values())) if index.exists() else [name]

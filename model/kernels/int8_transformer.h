@@ -38,7 +38,7 @@ class Int8Transformer : public torch::CustomClassHolder {
   using Numbers = c10::Dict<std::string, int64_t>;
   using Tensors = c10::Dict<std::string, at::Tensor>;
 
-  Int8Transformer(Numbers shape, Tensors weights, Tensors arenas);
+  Int8Transformer(Numbers shape, Tensors weights, Tensors buffers);
 
   // ids, positions [tokens]; offsets [sources + 1]; slots [sources].
   void encode(const at::Tensor& ids, const at::Tensor& positions, const at::Tensor& offsets, const at::Tensor& slots);

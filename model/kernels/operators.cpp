@@ -16,7 +16,7 @@
 #include <tuple>
 #include <vector>
 
-#include "arena.h"
+#include "kv_buffer.h"
 #include "beams.h"
 #include "compute.h"
 #include "int8_transformer.h"
@@ -155,16 +155,16 @@ std::tuple<at::Tensor, at::Tensor> sample(const at::Tensor& logits, const at::Te
   return {tokens, logprobs};
 }
 
-// arena [layers, slots, heads, positions, head_dim]; copies [n, 3]: (from slot, to slot, positions), one after the other
-void copy_slots(const at::Tensor& arena, const at::Tensor& copies) {
-  const int64_t slots = arena.size(1), positions = arena.size(3);
-  TORCH_CHECK(arena.is_contiguous() && copies.is_contiguous() && copies.dim() == 2 && copies.size(1) == 3,
+// buffer [layers, slots, heads, positions, head_dim]; copies [n, 3]: (from slot, to slot, positions), one after the other
+void copy_slots(const at::Tensor& buffer, const at::Tensor& copies) {
+  const int64_t slots = buffer.size(1), positions = buffer.size(3);
+  TORCH_CHECK(buffer.is_contiguous() && copies.is_contiguous() && copies.dim() == 2 && copies.size(1) == 3,
               "copy_slots: shapes do not match");
   for (int64_t i = 0; i < copies.size(0); ++i) {
     const int64_t* copy = copies.const_data_ptr<int64_t>() + 3 * i;
     TORCH_CHECK(0 <= copy[0] && copy[0] < slots && 0 <= copy[1] && copy[1] < slots && copy[0] != copy[1] && 0 <= copy[2] &&
                     copy[2] <= positions, "copy_slots: ", copy[2], " positions from slot ", copy[0], " to ", copy[1]);
-    dragoman::copy_slot(arena, copy[0], copy[1], copy[2]);
+    dragoman::copy_slot(buffer, copy[0], copy[1], copy[2]);
   }
 }
 
@@ -183,7 +183,7 @@ TORCH_LIBRARY(dragoman, library) {
   library.def("attend_packed(Tensor query, Tensor keys, Tensor values, Tensor offsets) -> Tensor");
   library.def("best_extensions(Tensor logits, Tensor totals, int[] sizes, int count) -> (Tensor, Tensor, Tensor, Tensor)");
   library.def("sample(Tensor logits, Tensor temperature, Tensor top_k, Tensor top_p, Tensor noise) -> (Tensor, Tensor)");
-  library.def("copy_slots(Tensor(a!) arena, Tensor copies) -> ()");
+  library.def("copy_slots(Tensor(a!) buffer, Tensor copies) -> ()");
   library.def("variants() -> str[]", variants);
   library.def("choose_variant(str name) -> ()", choose_variant);
   using dragoman::Int8Transformer;

@@ -159,11 +159,11 @@ def import_(
     target: Annotated[str | None, typer.Option(help="Target language, where the files do not say it.")] = None,
 ) -> None:
     """Write a checkpoint of another format as one of ours."""
-    from model.checkpoint_config import Wanted
+    from model.checkpoint_config import LanguageHint
     from model.formats import import_checkpoint
 
     try:
-        config = import_checkpoint(path, output, Wanted(source, target))
+        config = import_checkpoint(path, output, LanguageHint(source, target))
     except (CheckpointError, OSError) as error:
         fail(str(error))
     languages = ", ".join(map(str, config.directions)) or f"{len(config.languages)} languages, each into each"

@@ -34,9 +34,9 @@ class StepBatch(NamedTuple):
     outputs: Outputs
     beams: Beams = NO_BEAMS
     """Rows of whose beam the best extensions are enough, and no logits are wanted."""
-    ahead: int = 0
-    """How many further steps the runner may take unasked, with each row's best token as its next input, and each beam's
-    best extensions as its next rows, in the slots that `BeamWriter` would give them."""
+    steps_ahead: int = 0
+    """Further steps that the runner may take, at most, with each row's best token as its next input, and each beam's
+    best extensions as its next rows, in the slots that `BeamSequence` would give them."""
 
     @property
     def beam_rows(self) -> list[int]:
@@ -45,26 +45,26 @@ class StepBatch(NamedTuple):
 
 
 class StepScores(NamedTuple):
-    """What a step gives; on the CPU."""
+    """The results of a step, on the CPU."""
 
     tokens: Tensor
     """The most probable id of each row, the lowest of equal ones: int64 `[steps, rows]`, one step or `ahead` more."""
     logprobs: Tensor
-    """Its log-probability, float32 `[steps, rows]`."""
+    """The token's log-probability, float32 `[steps, rows]`."""
     logits: Tensor
-    """For `outputs.logits`: float32 `[len(outputs.logits), vocab]`, the caller's to change."""
+    """Logits for `outputs.logits`: float32 `[len(outputs.logits), vocab]`, the caller's to change."""
     alignment: Tensor | None = None
-    """For `outputs.alignment`: weights over the source, float32 `[rows, longest source]`, 0 after its end; None if none
+    """Weights over the source for `outputs.alignment`, float32 `[rows, longest source]`, 0 after its end; None if none
     were requested."""
     self_attention: Tensor | None = None
-    """For `outputs.self_attention`: weights over positions 0 to a row's own, the mean of the heads of each decoder
+    """Weights over positions 0 to a row's own for `outputs.self_attention`, the mean of the heads of each decoder
     layer, float32 `[rows, layers, longest]`, 0 after its position; None if none were requested."""
     extensions: Extensions | None = None
-    """Of `beams`, `[steps, beams, twice the largest size]` each; None where there are none."""
+    """The best extensions of `beams`, `[steps, beams, twice the largest size]` each; None without beams."""
 
 
 def extensions_of(batch: StepBatch, logits: Tensor) -> Extensions | None:
-    """What a step's beams go on with, from the logits of `batch.beam_rows`."""
+    """Return the best extensions of a step's beams, from the logits of `batch.beam_rows`."""
     if not len(batch.beams.rows):
         return None
     _, counts, sizes = batch.beams.rows.T.tolist()
@@ -85,7 +85,7 @@ def source_batch(admitted: Sequence[Running]) -> SourceBatch:
 
 
 def step_batch(
-    groups: Sequence[Sequence[Row]], copies: list[tuple[int, int, int]], bos_id: int, *, may_run_ahead: bool = False
+    groups: Sequence[Sequence[Row]], copies: list[tuple[int, int, int]], bos_id: int, *, multi_step: bool = False
 ) -> StepBatch:
     """`groups` are the rows of each request."""
     rows = [row for group in groups for row in group]
@@ -106,7 +106,7 @@ def step_batch(
         copies,
         outputs,
         beams=_beams(groups),
-        ahead=min(map(_ahead, groups)) if may_run_ahead else 0,
+        steps_ahead=min(map(_steps_ahead, groups)) if multi_step else 0,
     )
 
 
@@ -124,6 +124,6 @@ def _beams(groups: Sequence[Sequence[Row]]) -> Beams:
     return Beams(torch.frombuffer(beams, dtype=torch.int64).view(-1, 3), torch.frombuffer(totals, dtype=torch.float32))
 
 
-def _ahead(group: Sequence[Row]) -> int:
+def _steps_ahead(group: Sequence[Row]) -> int:
     """A beam has to be as wide as it becomes."""
-    return min(row.ahead for row in group) if len(group) == group[-1].request.search.beam.size else 0
+    return min(row.steps_ahead for row in group) if len(group) == group[-1].request.search.beam.size else 0

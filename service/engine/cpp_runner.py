@@ -5,15 +5,15 @@ from typing import Final
 import torch
 
 from model.cache import SlotCache
-from model.cpp_transformer import FusedTransformer
+from model.cpp_transformer import CppTransformer
 from model.transformer import Transformer
 from service.engine.batching import SourceBatch, StepBatch, StepScores
 
 # A new request, or a cancelled one, waits so long at most for the steps that run ahead.
-_AHEAD_SECONDS: Final = 0.001
+_MULTI_STEP_SECONDS: Final = 0.001
 
 
-class FusedRunner:
+class CppRunner:
     """A whole encoder batch, or a whole decode step, in one call; or several steps, where one takes less than the call.
 
     For a small model and few requests most of a step would be Python and the report of it.
@@ -21,7 +21,7 @@ class FusedRunner:
 
     def __init__(self, model: Transformer, *, slots: int, max_length: int) -> None:
         self._cache = SlotCache(model.config, slots=slots, max_source_length=max_length, max_target_length=max_length)
-        self._model = FusedTransformer(model, self._cache)
+        self._model = CppTransformer(model, self._cache)
 
     @torch.inference_mode()
     def prefill(self, sources: SourceBatch) -> None:
@@ -30,7 +30,7 @@ class FusedRunner:
     @torch.inference_mode()
     def decode(self, batch: StepBatch) -> StepScores:
         self._cache.copy_target(batch.copies)
-        scores = self._model.decode(batch.queries, batch.outputs, batch.beams, batch.ahead, _AHEAD_SECONDS)
+        scores = self._model.decode(batch.queries, batch.outputs, batch.beams, batch.steps_ahead, _MULTI_STEP_SECONDS)
         alignment = scores.alignment if batch.outputs.alignment else None
         self_attention = scores.self_attention if batch.outputs.self_attention else None
         best, extensions = scores.best, scores.extensions

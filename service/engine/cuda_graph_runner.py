@@ -27,10 +27,10 @@ from torch.nn.utils.rnn import pad_sequence
 
 from model.attention import padding_mask
 from model.cache import SlotCache
-from model.static_decode_step import FixedStep, StepBuffers, StepTables
+from model.static_decode_step import StaticDecodeStep, StepBuffers, StepTables
 from model.transformer import Transformer
 from service.engine.batching import SourceBatch, StepBatch, StepScores, extensions_of
-from service.engine.device import Again, Arriving, CapturedStep, executor_of
+from service.engine.device import CapturedStep, RepeatedStep, Transfer, executor_of
 from service.engine.runner import DeviceLost
 
 logger = logging.getLogger(__name__)
@@ -39,11 +39,11 @@ _NARROWEST: Final = 32
 _COMMON_WIDTH: Final = 64
 """Sentences are mostly shorter than this, in tokens: buckets up to here are recorded at the start."""
 
-_AHEAD_TOKENS: Final = 16
+_MULTI_STEP_TOKENS: Final = 16
 """Tokens of all rows together that are generated ahead, at most. What is done behind a row's end is in vain, and ends
 are as frequent as there are rows."""
 
-_AHEAD_SECONDS: Final = 0.002
+_MULTI_STEP_SECONDS: Final = 0.002
 """A new request, or a cancelled one, waits so long at most for the steps that run ahead, and for one more."""
 
 
@@ -65,11 +65,11 @@ def _errors_of_the_device() -> Iterator[None]:
         raise DeviceLost from error
 
 
-class CapturedRunner:
+class CudaGraphRunner:
     """The Runner of a model on a GPU; on any other device the same, without graphs."""
 
     def __init__(
-        self, model: Transformer, *, slots: int, max_length: int, ahead_seconds: float = _AHEAD_SECONDS
+        self, model: Transformer, *, slots: int, max_length: int, ahead_seconds: float = _MULTI_STEP_SECONDS
     ) -> None:
         weight = model.embedding.weight
         self._model = model
@@ -122,7 +122,7 @@ class CapturedRunner:
         queries, outputs = batch.queries, batch.outputs
         rows = len(queries.tokens)
         beam_rows = batch.beam_rows
-        ahead = 0 if beam_rows else min(batch.ahead, _AHEAD_TOKENS // rows)
+        ahead = 0 if beam_rows else min(batch.steps_ahead, _MULTI_STEP_TOKENS // rows)
         buffers, step = self._step_of(batch, ahead)
         inputs = self._filling.repeat(1, buffers.rows)
         inputs[:, :rows] = torch.stack(queries)
@@ -157,16 +157,16 @@ class CapturedRunner:
         tokens, logprobs = zip(*given, strict=True)
         return torch.stack(tokens), torch.stack(logprobs)
 
-    def _replay(self, buffers: StepBuffers, step: CapturedStep, rows: int) -> Arriving:
+    def _replay(self, buffers: StepBuffers, step: CapturedStep, rows: int) -> Transfer:
         step.replay()
         return self._executor.download(buffers.tokens[:rows], buffers.logprobs[:rows])
 
     def _looked_at(self, weights: Tensor, rows: list[int], lengths: Tensor) -> Tensor:
-        """Of `weights [rows, ..., width]`, as far as the longest of the rows that are wanted."""
+        """Return `rows` of `weights [rows, ..., width]`, as wide as the longest of them."""
         return self._rows_of(weights[..., : int(lengths[rows].max())], rows)
 
     def _rows_of(self, table: Tensor, rows: list[int]) -> Tensor:
-        """Of a table on the device `[rows, ...]`, on the CPU."""
+        """Copy rows of a table on the device, `[rows, ...]`, to the CPU."""
         if not rows:
             return torch.empty(0, *table.shape[1:])
         [chosen] = self._executor.download(table[self._executor.upload(torch.tensor(rows))]).wait()
@@ -179,14 +179,14 @@ class CapturedRunner:
         self._cache.copy_target_at_once(pair[0], pair[1], int(positions.max()))
 
     def _step_of(self, batch: StepBatch, ahead: int) -> tuple[StepBuffers, CapturedStep]:
-        """Of the smallest bucket that has room for the batch and for so many steps ahead."""
+        """Return the step of the smallest bucket that has room for the batch and for so many steps ahead."""
         rows = len(batch.queries.tokens)
         longest = max(int(batch.queries.source_lengths.max()), int(batch.queries.positions.max()) + 1 + ahead)
         width = next(each for each in self._widths if each >= longest)
         looking = bool(batch.outputs.alignment), bool(batch.outputs.self_attention)
         if rows > self._row_sizes[-1]:
             buffers = self._new_buffers(rows)
-            return buffers, Again(self._step(buffers, Bucket(rows, width, *looking)))
+            return buffers, RepeatedStep(self._step(buffers, Bucket(rows, width, *looking)))
         size = next(each for each in self._row_sizes if each >= rows)
         bucket = Bucket(size, width, *looking)
         if bucket not in self._captured:
@@ -209,11 +209,11 @@ class CapturedRunner:
         except torch.OutOfMemoryError:
             # Without its graph it is slower; trying again with each step would fail them all.
             logger.warning("no memory left for a graph of this size", extra=bucket._asdict())
-            captured = Again(step)
+            captured = RepeatedStep(step)
         self._captured[bucket] = buffers, captured
 
-    def _step(self, buffers: StepBuffers, bucket: Bucket) -> FixedStep:
-        return FixedStep(
+    def _step(self, buffers: StepBuffers, bucket: Bucket) -> StaticDecodeStep:
+        return StaticDecodeStep(
             self._model,
             self._cache,
             buffers,

@@ -1,8 +1,7 @@
-"""What a device is asked for beside plain operators: to record a step and replay it, and copies that nobody waits for.
+"""Devices beyond plain operators: recording a step and replaying it, and copies that nobody waits for.
 
 On a GPU a step of a small model is hundreds of kernels, each shorter than Python takes to start it: recorded as one
-CUDA graph they are started at once. Any other device does the step again, so that whoever uses this is tested without
-a GPU.
+CUDA graph they are started at once. Any other device runs the step again, so that the callers are tested without a GPU.
 """
 
 from collections.abc import Callable
@@ -20,7 +19,7 @@ class CapturedStep(Protocol):
         ...
 
 
-class Arriving(Protocol):
+class Transfer(Protocol):
     """Tensors on their way to the CPU."""
 
     def wait(self) -> list[Tensor]:
@@ -32,7 +31,7 @@ class Executor(Protocol):
     """One device. All is done in the order in which it was asked for."""
 
     records: bool
-    """Whether what is captured is recorded, and not done again as it was the first time."""
+    """True if captured steps are recorded, False if they are run again."""
 
     def capture(self, step: Callable[[], object]) -> CapturedStep:
         """Record what `step` does. It is done a few times for that, on whatever its tensors hold."""
@@ -42,7 +41,7 @@ class Executor(Protocol):
         """A tensor of the CPU, on the device; not to be changed afterwards."""
         ...
 
-    def download(self, *tensors: Tensor) -> Arriving:
+    def download(self, *tensors: Tensor) -> Transfer:
         """Tensors of the device, on the CPU once what was asked for before is done."""
         ...
 
@@ -62,16 +61,16 @@ class PlainExecutor:
 
     def capture(self, step: Callable[[], object]) -> CapturedStep:
         step()  # as a recording would, so that no caller relies on its leaving everything as it was
-        return Again(step)
+        return RepeatedStep(step)
 
     def upload(self, tensor: Tensor) -> Tensor:
         return tensor.to(self._device)
 
-    def download(self, *tensors: Tensor) -> Arriving:
-        return _Arrived([tensor.to("cpu", copy=True) for tensor in tensors])
+    def download(self, *tensors: Tensor) -> Transfer:
+        return _FinishedTransfer([tensor.to("cpu", copy=True) for tensor in tensors])
 
 
-class Again:
+class RepeatedStep:
     """A step that is done again instead of replayed."""
 
     def __init__(self, step: Callable[[], object]) -> None:
@@ -81,7 +80,7 @@ class Again:
         self._step()
 
 
-class _Arrived:
+class _FinishedTransfer:
     def __init__(self, tensors: list[Tensor]) -> None:
         self._tensors = tensors
 
@@ -121,16 +120,16 @@ class CudaExecutor:
         # Pinned memory is not used again before the copy is done: PyTorch's allocator sees to that.
         return tensor.pin_memory().to(self._device, non_blocking=True)
 
-    def download(self, *tensors: Tensor) -> Arriving:
+    def download(self, *tensors: Tensor) -> Transfer:
         hosts = [torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True) for tensor in tensors]
         for host, tensor in zip(hosts, tensors, strict=True):
             host.copy_(tensor, non_blocking=True)
         event = torch.cuda.Event()  # type: ignore[no-untyped-call]
         event.record()
-        return _OnTheWay(hosts, event)
+        return _PendingTransfer(hosts, event)
 
 
-class _OnTheWay:
+class _PendingTransfer:
     def __init__(self, tensors: list[Tensor], event: torch.cuda.Event) -> None:
         self._tensors = tensors
         self._event = event

@@ -25,8 +25,8 @@ _NEAR: Final = 2.0
 _ENOUGH: Final = 0.1
 
 
-class Open(NamedTuple):
-    """What a hypothesis still has to write."""
+class TermProgress(NamedTuple):
+    """The terms that a hypothesis still has to write."""
 
     rest: Sequence[int]
     """Ids of the term that it is in the middle of; those come next."""
@@ -36,13 +36,13 @@ class Open(NamedTuple):
     """Numbers of the terms that it has not begun, in the order of the source."""
 
 
-NOTHING_OPEN: Final = Open((), None, ())
+NO_TERMS: Final = TermProgress((), None, ())
 
 
-def what_is_open(terms: Sequence[GivenTerm], written: Iterable[int | None]) -> Open:
+def term_progress(terms: Sequence[GivenTerm], written: Iterable[int | None]) -> TermProgress:
     """`written` says of each token of the hypothesis to which term it belongs."""
     if not terms:
-        return NOTHING_OPEN
+        return NO_TERMS
     counts = [0] * len(terms)
     last: int | None = None
     for last in written:
@@ -50,10 +50,10 @@ def what_is_open(terms: Sequence[GivenTerm], written: Iterable[int | None]) -> O
             counts[last] += 1
     pending = [number for number, count in enumerate(counts) if count == 0]
     rest = [] if last is None else terms[last].ids[counts[last] :]
-    return Open(rest, last if rest else None, pending)
+    return TermProgress(rest, last if rest else None, pending)
 
 
-def looked_at(
+def attended_term(
     terms: Sequence[GivenTerm], pending: Sequence[int], weights: Sequence[float], behind: Sequence[float]
 ) -> int | None:
     """The pending term that nearly all attention is on, or that is nearly begun.
@@ -66,25 +66,27 @@ def looked_at(
     return _most_looked_at(terms, pending, weights, _NEARLY_ALL) if found is None else found
 
 
-def begun(terms: Sequence[GivenTerm], pending: Iterable[int], weights: Sequence[float], token: int) -> int | None:
+def started_term(
+    terms: Sequence[GivenTerm], pending: Iterable[int], weights: Sequence[float], token: int
+) -> int | None:
     """The pending term that a model begins by itself when it chooses `token`."""
     return _most_looked_at(terms, [number for number in pending if terms[number].ids[0] == token], weights, _SOME)
 
 
-def beginning(terms: Sequence[GivenTerm], number: int) -> Choice:
+def first_token(terms: Sequence[GivenTerm], number: int) -> Choice:
     """The first token of a term."""
     return Choice(terms[number].ids[0], 0.0, term=number)
 
 
-def unless_end(
+def replace_early_end(
     extension: Extension, terms: Sequence[GivenTerm], pending: Sequence[int], ends: Collection[int]
 ) -> Extension:
-    """In the place of an end, the first term that is still missing."""
+    """Replace an end, if terms are missing, by the first token of the first of them."""
     if not pending or extension.choice.token not in ends:
         return extension
     end = extension.choice
     inspection = end.inspection._replace(candidates=())
-    choice = beginning(terms, pending[0])._replace(inspection=inspection)
+    choice = first_token(terms, pending[0])._replace(inspection=inspection)
     return Extension(extension.parent, choice, extension.total - end.logprob)
 
 

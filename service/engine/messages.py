@@ -1,4 +1,4 @@
-"""What travels between the HTTP process and an engine process: plain values, no torch, no HTTP.
+"""Messages between the HTTP process and an engine process: plain values, no torch, no HTTP.
 
 Commands go down, reports come up, one report a step. Both are msgpack; ids are the HTTP side's.
 """
@@ -26,7 +26,7 @@ class Prompt(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Sampling(msgspec.Struct, frozen=True, array_like=True):
-    """How tokens are chosen. Temperature 0 is greedy; `top_k` 0 and `top_p` 1 restrict nothing."""
+    """The rule that chooses tokens. Temperature 0 is greedy; `top_k` 0 and `top_p` 1 restrict nothing."""
 
     temperature: float = 0.0
     top_k: int = 0
@@ -46,7 +46,7 @@ class Beam(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Search(msgspec.Struct, frozen=True, array_like=True):
-    """How a translation is searched, and how long it may become."""
+    """The search for a translation, and the limit of its length."""
 
     max_new_tokens: int
     sampling: Sampling = Sampling()
@@ -62,12 +62,12 @@ class GivenTerm(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Constraints(msgspec.Struct, frozen=True, array_like=True):
-    """What a translation must and must not contain.
+    """Rules about what a translation must and must not contain.
 
-    The first two are rules against repetition, over the ids so far, the prompt included (`model.logits_processors`);
-    1 and 0 disable them. The translation begins with `forced_ids`, fewer than `max_new_tokens` and without eos,
-    however improbable they are. `terms`, in the order of the source, are translated as given
-    (`engine.forced_terms`); `closing_ids` are punctuation marks after which a sentence normally ends.
+    The first two are rules against repetition, over the ids so far, the prompt included (`model.logits_processors`); 1
+    and 0 disable them. The translation begins with `forced_ids`, fewer than `max_new_tokens` and without eos, however
+    improbable they are. `terms`, in the order of the source, are translated as given (`engine.forced_terms`);
+    `closing_ids` are punctuation marks after which a sentence normally ends.
     """
 
     repetition_penalty: float = 1.0
@@ -82,7 +82,7 @@ class Constraints(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Resume(msgspec.Struct, frozen=True, array_like=True):
-    """What the client has from an engine that died: these tokens are generated again, but not reported again.
+    """Tokens that the client has from an engine that died: they are generated again, but not reported again.
 
     `sent_terms` has a term's number or None for each of `sent_ids`; it is empty where the request has no terms.
     """
@@ -92,7 +92,7 @@ class Resume(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Inspect(msgspec.Struct, frozen=True, array_like=True):
-    """What is reported of each token beside the token itself (`Inspection`).
+    """Details that are reported of each token (`Inspection`).
 
     `candidates` is the number of most probable tokens; `alignment` is the position of the source with the largest
     cross-attention weight, `attention` all of these weights, only with `alignment`; `self_attention` the weights over
@@ -183,20 +183,20 @@ class BeamReport(msgspec.Struct, frozen=True, array_like=True):
 
 
 SegmentReport = TokenReport | BeamReport
-"""What comes of a segment, in the order of the steps, and of a step its tokens first."""
+"""Reports of a segment, in the order of the steps, and within a step the tokens first."""
 
 
 class StepStats(msgspec.Struct, frozen=True, array_like=True):
-    """What one step of the loop did, and how the engine stands after it."""
+    """Figures of one turn of the loop, and the engine's state after it."""
 
     slots_used: int
     batch_rows: int = 0
     steps: int = 0
-    """Of the decoder, each with `batch_rows` rows; it can run ahead."""
+    """Decoder steps of this turn, each with `batch_rows` rows; more than one in multi-step decoding."""
     source_tokens: int = 0
     encode_seconds: float | None = None
     step_seconds: float | None = None
-    """Of each of them."""
+    """Mean seconds of one decoder step."""
     queue_seconds: list[float] = []
     admitted: list[int] = []
     """The requests that `queue_seconds` are of."""
@@ -232,7 +232,7 @@ class Loaded(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class Forked(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """It has made an engine process."""
+    """The fork server has made an engine process."""
 
     pid: int
 

@@ -17,7 +17,7 @@ class DeviceLost(Exception):
 
 
 class Runner(Protocol):
-    """How a step is executed; chosen once, by mode. Whatever it raises fails a step, but for `DeviceLost`."""
+    """The execution of steps; chosen once, by mode. Whatever it raises fails a step, except `DeviceLost`."""
 
     def prefill(self, sources: SourceBatch) -> None:
         """Encode the sources once and keep their K/V in their slots."""

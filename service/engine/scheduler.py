@@ -24,8 +24,8 @@ from msgspec.structs import replace
 
 from model.beam_search import Choice, Extension, Inspection
 from service.engine.messages import Alternative, BeamReport, GenerationRequest, TokenReport
-from service.engine.sequences import writer_of
-from service.engine.sequences.sequence import SearchDiffers, Writer
+from service.engine.sequences import sequence_of
+from service.engine.sequences.sequence import SearchDiffers, TargetSequence
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class Running:
     request_id: int
     request: GenerationRequest
     slots: list[int]
-    writer: Writer
+    sequence: TargetSequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Plan:
 
 
 class Progress(NamedTuple):
-    """What is to be reported of a step, and the ids of those that cannot go on."""
+    """The reports of a step, and the ids of requests that cannot go on."""
 
     tokens: list[TokenReport]
     beams: list[BeamReport]
@@ -60,16 +60,16 @@ class Progress(NamedTuple):
 
 
 class Scheduler:
-    """Who waits, who runs, in which slots. See the module's text for the algorithm."""
+    """The queue, the running requests and their slots. See the module's text for the algorithm."""
 
     def __init__(self, *, slots: int, max_prefill: int, eos_id: int) -> None:
         self._eos_id = eos_id
         self._max_prefill = max_prefill
-        # Lowest slot first keeps the arena's used part compact.
+        # Lowest slot first keeps the buffer's used part compact.
         self._free_slots = list(range(slots))
         self._waiting: deque[tuple[int, GenerationRequest]] = deque()
         self._running: dict[int, Running] = {}
-        self._stood_aside = False
+        self._has_yielded = False
         self._slots = slots
 
     @property
@@ -108,16 +108,16 @@ class Scheduler:
                 break
             self._waiting.popleft()
             slots = [heapq.heappop(self._free_slots) for _ in range(request.search.beam.size)]
-            running = Running(request_id, request, slots, writer_of(request, slots, self._eos_id))
+            running = Running(request_id, request, slots, sequence_of(request, slots, self._eos_id))
             self._running[request_id] = running
             admitted.append(running)
-        going_on = sorted(self._all_but_the_patient(admitted), key=lambda r: r.slots[0])
+        going_on = sorted(self._without_yielding(admitted), key=lambda r: r.slots[0])
         return Plan(tuple(admitted), tuple(going_on))
 
-    def _all_but_the_patient(self, admitted: Sequence[Running]) -> Iterable[Running]:
-        """Those that go on: everybody, unless some of the admitted are in a hurry."""
-        self._stood_aside = not self._stood_aside and any(not each.request.yields_to_new for each in admitted)
-        if not self._stood_aside:
+    def _without_yielding(self, admitted: Sequence[Running]) -> Iterable[Running]:
+        """Return the requests that go on: all, unless one that was just admitted does not yield."""
+        self._has_yielded = not self._has_yielded and any(not each.request.yields_to_new for each in admitted)
+        if not self._has_yielded:
             return self._running.values()
         new = {each.request_id for each in admitted}
         return [each for each in self._running.values() if not each.request.yields_to_new or each.request_id in new]
@@ -143,7 +143,7 @@ class Scheduler:
         for each in extensions:
             if math.isnan(each.choice.logprob):
                 raise ArithmeticError("the model's logits are not numbers")
-        written = running.writer.take(extensions)
+        written = running.sequence.advance(extensions)
         tokens = [_report(running.request_id, each) for each in written.choices]
         if written.finish_reason is not None:
             alternatives = tuple(

@@ -98,7 +98,7 @@ class ServedModel:
         generation = self.pool.submit(GenerationRequest(Prompt(ids, list(prompt)), Search(length)))
         deadline = asyncio.get_running_loop().time() + _PROBE_SECONDS
         try:
-            while await generation.next_tokens(deadline):
+            while await generation.read_tokens(deadline):
                 pass
         finally:
             generation.close()

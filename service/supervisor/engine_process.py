@@ -18,7 +18,7 @@ from service.errors import EngineFailed
 from service.supervisor.engine_requests import EngineObserver, EngineRequests
 from service.supervisor.fork_server import Engine, ForkServer
 from service.supervisor.generation import Generation
-from service.supervisor.watchdog import LOOK_SECONDS, Silence
+from service.supervisor.watchdog import CHECK_SECONDS, Watchdog
 
 logger = logging.getLogger(__name__)
 
@@ -59,12 +59,12 @@ class EngineProcess:
 
     @property
     def pid(self) -> int | None:
-        """Of the engine process, while there is one."""
+        """The id of the engine process, while there is one."""
         return None if self._engine is None else self._engine.pid
 
     @property
     def parent_pid(self) -> int | None:
-        """Of the one that it is a fork of, while there is one."""
+        """The id of the process that it is a fork of, while there is one."""
         return self._fork_server.pid
 
     @property
@@ -92,7 +92,7 @@ class EngineProcess:
 
     @property
     def slots_used(self) -> int:
-        """As the engine last said; none without one."""
+        """The number of slots in use in the engine's last report; 0 without an engine."""
         return self._slots_used
 
     def start(self) -> None:
@@ -103,7 +103,7 @@ class EngineProcess:
         self._supervisor = asyncio.create_task(self._supervise())
 
     async def wait_until_started(self) -> None:
-        """Until the first start has succeeded; raises `EngineFailed` if it has failed or was stopped."""
+        """Wait until the first start has succeeded; raise `EngineFailed` if it has failed or was stopped."""
         await self._started.wait()
         if self._start_failure is not None:
             raise EngineFailed(self._start_failure)
@@ -192,11 +192,11 @@ class EngineProcess:
                 self._handle(decoder.decode(body))
 
     async def _read(self, engine: Engine) -> bytes:
-        """What the engine says next; b"" when it is gone, or was silent for too long."""
-        silence = Silence(engine.pid)
+        """Return what the engine reports next; b"" when it has ended, or was silent for too long."""
+        silence = Watchdog(engine.pid)
         while True:
             try:
-                async with asyncio.timeout(LOOK_SECONDS):
+                async with asyncio.timeout(CHECK_SECONDS):
                     return await engine.reports.read(_READ_BYTES)
             except ConnectionError:
                 return b""  # it died with commands unread
@@ -206,10 +206,10 @@ class EngineProcess:
                     engine.kill()
                     return b""
 
-    def _has_hung(self, silence: Silence) -> bool:
+    def _has_hung(self, silence: Watchdog) -> bool:
         if not self.ready:
             return time.monotonic() - self._heard_at > _READY_SECONDS
-        return len(self._requests) > 0 and silence.is_hang(self._heard_at, self._timeout_seconds)
+        return len(self._requests) > 0 and silence.is_hung(self._heard_at, self._timeout_seconds)
 
     async def _reap(self) -> None:
         """Let the engine end, if it has not; one that does not is killed."""

@@ -40,15 +40,15 @@ class Engine(NamedTuple):
     reports: asyncio.StreamReader
     """Ends with the process."""
     commands: asyncio.StreamWriter
-    """Its end is the engine's signal to end."""
+    """The engine ends when this ends."""
 
     def kill(self) -> None:
-        """Only while `reports` has not ended: until then the process's id is nobody else's."""
+        """Kill the process; only while `reports` has not ended, because its id may be another process's afterwards."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
     async def clear_away(self) -> None:
-        """Once it ends: as the first process of a container we inherit forks whose parent has died."""
+        """Reap the process once it has ended: the first process of a container inherits forks whose parent has died."""
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(self.pid, os.WNOHANG) == (0, 0):  # noqa: ASYNC110, ASYNC222
                 await asyncio.sleep(_CLEAR_SECONDS)
@@ -145,7 +145,7 @@ class ForkServer:
         return Engine(pid, *await asyncio.open_unix_connection(sock=ours))
 
     def acquire(self, user: object) -> None:
-        """Until all users have released it, it stays for their next `fork`."""
+        """Release one user; the process stays for the others' next `fork` until all have released it."""
         self._users.add(user)
 
     async def release(self, user: object) -> None:
@@ -198,7 +198,8 @@ class _ForkingProcess:
         return self._process.pid
 
     async def loaded(self) -> None:
-        """Until it has its model; raises `EngineFailed` with what it says, and EOFError if it ends."""
+        """Wait until the model is loaded; raise `EngineFailed` with the reported reason, and EOFError if the process
+        ends."""
         reply = await self._reply()
         if isinstance(reply, Failed):
             raise EngineFailed(reply.reason)
@@ -233,7 +234,7 @@ class _ForkingProcess:
         self._control.close()
 
     async def end(self, patience: float) -> None:
-        """In so many seconds; then it is killed, and its forks go on."""
+        """Wait for the end for so many seconds, then kill the process; its forks go on."""
         self.release()
         try:
             async with asyncio.timeout(patience):

@@ -24,11 +24,11 @@ class Generation:
         self.engines_lost = 0
         self.tokens: list[TokenReport] = []
         self._reports: list[SegmentReport] = []
-        self._beams_told = 0
-        self._beams_again = 0
+        self._beams_sent = 0
+        self._beams_to_skip = 0
         self._failure: ServiceError | None = None
-        self._read = 0
-        self._news = asyncio.Event()
+        self._read_count = 0
+        self._arrived = asyncio.Event()
 
     @property
     def finished(self) -> bool:
@@ -37,15 +37,15 @@ class Generation:
     def deliver(self, token: TokenReport) -> None:
         self.tokens.append(token)
         self._reports.append(token)
-        self._news.set()
+        self._arrived.set()
 
     def deliver_beam(self, beam: BeamReport) -> None:
-        if self._beams_again > 0:
-            self._beams_again -= 1  # told by an engine that died: the search was begun again
+        if self._beams_to_skip > 0:
+            self._beams_to_skip -= 1  # told by an engine that died: the search was begun again
             return
-        self._beams_told += 1
+        self._beams_sent += 1
         self._reports.append(beam)
-        self._news.set()
+        self._arrived.set()
 
     def close(self) -> None:
         """End of interest, finished or not: an unfinished request leaves its engine."""
@@ -54,40 +54,39 @@ class Generation:
     def fail(self, error: ServiceError) -> None:
         """End the request; its reader gets `error` instead of more tokens."""
         self._failure = error
-        self._news.set()
+        self._arrived.set()
 
-    async def next_tokens(self, deadline: float) -> list[TokenReport]:
-        """As `next_reports`, of a request that asks for tokens alone."""
+    async def read_tokens(self, deadline: float) -> list[TokenReport]:
+        """Return new tokens as `read` does, for a request without hypotheses."""
         assert not self.request.inspect.hypotheses
-        return [report for report in await self.next_reports(deadline) if isinstance(report, TokenReport)]
+        return [report for report in await self.read(deadline) if isinstance(report, TokenReport)]
 
-    async def next_reports(self, deadline: float) -> list[SegmentReport]:
-        """What has come since the last call, one at least; [] once all was read.
+    async def read(self, deadline: float) -> list[SegmentReport]:
+        """Return what has come since the last call, at least one report; [] once all was read.
 
-        `deadline` is on the event loop's clock. Raises `DeadlineExceeded`, and whatever the request was
-        failed with.
+        `deadline` is on the event loop's clock. Raises `DeadlineExceeded`, and whatever the request was failed with.
         """
-        if self._read == len(self._reports) and self._failure is None:
+        if self._read_count == len(self._reports) and self._failure is None:
             if self.finished:
                 return []
-            self._news.clear()
+            self._arrived.clear()
             # Several times a step, so no `asyncio.timeout_at`, which takes as long as all the rest of a wait.
-            timer = asyncio.get_running_loop().call_at(deadline, self._news.set)
+            timer = asyncio.get_running_loop().call_at(deadline, self._arrived.set)
             try:
-                await self._news.wait()
+                await self._arrived.wait()
             finally:
                 timer.cancel()
-            if self._read == len(self._reports) and self._failure is None:
+            if self._read_count == len(self._reports) and self._failure is None:
                 raise DeadlineExceeded("the translation was not finished in time")
         if self._failure is not None:
             raise self._failure
-        fresh = self._reports[self._read :]
-        self._read = len(self._reports)
+        fresh = self._reports[self._read_count :]
+        self._read_count = len(self._reports)
         return fresh
 
     def continuation(self) -> GenerationRequest:
         """The request that makes another engine go on where this one stopped; it is that engine's from then on."""
-        self._beams_again = self._beams_told
+        self._beams_to_skip = self._beams_sent
         told = [token.token_id for token in self.tokens]
         # A beam is searched again from its start; one hypothesis goes on behind what was told.
         told_last = self.request.search.beam.size == 1 and len(told) > len(self.request.constraints.forced_ids)

@@ -19,11 +19,11 @@ class EnginePool:
         self.engines = engines
         self._capacity = capacity
         self.running = False
-        """Whether engines are started, loaded or not; without any, requests wait."""
+        """True if engines are started, loaded or not; without any, requests wait."""
 
     @property
     def loaded(self) -> bool:
-        """Whether at least one replica has its model."""
+        """True if at least one replica has its model."""
         return any(engine.ready for engine in self.engines)
 
     @property
@@ -33,22 +33,22 @@ class EnginePool:
 
     @property
     def pids(self) -> list[int]:
-        """Of the engine processes that there are."""
+        """The ids of the engine processes that there are."""
         return [engine.pid for engine in self.engines if engine.pid is not None]
 
     @property
     def parent_pid(self) -> int | None:
-        """Of the process that they are forks of, if there is one."""
+        """The id of the process that they are forks of, if there is one."""
         return next((engine.parent_pid for engine in self.engines), None)
 
     def start(self) -> None:
-        """Also after a stop."""
+        """Start all replicas; also possible after a stop."""
         self.running = True
         for engine in self.engines:
             engine.start()
 
     async def wait_until_started(self) -> None:
-        """Until every replica has its model; raises `EngineFailed` if one cannot start."""
+        """Wait until every replica has its model; raise `EngineFailed` if one cannot start."""
         await asyncio.gather(*(engine.wait_until_started() for engine in self.engines))
 
     async def stop(self, reason: str = "the engine was stopped") -> None:

@@ -5,15 +5,15 @@ from typing import Final
 
 import psutil
 
-LOOK_SECONDS: Final = 1.0
-_LOOKS: Final = 2
+CHECK_SECONDS: Final = 1.0
+_CHECKS: Final = 2
 _STANDSTILL_SECONDS: Final = 4.0
 _WOULD_WORK: Final = frozenset({psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP})
 """States of one that gets no processor time, or waits for memory to come back from the disk: no fault of its own."""
 
 
-class Silence:
-    """Looked at again and again, `LOOK_SECONDS` apart.
+class Watchdog:
+    """Looked at again and again, `CHECK_SECONDS` apart.
 
     A step, however long, takes processor time. An engine that takes none was stopped, or waits for itself: that is
     known in seconds. One that is busy and silent is given `patience_seconds`.
@@ -25,18 +25,18 @@ class Silence:
         self._moved_at = 0.0
         self._overdue = 0
 
-    def is_hang(self, heard_at: float, patience_seconds: float) -> bool:
-        """Whether an engine has hung that has been silent since `heard_at`, on the monotonic clock."""
+    def is_hung(self, heard_at: float, patience_seconds: float) -> bool:
+        """Return True if the engine, silent since `heard_at` on the monotonic clock, has hung."""
         now = time.monotonic()
         if self._works():
             self._moved_at = now
         stands_still = now - max(heard_at, self._moved_at) > _STANDSTILL_SECONDS
         # Once is not enough: where this process was held up, what the engine has said meanwhile has to be read first.
         self._overdue = self._overdue + 1 if stands_still or now - heard_at > patience_seconds else 0
-        return self._overdue >= _LOOKS
+        return self._overdue >= _CHECKS
 
     def _works(self) -> bool:
-        """Whether it has taken processor time since the last look, or would."""
+        """Return True if the engine has taken processor time since the last check, or waits for some."""
         try:
             process = psutil.Process(self._pid)
             times, state = process.cpu_times(), process.status()

@@ -233,6 +233,6 @@ class Translation:
             await asyncio.sleep(0)
 
     async def _reports_of(self, generation: Generation) -> AsyncGenerator[list[SegmentReport]]:
-        while reports := await generation.next_reports(self._deadline):
+        while reports := await generation.read(self._deadline):
             yield reports
         generation.close()

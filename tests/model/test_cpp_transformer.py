@@ -10,7 +10,7 @@ from torch import Tensor
 from model.attention import attention_weights
 from model.cache import SlotCache
 from model.config import Activation, ModelConfig, NormOrder
-from model.cpp_transformer import FusedTransformer
+from model.cpp_transformer import CppTransformer
 from model.decode_step import NO_OUTPUTS, Queries
 from model.kernels.compiler import VARIANTS
 from model.layers import DecoderLayer
@@ -48,7 +48,7 @@ def test_what_it_does_not_know() -> None:
         {"head_size": 5},
         {"norm_epsilon": 1e-6},
     ]
-    assert not any(FusedTransformer.supports(fused_config().model_copy(update=kind)) for kind in kinds)
+    assert not any(CppTransformer.supports(fused_config().model_copy(update=kind)) for kind in kinds)
 
 
 def _assert_is_the_model(config: ModelConfig) -> None:
@@ -63,8 +63,8 @@ def _assert_is_the_model(config: ModelConfig) -> None:
     where = torch.tensor(slots)
     with torch.inference_mode():
         cache.write_source(slots, lengths.tolist(), plain.encode_packed(ids[None], positions[None], offsets))
-        for name, arena in side.cache.arenas().items():
-            _assert_nearly_equal(arena, cache.arenas()[name])
+        for name, buffer in side.cache.buffers().items():
+            _assert_nearly_equal(buffer, cache.buffers()[name])
         tokens = torch.full_like(lengths, config.bos_id)
         for position in range(6):
             places = torch.full_like(lengths, position)
@@ -150,7 +150,7 @@ def test_alignment_is_what_the_last_layer_looks_at() -> None:
                 slots[:, None], slots[:, None] * 0
             ),
         )
-    keys = side.cache.arenas()["source_keys"][-1]
+    keys = side.cache.buffers()["source_keys"][-1]
     for row, source in enumerate((0, 2)):
         length = int(lengths[source])
         query = queries[0][source].view(1, config.num_heads, 1, config.head_dim)
@@ -160,7 +160,8 @@ def test_alignment_is_what_the_last_layer_looks_at() -> None:
 
 
 def test_self_attention_is_what_each_layer_looks_at() -> None:
-    """Of rows of two slots at several positions, each up to its own; and of those alone that are wanted."""
+    """Rows of two slots at several positions each see their own slot up to their own position; others are not
+    returned."""
     config = fused_config()
     model = random_model(config)
     side, cache = Side(model), SlotCache(config, slots=SLOTS, max_source_length=20, max_target_length=20)
@@ -169,7 +170,7 @@ def test_self_attention_is_what_each_layer_looks_at() -> None:
     sources = random_sources(2, config)
     side.encode(sources, [4, 1])
     for name in ("source_keys", "source_values"):
-        cache.arenas()[name].copy_(side.cache.arenas()[name])
+        cache.buffers()[name].copy_(side.cache.buffers()[name])
     tokens, positions = torch.tensor([1, 50, 60, 70, 1]), torch.tensor([0, 1, 2, 3, 0])
     slots = torch.tensor([4, 4, 4, 4, 1])
     lengths = torch.tensor([len(sources[0])] * 4 + [len(sources[1])])
@@ -190,7 +191,7 @@ def test_self_attention_is_what_each_layer_looks_at() -> None:
         seen = int(positions[row]) + 1
         for layer, each in enumerate(queries):
             query = each[row].view(1, config.num_heads, 1, config.head_dim)
-            keys = cache.arenas()["target_keys"][layer, slots[row], :, :seen]
+            keys = cache.buffers()["target_keys"][layer, slots[row], :, :seen]
             weights = attention_weights(query, keys[None], torch.zeros(1, 1, 1, seen))[0, :, 0].mean(0)
             own = scores.self_attention[number, layer]
             torch.testing.assert_close(own[:seen], weights, rtol=1e-4, atol=1e-5)
@@ -234,7 +235,7 @@ def test_what_is_outside_is_refused() -> None:
             side.fused.encode(torch.arange(3), torch.arange(3), torch.tensor(offsets), list(range(len(offsets) - 1)))
 
 
-def test_sources_longer_than_the_arena_are_refused() -> None:
+def test_sources_longer_than_the_buffer_are_refused() -> None:
     side = Side(random_model(fused_config()))
     with pytest.raises(RuntimeError, match="source 0 has 21 tokens"):
         side.encode([torch.arange(21)], [0])

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from model import kernels
 from model.config import Activation
-from model.cpp_transformer import FusedScores
+from model.cpp_transformer import DecodeScores
 from model.decode_step import NO_OUTPUTS, Queries
 from model.kernels.compiler import VARIANTS
 from model.topk import Beams
@@ -36,19 +36,19 @@ def test_a_row_has_the_same_bits_alone_and_among_others(variant: str) -> None:
             single = alone.decode(tokens[one], places[one], slots[one], lengths[slots][one])
             assert torch.equal(single.logits[0], scores.logits[row])
             assert single.best.logprobs[0, 0] == scores.best.logprobs[0, row]
-    for name, arena in together.cache.arenas().items():
-        assert torch.equal(arena, alone.cache.arenas()[name]), name
+    for name, buffer in together.cache.buffers().items():
+        assert torch.equal(buffer, alone.cache.buffers()[name]), name
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "swish"])
 def test_every_variant_gives_the_same_bits(activation: Activation) -> None:
-    """So that a stream can go on in a process on another kind of machine."""
+    """A stream can go on in a process on another kind of machine."""
     config = fused_config(activation=activation)
     model = random_model(config)
     sources = random_sources(SLOTS, config)
     slots, lengths = torch.arange(SLOTS), torch.tensor([len(source) for source in sources])
     best, *others = torch.ops.dragoman.variants()
-    results: list[FusedScores] = []
+    results: list[DecodeScores] = []
     arenas: list[dict[str, Tensor]] = []
     try:
         for variant in (best, *others):
@@ -56,12 +56,12 @@ def test_every_variant_gives_the_same_bits(activation: Activation) -> None:
             side = Side(model)
             side.encode(sources, slots.tolist())
             results.append(side.decode(slots, slots * 0, slots, lengths))
-            arenas.append(side.cache.arenas())
+            arenas.append(side.cache.buffers())
     finally:
         torch.ops.dragoman.choose_variant(best)
     for scores, memory in zip(results[1:], arenas[1:], strict=True):
-        for name, arena in memory.items():
-            assert torch.equal(arena, arenas[0][name]), name
+        for name, buffer in memory.items():
+            assert torch.equal(buffer, arenas[0][name]), name
         assert torch.equal(scores.logits, results[0].logits)
         assert torch.equal(scores.best.logprobs, results[0].best.logprobs)
 
@@ -164,8 +164,8 @@ def test_neighbours_in_a_packed_batch_are_not_seen() -> None:
     first, *others = random_sources(4, config)
     sides[0].encode([first, *others], [0, 1, 2, 3])
     sides[1].encode([*(torch.full_like(each, 9) for each in others), first], [1, 2, 3, 0])
-    for (name, arena), other in zip(sides[0].cache.arenas().items(), sides[1].cache.arenas().values(), strict=True):
-        assert torch.equal(arena[:, 0], other[:, 0]), name
+    for (name, buffer), other in zip(sides[0].cache.buffers().items(), sides[1].cache.buffers().values(), strict=True):
+        assert torch.equal(buffer[:, 0], other[:, 0]), name
 
 
 def test_a_beam_s_best_extensions_are_those_of_its_logits() -> None:

@@ -1,4 +1,4 @@
-"""Whatever a disk did to a checkpoint: it loads, or is refused with the file's name; nothing else is raised."""
+"""Damaged checkpoints load, or are refused with the file's name; nothing else is raised."""
 
 import contextlib
 import random
@@ -14,7 +14,7 @@ from service.settings import EMBEDDED_MODEL
 from tests.conftest import forget_sums
 
 FILES = {"config.json": r"config\.json", "tokenizer.model": "tokenizer", "model.safetensors": r"model\.safetensors"}
-"""What an error calls each."""
+"""The name of each file in errors."""
 Damage = Callable[[bytes], bytes]
 
 
@@ -74,7 +74,7 @@ def test_a_bit_anywhere_counts(verified: Path, name: str) -> None:
 
 
 def test_a_bit_anywhere_in_the_sums_counts(verified: Path) -> None:
-    """Of the rest of config.json only what no longer fits its fields, or the weights, can be noticed."""
+    """In the rest of config.json only changes that no longer fit its fields, or the weights, can be noticed."""
     path = verified / "config.json"
     whole = path.read_bytes()
     for at in range(whole.index(b'"sha256"'), len(whole.rstrip())):

@@ -54,7 +54,7 @@ def _copy_feed_forward(ours: FeedForward, first: nn.Linear, second: nn.Linear) -
 
 
 def _shake(module: nn.Module) -> None:
-    """Nothing left at 0 or 1, so that no term can be forgotten unnoticed."""
+    """Leave no parameter at 0 or 1, so that no term can be forgotten unnoticed."""
     for parameter in module.parameters():
         parameter.add_(0.2 * torch.randn_like(parameter))
 

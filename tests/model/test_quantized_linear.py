@@ -102,7 +102,7 @@ def test_the_fallback_has_the_bits_of_the_operator(inputs: int, outputs: int, bi
 @pytest.mark.parametrize("kind", [pytest.param(OperatorProduct, marks=needs_operator), PlainProduct])
 @pytest.mark.parametrize("inputs", [8, 100, 1024, 1025, 4096])
 def test_the_largest_numbers_do_not_saturate(kind: type[OperatorProduct | PlainProduct], inputs: int) -> None:
-    """What 16-bit intermediate sums would spoil, which processors without VNNI have for 8-bit weights."""
+    """16-bit intermediate sums, which processors without VNNI have for 8-bit weights, would spoil these."""
     largest = Int8Linear(_linear()).largest_weight
     weight = torch.full((24, inputs), float(largest))
     weight[1::3] *= -1

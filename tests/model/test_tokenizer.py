@@ -23,7 +23,7 @@ def test_round_trip_with_byte_fallback(tokenizer: Tokenizer, text: str) -> None:
 
 @given(ids=st.lists(st.integers(min_value=0, max_value=319), max_size=30))
 def test_streamed_pieces_add_up_and_are_never_taken_back(tokenizer: Tokenizer, ids: list[int]) -> None:
-    """For any ids, broken bytes among them."""
+    """Any ids are decoded, broken bytes among them."""
     detokenizer = Detokenizer(tokenizer)
     pieces = [detokenizer.push(token_id) for token_id in ids]
     text = "".join(pieces) + detokenizer.flush()
@@ -49,7 +49,7 @@ TAGS = Prompt(languages={"en": "<2en>", "fr": "<2fr>"})
 
 
 def _unigram_with_tags() -> dict[str, bytes]:
-    """As MADLAD's, where tags are pieces like any other."""
+    """A tokenizer like MADLAD's, where tags are pieces like any other."""
     words = ["<unk>", "</s>", "<2en>", "<2fr>", "\u2581the", "\u2581", *"<2fr>the"]
     made = tokenizers.Tokenizer(tokenizers.models.Unigram([(word, -1.0) for word in words], unk_id=0))
     made.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()

@@ -60,8 +60,8 @@ def _packed(sources: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
 def _cached(model: Transformer, config: ModelConfig, sources: list[Tensor], slots: list[int]) -> SlotCache:
     """A cache of four slots with these sources in it; what an earlier request left there must not matter."""
     cache = SlotCache(config, slots=4, max_source_length=9, max_target_length=9, device=sources[0].device)
-    for arena in (*cache._target, *cache._source):
-        arena.normal_()
+    for buffer in (*cache._target, *cache._source):
+        buffer.normal_()
     cache.write_source(slots, [len(source) for source in sources], model.encode_packed(*_packed(sources)))
     return cache
 
@@ -111,7 +111,7 @@ def test_a_step_at_a_time_equals_the_full_forward_pass(
 
 
 def test_several_positions_in_one_call_equal_one_at_a_time(model: Transformer, config: ModelConfig) -> None:
-    """What a forced prefix needs: its positions at once, each seeing those before it."""
+    """A forced prefix is read at once, each position seeing those before it."""
     device = model.embedding.weight.device
     source, target = _ids(1, 6, device), _ids(1, 5, device, seed=2)
     with torch.inference_mode():

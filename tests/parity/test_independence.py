@@ -90,14 +90,14 @@ def test_steps_ahead_are_those_that_would_have_followed(
     }
     runs = []
     for seconds in (0.0, 60.0):
-        monkeypatch.setattr("service.engine.cpp_runner._AHEAD_SECONDS", seconds)
+        monkeypatch.setattr("service.engine.cpp_runner._MULTI_STEP_SECONDS", seconds)
         runs.append(engine.run(chosen, seed=1))
     assert runs[0].reports == runs[1].reports
     assert len(runs[1].slots_used) < len(runs[0].slots_used)
 
 
 def test_from_a_second_engine(engine: Engine, requests: dict[int, GenerationRequest]) -> None:
-    """Whatever was told before the first one died, in whatever company the rest is written."""
+    """The rest is the same wherever the first engine died, and whatever else the second one generates."""
     whole = engine.run(requests, seed=1)
     generator = random.Random(0)
     for _ in range(3):

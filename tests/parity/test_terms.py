@@ -25,7 +25,7 @@ def _requests(beam: Beam, sampling: Sampling) -> list[GenerationRequest]:
     ]
 
 
-def _given(tokens: list[TokenReport]) -> dict[int, list[int]]:
+def _forced_by_terms(tokens: list[TokenReport]) -> dict[int, list[int]]:
     """The tokens of each term; those of one stand together."""
     found: dict[int, list[int]] = {}
     last = None
@@ -47,7 +47,7 @@ def test_each_term_comes_once(config: ModelConfig, run: Run, beam: Beam, samplin
         tokens = arrivals.reports[number]
         versions = [tokens, *(each.tokens for each in tokens[-1].alternatives)]
         for version in versions:
-            given = _given(version)
+            given = _forced_by_terms(version)
             for place, ids in given.items():
                 assert ids == request.constraints.terms[place].ids[: len(ids)]
             if version[-1].token_id == EOS:

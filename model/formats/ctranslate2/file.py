@@ -21,11 +21,11 @@ _TYPES: Final = [torch.float32, torch.int8, torch.int16, torch.int32, torch.floa
 
 
 class Content(NamedTuple):
-    """As the newest version has it."""
+    """Variables as the newest version of the format names them."""
 
     variables: dict[str, Tensor]
     settings: dict[str, Any]
-    """Of config.json, where they are in this file instead."""
+    """Options of config.json, in versions that have them in this file instead."""
 
 
 def read_content(path: Path) -> Content:

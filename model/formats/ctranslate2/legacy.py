@@ -1,4 +1,4 @@
-"""What older versions of the format say in other places, where the newest says it."""
+"""Older versions of the format, rewritten as the newest one."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -37,7 +37,7 @@ def moved(variables: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def settings(variables: dict[str, Tensor]) -> dict[str, Any]:
-    """What stands in config.json since version 6, taken out of the variables of a version before."""
+    """Take the options that are in config.json since version 6 out of the variables of an earlier version."""
     tokens = {name: variables.pop(name).numpy().tobytes().decode() for name in _TOKENS if name in variables}
     flags = {
         name: bool(variables.pop(name).item()) if name in variables else missing for name, missing in _FLAGS.items()

@@ -15,7 +15,7 @@ _SIDES: Final = {"source.spm": "source.model", "target.spm": "target.model"}
 
 
 def vocabularies(directory: Path) -> tuple[list[str], list[str]]:
-    """Of source and target; the same list where they share it."""
+    """Return the words of source and target; the same list where they share it."""
     shared = _vocabulary(directory, "shared_vocabulary") or _vocabulary(directory, "vocabulary")
     source, target = _vocabulary(directory, "source_vocabulary"), _vocabulary(directory, "target_vocabulary")
     if shared is not None:

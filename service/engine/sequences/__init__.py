@@ -1,4 +1,4 @@
-"""How one request's translation grows: which rows it has in a step, and what it makes of their results.
+"""One request's growing translation: the rows that it has in a step, and its use of their results.
 
 Pure Python: what is chosen in a row comes from `token_selection`.
 """
@@ -6,11 +6,11 @@ Pure Python: what is chosen in a row comes from `token_selection`.
 from collections.abc import Sequence
 
 from service.engine.messages import GenerationRequest
-from service.engine.sequences.beam import BeamWriter
-from service.engine.sequences.sequence import Writer
-from service.engine.sequences.single import SingleWriter
+from service.engine.sequences.beam import BeamSequence
+from service.engine.sequences.sequence import TargetSequence
+from service.engine.sequences.single import SingleSequence
 
 
-def writer_of(request: GenerationRequest, slots: Sequence[int], eos_id: int) -> Writer:
-    """The writer of a request that has just been given its slots."""
-    return (BeamWriter if request.search.beam.size > 1 else SingleWriter)(request, slots, eos_id)
+def sequence_of(request: GenerationRequest, slots: Sequence[int], eos_id: int) -> TargetSequence:
+    """The sequence of a request that has just been given its slots."""
+    return (BeamSequence if request.search.beam.size > 1 else SingleSequence)(request, slots, eos_id)

@@ -9,15 +9,15 @@ from operator import attrgetter
 from typing import Final
 
 from model.beam_search import BeamSearch, Choice, Extension, Path
-from service.engine.forced_terms import Open, unless_end, what_is_open
+from service.engine.forced_terms import TermProgress, replace_early_end, term_progress
 from service.engine.messages import FinishReason, GenerationRequest, LiveHypothesis
 from service.engine.sequences.rows import Row, is_plain, prefix_rows, prompt_rows
-from service.engine.sequences.sequence import SearchDiffers, Written
+from service.engine.sequences.sequence import SearchDiffers, StepResult
 
 _by_total: Final = attrgetter("total")
 
 
-class BeamWriter:
+class BeamSequence:
     """A beam search whose tokens are told as soon as all that can still win agree on them."""
 
     def __init__(self, request: GenerationRequest, slots: Sequence[int], eos_id: int) -> None:
@@ -53,10 +53,10 @@ class BeamWriter:
             return Row(request, slot, first, path.ids, parent, path.total, forced=rest[0], term=term)
         return Row(request, slot, first, path.ids, parent, path.total, wanted, pending=pending)
 
-    def _open(self, path: Path) -> Open:
-        return what_is_open(self._request.constraints.terms, (choice.term for choice in path.choices))
+    def _open(self, path: Path) -> TermProgress:
+        return term_progress(self._request.constraints.terms, (choice.term for choice in path.choices))
 
-    def take(self, extensions: list[Extension]) -> Written:
+    def advance(self, extensions: list[Extension]) -> StepResult:
         is_prefix, self._has_begun = self._is_at_prefix, True
         if is_prefix:
             choices = [extension.choice for extension in extensions]
@@ -71,12 +71,13 @@ class BeamWriter:
             survivors = self._search.advance(best)
             self._inherit(survivors)
             live = [LiveHypothesis(own.parent, [own.choice.token], own.total, own.choice.term) for own in survivors]
-        written = self._written()
+        written = self._result()
         is_live = self._request.inspect.hypotheses and written.finish_reason is None
         return written._replace(live=live) if is_live else written
 
     def _with_missing_terms(self, extensions: Iterable[Extension]) -> Iterator[Extension]:
-        """In the place of an end, or of a mark that closes the sentence where nothing is more probable."""
+        """Put missing terms in the place of an end, or of a mark that closes the sentence where nothing is more
+        probable."""
         request = self._request
         pending = [self._open(path).pending for path in self._search.live]
         seen: set[int] = set()
@@ -85,7 +86,7 @@ class BeamWriter:
             parent = extension.parent
             ends = (self._eos_id,) if parent in seen else (self._eos_id, *request.constraints.closing_ids)
             seen.add(parent)
-            other = unless_end(extension, request.constraints.terms, pending[parent], ends)
+            other = replace_early_end(extension, request.constraints.terms, pending[parent], ends)
             if other is extension:
                 yield extension
             elif parent not in given:  # behind such a mark the end is possible, too
@@ -116,20 +117,20 @@ class BeamWriter:
                 self._live_slots[rank] = free.pop()
                 self._copies.append((slot, self._live_slots[rank], len(self._search.live[rank].ids)))
 
-    def _written(self) -> Written:
+    def _result(self) -> StepResult:
         search, request = self._search, self._request
         if search.live and len(search.live[0].choices) < len(self._prompt) + request.search.max_new_tokens:
-            return Written(self._unreported(search.settled(self._settled)))
+            return StepResult(self._unreported(search.settled(self._settled)))
         best, *others = search.best(1 + request.search.beam.alternatives)
         reason: FinishReason = "stop" if best.choices[-1].token == self._eos_id else "length"
         rest = self._unreported(best.choices[self._settled :])
         if not rest:
             raise SearchDiffers
         behind = len(self._prompt)
-        return Written(rest, reason, [Path.of(other.choices[behind:], other.total) for other in others])
+        return StepResult(rest, reason, [Path.of(other.choices[behind:], other.total) for other in others])
 
     def _unreported(self, choices: list[Choice]) -> list[Choice]:
-        """Without those that the reader has from an engine that died. Raises `SearchDiffers`."""
+        """Return the choices without those that the client has from an engine that died. Raises `SearchDiffers`."""
         told = self._request.resume.sent_ids[self._settled - len(self._prompt) :][: len(choices)]
         if [choice.token for choice in choices[: len(told)]] != told:
             raise SearchDiffers

@@ -1,4 +1,4 @@
-"""What a request asks of the decoder in a step: a row for each token that is to be read."""
+"""Rows of a decoder step: a request has one for each token that is to be read."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -21,7 +21,7 @@ class Row(NamedTuple):
     total: float = 0.0
     """The sum of log-probabilities of `ids`; only a beam asks for it."""
     wanted: int = 1
-    """How many extensions are wanted: 0 if only the K/V are."""
+    """The number of extensions that the row needs; 0 if only its K/V are needed."""
     forced: int | None = None
     """The token that must come next, whatever is probable."""
     term: int | None = None
@@ -29,28 +29,28 @@ class Row(NamedTuple):
     pending: Sequence[int] = ()
     """The terms that may come next, by their numbers."""
     is_ranked: bool = False
-    """Whether the best extensions of all of its beam's rows are enough, whatever their own ones are."""
+    """True if the best extensions of all rows of its beam are enough, whatever its own ones are."""
     is_greedy: bool = False
-    """Whether its most probable token is enough, and nothing is told of how it came about."""
+    """True if its most probable token is enough, and nothing is inspected."""
 
     @property
     def is_constrained(self) -> bool:
-        """Whether its logits change before anything is chosen; what is forced is not chosen."""
+        """True if its logits change before a token is chosen; a forced token is not chosen."""
         return self.forced is None and self.request.constraints.changes_logits
 
     @property
     def needs_alignment(self) -> bool:
-        """Whether it matters where in the source it looks."""
+        """True if its cross-attention weights are needed."""
         return self.wanted > 0 and (self.request.inspect.alignment or bool(self.pending))
 
     @property
     def needs_self_attention(self) -> bool:
-        """Whether it is told where in its own text it looks."""
+        """True if self-attention weights were requested."""
         return self.wanted > 0 and self.request.inspect.self_attention
 
     @property
     def needs_logits(self) -> bool:
-        """Whether the best token alone does not say what the row goes on with."""
+        """True if the best token alone does not determine how the row goes on."""
         request = self.request
         if self.is_greedy or self.is_ranked or self.term is not None:
             return False
@@ -64,8 +64,9 @@ class Row(NamedTuple):
         )
 
     @property
-    def ahead(self) -> int:
-        """How many more tokens it may take unasked, if each is the most probable one; or its beam more steps."""
+    def steps_ahead(self) -> int:
+        """The number of further steps that it may take if each takes its most probable token; for a beam, steps of the
+        beam."""
         if self.is_greedy:
             may = True
         elif self.is_ranked:
@@ -79,7 +80,7 @@ class Row(NamedTuple):
 
 
 def is_plain(request: GenerationRequest) -> bool:
-    """Whether nothing but the logits decides what its rows go on with, and nothing is told of how it came about."""
+    """Return True if only the logits decide how the request's rows go on, and nothing is inspected."""
     changed = request.constraints.changes_logits or request.constraints.terms
     return not (changed or request.inspect.weights or request.inspect.candidates)
 

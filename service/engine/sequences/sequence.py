@@ -1,4 +1,4 @@
-"""What every writer does, and what it gives."""
+"""The protocol of every sequence, and the result of its steps."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -12,17 +12,17 @@ class SearchDiffers(Exception):
     """A search that was begun again does not begin with what was told of it: a near tie, in a mode that has them."""
 
 
-class Written(NamedTuple):
-    """What a step has added to a translation for good, and whether that was the end of it."""
+class StepResult(NamedTuple):
+    """The tokens that a step has settled, and the reason if the translation has ended."""
 
     choices: Sequence[Choice]
     finish_reason: FinishReason | None = None
     alternatives: Sequence[Path] = ()
     live: Sequence[LiveHypothesis] = ()
-    """What a beam goes on with, where that is wanted."""
+    """The live hypotheses of a beam, if they were requested."""
 
 
-class Writer(Protocol):
+class TargetSequence(Protocol):
     """One request's hypotheses."""
 
     def copies(self) -> list[tuple[int, int, int]]:
@@ -33,7 +33,7 @@ class Writer(Protocol):
         """The rows of the next step."""
         ...
 
-    def take(self, extensions: list[Extension]) -> Written:
+    def advance(self, extensions: list[Extension]) -> StepResult:
         """Go on with what the rows have given: those of the first row, then of the second, ...
 
         Raises `SearchDiffers`.

@@ -9,7 +9,7 @@ import tokenizers
 import torch
 
 from model.checkpoint import load_model
-from model.checkpoint_config import ANY, CheckpointError, Wanted, load_tokenizer
+from model.checkpoint_config import ANY, CheckpointError, LanguageHint, load_tokenizer
 from model.formats import import_checkpoint
 from model.tokenizer import Tokenizer
 from model.training.config import TokenizerConfig
@@ -79,7 +79,7 @@ def _fairseq_model(path: Path) -> list[str]:
     ("name", "languages", "wanted"), [("MBart50Tokenizer", 52, ANY), ("MBartTokenizer", 25, ENGLISH_FRENCH)]
 )
 def test_an_mbart_with_nothing_but_its_sentencepiece_model(
-    name: str, languages: int, wanted: Wanted, tmp_path: Path
+    name: str, languages: int, wanted: LanguageHint, tmp_path: Path
 ) -> None:
     pieces = _fairseq_model(tmp_path / "sentencepiece.bpe.model")
     write_json(tmp_path / "tokenizer_config.json", {"tokenizer_class": name})

@@ -13,7 +13,7 @@ from model.config import ModelConfig
 from model.decode_step import NO_OUTPUTS, Queries
 from model.decoding import greedy_decode
 from service.engine.batching import SourceBatch, StepBatch, StepScores
-from service.engine.cuda_graph_runner import CapturedRunner
+from service.engine.cuda_graph_runner import CudaGraphRunner
 from service.engine.device import CapturedStep, PlainExecutor
 from service.engine.runner import DeviceLost
 from tests.conftest import random_model
@@ -31,14 +31,14 @@ def config() -> ModelConfig:
     )
 
 
-def _runner(config: ModelConfig, device: torch.device, ahead_seconds: float = math.inf) -> CapturedRunner:
-    """With the sources in the first slots."""
-    runner = CapturedRunner(random_model(config).to(device), slots=8, max_length=128, ahead_seconds=ahead_seconds)
+def _runner(config: ModelConfig, device: torch.device, ahead_seconds: float = math.inf) -> CudaGraphRunner:
+    """Return a runner with the sources in its first slots."""
+    runner = CudaGraphRunner(random_model(config).to(device), slots=8, max_length=128, ahead_seconds=ahead_seconds)
     _prefill(runner)
     return runner
 
 
-def _prefill(runner: CapturedRunner) -> None:
+def _prefill(runner: CudaGraphRunner) -> None:
     lengths = [len(source) for source in SOURCES]
     runner.prefill(
         SourceBatch(
@@ -52,7 +52,7 @@ def _prefill(runner: CapturedRunner) -> None:
 
 
 def _batch(tokens: list[int], position: int, ahead: int = 0, **outputs: list[int]) -> StepBatch:
-    """Of the first slots."""
+    """Return a batch of the first slots."""
     rows = len(tokens)
     return StepBatch(
         Queries(
@@ -64,11 +64,11 @@ def _batch(tokens: list[int], position: int, ahead: int = 0, **outputs: list[int
         ),
         copies=[],
         outputs=NO_OUTPUTS._replace(**outputs),
-        ahead=ahead,
+        steps_ahead=ahead,
     )
 
 
-def _one_by_one(runner: CapturedRunner, rows: int, steps: int) -> StepScores:
+def _one_by_one(runner: CudaGraphRunner, rows: int, steps: int) -> StepScores:
     tokens, given = [1] * rows, []
     for position in range(steps):
         given.append(runner.decode(_batch(tokens, position)))
@@ -82,7 +82,7 @@ def _one_by_one(runner: CapturedRunner, rows: int, steps: int) -> StepScores:
 def test_steps_ahead_are_the_steps_one_by_one(
     config: ModelConfig, device: torch.device, rows: int, before: int
 ) -> None:
-    """Also where they reach behind what the first of them needs of a bucket."""
+    """This holds also where the steps need a larger bucket than the first of them."""
     expected = _one_by_one(_runner(config, device), rows, before + 5)
     runner = _runner(config, device)
     tokens = _one_by_one(runner, rows, before).tokens[-1].tolist() if before else [1] * rows
@@ -147,7 +147,7 @@ def test_steps_of_all_sizes_share_the_memory_of_their_logits(config: ModelConfig
 
 
 class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Where tensors of some shape, but for their first dimension, are in memory."""
+    """The storages of tensors of some shape, apart from their first dimension."""
 
     def __init__(self, *shape: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -204,7 +204,7 @@ def _out_of_memory(step: object) -> CapturedStep:
 
 @pytest.mark.parametrize("width", [32, 128])
 def test_how_wide_attention_reads_changes_nothing(config: ModelConfig, device: torch.device, width: int) -> None:
-    """What is behind a row's own positions, left by other requests, has no weight."""
+    """Values after a row's own positions, left by other requests, have no weight."""
     expected = _one_by_one(_runner(config, device), 3, 6)
     runner = _runner(config, device)
     for position in range(100):

@@ -34,7 +34,7 @@ def test_steps_go_on_from_one_another(executor: Executor, device: torch.device) 
 
 
 def test_several_graphs_share_their_memory(executor: Executor, device: torch.device) -> None:
-    """What one leaves behind is not what another reads."""
+    """Each step reads its own inputs, not what another leaves."""
     given = torch.arange(4.0, device=device)
     results = [torch.zeros(4, device=device) for _ in range(3)]
     factors = range(len(results))

@@ -12,8 +12,8 @@ from service.engine.loop import EngineLoop
 from service.engine.messages import Beam, Cancel, Command, GenerationRequest, Report, Sampling, StepReport, Submit
 from service.engine.runner import DeviceLost
 from service.engine.scheduler import Scheduler
-from service.engine.sequences.sequence import Written
-from service.engine.sequences.single import SingleWriter
+from service.engine.sequences.sequence import StepResult
+from service.engine.sequences.single import SingleSequence
 from tests.generation_requests import generation_request
 
 EOS = 2
@@ -53,9 +53,9 @@ class AheadRunner(ScriptedRunner):
         self.allowed: list[int] = []
 
     def decode(self, batch: StepBatch) -> StepScores:
-        self.allowed.append(batch.ahead)
+        self.allowed.append(batch.steps_ahead)
         steps = [super().decode(batch)]
-        while len(steps) <= batch.ahead and not (steps[-1].tokens == EOS).any():
+        while len(steps) <= batch.steps_ahead and not (steps[-1].tokens == EOS).any():
             positions = batch.queries.positions + len(steps)
             steps.append(super().decode(batch._replace(queries=batch.queries._replace(positions=positions))))
         tokens, logprobs, logits, *_ = zip(*steps, strict=True)
@@ -111,14 +111,14 @@ def test_a_failed_step_fails_its_own_requests_and_the_loop_lives(error: Exceptio
 
 def test_a_request_whose_tokens_cannot_be_taken_ends_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine lives, the others go on, and the slot is free."""
-    take = SingleWriter.take
+    take = SingleSequence.advance
 
-    def fail_at_the_third(self: SingleWriter, extensions: list[Extension]) -> Written:
+    def fail_at_the_third(self: SingleSequence, extensions: list[Extension]) -> StepResult:
         if extensions[0].choice.token == 7 and len(self._request.prompt.source_ids) == 5:
             raise IndexError("a bug of ours")
         return take(self, extensions)
 
-    monkeypatch.setattr(SingleWriter, "take", fail_at_the_third)
+    monkeypatch.setattr(SingleSequence, "advance", fail_at_the_third)
     channel = _run(ScriptedRunner(), [_submit(1, 4), _submit(2, 5)], [], [], [_submit(3, 3)], slots=2)
     assert [report.failed for report in channel.reports if report.failed] == [[1]]
     assert channel.tokens(1) == [5, 6]

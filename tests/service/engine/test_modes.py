@@ -1,4 +1,4 @@
-"""Which device a mode runs on, which replica gets which GPU, and which runner a kind of model."""
+"""The devices that a mode runs on, the GPU of each replica, and the runner of each kind of model."""
 
 from typing import Any
 

@@ -4,10 +4,10 @@ import pytest
 
 from model.beam_search import Choice, Extension, Inspection
 from service.engine.messages import Beam, GenerationRequest, GivenTerm
-from service.engine.sequences import writer_of
-from service.engine.sequences.beam import BeamWriter
+from service.engine.sequences import sequence_of
+from service.engine.sequences.beam import BeamSequence
 from service.engine.sequences.rows import Row
-from service.engine.sequences.sequence import SearchDiffers, Written
+from service.engine.sequences.sequence import SearchDiffers, StepResult
 from tests.generation_requests import changed, generation_request
 
 EOS = 2
@@ -25,7 +25,7 @@ def _extension(parent: int, token: int, total: float) -> Extension:
     return Extension(parent, Choice(token, total), total)
 
 
-def _tokens(written: Written) -> list[int]:
+def _tokens(written: StepResult) -> list[int]:
     return [choice.token for choice in written.choices]
 
 
@@ -34,61 +34,61 @@ def _places(rows: list[Row]) -> list[tuple[int, list[int]]]:
 
 
 def test_a_prefix_is_written_at_once_and_only_the_new_part_is_wanted() -> None:
-    writer = writer_of(_request(forced=[5, 6, 7], told=[5, 6]), [4], EOS)
-    rows = writer.rows()
+    sequence = sequence_of(_request(forced=[5, 6, 7], told=[5, 6]), [4], EOS)
+    rows = sequence.rows()
     assert [(row.slot, row.ids, row.forced, row.wanted) for row in rows] == [
         (4, [], 5, 0),
         (4, [5], 6, 0),
         (4, [5, 6], 7, 1),
     ]
     assert [row.needs_logits for row in rows] == [False, False, True]
-    assert _tokens(writer.take([_extension(0, 7, -1.0)])) == [7]
-    assert _places(writer.rows()) == [(4, [5, 6, 7])]
-    assert not writer.rows()[0].needs_logits
+    assert _tokens(sequence.advance([_extension(0, 7, -1.0)])) == [7]
+    assert _places(sequence.rows()) == [(4, [5, 6, 7])]
+    assert not sequence.rows()[0].needs_logits
 
 
 @pytest.mark.parametrize("forced", [[], [5, 6]])
 def test_a_prompt_is_read_in_the_first_step_and_takes_nothing_from_the_limit(forced: list[int]) -> None:
     limit = 6
-    writer = writer_of(generation_request([7, EOS], limit, forced_ids=forced, decoder_ids=[40, 41]), [4], EOS)
-    rows = writer.rows()
+    sequence = sequence_of(generation_request([7, EOS], limit, forced_ids=forced, decoder_ids=[40, 41]), [4], EOS)
+    rows = sequence.rows()
     assert _places(rows) == [(4, [40, 41, *forced][:read]) for read in range(2 + max(len(forced), 1))]
     assert [row.wanted for row in rows] == [0, 0, *(1 for _ in forced or [0])]
-    assert not any(row.ahead for row in rows[:2])
-    writer.take([_extension(0, token, -1.0) for token in forced or [9]])
-    [row] = writer.rows()
+    assert not any(row.steps_ahead for row in rows[:2])
+    sequence.advance([_extension(0, token, -1.0) for token in forced or [9]])
+    [row] = sequence.rows()
     written = len(forced or [9])
     assert _places([row]) == [(4, [40, 41, *(forced or [9])])]
-    assert row.ahead == limit - written - 1
-    end = writer.take([_extension(0, 9, -1.0)] * (limit - written))
+    assert row.steps_ahead == limit - written - 1
+    end = sequence.advance([_extension(0, 9, -1.0)] * (limit - written))
     assert end.finish_reason == "length"
 
 
 def test_the_first_child_inherits_and_only_others_are_copied() -> None:
-    writer = BeamWriter(_request(beam=3), [0, 3, 8], EOS)
-    assert _places(writer.rows()) == [(0, [])]
-    writer.take([_extension(0, 5, -0.1), _extension(0, 6, -0.2), _extension(0, 7, -0.3)])
-    slots = [row.slot for row in writer.rows()]
+    sequence = BeamSequence(_request(beam=3), [0, 3, 8], EOS)
+    assert _places(sequence.rows()) == [(0, [])]
+    sequence.advance([_extension(0, 5, -0.1), _extension(0, 6, -0.2), _extension(0, 7, -0.3)])
+    slots = [row.slot for row in sequence.rows()]
     assert slots[0] == 0
     assert sorted(slots) == [0, 3, 8]
-    assert sorted(writer.copies()) == [(0, 3, 1), (0, 8, 1)]
-    assert {row.source_slot for row in writer.rows()} == {0}
+    assert sorted(sequence.copies()) == [(0, 3, 1), (0, 8, 1)]
+    assert {row.source_slot for row in sequence.rows()} == {0}
 
     # The first has no child, the second one, the third two.
-    writer.take([_extension(2, 9, -0.4), _extension(1, 9, -0.5), _extension(2, 4, -0.6)])
-    assert _places(writer.rows()) == [(slots[2], [7, 9]), (slots[1], [6, 9]), (0, [7, 4])]
-    assert writer.copies() == [(slots[2], 0, 2)]
+    sequence.advance([_extension(2, 9, -0.4), _extension(1, 9, -0.5), _extension(2, 4, -0.6)])
+    assert _places(sequence.rows()) == [(slots[2], [7, 9]), (slots[1], [6, 9]), (0, [7, 4])]
+    assert sequence.copies() == [(slots[2], 0, 2)]
 
-    writer.take([_extension(parent, 9, -0.7) for parent in range(3)])
-    assert writer.copies() == [], "one child each"
+    sequence.advance([_extension(parent, 9, -0.7) for parent in range(3)])
+    assert sequence.copies() == [], "one child each"
 
 
 def test_a_beam_tells_what_is_settled_and_its_alternatives_at_the_end() -> None:
-    writer = BeamWriter(_request(beam=2, alternatives=1), [0, 1], EOS)
-    assert _tokens(writer.take([_extension(0, 5, -0.1), _extension(0, 6, -0.2)])) == []
-    assert _tokens(writer.take([_extension(0, 8, -0.3), _extension(0, 7, -0.4)])) == [5]
-    assert _tokens(writer.take([_extension(0, EOS, -0.6), _extension(1, 4, -0.9)])) == []
-    end = writer.take([_extension(0, EOS, -4.0), _extension(0, 9, -9.0)])
+    sequence = BeamSequence(_request(beam=2, alternatives=1), [0, 1], EOS)
+    assert _tokens(sequence.advance([_extension(0, 5, -0.1), _extension(0, 6, -0.2)])) == []
+    assert _tokens(sequence.advance([_extension(0, 8, -0.3), _extension(0, 7, -0.4)])) == [5]
+    assert _tokens(sequence.advance([_extension(0, EOS, -0.6), _extension(1, 4, -0.9)])) == []
+    end = sequence.advance([_extension(0, EOS, -4.0), _extension(0, 9, -9.0)])
     assert (_tokens(end), end.finish_reason) == ([8, EOS], "stop")
     assert [(path.ids, path.total) for path in end.alternatives] == [([5, 7, 4, EOS], -4.0)]
 
@@ -100,21 +100,22 @@ def test_a_beam_tells_its_live_hypotheses_to_whom_asks() -> None:
         [_extension(0, EOS, -0.6), _extension(1, EOS, -0.7)],
     ]
     request = changed(_request(beam=2), hypotheses=True)
-    told = [written.live for writer in [BeamWriter(request, [0, 1], EOS)] for written in map(writer.take, steps)]
-    assert [[(each.parent, each.ids, each.logprob) for each in live] for live in told] == [
+    inspected = BeamSequence(request, [0, 1], EOS)
+    reported = [inspected.advance(step).live for step in steps]
+    assert [[(each.parent, each.ids, each.logprob) for each in live] for live in reported] == [
         [(0, [5], -0.1), (0, [6], -0.2)],
         [(1, [8], -0.3), (0, [7], -0.4)],
         [],
     ]
-    writer = BeamWriter(_request(beam=2), [0, 1], EOS)
-    assert not any(writer.take(step).live for step in steps), "nobody else pays"
+    sequence = BeamSequence(_request(beam=2), [0, 1], EOS)
+    assert not any(sequence.advance(step).live for step in steps), "nobody else pays"
 
 
 def test_a_beam_behind_a_prefix_tells_it_first() -> None:
-    writer = BeamWriter(changed(_request(forced=[5, 6], beam=2), hypotheses=True, decoder_ids=[40]), [0, 1], EOS)
-    [first] = writer.take([_extension(0, 5, -1.0), _extension(0, 6, -2.0)]).live
+    sequence = BeamSequence(changed(_request(forced=[5, 6], beam=2), hypotheses=True, decoder_ids=[40]), [0, 1], EOS)
+    [first] = sequence.advance([_extension(0, 5, -1.0), _extension(0, 6, -2.0)]).live
     assert (first.ids, first.logprob) == ([5, 6], -3.0)
-    assert [each.ids for each in writer.take([_extension(0, 9, -3.5), _extension(0, 8, -4.0)]).live] == [[9], [8]]
+    assert [each.ids for each in sequence.advance([_extension(0, 9, -3.5), _extension(0, 8, -4.0)]).live] == [[9], [8]]
 
 
 def test_a_beam_that_is_searched_again_repeats_nothing() -> None:
@@ -124,18 +125,18 @@ def test_a_beam_that_is_searched_again_repeats_nothing() -> None:
         [_extension(1, 4, -0.5), _extension(1, 3, -0.6)],
         [_extension(0, EOS, -0.6), _extension(1, EOS, -0.7)],
     ]
-    writer = BeamWriter(_request(beam=2), [0, 1], EOS)
-    told = [_tokens(writer.take(step)) for step in steps]
+    sequence = BeamSequence(_request(beam=2), [0, 1], EOS)
+    told = [_tokens(sequence.advance(step)) for step in steps]
     assert told == [[], [5], [7], [4, EOS]]
     whole = [5, 7, 4, EOS]
     for known in range(len(whole)):
-        writer = BeamWriter(_request(beam=2, told=whole[:known]), [0, 1], EOS)
-        assert [token for step in steps for token in _tokens(writer.take(step))] == whole[known:]
+        sequence = BeamSequence(_request(beam=2, told=whole[:known]), [0, 1], EOS)
+        assert [token for step in steps for token in _tokens(sequence.advance(step))] == whole[known:]
 
 
 @pytest.mark.parametrize("told", [[6], [5, 8], [5, 7, 4, EOS], [5, 7, 4, EOS, 9]])
 def test_a_beam_that_is_searched_again_and_differs_says_so(told: list[int]) -> None:
-    writer = BeamWriter(_request(beam=2, told=told), [0, 1], EOS)
+    sequence = BeamSequence(_request(beam=2, told=told), [0, 1], EOS)
     steps = [
         [_extension(0, 5, -0.1), _extension(0, 6, -0.2)],
         [_extension(0, 8, -0.3), _extension(0, 7, -0.4)],
@@ -143,20 +144,20 @@ def test_a_beam_that_is_searched_again_and_differs_says_so(told: list[int]) -> N
         [_extension(0, EOS, -0.6), _extension(1, EOS, -0.7)],
     ]
     with pytest.raises(SearchDiffers):
-        [writer.take(step) for step in steps]
+        [sequence.advance(step) for step in steps]
 
 
 def test_a_beam_behind_a_prefix_counts_it_in_its_scores() -> None:
-    writer = BeamWriter(_request(forced=[5, 6], beam=2), [0, 1], EOS)
-    assert [(row.ids, row.forced, row.wanted) for row in writer.rows()] == [([], 5, 1), ([5], 6, 1)]
-    assert _tokens(writer.take([_extension(0, 5, -1.0), _extension(0, 6, -2.0)])) == [5, 6]
-    [row] = writer.rows()
+    sequence = BeamSequence(_request(forced=[5, 6], beam=2), [0, 1], EOS)
+    assert [(row.ids, row.forced, row.wanted) for row in sequence.rows()] == [([], 5, 1), ([5], 6, 1)]
+    assert _tokens(sequence.advance([_extension(0, 5, -1.0), _extension(0, 6, -2.0)])) == [5, 6]
+    [row] = sequence.rows()
     assert (row.ids, row.total, row.wanted) == ([5, 6], -3.0, 4)
 
 
 def test_a_beam_at_its_limit_is_cut() -> None:
-    writer = BeamWriter(generation_request([7, EOS], 1, beam=Beam(2)), [0, 1], EOS)
-    end = writer.take([_extension(0, 5, -0.1), _extension(0, 6, -0.2)])
+    sequence = BeamSequence(generation_request([7, EOS], 1, beam=Beam(2)), [0, 1], EOS)
+    end = sequence.advance([_extension(0, 5, -0.1), _extension(0, 6, -0.2)])
     assert (_tokens(end), end.finish_reason) == ([5], "length")
 
 
@@ -164,9 +165,9 @@ def test_a_beam_at_its_limit_is_cut() -> None:
 def test_what_comes_in_the_place_of_an_end_looks_where_the_end_looked(beam: int) -> None:
     terms = [GivenTerm(0, 1, [9])]
     request = changed(_request(beam=beam), terms=terms, alignment=True, attention=True, self_attention=True)
-    writer = writer_of(request, [4, 5][:beam], EOS)
+    sequence = sequence_of(request, [4, 5][:beam], EOS)
     end = Choice(EOS, -0.1, inspection=Inspection((), (0, 0.5), (0.5, 0.5), [[1.0], [1.0]]))
-    [choice] = writer.take([Extension(0, end, -0.1)]).choices
+    [choice] = sequence.advance([Extension(0, end, -0.1)]).choices
     assert choice == end._replace(token=9, logprob=0.0, term=0)
 
 
@@ -175,14 +176,14 @@ def _with_a_term(beam: int) -> GenerationRequest:
 
 
 def test_a_term_without_a_place_comes_before_the_mark_that_closes_the_sentence() -> None:
-    writer = writer_of(_with_a_term(1), [4], EOS)
-    assert _tokens(writer.take([_extension(0, 8, -1.0)])) == [8]
-    assert _tokens(writer.take([_extension(0, 30, -1.0)])) == [9]
-    [row] = writer.rows()
+    sequence = sequence_of(_with_a_term(1), [4], EOS)
+    assert _tokens(sequence.advance([_extension(0, 8, -1.0)])) == [8]
+    assert _tokens(sequence.advance([_extension(0, 30, -1.0)])) == [9]
+    [row] = sequence.rows()
     assert (row.forced, row.term) == (10, 0)
-    writer.take([Extension(0, Choice(10, 0.0, term=0), 0.0)])
-    assert _tokens(writer.take([_extension(0, 30, -1.0)])) == [30]
-    assert writer.take([_extension(0, EOS, -1.0)]).finish_reason == "stop"
+    sequence.advance([Extension(0, Choice(10, 0.0, term=0), 0.0)])
+    assert _tokens(sequence.advance([_extension(0, 30, -1.0)])) == [30]
+    assert sequence.advance([_extension(0, EOS, -1.0)]).finish_reason == "stop"
 
 
 @pytest.mark.parametrize(
@@ -195,6 +196,6 @@ def test_a_term_without_a_place_comes_before_the_mark_that_closes_the_sentence()
     ids=["once", "a mark that is not the best stays", "an end never does"],
 )
 def test_so_it_does_in_a_beam(extensions: list[tuple[int, float]], expected: list[list[int]]) -> None:
-    writer = writer_of(_with_a_term(2), [4, 5], EOS)
-    writer.take([_extension(0, token, total) for token, total in extensions])
-    assert [row.ids for row in writer.rows()] == expected
+    sequence = sequence_of(_with_a_term(2), [4, 5], EOS)
+    sequence.advance([_extension(0, token, total) for token, total in extensions])
+    assert [row.ids for row in sequence.rows()] == expected

@@ -1,4 +1,4 @@
-"""What is chosen from made-up scores."""
+"""Selection of tokens from made-up scores."""
 
 import math
 import shutil
@@ -10,12 +10,12 @@ from model.beam_search import Extension
 from service.engine.batching import StepScores, extensions_of, step_batch
 from service.engine.messages import Beam, Constraints, Sampling
 from service.engine.sequences.rows import Row
-from service.engine.token_selection import Steps, choose
+from service.engine.token_selection import Steps, select_tokens
 from tests.generation_requests import generation_request
 
 
 def _choose(rows: list[Row], logits: torch.Tensor) -> list[list[Extension]]:
-    """Of each row by itself."""
+    """Return the extensions of each row, each a request of its own."""
     return [extensions for [extensions] in _steps([[row] for row in rows], logits)]
 
 
@@ -26,7 +26,7 @@ def _steps(groups: list[list[Row]], logits: torch.Tensor) -> list[Steps]:
     looking = torch.tensor([[[1.0, 0.0], [1.0, 0.0]], [[0.25, 0.75], [0.5, 0.5]]])[: len(batch.outputs.self_attention)]
     own, extensions = logits[batch.outputs.logits], extensions_of(batch, logits[batch.beam_rows])
     scores = StepScores(best.indices[None], best.values[None], own, alignment, looking, extensions)
-    return choose(groups, batch, scores)
+    return select_tokens(groups, batch, scores)
 
 
 def _beam_row(slot: int, parent: int, total: float, beam: int, *, is_ranked: bool) -> Row:
@@ -69,7 +69,7 @@ def test_a_beam_gets_the_best_of_all_its_rows_and_nobody_else_s(*, is_ranked: bo
 
 
 def test_log_probabilities_are_those_of_the_model() -> None:
-    """Not of the distribution that temperature and top-k make of them."""
+    """Temperature and top-k do not change the reported log-probabilities."""
     logits = torch.tensor([0.0, 3.0, 2.0, 1.0]).repeat(20, 1)
     requests = [generation_request([5, 2], 9, Sampling(2.0, top_k=2, seed=seed)) for seed in range(20)]
     chosen = [extension.choice for [extension] in _choose([Row(each, 0, 0, []) for each in requests], logits)]
@@ -81,7 +81,7 @@ def test_log_probabilities_are_those_of_the_model() -> None:
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_row_has_the_same_bits_alone_and_among_others(threads: int) -> None:
-    """Of a large vocabulary too, whose sums PyTorch gives several threads only where there is but one row."""
+    """This includes a large vocabulary, whose sums PyTorch gives several threads only where there is but one row."""
     if shutil.which("c++") is None:
         pytest.skip("without the C++ operators rows are equal but for rounding")
     penalised = generation_request([5, 2], 9, constraints=Constraints(repetition_penalty=1.2))

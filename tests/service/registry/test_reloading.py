@@ -54,7 +54,7 @@ def _library(*models: Model) -> ModelRegistry:
 
 async def _failed(generation: Generation) -> str:
     with pytest.raises(EngineFailed) as failed:
-        await generation.next_tokens(asyncio.get_running_loop().time() + 60)
+        await generation.read_tokens(asyncio.get_running_loop().time() + 60)
     return failed.value.message
 
 

@@ -34,7 +34,7 @@ _LONGER_THAN_ALL_CHANCES: Final = 2.5  # which an engine gets to be heard, howev
 async def test_a_first_start_that_fails_is_told_and_not_repeated(
     checkpoint: str, mode: str, device: str, reason: str
 ) -> None:
-    """Whether the engine could say why, or just died."""
+    """The error is the engine's own reason, or reports that it just died."""
     options = EngineOptions(
         checkpoint=checkpoint, mode=mode, threads=1, slots=1, max_prefill=1, max_length=8, device=device
     )
@@ -100,7 +100,7 @@ while True:
 async def test_a_request_that_has_been_at_three_deaths_is_given_up(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """It may be what kills engines."""
+    """Such a request may be the cause of the deaths."""
     program = tmp_path / "engine"
     program.write_text(_DIES_OF_REQUESTS.format(python=sys.executable, root=str(Path.cwd())))
     program.chmod(0o700)
@@ -113,7 +113,7 @@ async def test_a_request_that_has_been_at_three_deaths_is_given_up(
     generation = engine.submit(generation_request([5, 2], 3))
     async with asyncio.timeout(60):
         with pytest.raises(EngineFailed, match="several engines died"):
-            await generation.next_tokens(deadline=float("inf"))
+            await generation.read_tokens(deadline=float("inf"))
     assert restarts.count == 3
     await engine.stop()
 
@@ -132,7 +132,7 @@ async def test_only_deaths_soon_after_a_start_are_answered_ever_later(
         os.kill(engine.pid, signal.SIGKILL)
         async with asyncio.timeout(60):
             generation = engine.submit(generation_request([5, 2], 3))
-            assert await generation.next_tokens(deadline=float("inf"))
+            assert await generation.read_tokens(deadline=float("inf"))
         said = [vars(record)["backoff_seconds"] for record in caplog.records if "backoff_seconds" in vars(record)]
         assert said == waits[:deaths]
     await engine.stop()
@@ -153,12 +153,12 @@ async def test_silence_with_a_reason_is_no_hang() -> None:
     os.kill(loading, signal.SIGSTOP)  # so that it loads long enough
     await asyncio.sleep(_LONGER_THAN_ALL_CHANCES)
     os.kill(loading, signal.SIGCONT)
-    await waits_for_the_model.next_tokens(deadline=float("inf"))
+    await waits_for_the_model.read_tokens(deadline=float("inf"))
     await asyncio.sleep(_LONGER_THAN_ALL_CHANCES)
     generation = engine.submit(generation_request([5, 2], 200))
     time.sleep(_LONGER_THAN_ALL_CHANCES)  # noqa: ASYNC251
     tokens = 0
-    while received := await generation.next_tokens(deadline=float("inf")):
+    while received := await generation.read_tokens(deadline=float("inf")):
         tokens += len(received)
     assert tokens > 0
     await engine.stop()
@@ -170,13 +170,13 @@ async def test_time_without_work_counts_for_nothing(
     monkeypatch: pytest.MonkeyPatch, timeout_seconds: float, is_killed: bool
 ) -> None:
     """An engine that had nothing to do for an hour has its whole time for what it is then given."""
-    monkeypatch.setattr("service.supervisor.engine_process.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("service.supervisor.engine_process.CHECK_SECONDS", 0.01)
     options = EngineOptions("nowhere", "fp32", threads=1, slots=1, max_prefill=1, max_length=8)
     engine = EngineProcess(ForkServer(options), 0, EngineObserver(), timeout_seconds)
     silent = await asyncio.create_subprocess_exec("sleep", "600")
     ours, theirs = socket.socketpair()
-    reader, writer = await asyncio.open_unix_connection(sock=ours)
-    engine._engine = Engine(silent.pid, reader, writer)
+    reader, sequence = await asyncio.open_unix_connection(sock=ours)
+    engine._engine = Engine(silent.pid, reader, sequence)
     engine._loaded.set()
     engine._heard_at = time.monotonic() - 3600
     reading = asyncio.create_task(engine._read(engine._engine))
@@ -190,7 +190,7 @@ async def test_time_without_work_counts_for_nothing(
         silent.kill()
     assert await reading == (b"" if is_killed else b"report")
     assert await silent.wait() == -signal.SIGKILL
-    writer.close()
+    sequence.close()
     theirs.close()
 
 
@@ -206,7 +206,7 @@ async def test_a_mode_for_gpus_works_without_one(caplog: pytest.LogCaptureFixtur
     assert [record.__dict__["device"] for record in caplog.records if record.message == "engine ready"] == ["cpu"]
     generation = engine.submit(generation_request([50, 60, 70, 2], 5))
     tokens = []
-    while received := await generation.next_tokens(deadline=float("inf")):
+    while received := await generation.read_tokens(deadline=float("inf")):
         tokens += received
     assert tokens[-1].finish_reason is not None
     await engine.stop()
@@ -220,7 +220,7 @@ async def test_stopping_ends_what_waits() -> None:
     await engine.stop()
     assert engine.load == 0
     with pytest.raises(EngineFailed, match="stopped"):
-        await generation.next_tokens(deadline=float("inf"))
+        await generation.read_tokens(deadline=float("inf"))
 
 
 def test_who_waits_for_another_engine_is_not_admitted_before_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,7 +68,7 @@ def _pid(engine: EngineProcess) -> int:
 
 async def _ids(generation: Generation) -> list[int]:
     async with asyncio.timeout(60):
-        while await generation.next_tokens(deadline=float("inf")):
+        while await generation.read_tokens(deadline=float("inf")):
             pass
     return [token.token_id for token in generation.tokens]
 
@@ -147,7 +147,7 @@ async def test_a_fork_server_that_hangs_while_it_loads_is_replaced(
 
 @pytest.fixture
 def inherits_orphans() -> Iterator[None]:
-    """As the first process of a container does, which has to clear away what it inherits."""
+    """Make this process inherit orphans and reap them, as the first process of a container does."""
     prctl = ctypes.CDLL(None).prctl
     assert prctl(PR_SET_CHILD_SUBREAPER, 1) == 0
     yield

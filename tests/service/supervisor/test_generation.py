@@ -1,4 +1,4 @@
-"""What a reader gets of a request whose engine dies."""
+"""Reports that the reader of a request gets when its engine dies."""
 
 from service.engine.messages import Beam, BeamReport, LiveHypothesis, SegmentReport, TokenReport
 from service.supervisor.generation import Generation
@@ -23,7 +23,7 @@ def _deliver(generation: Generation, report: SegmentReport) -> None:
 
 async def _received(generation: Generation) -> list[SegmentReport]:
     received: list[SegmentReport] = []
-    while reports := await generation.next_reports(deadline=float("inf")):
+    while reports := await generation.read(deadline=float("inf")):
         received += reports
     return received
 

@@ -1,4 +1,4 @@
-"""Which replica gets the next request, and which requests a stop ends."""
+"""The replica that gets the next request, and the requests that a stop ends."""
 
 import asyncio
 
@@ -76,6 +76,6 @@ async def test_who_comes_while_it_stops_waits_for_the_next_start() -> None:
     [after] = _submit(pool, 1)
     await stopping
     with pytest.raises(EngineFailed, match="no room"):
-        await before.next_tokens(asyncio.get_running_loop().time() + 60)
+        await before.read_tokens(asyncio.get_running_loop().time() + 60)
     assert pool.load == 1
     after.close()

@@ -1,4 +1,4 @@
-"""Which silence of an engine is a hang."""
+"""Silences of an engine that are hangs, and those that are not."""
 
 import errno
 import math
@@ -24,7 +24,7 @@ _BUSY = "import os\nwhile os.getppid() == {parent}: pass"
 
 @pytest.fixture(params=[True, False], ids=["busy", "standing still"])
 def process(request: pytest.FixtureRequest) -> Iterator[tuple[int, bool]]:
-    """Its id, and whether it takes processor time."""
+    """Yield a process's id, and whether it takes processor time."""
     program = _BUSY if request.param else "input()"
     command = [sys.executable, "-c", program.format(parent=os.getpid())]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as running:
@@ -35,10 +35,10 @@ def process(request: pytest.FixtureRequest) -> Iterator[tuple[int, bool]]:
 def _looks(pid: int, heard_at: float, patience_seconds: float, count: int) -> list[bool]:
     """Each look late enough for a tick of the processor's clock, and a process that stands still is at rest."""
     time.sleep(0.5)
-    watched = watchdog.Silence(pid)
+    watched = watchdog.Watchdog(pid)
     seen = []
     for _ in range(count):
-        seen.append(watched.is_hang(heard_at, patience_seconds))
+        seen.append(watched.is_hung(heard_at, patience_seconds))
         time.sleep(0.3)
     return seen
 
@@ -59,15 +59,15 @@ def test_patience_ends_for_all(process: tuple[int, bool]) -> None:
 def test_what_was_heard_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.supervisor.watchdog._STANDSTILL_SECONDS", 0.1)
     with subprocess.Popen(["sleep", "600"]) as running:
-        watched = watchdog.Silence(running.pid)
+        watched = watchdog.Watchdog(running.pid)
         for _ in range(4):
-            assert not watched.is_hang(time.monotonic(), 9)
+            assert not watched.is_hung(time.monotonic(), 9)
             time.sleep(0.2)
         running.kill()
 
 
 def test_who_cannot_look_does_not_take_it_for_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a free descriptor nothing can be known of an engine; its patience still counts."""
+    """Nothing can be known of an engine without a free descriptor; its timeout still counts."""
 
     def no_descriptor(pid: int) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
@@ -75,16 +75,16 @@ def test_who_cannot_look_does_not_take_it_for_a_hang(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("psutil.Process", no_descriptor)
     monkeypatch.setattr(watchdog, "_STANDSTILL_SECONDS", 0.05)
     heard_at = time.monotonic()
-    watched = watchdog.Silence(os.getpid())
+    watched = watchdog.Watchdog(os.getpid())
     for _ in range(4):
-        assert not watched.is_hang(heard_at, 600)
+        assert not watched.is_hung(heard_at, 600)
         time.sleep(0.1)
-    assert [watched.is_hang(heard_at, 0) for _ in range(2)] == [False, True]
+    assert [watched.is_hung(heard_at, 0) for _ in range(2)] == [False, True]
 
 
 async def test_a_stopped_engine_is_replaced_long_before_its_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.supervisor.watchdog._STANDSTILL_SECONDS", 0.5)
-    monkeypatch.setattr("service.supervisor.engine_process.LOOK_SECONDS", 0.25)
+    monkeypatch.setattr("service.supervisor.engine_process.CHECK_SECONDS", 0.25)
     options = EngineOptions(str(EMBEDDED_MODEL), "int8", threads=1, slots=1, max_prefill=1, max_length=256)
     engine = EngineProcess(ForkServer(options), 0, EngineObserver(), timeout_seconds=math.inf)
     engine.start()
@@ -93,7 +93,7 @@ async def test_a_stopped_engine_is_replaced_long_before_its_patience_ends(monkey
     async def told() -> list[int]:
         generation = engine.submit(generation_request([5, 2], 200))
         ids: list[int] = []
-        while received := await generation.next_tokens(deadline=float("inf")):
+        while received := await generation.read_tokens(deadline=float("inf")):
             ids += [token.token_id for token in received]
         return ids
 
