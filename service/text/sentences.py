@@ -1,6 +1,7 @@
 """The places where a text may be cut: after its sentences, and within a sentence that is too long for a model."""
 
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -10,13 +11,18 @@ from sentencex import segment as split_sentences
 from service.text.segment import Term
 
 _LONGEST_CHUNK: Final = 2000  # characters
+_LONGEST_SPLIT: Final = 4000  # characters; sentencex takes quadratic time, and longer chunks have no place to cut
 _SENTENCE_END: Final = regex.compile(r"[.!?…]\s+|[。！？｡।॥]\s*")
 # Places to cut a long sentence, the best first: after a clause, after a part of a clause, before a conjunction of the
 # languages that most models know.
 _CLAUSES: Final = (
     regex.compile(r"[;:—–؛]\s+|[；：]\s*"),
     regex.compile(r"[,،]\s+|[，、]\s*"),
-    regex.compile(r"\s+(?=(?:and|but|or|because|et|mais|ou|car|und|aber|oder|weil|y|pero|porque|e|ma|perché|mas)\s)"),
+    # Begins only where white space does, or the search: retrying at each space of a run would take quadratic time.
+    regex.compile(
+        r"(?:\G|(?<!\s))\s++"
+        r"(?=(?:and|but|or|because|et|mais|ou|car|und|aber|oder|weil|y|pero|porque|e|ma|perché|mas)\s)"
+    ),
 )
 _SPACE: Final = regex.compile(r"\s+")
 UNSPACED_LETTER: Final = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
@@ -54,7 +60,13 @@ def chunks(text: str) -> Iterator[str]:
 
 
 def sentence_ends(chunk: str, language: str) -> Iterator[int]:
-    """Yield where each sentence ends, including the white space after it; the last one ends with the chunk."""
+    """Yield where each sentence ends, including the white space after it; the last one ends with the chunk.
+
+    A chunk that is longer than usual is one sentence.
+    """
+    if len(chunk) > _LONGEST_SPLIT:
+        yield len(chunk)
+        return
     end = 0
     for part in split_sentences(language, chunk):
         end += len(part)
@@ -72,19 +84,28 @@ def _chunk_end(text: str, start: int) -> int:
     ends: list[int] = [each.end() for each in _SENTENCE_END.finditer(text, start, limit)]
     if ends:
         return ends[-1]
+    if place := find_cut(text, start, limit):
+        return place
     space = _SPACE.search(text, limit)
-    return find_cut(text, start, limit) or (space.end() if space else len(text))
+    return space.end() if space else len(text)
 
 
 def find_cut(text: str, start: int, end: int, terms: Sequence[Term] = ()) -> int | None:
     """Return where to cut the sentence from `start` to `end`; both parts contain more than white space.
 
     The cut is near the middle: at a clause mark or conjunction close to it, otherwise at a space. Scripts without
-    spaces are cut between any two characters. No term is cut. None if there is no good place, as in a base64 block.
+    spaces are cut between any two characters. No term is cut; `terms` are in order, without overlaps. None if there is
+    no good place, as in a base64 block.
     """
 
+    ends = [term.end for term in terms]
+
+    def is_outside(place: int) -> bool:
+        number = bisect_right(ends, place)
+        return number == len(ends) or terms[number].start >= place
+
     def outside(places: Iterable[int]) -> list[int]:
-        return [place for place in places if not any(term.start < place < term.end for term in terms)]
+        return [place for place in places if is_outside(place)]
 
     middle, quarter = (start + end) // 2, (end - start) // 4
     for marks in _CLAUSES:

@@ -79,7 +79,7 @@ class Splitter:
             yield Segment(text[done:], "", "")
 
     def sentences(self, text: str, language: str, kept: Sequence[Term] = ()) -> Iterator[Segment]:
-        """Split a line, or a part of one, into sentences; `kept` are copied in addition to URLs, tags and the like."""
+        """Split a line, or a part of one, into sentences; `kept`, in order, are copied as URLs and the like are."""
         last = Segment("", "", "")
         for segment in self._sentences(text, language, kept):
             touches = last.sentence and segment.sentence and not (last.after or segment.before)
@@ -88,9 +88,10 @@ class Splitter:
             last = segment
 
     def _sentences(self, text: str, language: str, kept: Sequence[Term]) -> Iterator[Segment]:
-        offset = 0
+        offset = first_kept = 0
         for chunk in chunks(text):
-            own = [term for term in kept if offset <= term.start < offset + len(chunk)]
+            last_kept = bisect_left(kept, offset + len(chunk), first_kept, key=lambda term: term.start)
+            own, first_kept = kept[first_kept:last_kept], last_kept
             copied = [term._replace(start=term.start - offset, end=term.end - offset) for term in own]
             offset += len(chunk)
             ends = list(sentence_ends(chunk, language))

@@ -5,6 +5,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import aclosing
 from itertools import islice
 from typing import Final, NamedTuple
@@ -39,6 +40,8 @@ class Job(NamedTuple):
     detected: Sequence[Detected] = ()
     pivots: Sequence[str | None] = ()
     """The pivot language of each text; () if there is none."""
+    executor: Executor | None = None
+    """Prepares a long text outside of the event loop; None for short texts, which are prepared in it."""
 
 
 _LOOK_AHEAD_SECONDS: Final = 0.05
@@ -75,6 +78,7 @@ class Translation:
         # A beam holds a slot for each hypothesis: long texts leave as many slots to others as without a beam.
         self._window = max(limits.max_segments_in_flight // job.options.beam.size, 1)
         self._ahead: deque[PivotHandover] = deque()
+        self._filling: asyncio.Task[None] | None = None
         self._segments = 0
         self._source_tokens = 0
         self._generated_tokens = 0
@@ -82,22 +86,40 @@ class Translation:
         self._first_token_at: float | None = None
         self.characters_sent = 0
         """Characters of the sentences whose translation `events` has begun to yield."""
+        self.is_in_preparation = True
+        """True until the first segments have been submitted."""
         self._is_long = False
         self._look_ahead()
-        self._is_long = len(self._ahead) == self._window
-        if self._source_tokens:
-            priority.expect(self)
 
     def _look_ahead(self) -> None:
-        """Submit the next segments of the text, as many as the window allows."""
+        """Submit the next segments of the text, as many as the window allows; if it is long, in the background."""
+        if self._job.executor is None:
+            self._submit_all(self._prepare(self._window - len(self._ahead)))
+        elif self._filling is None or self._filling.done():
+            if self._filling is not None:
+                self._filling.result()
+            self._filling = asyncio.create_task(self._fill(self._job.executor))
+            # Nobody awaits it if the translation is closed first: mark its exception as retrieved.
+            self._filling.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+    async def _fill(self, executor: Executor) -> None:
+        count = self._window - len(self._ahead)
+        prepared = await asyncio.get_running_loop().run_in_executor(executor, self._prepare, count)
+        self._submit_all(prepared)
+
+    def _prepare(self, count: int) -> list[EncodedSegment]:
+        """Prepare the next segments, at most `count`; at least one if the text has more. Runs in any thread."""
         # All are prepared before any is submitted, so that an engine gets them in one batch; but a text that is slow to
-        # split, or an adversarial glossary, must not hold the event loop.
+        # split, or an adversarial glossary, must leave time to others.
         until = time.thread_time() + _LOOK_AHEAD_SECONDS
         prepared: list[EncodedSegment] = []
-        for work in islice(self._job.segments, self._window - len(self._ahead)):
-            prepared.append(work)
+        for segment in islice(self._job.segments, count):
+            prepared.append(segment)
             if time.thread_time() >= until:
                 break
+        return prepared
+
+    def _submit_all(self, prepared: Sequence[EncodedSegment]) -> None:
         # The deadline is otherwise checked while waiting for the engine, which a fast engine never makes necessary.
         if prepared and asyncio.get_running_loop().time() >= self._deadline:
             raise DeadlineExceeded("the translation was not finished in time")
@@ -105,6 +127,24 @@ class Translation:
             first = self._submit(work)
             is_last = work.then is None or first.generation is None
             self._ahead.append(PivotHandover(first, None if is_last else self._hand_over(first)))
+        if self.is_in_preparation:
+            self.is_in_preparation = False
+            self._is_long = len(self._ahead) == self._window
+            if self._source_tokens:
+                self._priority.expect(self)
+
+    async def _next(self) -> PivotHandover | None:
+        """Return the next segment once it is submitted, or None at the end of the text."""
+        if not self._ahead and self._filling is not None:
+            filling, self._filling = self._filling, None
+            await asyncio.wait([filling])
+            if not filling.cancelled():
+                filling.result()
+        if not self._ahead:
+            return None
+        if self._failure is not None:
+            raise self._failure
+        return self._ahead[0]
 
     def _submit(self, work: EncodedSegment, *, is_cut: bool = False) -> SubmittedSegment:
         self._source_tokens += len(work.source_ids)
@@ -142,8 +182,11 @@ class Translation:
 
     def close(self) -> None:
         """Cancel all unfinished segments; may be called twice."""
+        if self._filling is not None:
+            self._filling.cancel()
         while self._ahead:
             self._ahead.popleft().close()
+        self.is_in_preparation = False
         self._priority.arrived(self)
         self._on_close(self)
 
@@ -182,11 +225,9 @@ class Translation:
         yield [Started(self.id, job.source, job.target, job.detected, job.pivots)]
         wanted = job.options.beam.alternatives
         texts = [TextAssembly(wanted) for _ in range(job.texts)]
-        while self._ahead:
-            if self._failure is not None:
-                raise self._failure
-            unsent = self._ahead[0].characters
-            for submitted in await self._ahead[0].final_segments():
+        while current := await self._next():
+            unsent = current.characters
+            for submitted in await current.final_segments():
                 work, number = submitted.encoded, self._segments
                 self._segments += 1
                 if submitted.generation is None or work.model is None:

@@ -1,10 +1,11 @@
 """The translator: it checks requests, finds their routes and starts them. Knows nothing of HTTP and engines."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 from model.checkpoint_config import Direction
-from service.errors import InvalidRequest, NotReady, TooLong
+from service.errors import InvalidRequest, NotReady, QueueFull, TooLong
 from service.registry.routing import Route, Routes
 from service.text.html.tokenizer import text_sample
 from service.text.language_codes import match_code
@@ -19,6 +20,11 @@ AUTOMATIC: Final = "auto"
 """The source language code for detection, done for each text by itself."""
 _SURE_PERCENT: Final = 50
 """Per cent of confidence above which a text is in one language for sure; a few words may be in any."""
+
+_LONG_CHARACTERS: Final = 4000
+"""Longer requests are prepared in a thread, so that splitting and encoding them does not hold the event loop."""
+_MOST_IN_PREPARATION: Final = 64
+"""Long requests without a segment in an engine yet: the queue of the engines does not count these."""
 
 
 class FieldNames(NamedTuple):
@@ -41,6 +47,8 @@ class Translator:
         self._routes = routes
         self.limits = limits
         self._priority = FirstTokenPriority()
+        # A single thread: each one more would take its turn between two turns of the event loop.
+        self._executor = ThreadPoolExecutor(1, "preparation")
         self.running: set[Translation] = set()
         """Translations that are not closed, in an engine or only with a slow reader."""
 
@@ -76,13 +84,17 @@ class Translator:
         found = {each: self._routes().find(each, target) for each in set(sources)}
         routes = {each: route for each, route in found.items() if route is not None}
         assert all(each in routes or each == target for each in found)  # checked by `direction`
+        is_long = sum(map(len, texts)) > _LONG_CHARACTERS
+        if is_long and sum(each.is_in_preparation for each in self.running) >= _MOST_IN_PREPARATION:
+            raise QueueFull("too many requests are waiting; try again in a moment")
         _admit(routes.values(), options)
         preprocessors = {each: self._preprocessor(route, options) for each, route in routes.items()}
         copying = CopyPreprocessor()
         segments = preprocess(texts, [preprocessors.get(each, copying) for each in sources], options.target_prefix)
         pivot_of = {each: route.pivot for each, route in routes.items()}
         pivots = [pivot_of.get(each) for each in sources] if any(pivot_of.values()) else ()
-        job = Job(segments, len(texts), next(iter(sources), source), target, options, detected, pivots)
+        executor = self._executor if is_long else None
+        job = Job(segments, len(texts), next(iter(sources), source), target, options, detected, pivots, executor)
         models = {model for route in routes.values() for model in route.models}
 
         def on_close(closed: Translation) -> None:

@@ -1,6 +1,6 @@
 """The map from the text of HTML to its source. A run is text and inline tags without a block tag between."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from html import unescape
@@ -100,14 +100,30 @@ class SourceMap:
             number += 1
 
 
-def is_inside(tag: PlacedTag, term: Term, offset: int) -> bool:
-    """Return True for a tag in the middle of a copied term; `offset` is the position of the sentence."""
-    return term.is_copy and offset + term.start < tag.place < offset + term.end
+def with_source(source_map: SourceMap, term: Term, offset: int, tags: Sequence[PlacedTag]) -> Term:
+    """Replace the translation of a copied term by its source, including the tags in the middle of it.
 
-
-def with_source(source_map: SourceMap, term: Term, offset: int, tags: Iterable[PlacedTag]) -> Term:
-    """Replace the translation of a copied term by its source, including the tags in the middle of it."""
+    `tags` are those of the sentence, whose position is `offset`.
+    """
     if not term.is_copy:
         return term
-    inside = [tag for tag in tags if is_inside(tag, term, offset)]
-    return term._replace(translation=source_map.raw(offset + term.start, offset + term.end, inside))
+    first, last = _range_inside(tags, term, offset)
+    return term._replace(translation=source_map.raw(offset + term.start, offset + term.end, tags[first:last]))
+
+
+def tags_outside(terms: Iterable[Term], offset: int, tags: Sequence[PlacedTag]) -> list[PlacedTag]:
+    """Return the tags that are not in the middle of a copied term; both are in the order of the text."""
+    outside: list[PlacedTag] = []
+    done = 0
+    for term in terms:
+        if term.is_copy:
+            first, last = _range_inside(tags, term, offset)
+            outside += tags[done:first]
+            done = last
+    return [*outside, *tags[done:]]
+
+
+def _range_inside(tags: Sequence[PlacedTag], term: Term, offset: int) -> tuple[int, int]:
+    """Return the range of the tags in the middle of a term."""
+    first = bisect_right(tags, offset + term.start, key=lambda tag: tag.place)
+    return first, bisect_left(tags, offset + term.end, first, key=lambda tag: tag.place)

@@ -5,7 +5,7 @@ from html import escape
 from typing import Final
 
 from service.text.html.inline_tags import VOID_ELEMENTS, inner_range, to_marks
-from service.text.html.source_map import OBJECT, Fragment, PlacedTag, SourceMap, is_inside, parse_text, with_source
+from service.text.html.source_map import OBJECT, Fragment, PlacedTag, SourceMap, parse_text, tags_outside, with_source
 from service.text.html.tokenizer import Token, TokenKind, tokenize
 from service.text.segment import Encoding, Segment
 from service.text.splitter import Splitter
@@ -128,13 +128,12 @@ def _sentences(
         first, last = inner_range(own, start, end)
         inner = own[first:last]
         terms = [with_source(source_map, term, start, inner) for term in found.terms]
-        marked = [tag for tag in inner if not any(is_inside(tag, term, start) for term in found.terms)]
         yield found._replace(
             before=source_map.raw(ended, start, [*trailing, *before, *own[:first]]),
             after="",
             raw=source_map.raw(start, end, inner),
             terms=terms,
-            marks=to_marks(marked, start),
+            marks=to_marks(tags_outside(found.terms, start, inner), start),
             encoding=encoding,
         )
         ended, trailing = end, own[last:]

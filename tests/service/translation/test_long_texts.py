@@ -1,12 +1,14 @@
 """Texts of many sentences: they are prepared, sent and counted step by step."""
 
 import asyncio
+import threading
+from collections.abc import Callable
 
 import pytest
 
 from model.tokenizer import Tokenizer
 from service.engine.messages import GenerationRequest, TokenReport
-from service.errors import DeadlineExceeded, InvalidRequest
+from service.errors import DeadlineExceeded, InvalidRequest, QueueFull
 from service.supervisor.generation import Generation
 from service.translation import fairness
 from service.translation.events import Finished, Started, TokenGenerated
@@ -16,7 +18,7 @@ from tests.service.translation.noted import LIMITS, NotedPool
 
 
 async def test_a_long_text_is_prepared_as_it_is_translated(translator: Translator, pool: NotedPool) -> None:
-    translator.start(["The cat sat. " * 700], "en", "fr", TranslationOptions())
+    translator.start(["The cat sat. " * 300], "en", "fr", TranslationOptions())
     assert len(pool.requests) == LIMITS.max_segments_in_flight
 
 
@@ -46,19 +48,79 @@ async def test_slow_preparation_is_spread_over_several_steps(
         now += 1.0
         return now
 
-    def at_once(request: GenerationRequest) -> Generation:
-        pool.requests.append(request)
-        generation = Generation(0, request, lambda generation: None)
-        generation.deliver(TokenReport(0, 5, -0.5, "stop"))
-        return generation
-
     monkeypatch.setattr("service.translation.stream.time.thread_time", clock)
-    monkeypatch.setattr(pool, "submit", at_once)
+    monkeypatch.setattr(pool, "submit", _answers_at_once(pool))
     translation = translator.start(["The cat sat. " * 9], "en", "fr", TranslationOptions())
     assert len(pool.requests) == 1
     events = [event async for some in translation.events() for event in some]
     assert isinstance(events[-1], Finished)
     assert len(pool.requests) == 9
+
+
+def _answers_at_once(pool: NotedPool) -> Callable[[GenerationRequest], Generation]:
+    def submit(request: GenerationRequest) -> Generation:
+        pool.requests.append(request)
+        generation = Generation(0, request, lambda generation: None)
+        generation.deliver(TokenReport(0, 5, -0.5, "stop"))
+        return generation
+
+    return submit
+
+
+@pytest.mark.parametrize(("sentences", "in_thread"), [(300, False), (400, True)])
+async def test_only_long_texts_are_prepared_outside_of_the_event_loop(
+    sentences: int, in_thread: bool, translator: Translator, pool: NotedPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode, threads = Tokenizer.encode, set()
+
+    def noted(tokenizer: Tokenizer, text: str, *languages: str) -> list[int]:
+        threads.add(threading.current_thread() is threading.main_thread())
+        return encode(tokenizer, text, *languages)
+
+    monkeypatch.setattr(Tokenizer, "encode", noted)
+    monkeypatch.setattr(pool, "submit", _answers_at_once(pool))
+    translation = translator.start(["The cat sat. " * sentences], "en", "fr", TranslationOptions())
+    finished = await translation.finished()
+    assert finished.usage.segments == len(pool.requests) == sentences
+    assert threads == {not in_thread}
+
+
+async def test_a_long_text_that_is_closed_while_it_is_prepared_is_not_submitted(
+    translator: Translator, pool: NotedPool
+) -> None:
+    translation = translator.start(["The cat sat. " * 400], "en", "fr", TranslationOptions())
+    events = translation.events()
+    await anext(events)
+    translation.close()
+    assert isinstance((await anext(events))[-1], Finished)
+    assert not pool.requests
+    assert not translator.running
+
+
+async def test_a_long_text_ends_with_the_error_of_its_preparation(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> list[int]:
+        raise ZeroDivisionError("by chance")
+
+    translation = translator.start(["The cat sat. " * 400], "en", "fr", TranslationOptions())
+    monkeypatch.setattr(Tokenizer, "encode", broken)
+    with pytest.raises(ZeroDivisionError):
+        await translation.finished()
+
+
+async def test_long_texts_in_preparation_are_limited(
+    translator: Translator, pool: NotedPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.translation.translator._MOST_IN_PREPARATION", 1)
+    monkeypatch.setattr(pool, "submit", _answers_at_once(pool))
+    text = "The cat sat. " * 400
+    first = translator.start([text], "en", "fr", TranslationOptions())
+    with pytest.raises(QueueFull):
+        translator.start([text], "en", "fr", TranslationOptions())
+    translator.start(["The cat sat."], "en", "fr", TranslationOptions()).close()
+    await first.finished()
+    translator.start([text], "en", "fr", TranslationOptions()).close()
 
 
 async def test_sent_characters_are_counted_by_sentences(
@@ -88,12 +150,7 @@ async def test_sent_characters_are_counted_by_sentences(
 async def test_an_engine_that_never_lets_its_reader_wait_does_not_outrun_the_deadline(
     translator: Translator, pool: NotedPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def at_once(request: GenerationRequest) -> Generation:
-        generation = Generation(0, request, lambda generation: None)
-        generation.deliver(TokenReport(0, 5, -0.5, "stop"))
-        return generation
-
-    monkeypatch.setattr(pool, "submit", at_once)
+    monkeypatch.setattr(pool, "submit", _answers_at_once(pool))
     text = "The cat sat. " * (LIMITS.max_segments_in_flight + 1)
     translation = translator.start([text], "en", "fr", TranslationOptions(timeout_seconds=0.3))
     events = translation.events()
