@@ -109,7 +109,7 @@ async def read_through(
 
 
 async def _begin(readers: Sequence[Reader]) -> list[asyncio.Task[Resumed]]:
-    """Start the readers one shortly after the other, so that Ray sees where there is room; return when one is under way.
+    """Start the readers shortly after one another, so that Ray sees where there is room; return when one is under way.
 
     Waiting for all would be wrong: a replica to which the proxy sent few streams could be done with them by then, and
     nobody would notice its loss.
