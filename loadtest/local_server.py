@@ -51,17 +51,17 @@ class Server:
         return self._process.pid
 
     def ask_to_stop(self) -> None:
-        """SIGTERM."""
+        """Send SIGTERM."""
         self._process.terminate()
 
     def stop(self) -> int:
-        """SIGTERM, if it has not ended; the exit status. Leaving the context then has nothing more to do."""
+        """Send SIGTERM if the server has not ended; return its exit status."""
         if self._process.poll() is None:
             self.ask_to_stop()
         return self._process.wait()
 
     async def generated_tokens(self) -> float:
-        """Since the start."""
+        """Return the tokens generated since the start."""
         async with httpx.AsyncClient(base_url=self.url) as client:
             return (await read_metrics(client)).total("dragoman_generated_tokens_total")
 
@@ -80,11 +80,11 @@ class Server:
         )
 
     def fork_servers(self) -> list[int]:
-        """Process ids."""
+        """Return the fork servers' process ids."""
         return [each.pid for each in self.processes().fork_servers]
 
     def engines(self) -> list[int]:
-        """Process ids."""
+        """Return the engines' process ids."""
         return [each.pid for each in self.processes().engines]
 
     def resident_megabytes(self) -> list[float]:
@@ -174,7 +174,7 @@ def connect(server: Server) -> httpx.AsyncClient:
 
 
 async def stream(client: httpx.AsyncClient, text: str, body: dict[str, Any]) -> Said:
-    """One text, token by token. Raises `ServerFailed`."""
+    """Translate one text as a stream. Raises `ServerFailed`."""
     pieces: list[str] = []
     logprobs: list[float] = []
     async with aconnect_sse(client, "POST", "/translate", json={"q": text, "stream": True, **body}) as source:
@@ -207,7 +207,7 @@ async def first_token_seconds(client: httpx.AsyncClient, text: str, body: dict[s
 
 @contextmanager
 def reader(server: Server, text: str, body: dict[str, Any]) -> Iterator[BaseProcess]:
-    """A process of its own that has `text` streamed, and has got the first of it; it does no more than to read it.
+    """Start a process that only reads the stream of `text`; yield it once the stream has begun.
 
     Ended with the context.
     """
@@ -244,12 +244,12 @@ async def read_metrics(client: httpx.AsyncClient) -> Metrics:
 
 
 async def engine_deaths(client: httpx.AsyncClient) -> int:
-    """Engines that ended since the start, as the server counts them."""
+    """Return the number of engines that have ended since the start, as the server counts them."""
     return int((await read_metrics(client)).total("dragoman_engine_restarts_total"))
 
 
 async def translate(client: httpx.AsyncClient, texts: list[str], body: dict[str, Any]) -> list[str]:
-    """An array of texts in one request."""
+    """Translate an array of texts in one request."""
     response = await client.post("/translate", json={"q": texts, **body})
     response.raise_for_status()
     translated: list[str] = response.json()["translatedText"]
@@ -257,7 +257,7 @@ async def translate(client: httpx.AsyncClient, texts: list[str], body: dict[str,
 
 
 def read_sentences(file: Path, count: int) -> list[str]:
-    """The first `count` lines, or first columns. Raises `ValueError` where there are fewer."""
+    """Return the first column of the first `count` lines. Raises `ValueError` if there are fewer."""
     opener = lzma.open if file.suffix == ".xz" else open
     with opener(file, "rt", encoding="utf-8") as lines:
         found = [source for line in lines if (source := line.rstrip("\n").partition("\t")[0].strip())]

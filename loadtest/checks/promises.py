@@ -242,7 +242,7 @@ async def _disturbed(
 
 
 async def _kill(server: Server, client: httpx.AsyncClient, kills: int, seconds: float) -> None:
-    """One engine after the other: the next only when the last one's death has been noticed, and one is ready again."""
+    """Kill engines one after the other: the next one after the last death has been counted and an engine is ready."""
     engines = len(server.engines())
 
     async def is_replaced() -> bool:

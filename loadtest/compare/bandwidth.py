@@ -16,7 +16,7 @@ _COPIES: Final = 20
 
 
 def bandwidth(device: str, size: int = _COPIED_BYTES) -> float:
-    """Bytes per second of a copy within the device's memory: those read and those written, the best of some copies."""
+    """Return the bytes per second, read and written, of a copy within the device's memory: the best of some copies."""
     origin = torch.zeros(size, dtype=torch.uint8, device=device)
     destination = torch.empty_like(origin)
     shortest = float("inf")
@@ -30,7 +30,7 @@ def bandwidth(device: str, size: int = _COPIED_BYTES) -> float:
 
 
 def decoder_weights(config: ModelConfig) -> int:
-    """Numbers that a decode step reads of the weights, however many rows it has."""
+    """Return how many weights a decode step reads, for any number of rows."""
     with torch.device("meta"):
         model = Transformer(config)
     modules = (model.decoder, model.decoder_norm, model.projection)

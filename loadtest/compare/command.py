@@ -39,32 +39,32 @@ def bench(  # noqa: PLR0913  each is an option of the command
     ] = None,
     concurrency: Annotated[str, typer.Option(help="Requests in flight, comma-separated.")] = "1,4,16,64",
     loads: Annotated[
-        str, typer.Option(help="Arrivals, as shares of each engine's own capacity; empty for none.")
+        str, typer.Option(help="Rates of arrival, as shares of each engine's own capacity; empty for none.")
     ] = "0.5,0.85",
-    arrival_seconds: Annotated[float, typer.Option(min=0.1, help="Of each run with arrivals.")] = 20.0,
+    arrival_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds of each run with arrivals.")] = 20.0,
     rounds: Annotated[int, typer.Option(min=1, help="Runs of each engine at each concurrency and load.")] = 5,
-    batches: Annotated[int, typer.Option(min=1, help="Requests of a run, in multiples of those in flight.")] = 8,
-    cores: Annotated[int, typer.Option(min=1, help="For each engine.")] = usable_cores(),
+    batches: Annotated[int, typer.Option(min=1, help="Requests of a run, in multiples of --concurrency.")] = 8,
+    cores: Annotated[int, typer.Option(min=1, help="Cores of each engine.")] = usable_cores(),
     replicas: Annotated[
-        int | None, typer.Option(min=1, help="Of Dragoman's engine; one a core if not given, and on a GPU one.")
+        int | None, typer.Option(min=1, help="Dragoman's engine processes (default: one for each core; one on a GPU).")
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, ...: of Dragoman and transformers.")] = "auto",
-    mode: Annotated[str | None, typer.Option(help="Of Dragoman's engine; by its device if not given.")] = None,
+    device: Annotated[str, typer.Option(help="Device of Dragoman and transformers: auto, cpu, cuda, ...")] = "auto",
+    mode: Annotated[str | None, typer.Option(help="Mode of Dragoman's engine (default: by its device).")] = None,
     slots: Annotated[
-        int | None, typer.Option(min=1, help="Of Dragoman's engines, each; enough for --concurrency if not given.")
+        int | None, typer.Option(min=1, help="Slots of each of Dragoman's engines (default: enough for --concurrency).")
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write ratios and raw figures to this file.")] = None,
 ) -> None:
-    """Measure Dragoman's engine beside others: the same weights and requests, taking turns.
+    """Compare Dragoman's engine with others on the same weights and requests, taking turns.
 
-    Without --against: CTranslate2 in int8 (in float32, if Dragoman is) and transformers, and on a GPU transformers
-    alone. See loadtest/README.md.
+    Without --against, the others are CTranslate2, in int8 or in Dragoman's float32, and transformers; on a GPU
+    transformers alone. See loadtest/README.md.
     """
     device = usable_device(device)
     mode = mode or bf16_on_a_gpu_else_int8({"device": device})
     peers = _peers(against if against is not None else _default_peers(mode, device))
     if json_file is not None and not os.access(json_file.parent, os.W_OK):
-        # Not after half an hour.
+        # Fail now, and not after half an hour.
         raise typer.BadParameter(f"{json_file.parent} cannot be written to", param_hint="--json")
     levels = _numbers("--concurrency", concurrency, int, "1,4,16")
     engines = _at_most("--replicas", replicas or (cores if device == "cpu" else 1), cores)

@@ -117,7 +117,7 @@ def _set_feed_forward(spec: Any, feed_forward: FeedForward, residual: PreNorm) -
 
 
 def _set_linear(spec: Any, *layers: nn.Linear) -> None:
-    """Several layers become one, their outputs side by side."""
+    """Set one layer from several, their outputs side by side."""
     spec.weight = torch.cat([layer.weight for layer in layers])
     spec.bias = torch.cat([layer.bias for layer in layers])
 

@@ -27,7 +27,7 @@ _REQUEST_TIMEOUT_SECONDS: Final = 600.0
 
 @contextmanager
 def open_dragoman(job: Job) -> Iterator[Peer]:
-    """Engine processes that share the cores out among them; all else is as the settings' defaults have it."""
+    """Open engine processes that share the cores; all else has the settings' defaults."""
     checkpoint = job.models / "checkpoint"
     # Constructed, since settings would otherwise read this shell's environment.
     settings = Settings.model_construct(

@@ -23,7 +23,7 @@ from model.config import ModelConfig
 def open_marian(
     config: ModelConfig, threads: int, device: str = "cpu", dtype: Literal["float32", "bfloat16"] = "float32"
 ) -> Iterator[Peer]:
-    """The model in this process, one batch at a time; on a CPU with `threads` threads for all of torch."""
+    """Open the model in this process, one batch at a time; on a CPU torch has `threads` threads."""
     torch.set_num_threads(threads)
     model = _random_model(config).to(device, getattr(torch, dtype))
     yield StaticBatching(_Generate(model, config.pad_id), workers=1)

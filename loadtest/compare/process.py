@@ -66,7 +66,7 @@ class PeerProcess:
 
 @contextmanager
 def peer_process(name: str, job: Job) -> Iterator[PeerProcess]:
-    """The peer of that name, loaded, on the first `job.cores` cores; ended when the context is left."""
+    """Start the process of a peer on the first `job.cores` cores; yield it loaded, and end it with the context."""
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs, name, job))
@@ -88,7 +88,7 @@ def peer_process(name: str, job: Job) -> Iterator[PeerProcess]:
 
 
 def _serve(connection: Connection, name: str, job: Job) -> None:
-    """The program of the process: answers questions until there are no more."""
+    """Run the process: open the peer, and answer questions until the pipe is closed."""
     # Ctrl-C goes to everybody; whoever asks the questions ends us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":

@@ -61,12 +61,12 @@ class Result:
 
 
 def first_tokens(measured: Measured) -> list[float]:
-    """Waits for first tokens."""
+    """Return the waits for first tokens."""
     return [answer.first_token_seconds for answer in measured.answers]
 
 
 def inter_token(measured: Measured) -> list[float]:
-    """Waits for any token after a first; none of a peer that gives a whole batch at once."""
+    """Return the waits for later tokens; none for a peer that returns a whole batch at once."""
     return [gap for answer in measured.answers for gap in answer.gaps]
 
 
@@ -76,7 +76,7 @@ def select(runs: Sequence[Run], peer: str, loop: Loop, level: float) -> list[Run
 
 
 def speeds(runs: Sequence[Run], peer: str, loop: Loop, level: float) -> list[float]:
-    """Tokens per second, in the order of the rounds."""
+    """Return tokens per second, in the order of the rounds."""
     return [run.measured.tokens_per_second for run in select(runs, peer, loop, level)]
 
 
@@ -86,7 +86,7 @@ def speed_ratio(runs: Sequence[Run], peer: str, level: float) -> Spread:
 
 
 def wait(runs: Sequence[Run], waits: Waits, percent: float) -> Spread | None:
-    """A percentile of all requests of all these runs, and the lowest and the highest of any; None without waits."""
+    """Return a percentile of all requests of all runs, with the lowest and highest run's; None without waits."""
     each = [waits(run.measured) for run in runs]
     if not any(each):
         return None
@@ -103,7 +103,7 @@ def first_token_ratio(runs: Sequence[Run], peer: str, load: float, percent: floa
 
 
 def as_json(comparison: Comparison, result: Result, machine: dict[str, object]) -> dict[str, object]:
-    """`ratio[peer][concurrency]` is Dragoman's median over the peer's; `raw` has every run that counted.
+    """Return JSON: `ratio[peer][concurrency]` is Dragoman's median over the peer's; `raw` has every run that counted.
 
     `first_token_ratio[peer][load]` is the other way round, a wait of theirs over ours: over 1 is better for Dragoman,
     always.

@@ -66,7 +66,7 @@ ENTRIES: Final[dict[str, Entry]] = {
 
 
 def check_installed(names: Iterable[str]) -> None:
-    """Raises `MissingPackage` for the first peer that is not."""
+    """Raise `MissingPackage` for the first peer that is not installed."""
     for name in names:
         package = ENTRIES[name].package
         if package is not None and find_spec(package) is None:

@@ -140,7 +140,7 @@ def main(  # noqa: PLR0913  each is an option of the command
     its_count: Annotated[int, typer.Option(min=1, help="Lines of the file that LibreTranslate gets in a run.")] = 100,
     write: Annotated[Path | None, typer.Option("--json", help="Where to write all figures.")] = None,
 ) -> None:
-    """Sentences per second, latency and memory of both servers, with the same weights and the same beams."""
+    """Measure sentences per second, latency and memory of both servers, with the same weights and beams."""
     lines = [line.split("\t") for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
     texts = [line[0] for line in lines]
     numbers = [int(number) for number in clients.split(",")]

@@ -31,7 +31,7 @@ class StaticBatching:
         self._workers = workers
 
     def closed_loop(self, requests: Sequence[Request], concurrency: int) -> Measured:
-        """Workers get equal shares of the concurrency as batches, in order of arrival.
+        """Run a closed loop: workers get equal shares of the concurrency as batches, in order of arrival.
 
         As with Dragoman, what comes when fewer than `concurrency` are in flight is finished, but not counted.
         """
@@ -44,7 +44,7 @@ class StaticBatching:
         return Measured(lanes.tokens_until(full_until), full_until - started, lanes.answers())
 
     def open_loop(self, arrivals: Sequence[Arrival]) -> Measured:
-        """A worker that becomes free takes its share of what waits, up to `LARGEST_BATCH`."""
+        """Run an open loop: a free worker takes its share of the waiting requests, up to `LARGEST_BATCH`."""
         room = WaitingRoom(LARGEST_BATCH)
         answers: dict[int, Answer] = {}
         started = time.perf_counter()
@@ -85,7 +85,7 @@ class WaitingRoom:
             self._changed.notify()
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Close the queue: no more requests will come."""
         with self._changed:
             self._open = False
             self._changed.notify_all()
@@ -127,7 +127,7 @@ class Lanes:
         self._batches: list[Batch] = []
 
     def keep_in_flight(self, count: int) -> float:
-        """A batch of `count` requests after the other; returns when there were fewer left."""
+        """Run batches of `count` requests; return the time at which fewer were left."""
         while len(taken := self._take(count)) == count:
             self._run(taken)
         drained = time.perf_counter()

@@ -83,7 +83,7 @@ def stop_at_length_words(model: Transformer) -> None:
 
 
 def _reserve(config: ModelConfig) -> _Reserved:
-    """The head that compares codes has one dimension more, for the threshold; sines and cosines come in pairs."""
+    """Choose the dimensions. Sines and cosines come in pairs, and the comparing head has one more for the threshold."""
     size = min(_MOST_CODE, config.d_model // 4, config.head_dim - 1) // 2 * 2
     rest = config.d_model - 4
     assert size >= 2
@@ -102,7 +102,7 @@ def _clear(model: Transformer, reserved: _Reserved) -> None:
 
 
 def _set_stop_head(attention: MultiHeadAttention, reserved: _Reserved, positions: Tensor) -> None:
-    """The first head. `positions [LONGEST, codes]` are the codes to be told apart."""
+    """Set the first head. `positions [LONGEST, codes]` are the codes that it must tell apart."""
     products = positions @ positions.T
     highest = float(products.diagonal().min())
     second = float(products.fill_diagonal_(-math.inf).max())

@@ -14,12 +14,12 @@ class Spread(NamedTuple):
     highest: float
 
     def text(self, digits: int) -> str:
-        """`median (lowest-highest)`, each with so many digits after the point."""
+        """Return `median (lowest-highest)` with so many digits after the point."""
         return f"{self.median:.{digits}f} ({self.lowest:.{digits}f}-{self.highest:.{digits}f})"
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """`values` must not be empty."""
+    """Return median and range of `values`, which must not be empty."""
     return Spread(statistics.median(values), min(values), max(values))
 
 
@@ -34,6 +34,6 @@ def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Spread:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest value that at least `percent` of all values do not exceed (nearest rank)."""
+    """Return the smallest value that at least `percent` of all values do not exceed (nearest rank)."""
     rank = max(1, math.ceil(percent / 100 * len(values)))
     return sorted(values)[rank - 1]

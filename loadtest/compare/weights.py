@@ -27,7 +27,7 @@ def shape_config(shape: Shape) -> ModelConfig:
 
 
 def save_random_checkpoint(directory: Path, config: ModelConfig) -> None:
-    """A checkpoint of this shape that stops where length words say; the same weights every time."""
+    """Save a checkpoint of this shape that stops where length words say; the weights are the same every time."""
     torch.manual_seed(_WEIGHTS_SEED)
     model = Transformer(config)
     stop_at_length_words(model)
@@ -36,7 +36,7 @@ def save_random_checkpoint(directory: Path, config: ModelConfig) -> None:
 
 
 def _any_tokenizer() -> Tokenizer:
-    """A checkpoint has one; the engine works on ids and does not read it."""
+    """Train a tokenizer for the checkpoint, which needs one; the engine works on ids and does not read it."""
     written = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(SENTENCES), model_writer=written, model_type="char", minloglevel=2

@@ -44,7 +44,7 @@ def request_count(concurrency: int, batches: int) -> int:
 
 
 def poisson_arrivals(rate: float, seconds: float, config: ModelConfig, seed: int) -> list[Arrival]:
-    """Requests at `rate` a second for about `seconds`, independent of one another.
+    """Return requests at `rate` a second for about `seconds`, independent of one another.
 
     Of one seed, another rate has the same requests, and the same times but for their scale.
     """
@@ -55,7 +55,7 @@ def poisson_arrivals(rate: float, seconds: float, config: ModelConfig, seed: int
 
 
 def make_requests(count: int, config: ModelConfig, seed: int) -> list[Request]:
-    """`count` requests; a function of its arguments alone.
+    """Return `count` requests, which depend on the arguments alone.
 
     Target lengths are lognormal (mean 25, cut to 5..80 tokens), source lengths follow them.
     """
@@ -80,7 +80,7 @@ def _make_request(config: ModelConfig, generator: random.Random) -> Request:
 
 
 def length_word(config: ModelConfig, length: int) -> int:
-    """The id that asks for `length` tokens, from `SHORTEST` to `LONGEST`; loadtest/compare/stopping.py obeys it."""
+    """Return the id that makes a translation `length` tokens long, from `SHORTEST` to `LONGEST` (see stopping.py)."""
     return 1 + max(config.pad_id, config.bos_id, config.eos_id) + length - SHORTEST
 
 

@@ -1,7 +1,7 @@
-"""One rate of `loadtest.load.saturation`, for `locust -f`: sentences at random moments, and what came of them as JSON.
+"""One rate of `loadtest.load.saturation`, for `locust -f`: sentences at random moments, and their outcome as JSON.
 
-What has begun is waited for, and how long it takes counts; but what is generated and answered after the window does
-not: that would be more than the server does in so many seconds.
+Requests that have begun run to their end, and their times count. Tokens and responses after the window do not: they
+would be more than the server does in so many seconds.
 """
 
 import json
@@ -36,7 +36,7 @@ class Moment(NamedTuple):
     ended: int
     ok: int
     tokens: float
-    """Not a number where the server did not tell."""
+    """Not a number if the server did not report them."""
 
 
 class Arrivals(PoissonUser):

@@ -22,16 +22,16 @@ _ARRIVALS: Final = Path(__file__).parent / "arrivals.py"
 
 
 class Point(NamedTuple):
-    """One rate; times in ms, None where nothing was answered."""
+    """The outcome of one rate; times are in ms, and None if nothing was answered."""
 
     offered_per_second: float
     seconds: float
     """Duration of the run: the requested seconds, and the time of its end."""
     started_per_second: float
-    """Below what was offered: the machine that makes the load cannot keep up, and the point says little."""
+    """If below the offered rate, the machine that makes the load cannot keep up, and the point says little."""
     ok_per_second: float
     tokens_per_second: float | None
-    """None where the server did not tell."""
+    """None if the server did not report them."""
     unfinished: int
     """Requests in flight when no more are started; the run waits for them, and their times count."""
     refused: int
@@ -43,13 +43,15 @@ class Point(NamedTuple):
 
 
 def main(
-    directory: Annotated[Path, typer.Argument(help="For curve.csv, curve.json, curve.svg and locust's reports.")],
-    rates: Annotated[str, typer.Option(help="Sentences a second, one run each.")] = "5,10,20,40,80,160",
-    seconds: Annotated[int, typer.Option(min=1, help="Of each run.")] = 30,
-    host: Annotated[str, typer.Option(help="The server.")] = "http://127.0.0.1:5000",
+    directory: Annotated[
+        Path, typer.Argument(help="Directory for curve.csv, curve.json, curve.svg and locust's reports.")
+    ],
+    rates: Annotated[str, typer.Option(help="Comma-separated sentences a second, one run each.")] = "5,10,20,40,80,160",
+    seconds: Annotated[int, typer.Option(min=1, help="Duration of each run.")] = 30,
+    host: Annotated[str, typer.Option(help="Address of the server.")] = "http://127.0.0.1:5000",
     options: Annotated[str, typer.Option(help="More fields of each request, as JSON.")] = "{}",
 ) -> None:
-    """Run each rate, and write what came of it."""
+    """Run each rate, and write the curve."""
     try:
         wanted = [float(rate) for rate in rates.split(",")]
     except ValueError:
@@ -80,13 +82,13 @@ def _check(host: str) -> None:
     try:
         Metrics(httpx.get(f"{host}/metrics").raise_for_status().text)
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        raise typer.BadParameter(f"--host: {host} does not tell its metrics: {error}") from None
+        raise typer.BadParameter(f"--host: {host} does not report its metrics: {error}") from None
 
 
 def measure(host: str, rate: float, seconds: int, options: str, prefix: Path) -> Point:
-    """One run; what comes of it, locust's tables and its report get names that begin with `prefix`.
+    """Run one rate; the outcome, locust's tables and its report have names that begin with `prefix`.
 
-    Raises `typer.BadParameter` where the server does not tell its metrics.
+    Raises `typer.BadParameter` if the server does not report its metrics.
     """
     _check(host)
     outcome = Path(f"{prefix}.json")
@@ -108,7 +110,7 @@ def measure(host: str, rate: float, seconds: int, options: str, prefix: Path) ->
 
 
 def write(points: Sequence[Point], directory: Path) -> None:
-    """The curve as a table, as JSON and as a drawing."""
+    """Write the curve as a table, as JSON and as a drawing."""
     with (directory / "curve.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(Point._fields)

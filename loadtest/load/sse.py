@@ -16,7 +16,7 @@ class ServerSentEvent(NamedTuple):
 
 
 def read_events(readline: Callable[[], bytes]) -> Iterator[ServerSentEvent]:
-    """The events of a stream until `readline` gives b"" (WHATWG HTML, section 9.2.6).
+    """Yield the events of a stream until `readline` returns b"" (WHATWG HTML, section 9.2.6).
 
     Each event is given as soon as its blank line is read. Comments and other fields are skipped, and
     so is an event that the end of the stream cuts off.

@@ -31,7 +31,7 @@ class Canary(NamedTuple):
 
 
 def canaries(count: int) -> list[Canary]:
-    """Single sentences and short texts, with each kind of decoding."""
+    """Return single sentences and short texts, with each kind of decoding."""
     return [
         Canary(
             " ".join(SENTENCES[(3 * number + k) % len(SENTENCES)] for k in range(1 + (number % 2) * _TIMES_LONGER)),
@@ -90,7 +90,7 @@ class Tally:
         return seconds
 
     async def say(self, client: httpx.AsyncClient, canary: Canary) -> Told:
-        """Raises `Broken`, and what the connection raises."""
+        """Send until it is admitted. Raises `Broken`, and the connection's errors."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while (told := await self._try(client, canary)) is None:
             self.refused += 1
@@ -100,7 +100,7 @@ class Tally:
         return told
 
     async def _try(self, client: httpx.AsyncClient, canary: Canary) -> Told | None:
-        """None where it is refused, as it may be."""
+        """Send once; return None if it is refused, which is allowed."""
         request_id = new_id()
         with self.sent(request_id):
             started = self.in_flight[request_id]
@@ -140,7 +140,7 @@ class Tally:
 
 
 def _is_refused(response: httpx.Response) -> bool:
-    """Raises `Broken` for what is neither an answer nor a refusal as promised."""
+    """Return whether the request was refused; raises `Broken` for any other failure, and without `Retry-After`."""
     if response.status_code in (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE):
         if "retry-after" not in response.headers:
             raise Broken("refused without Retry-After")

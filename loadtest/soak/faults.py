@@ -87,7 +87,7 @@ async def engine_stopped(site: Site) -> None:
 
 
 async def all_killed(site: Site) -> None:
-    """All engine processes, and the one that they are forks of: the model is loaded again."""
+    """Kill all engines and their fork server: the model is loaded again."""
     await _lose(site, "all_killed", signal.SIGKILL, forking=signal.SIGKILL, everyone=True)
 
 
@@ -123,7 +123,7 @@ async def _lose(
 
 
 async def _replaced(site: Site, fault: str, lost: int, log_bytes: int) -> float:
-    """Seconds until as many engines are ready as were lost, in the log after so many bytes. Raises `Broken`."""
+    """Return the seconds until the log after `log_bytes` has as many ready engines as were lost. Raises `Broken`."""
     started = time.monotonic()
     while _ready_since(site.log, log_bytes) < lost or await engine_deaths(site.client) < site.deaths:
         if time.monotonic() > started + _DEATH_SECONDS:
@@ -199,7 +199,7 @@ async def half_open(site: Site) -> None:
 
 
 async def disconnect_storm(site: Site) -> None:
-    """Dozens hang up at any moment, some with a reset."""
+    """Disconnect dozens of clients at any moment, some with a reset."""
 
     async def one(number: int) -> None:
         async with connect(site.port) as connection:
@@ -214,7 +214,7 @@ async def disconnect_storm(site: Site) -> None:
 
 
 async def flood(site: Site) -> None:
-    """Ten times as many sentences as fit, at once: each is translated or refused, and none is lost."""
+    """Send ten times as many sentences as fit at once: each is translated or refused, and none is lost."""
 
     async def one() -> None:
         request_id = new_id()
@@ -232,7 +232,7 @@ async def flood(site: Site) -> None:
 
 
 async def fuzzed(site: Site) -> None:
-    """Broken bodies and headers: refused, or the connection is closed, and nothing fails inside."""
+    """Send broken bodies and headers: each is refused or its connection closed, and nothing fails inside."""
     at_once = asyncio.Semaphore(8)
 
     async def one() -> None:
@@ -252,7 +252,7 @@ async def fuzzed(site: Site) -> None:
 
 
 async def crowd(site: Site) -> None:
-    """Many connections that do nothing at all."""
+    """Open many idle connections."""
 
     async def one() -> None:
         async with connect(site.port):
@@ -263,7 +263,7 @@ async def crowd(site: Site) -> None:
 
 
 async def bad_networks(site: Site) -> None:
-    """Proxies that delay, hold back, are slow and cut: our client gets every text whole all the same."""
+    """Put proxies between that delay, hold back, are slow and cut: our client still gets every text whole."""
 
     async def one(canary: Canary, said: Said) -> None:
         cuts = iter(site.rng.sample(range(1, 3000), 2))

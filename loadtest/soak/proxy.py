@@ -24,7 +24,7 @@ class Weather(NamedTuple):
 
 @asynccontextmanager
 async def proxy(port: int, weather: Callable[[], Weather]) -> AsyncIterator[str]:
-    """The address of a proxy before the server at `port`; `weather` is asked for each connection."""
+    """Run a proxy before the server at `port`; yield its port. `weather` is called for each connection."""
     carrying: set[asyncio.Task[None]] = set()
 
     def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -73,7 +73,7 @@ class Reading(NamedTuple):
 
 
 async def read(site: Site) -> Reading:
-    """Now."""
+    """Read the server's state now."""
     total = (await read_metrics(site.client)).total
     processes = site.server.processes()
     return Reading(
@@ -91,7 +91,7 @@ async def read(site: Site) -> Reading:
 
 
 def stop(server: Server, site: Site) -> dict[str, Any]:
-    """SIGTERM to the idle server: it ends at once, and takes its other processes along."""
+    """Send SIGTERM to the idle server: it ends at once, and its other processes with it."""
     processes = server.processes()
     pids = [each.pid for each in (*processes.fork_servers, *processes.engines)]
     started = time.monotonic()
@@ -110,7 +110,7 @@ def stop(server: Server, site: Site) -> dict[str, Any]:
 
 
 def check_log(log: Path, site: Site, answered: int) -> None:
-    """Every request has one line and its outcome there, no request has two, and nothing failed inside.
+    """Check that every request has one line and its outcome in the log, none has two, and nothing failed inside.
 
     `answered` is how many the server has counted: also of those whose clients did not wait for their outcome.
     """
@@ -141,7 +141,7 @@ def check_log(log: Path, site: Site, answered: int) -> None:
 
 
 def summary(site: Site, readings: Sequence[Reading], ended: dict[str, Any], limits: Limits) -> dict[str, Any]:
-    """Everything as JSON; the last problems are found here."""
+    """Return everything as JSON; the last problems are found here."""
     first, last = readings[1], readings[-1]
     growth = _growth([first.http_megabytes], [last.http_megabytes])
     engine_growth = _growth(first.engine_megabytes, last.engine_megabytes)

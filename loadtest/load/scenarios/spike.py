@@ -23,7 +23,7 @@ class Spike(LoadTestShape):
     use_common_options = True
 
     def tick(self) -> tuple[int, float] | None:
-        """Users, and how many may start a second."""
+        """Return the number of users, and how many may start a second."""
         assert self.runner is not None
         options = self.runner.environment.parsed_options
         assert options is not None

@@ -104,7 +104,7 @@ class TranslatingUser(FastHttpUser):
         return transcript.problem()
 
     def wait_for_json(self, q: str | Sequence[str]) -> None:
-        """The whole translation at once, as LibreTranslate's clients want it."""
+        """Request the whole translation at once, as LibreTranslate's clients do."""
         with self.client.request(
             "POST", "/translate", name="/translate (JSON)", json=self._body(q, stream=False), catch_response=True
         ) as response:
@@ -152,7 +152,7 @@ class PoissonUser(TranslatingUser):
         self._running.spawn(self.translate)
 
     def translate(self) -> None:
-        """One request; for the scenario to say."""
+        """Send one request; scenarios override it."""
         raise NotImplementedError
 
 

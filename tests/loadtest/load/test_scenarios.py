@@ -255,7 +255,7 @@ def test_a_server_without_metrics_is_not_measured(tmp_path: Path, monkeypatch: p
         _measure(late.url, tmp_path / "late")
     assert not late.waited
     monkeypatch.setattr(Late, "metrics", ("<html>",))
-    with _serving(Late()) as late, pytest.raises(typer.BadParameter, match="does not tell its metrics"):
+    with _serving(Late()) as late, pytest.raises(typer.BadParameter, match="does not report its metrics"):
         _measure(late.url, tmp_path / "late")
     assert not late.waited
 
@@ -268,7 +268,7 @@ def test_a_server_without_metrics_is_not_measured(tmp_path: Path, monkeypatch: p
         (["--rates", "nan"], "--rates: numbers above 0"),
         (["--options", "{"], "--options: must be an object, in JSON"),
         (["--options", "[]"], "--options: must be an object, in JSON"),
-        (["--host", "http://127.0.0.1:1"], "--host: http://127.0.0.1:1 does not tell its metrics"),
+        (["--host", "http://127.0.0.1:1"], "--host: http://127.0.0.1:1 does not report its metrics"),
     ],
 )
 def test_a_curve_that_cannot_be_measured(tmp_path: Path, flags: list[str], problem: str) -> None:
