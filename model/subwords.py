@@ -56,6 +56,11 @@ class Pieces(Protocol):
         ...
 
 
+def seed_sampling(seed: int) -> None:
+    """Make the segmentations that this process samples from here on a function of `seed`."""
+    sentencepiece.set_random_generator_seed(seed)
+
+
 class SentencePieces:
     """A SentencePiece model, its pieces numbered by itself or by a `vocabulary`, which may have others, too.
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
+from model.subwords import seed_sampling
 from model.training.augment import Augmenter
 from model.training.config import TrainConfig
 from model.training.corpora import Pair
@@ -123,6 +124,8 @@ class PairReader:
 
     def read(self, indices: NDArray[np.int64], random: np.random.Generator) -> list[IdPair]:
         """Source and target ids of each pair that fits a row."""
+        if self._sampling:
+            seed_sampling(int(random.integers(2**31)))
         pairs = (self._read(int(index), random) for index in indices)
         return [pair for pair in pairs if _fits(pair, self.row_lengths)]
 

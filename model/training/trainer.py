@@ -220,7 +220,8 @@ class Trainer:
             torch.save(state, partial)
         except (OSError, RuntimeError) as error:
             partial.unlink(missing_ok=True)
-            raise TrainingError(f"{path} cannot be written: {error}; free some space, and run it again") from None
+            problem = str(error).partition("\n")[0]
+            raise TrainingError(f"{path} cannot be written: {problem}; free some space, and run it again") from None
         partial.replace(path)
 
     def resume(self, path: Path) -> None:
@@ -231,8 +232,10 @@ class Trainer:
         try:
             state = torch.load(path, weights_only=True, map_location="cpu")
             theirs = state["fixed"]
-        except (RuntimeError, EOFError, UnpicklingError, KeyError) as error:
-            raise TrainingError(f"{path} cannot be read: {error}; delete it to begin anew") from None
+        except (RuntimeError, EOFError, UnpicklingError, KeyError):
+            # Their texts are pages on what else may be tried.
+            problem = "it is damaged, or of another version"
+            raise TrainingError(f"{path} cannot be read: {problem}; delete it to begin anew") from None
         ours = self._fixed()
         differing = [name for name in ours if ours[name] != theirs.get(name)]
         if differing:

@@ -9,7 +9,7 @@ from model.case_marks import CASE_MARKS
 from model.checkpoint_config import Direction
 from model.training.config import Corpus, TokenizerConfig, TrainConfig
 from model.training.corpora import Pair
-from model.training.data import load_parts, train_tokenizer
+from model.training.data import Part, load_parts, train_tokenizer
 from model.training.prepare import prepare
 from tests.conftest import WORDS
 from tests.model.training.conftest import with_data
@@ -21,8 +21,8 @@ def test_a_corpus_in_both_directions_is_two_parts(experiment: TrainConfig, tmp_p
     (tmp_path / "x.y.tsv").write_text("cat\tchat\n", encoding="utf-8")
     corpus = Corpus(path=Path("x.y.tsv"), both_directions=True, repeat=3)
     there, back = load_parts([corpus], experiment, tmp_path)
-    assert there == ("x", [Pair("cat", "chat")], Direction(source="en", target="fr"), 3)
-    assert back == ("x", [Pair("chat", "cat")], Direction(source="fr", target="en"), 3)
+    assert there == Part("x", [Pair("cat", "chat")], Direction(source="en", target="fr"), 3)
+    assert back == Part("x", [Pair("chat", "cat")], Direction(source="fr", target="en"), 3)
 
 
 def test_the_log_counts_what_was_dropped(
