@@ -73,9 +73,9 @@ async def test_only_long_texts_are_prepared_outside_of_the_event_loop(
 ) -> None:
     encode, threads = Tokenizer.encode, set()
 
-    def noted(tokenizer: Tokenizer, text: str, *languages: str) -> list[int]:
+    def noted(tokenizer: Tokenizer, text: str, target: str, source: str) -> list[int]:
         threads.add(threading.current_thread() is threading.main_thread())
-        return encode(tokenizer, text, *languages)
+        return encode(tokenizer, text, target, source)
 
     monkeypatch.setattr(Tokenizer, "encode", noted)
     monkeypatch.setattr(pool, "submit", _answers_at_once(pool))
