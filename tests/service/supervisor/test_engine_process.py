@@ -178,7 +178,7 @@ async def test_time_without_work_counts_for_nothing(
     reader, sequence = await asyncio.open_unix_connection(sock=ours)
     engine._engine = Engine(silent.pid, reader, sequence)
     engine._loaded.set()
-    engine._heard_at = time.monotonic() - 3600
+    engine._last_report_at = time.monotonic() - 3600
     reading = asyncio.create_task(engine._read(engine._engine))
     await asyncio.sleep(0.05)  # several chances
     assert not reading.done()
