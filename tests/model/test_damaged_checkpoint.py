@@ -32,14 +32,14 @@ SURE: dict[str, Damage] = {
     "one byte": lambda data: data[:1],
     "half": lambda data: data[: len(data) // 2],
     "without the beginning": lambda data: data[100:],
-    "something behind the end": lambda data: data + b"\xff" * 100,
+    "something after the end": lambda data: data + b"\xff" * 100,
     "all but the last two bytes": lambda data: data[:-2],
     "zeros": lambda data: bytes(len(data)),
     "another file": lambda data: b"\x7fELF" + random.Random(3).randbytes(1000),
     "first byte": lambda data: _flipped(data, 0),
     "first block": lambda data: random.Random(4).randbytes(4096) + data[4096:],
 }
-"""Damage that shows, in any file, even if nobody knows what it should hold."""
+"""Damage that shows in any file, even without knowledge of its content."""
 
 
 def _load(directory: Path) -> None:

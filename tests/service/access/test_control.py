@@ -220,7 +220,7 @@ class Streaming:
     async def run(
         self, error: Exception | None = None, *, name: str = "text", resumes: bool = False, begins: bool = True
     ) -> int:
-        """What has been used behind a stream that ends so."""
+        """Return the characters used after a stream that ends so."""
         with suppress(ServiceError, ClientDisconnect):
             async with self.charged(name, resumes=resumes) as charge:
                 if begins:
