@@ -1,4 +1,4 @@
-"""What this machine has for engines: cores, as far as a container's limit allows, and GPUs. Knows no settings."""
+"""The hardware for engines: usable cores, within the limit of a container, and GPUs. Knows no settings."""
 
 import functools
 import os
@@ -10,7 +10,7 @@ from service.interpreter import python_command
 
 _CPU_LIMIT: Final = Path("/sys/fs/cgroup/cpu.max")  # of a container: "QUOTA PERIOD" in microseconds, or "max PERIOD"
 
-# Of NVIDIA's driver on Linux, and of Windows' in WSL.
+# Files of NVIDIA's driver on Linux, and of the Windows driver in WSL.
 _GPU_DRIVERS: Final = (Path("/proc/driver/nvidia"), Path("/dev/nvidiactl"), Path("/dev/dxg"))
 _COUNT_GPUS: Final = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
 
@@ -26,19 +26,19 @@ def visible_gpus() -> int:
 
     The HTTP process itself does not load PyTorch.
     """
-    asked = subprocess.run(python_command("-c", _COUNT_GPUS), stdout=subprocess.PIPE, text=True, check=False)
-    return int(asked.stdout) if asked.returncode == 0 else 0
+    done = subprocess.run(python_command("-c", _COUNT_GPUS), stdout=subprocess.PIPE, text=True, check=False)
+    return int(done.stdout) if done.returncode == 0 else 0
 
 
 def usable_device(name: str) -> str:
-    """`auto` is the GPU if there is one; any other name is its own."""
+    """Resolve `auto`: the GPU if there is one, else the CPU. Other names are returned unchanged."""
     if name != "auto":
         return name
     return "cuda" if usable_gpus() else "cpu"
 
 
 def usable_cores() -> int:
-    """Those that this process may run on, and no more than a container's limit on processor time allows; at least 1."""
+    """Count the cores that this process may use, within a container's limit on processor time; at least 1."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         quota, period = _CPU_LIMIT.read_text(encoding="ascii").split()

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from fastapi import Request
 
-from service.api.dependencies import Service
+from service.api.dependencies import ServiceContext
 from service.api.request_body import parse_body, read_form
 from service.api.schemas import TranslateRequest
 from service.errors import InvalidRequest, TooLong
@@ -24,7 +24,7 @@ def _request(body: bytes, kind: str) -> Request:
     async def receive() -> dict[str, object]:
         return {"type": "http.request", "body": body}
 
-    service = Mock(spec=Service, translator=SimpleNamespace(limits=SimpleNamespace(max_texts=7)))
+    service = Mock(spec=ServiceContext, translator=SimpleNamespace(limits=SimpleNamespace(max_texts=7)))
     app = SimpleNamespace(state=SimpleNamespace(service=service))
     headers = [(b"content-type", kind.encode())]
     return Request({"type": "http", "app": app, "headers": headers, "query_string": b""}, receive)
@@ -80,5 +80,5 @@ async def test_json_that_is_declared_as_a_form_is_answered_with_the_header_to_se
     """As from `curl -d` without a header."""
     body = json.dumps({"q": "Hi.", "source": "en", "target": "fr"}, indent=1).encode()
     for start in (b"", b"\n "):
-        with pytest.raises(InvalidRequest, match="^Content-Type: .*: send Content-Type: application/json$"):
+        with pytest.raises(InvalidRequest, match=r"^Content-Type: .*: send Content-Type: application/json$"):
             await parse_body(_request(start + body, "application/x-www-form-urlencoded"), TranslateRequest, or_url=True)

@@ -11,7 +11,7 @@ import pytest
 from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
-from service.access.control import Access
+from service.access.control import AccessControl
 from service.api.sse import AnswerShape, TranslationStream, answer, encode
 from service.errors import DeadlineExceeded, EngineFailed, NotReady
 from service.settings import Settings
@@ -170,7 +170,7 @@ async def test_an_error_is_the_last_event(error: Exception, code: str) -> None:
     ("error", "used"), [(None, 5), (EngineFailed("dead"), 0), (DeadlineExceeded("late"), 0), (ValueError("a bug"), 0)]
 )
 async def test_a_stream_that_fails_costs_nothing(error: Exception | None, used: int) -> None:
-    async with aclosing(Access(Settings())) as access, AsyncExitStack() as stack:
+    async with aclosing(AccessControl(Settings())) as access, AsyncExitStack() as stack:
         caller = await access.admit(None, "192.0.2.1")
         await stack.enter_async_context(access.charged(caller, 5))
         await _stream(ScriptedTranslation(EVENTS, error), context=stack.pop_all())

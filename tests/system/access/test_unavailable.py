@@ -10,7 +10,7 @@ import deepl
 import httpx
 import pytest
 
-from service.access.key_store import KeyFile, KeyLimits
+from service.access.key_store import KeyLimits, KeyStore
 from tests.disks import SmallDisk
 from tests.system.access.conftest import REQUEST, TEXT, TRANSLATED
 from tests.system.conftest import Server, StartServer
@@ -25,7 +25,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _added(path: Path) -> str:
-    with closing(KeyFile(path, create=True)) as file:
+    with closing(KeyStore(path, create=True)) as file:
         return file.add("kiosk", KeyLimits(characters_per_month=1000))
 
 
@@ -51,7 +51,7 @@ def _check_refused(server: Server, key: str, reason: str) -> None:
         assert theirs.get_usage().character.count == 0
     log = server.log.read_text()
     lines = [json.loads(line) for line in log.splitlines()]
-    told = [line["reason"] for line in lines if line["message"] == "the file of the keys cannot be used"]
+    told = [line["reason"] for line in lines if line["message"] == "the key file cannot be used"]
     assert told == [reason] * 3
     assert "Traceback" not in log
 
