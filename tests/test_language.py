@@ -14,7 +14,7 @@ _NOT_YET: Final = frozenset(
 )
 _WRONG: Final = frozenset(
     "Also As At Because Before Behind Beside But By During For From Here How If In Into It Not Nothing Of On One Once "
-    "Other Others Over Since So Such That Then There These They This Those Through To Under Until What Whatever When "
+    "Others Over Since So Such That Then There These They This Those Through To Under Until What Whatever When "
     "Where Whether Which While Who Whoever Whose Why With Within Without".split()
 )
 _HOLDERS: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

@@ -1,4 +1,4 @@
-"""How many GPUs are found, without one."""
+"""The count of GPUs, on a machine without one."""
 
 from pathlib import Path
 

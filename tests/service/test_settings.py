@@ -43,7 +43,7 @@ def test_replicas_are_as_many_as_cores_up_to_four(monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def gpus(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """So many are there."""
+    """Pretend that the machine has this many GPUs."""
 
     def found(count: int) -> None:
         for name in ("usable_gpus", "visible_gpus"):
@@ -68,7 +68,7 @@ def test_a_gpu_is_used_if_there_is_one(gpus: Callable[[int], None]) -> None:
 
 
 def test_a_device_that_does_not_exist() -> None:
-    """What depends on it is no mistake of its own."""
+    """Settings whose defaults depend on it are not reported too."""
     result = CliRunner().invoke(app, ["serve", "--device", "tpu"])
     assert result.exit_code == 2
     assert "device: " in result.output

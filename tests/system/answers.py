@@ -1,4 +1,4 @@
-"""What a server answers."""
+"""Helpers that send a request and return the response."""
 
 import httpx
 

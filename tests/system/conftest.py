@@ -17,7 +17,7 @@ import pytest
 
 START_SECONDS = 60.0
 COMPILES = shutil.which("c++") is not None
-"""In int8 the C++ operators give each request the same bits in any company; PyTorch rounds with the batch's shape."""
+"""True if the C++ operators can be compiled, which give a request the same bits in any batch (in int8)."""
 
 
 def free_port() -> int:
@@ -28,7 +28,7 @@ def free_port() -> int:
 
 
 class Server:
-    """One running `dragoman serve`."""
+    """A running `dragoman serve`."""
 
     def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
         self.process = process
@@ -56,7 +56,7 @@ class Server:
 
     @staticmethod
     def sample(exposition: str, name: str, labels: str = "") -> float:
-        """As `metric`, of an exposition scraped before: several values of one moment."""
+        """Return the value of a metric in an exposition scraped before, to compare several values of one moment."""
         lines = exposition.splitlines()
         samples = [line.rsplit(" ", 1) for line in lines if line.startswith((f"{name} ", f"{name}{{"))]
         return sum(float(value) for key, value in samples if labels in key)
@@ -68,14 +68,14 @@ class Server:
             time.sleep(0.01)
 
     def wait_until_busy(self) -> None:
-        """Until an engine decodes something."""
+        """Wait until an engine decodes something."""
         deadline = time.monotonic() + START_SECONDS
         while not self.metric("dragoman_slots_used"):
             assert time.monotonic() < deadline
             time.sleep(0.005)
 
     def has_processes(self) -> bool:
-        """Whether anything of the server's process group is left, engines included."""
+        """Return True if a process of the server's process group is left, engines included."""
         try:
             os.killpg(self.process.pid, 0)
         except ProcessLookupError:
@@ -83,7 +83,7 @@ class Server:
         return True
 
     def wait_until_gone(self) -> None:
-        """Until the system has cleared away what was killed."""
+        """Wait until the system has removed all killed processes."""
         deadline = time.monotonic() + START_SECONDS
         while self.has_processes():
             assert time.monotonic() < deadline
@@ -112,7 +112,7 @@ def children(pid: int) -> list[int]:
 
 
 def processor_seconds(pid: int) -> float:
-    """That a process has had so far."""
+    """Return the processor time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -125,7 +125,7 @@ class StartServer(Protocol):
 
 @contextmanager
 def run_server(log: Path, *flags: str, ready: bool = True) -> Iterator[Server]:
-    """Start with `flags`; ends the server, and checks that it leaves no process behind."""
+    """Start a server; at the end stop it, and check that it leaves no process behind."""
     port = free_port()
     if "--replicas" not in flags:
         flags = ("--replicas", "1", *flags)

@@ -29,7 +29,7 @@ def write_model(directory: Path, tokenizer: Tokenizer, *directions: str, seed: i
 
 
 def relabel_embedded_model(directory: Path, direction: str) -> None:
-    """It comes to an end, as random ones do not, whatever it is given: French for English, say."""
+    """Copy the embedded model as one of another direction. Its translations end, unlike a random model's."""
     directory.mkdir()
     for file in EMBEDDED_MODEL.iterdir():
         if file.name != "config.json":

@@ -78,7 +78,7 @@ async def test_who_does_not_finish_a_request_is_cut(impatient: Server) -> None:
 
 
 async def _until_cut(server: Server, begun: bytes, trickled: bytes) -> bytes:
-    """What the server says to a client that sends the one, and then the other every tenth of a second."""
+    """Return the server's response to a client that sends `begun`, and then `trickled` every tenth of a second."""
     received = b""
     async with _connection(server) as (reader, writer), asyncio.timeout(30):
         writer.write(begun)

@@ -165,7 +165,7 @@ async def test_a_stream_tells_all_attention(client: httpx.AsyncClient, beam_size
     [{}, {"beam_size": 4}, {"temperature": 0.7, "seed": 3}, {"target_prefix": "Le vieux"}, {"format": "html"}],
 )
 async def test_a_stream_tells_the_self_attention(client: httpx.AsyncClient, options: dict[str, object]) -> None:
-    """Of each layer, over the start and what was written before."""
+    """The weights of each layer cover the start and all earlier tokens."""
     text = "The old dog likes Canada."
     events = await stream(client, text, self_attention=True, **options)
     tokens = [event.data for event in events if event.name == "token"]
@@ -263,7 +263,7 @@ async def test_what_only_a_stream_tells_is_refused_without_one(
     body: dict[str, str | int] = {"q": "Yes.", "source": "en", "target": "fr", field: value}
     refused = await client.post("/translate", json=body)
     assert refused.status_code == 400
-    assert refused.json()["error"] == f"{field}: comes in the events of a stream: ask for stream"
+    assert refused.json()["error"] == f"{field}: is sent in the events of a stream: set stream"
     accepted = await client.post("/translate", json=body, headers={"Accept": "text/event-stream"})
     assert accepted.status_code == 200
     accepted = await client.get("/translate/stream", params=body)

@@ -145,7 +145,7 @@ async def test_a_second_sigterm_does_not_wait(start_server: StartServer) -> None
 
 
 async def test_a_drain_waits_for_a_slow_reader(start_server: StartServer) -> None:
-    """Nothing runs in the engine any more, but what it said has not been read yet."""
+    """The engine has finished, but its messages have not been read yet."""
     with start_server("--max-characters", "5000000", "--max-body-bytes", "9000000") as server:
         text = "1. 2. 3. 4. 5. 6. 7. 8. 9.\n" * 150_000  # far more than the sockets hold
         body = {"q": text, **REQUEST}
@@ -167,7 +167,7 @@ def test_a_server_s_own_deadline(start_server: StartServer) -> None:
 
 
 async def test_an_idle_stream_is_kept_alive(start_server: StartServer) -> None:
-    """While the only slot is taken, a waiting stream still hears something."""
+    """A stream that waits for the only slot gets keep-alive comments."""
     long, short = {"q": LONG_TEXT * 10, **REQUEST}, {"q": "Yes.", **REQUEST}
     with start_server(
         "--slots", "1", "--keep-alive-seconds", "0.01", "--max-segments-in-flight", "256", "--max-characters", "500000"

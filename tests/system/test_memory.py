@@ -35,7 +35,7 @@ async def _ask(client: httpx.AsyncClient) -> list[httpx.Response]:
 
 
 def _data(pid: int) -> int:
-    """What it can write into, in bytes: unlike its address space, without what the C library has only set aside."""
+    """Return the writable memory of a process in bytes, without address space that the C library has only reserved."""
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     return int(status["VmData"].split()[0]) << 10
 

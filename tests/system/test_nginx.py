@@ -1,4 +1,4 @@
-"""Behind a real nginx that buffers answers, as it does by default: events come as they are made."""
+"""Streams through a real nginx that buffers responses by default: events arrive as they are generated."""
 
 import asyncio
 import os
@@ -70,7 +70,7 @@ def _nginx(directory: Path, server: Server, more: str = "") -> Iterator[str]:
 
 
 async def _lines(url: str, engine: int, text: str, seconds: float) -> list[str]:
-    """Of a stream whose engine stands still until a keep-alive has come. Raises `TimeoutError` if none does."""
+    """Read a stream whose engine stands still until a keep-alive arrives. Raises `TimeoutError` if none does."""
     async with httpx.AsyncClient(base_url=url, timeout=60) as client, asyncio.timeout(seconds) as patience:
         os.kill(engine, signal.SIGSTOP)
         try:
@@ -87,7 +87,7 @@ async def _lines(url: str, engine: int, text: str, seconds: float) -> list[str]:
 
 
 async def test_events_come_through_as_they_are_made(start_server: StartServer, tmp_path: Path) -> None:
-    """By default, and where it compresses: then our header, if it is not ignored, makes it pass on what it has."""
+    """Events pass by default, and with compression unless our header is ignored."""
     text = " ".join(SENTENCES[:20])
     with start_server("--engine-timeout-seconds", "300", "--keep-alive-seconds", "0.5") as server:
         async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:

@@ -1,4 +1,4 @@
-"""What `/openapi.json` promises, tried out by schemathesis on a real server."""
+"""The promises of `/openapi.json`, tested by schemathesis on a real server."""
 
 import json
 import subprocess

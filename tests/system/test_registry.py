@@ -31,7 +31,7 @@ def _models(server: Server) -> dict[str, dict[str, Any]]:
 
 
 def _wait_for(server: Server, expected: dict[str, str]) -> None:
-    """Until all models, and only they, are in these states."""
+    """Wait until exactly these models are in these states."""
     deadline = time.monotonic() + START_SECONDS
     while sorted((each["name"], each["state"]) for each in _list(server)) != sorted(expected.items()):
         assert time.monotonic() < deadline, _list(server)

@@ -42,7 +42,7 @@ def _outline(data: object) -> object:
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 async def test_every_kind_of_stream_survives(start_server: StartServer, how: signal.Signals) -> None:
-    """Whether the engine dies or just stops: a pause, then what would have come anyway, and nothing twice."""
+    """An engine that dies or stops causes a pause; then the stream goes on, and no event is sent twice."""
     with start_server("--slots", "16", "--engine-timeout-seconds", "1") as server:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
         async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:
@@ -86,7 +86,7 @@ async def test_streams_survive_the_process_that_has_loaded_the_model(
 
 
 def test_an_engine_that_cannot_start_again_is_tried_ever_more_rarely(start_server: StartServer, tmp_path: Path) -> None:
-    """Not ready meanwhile, which load balancers see; and as soon as it can, it goes on."""
+    """The server is not ready meanwhile, for load balancers, and goes on as soon as it can."""
     model = shutil.copytree(EMBEDDED_MODEL, tmp_path / "model")
     weights = model / "model.safetensors"
     whole = weights.read_bytes()

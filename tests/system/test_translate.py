@@ -1,4 +1,4 @@
-"""What a client sees of translations, against a real server with the embedded model."""
+"""Translations by a real server with the embedded model."""
 
 import asyncio
 import re
@@ -136,7 +136,7 @@ async def test_a_language_is_detected_as_libretranslate_does(client: httpx.Async
 
 
 async def test_what_is_in_the_target_language_comes_back_as_it_is(client: httpx.AsyncClient) -> None:
-    """As LibreTranslate does; in an array beside others, in a stream and in HTML, too."""
+    """The text is copied, as LibreTranslate does; in an array beside others, in a stream and in HTML too."""
     french, html = "Où est la gare ?  J'ai perdu ma clé.\n", "<p>Où est <b>la gare</b> ? J&#39;ai perdu ma clé.</p>"
     body = {"q": [french, "I am a cat."], "source": "auto", "target": "fr", "alternatives": 1, "scores": True}
     answer = (await client.post("/translate", json=body)).json()

@@ -1,4 +1,4 @@
-"""The file of the keys while it cannot be written: who is refused, who is not, and how it is told."""
+"""The key store while its file cannot be written: which requests are refused, and what is logged."""
 
 import asyncio
 import sqlite3
@@ -26,7 +26,7 @@ def path(tmp_path: Path) -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """As a process does that has begun to write."""
+    """Lock the file, as a process does that has begun to write."""
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
@@ -41,7 +41,7 @@ def _key(path: Path) -> tuple[str, Key]:
 
 @pytest.fixture
 async def opened(path: Path) -> AsyncIterator[tuple[AsyncKeyStore, str, Key]]:
-    """With a key, as it is brought and as it is known."""
+    """Open a store with a key: as the caller sends it, and its record."""
     key, known = _key(path)
     async with aclosing(AsyncKeyStore(path)) as made:
         yield made, key, known
@@ -68,7 +68,7 @@ async def test_a_hundred_wait_no_longer_than_one(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """One after the other, it would be more than a minute and a half."""
+    """Waiting one after the other, they would take more than a minute and a half."""
     monkeypatch.setattr(async_key_store, "_PATIENCE_SECONDS", 1.0)
     made, _, known = opened
     with locked(path):

@@ -33,7 +33,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 async def _used(rates: RateLimiter, caller: str, limit: int, cost: int = 1) -> int:
-    """How often it was let through in twice as many attempts as are allowed."""
+    """Count the accepted requests of twice as many attempts as the limit allows."""
     attempts = [await rates.count(caller, "requests", limit, cost) for _ in range(2 * limit // cost)]
     return attempts.count(None)
 
@@ -48,7 +48,7 @@ async def test_each_caller_has_its_own_minute(clock: Clock) -> None:
 
 @pytest.mark.parametrize("jump", [-400 * 86400.0, -7200.0, -30.0, 30.0, 7200.0])
 async def test_a_clock_that_is_set_locks_nobody_out(clock: Clock, jump: float) -> None:
-    """Who has used up everything waits two minutes at most, and what has expired is not kept until it is late again."""
+    """A caller at its limit waits two minutes at most, and a jump of the clock keeps no expired count."""
     counters = Counters(None)
     rates = RateLimiter(counters)
     assert await _used(rates, "a", 5) == 5
@@ -120,7 +120,7 @@ async def test_single_requests_wait_for_a_minute_at_most(clock: Clock) -> None:
 
 
 async def test_callers_are_forgotten_after_a_while(clock: Clock) -> None:
-    """There are more addresses than memory."""
+    """Callers may have more addresses than there is memory."""
     counters = Counters(None)
     rates = RateLimiter(counters)
     for minute in range(4):

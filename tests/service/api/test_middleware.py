@@ -135,7 +135,7 @@ async def test_a_bug_is_answered_with_an_id_and_to_other_origins(
 async def test_a_glossary_is_put_in_order_beside_the_event_loop(
     connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others are served meanwhile."""
+    """Other requests are served meanwhile."""
     threads: list[threading.Thread] = []
 
     def noted(entries: Mapping[str, str]) -> Glossary:

@@ -145,7 +145,7 @@ async def test_a_resumed_stream_starts_behind_the_last_event() -> None:
 
 @pytest.mark.parametrize("error", [NotReady("the server is shutting down"), ValueError("a bug")])
 async def test_who_resumes_after_an_error_misses_nothing(error: Exception) -> None:
-    """As a browser's EventSource does: by the last id that has come."""
+    """A browser's EventSource resumes by the last id that it received."""
     words = ["Je", " suis", " un", " chat."]
     tokens = [TokenGenerated(0, index, word, -0.5) for index, word in enumerate(words)]
     for count in range(len(tokens) + 1):

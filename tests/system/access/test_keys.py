@@ -147,7 +147,7 @@ def _log_with(server: Server, line: str) -> str:
 
 
 def test_the_log_holds_neither_text_nor_key(keyed: KeyedServer) -> None:
-    """Whatever way they come, and however the request ends."""
+    """The promise holds however texts and keys are sent, and however the request ends."""
     key, url = keyed.keys["free"], f"{keyed.url}/translate"
     text = "Wherefore xylophones quiver"
     for body in ({}, {"stream": True}, {"target": "xx"}, {"beam_size": 99}, {"unknown": text}, {"q": [text, 1]}):

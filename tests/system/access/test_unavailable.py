@@ -18,7 +18,7 @@ from tests.system.conftest import Server, StartServer
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """As a process does that has begun to write, and goes on for ever."""
+    """Lock the file, as a process does that writes for ever."""
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
@@ -31,12 +31,12 @@ def _added(path: Path) -> str:
 
 @pytest.fixture(autouse=True)
 def one_try(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of DeepL's client, which else asks for half a minute."""
+    """Shorten the retries of DeepL's client, which would go on for half a minute."""
     monkeypatch.setattr(deepl.http_client, "max_network_retries", 0)
 
 
 def _check_refused(server: Server, key: str, reason: str) -> None:
-    """What has to be counted is refused, in a moment and with one line of the log; the rest is answered."""
+    """Requests that must be counted are refused quickly, with one log record; all others are served."""
     body = {"q": TEXT, **REQUEST}
     with httpx.Client(base_url=server.url, timeout=60) as client:
         for stream in (False, True):
@@ -83,14 +83,14 @@ def test_a_file_of_keys_on_a_full_disk(disk: SmallDisk, start_server: StartServe
 
 
 def test_glossaries_on_a_full_disk(disk: SmallDisk, start_server: StartServer) -> None:
-    """What there is goes on being used; whoever makes another is told why it cannot be."""
+    """Stored glossaries remain usable; a new one is refused with the reason."""
     kept = disk.path / "glossaries"
     with ExitStack() as stack:
         server = stack.enter_context(start_server("--glossaries", str(kept)))
         client = stack.enter_context(closing(deepl.DeepLClient("any", server_url=server.url)))
         pets = client.create_glossary("pets", "EN", "FR", {"cat": "matou"})
         disk.fill()
-        with pytest.raises(deepl.DeepLException, match="glossaries: the server has no room for them") as caught:
+        with pytest.raises(deepl.DeepLException, match="glossaries: the server's disk is full") as caught:
             client.create_glossary("more", "EN", "FR", {"dog": "toutou"})
         assert caught.value.http_status_code == 507
         assert [each.name for each in kept.iterdir()] == [f"{pets.glossary_id}.json"]

@@ -20,7 +20,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def complaints() -> list[str]:
-    """What the browser wrote to its console: errors, and violations of the policy among them."""
+    """The messages of the browser's console, including errors and violations of the policy."""
     return []
 
 

@@ -1,4 +1,4 @@
-"""What the tests of the page share."""
+"""Helpers of the page's tests."""
 
 import json
 

@@ -60,7 +60,7 @@ def test_a_sentence_is_chosen_before_its_first_token(page: Page) -> None:
 
 
 def _beam_events(page: Page, text: str) -> list[bytes]:
-    """What the page asks for with its view open, event by event."""
+    """The events of the request that the page sends while its view is open."""
     body = {"q": text, "source": "en", "target": "fr", "stream": True, "beam_size": 4, "hypotheses": True}
     details = {"attention": True, "self_attention": True, "top_candidates": 5}
     return httpx.post(f"{page.url}translate", json=body | details).content.split(b"\r\n\r\n")
@@ -111,7 +111,7 @@ def test_inside_the_model(page: Page) -> None:
 
 
 def test_the_triangle_is_the_masked_self_attention(page: Page) -> None:
-    """In each layer its numbers are the stream's: a token's row ends where it was written, and the rest is masked."""
+    """The numbers of each layer are the stream's: the row of a token ends at its position, the rest is masked."""
     text = "The old dog likes Canada."
     body = {"q": text, "source": "en", "target": "fr", "stream": True, "self_attention": True}
     events = httpx.post(f"{page.url}translate", json=body).content.split(b"\r\n\r\n")

@@ -1,4 +1,4 @@
-"""What the browser is told to keep out."""
+"""The content security policy: what the browser refuses to load."""
 
 import pytest
 from playwright.sync_api import BrowserContext, Page
