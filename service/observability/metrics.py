@@ -29,40 +29,48 @@ class Metrics:
     def __init__(self, version: str, mode: str) -> None:
         self._version_and_mode = version, mode
         self._registry = CollectorRegistry()
-        self._requests = self._counter("requests", "Requests answered, by endpoint and outcome", "endpoint", "outcome")
-        self._refusals = self._counter("refusals", "Requests that keys and limits refused, by reason", "reason")
+        self._requests = self._counter("requests", "Finished requests by endpoint and outcome", "endpoint", "outcome")
+        self._refusals = self._counter("refusals", "Requests refused by access control, by reason", "reason")
         for reason in get_args(Refusal):
             self._refusals.labels(reason)
-        self._request_seconds = self._histogram("request_seconds", "From request to last byte", _SECONDS, "endpoint")
-        self._ready = self._gauge("ready", "Whether /readyz answers 200")
-        self._models = self._gauge("models", "Models, by what has become of them", "state")
-        self._load_failed = self._gauge("model_load_failed", "Whether a model's last attempt to load failed", "model")
-        self._memory = self._gauge("engine_memory_bytes", "Memory of a model's engine processes", "model")
+        self._request_seconds = self._histogram(
+            "request_seconds", "Time from request to last byte", _SECONDS, "endpoint"
+        )
+        self._ready = self._gauge("ready", "1 if /readyz returns 200")
+        self._models = self._gauge("models", "Models by state", "state")
+        self._load_failed = self._gauge("model_load_failed", "1 if the last attempt to load the model failed", "model")
+        self._memory = self._gauge("engine_memory_bytes", "Resident memory of the engine processes of a model", "model")
         self._engine_ready = self._gauge(
-            "engine_ready", "Whether the engine of a loaded model is there", "model", "replica"
+            "engine_ready", "1 if the engine of a loaded model is ready", "model", "replica"
         )
-        self._running = self._gauge("requests_running", "Segments in slots, of silent engines, too", "model", "replica")
+        self._running = self._gauge(
+            "requests_running", "Segments in slots, including those of engines that do not respond", "model", "replica"
+        )
         self._waiting = self._gauge(
-            "requests_waiting", "Segments that wait for a slot, or for an engine", "model", "replica"
+            "requests_waiting", "Segments waiting for a slot or for an engine", "model", "replica"
         )
-        self._slots = self._gauge("slots", "Cache slots of engines that are there", "model", "replica")
+        self._slots = self._gauge("slots", "Cache slots of ready engines", "model", "replica")
         self._slots_used = self._gauge("slots_used", "Cache slots in use", "model", "replica")
-        self._queue_seconds = self._histogram("queue_seconds", "A segment's wait for a slot", _SECONDS)
+        self._queue_seconds = self._histogram("queue_seconds", "Time that a segment waits for a slot", _SECONDS)
         self._first_token = self._histogram(
-            "time_to_first_token_seconds", "From a segment's submission to its first token", _SECONDS
+            "time_to_first_token_seconds", "Time from the submission of a segment to its first token", _SECONDS
         )
-        self._inter_token = self._histogram("inter_token_seconds", "Between two tokens of a segment", _SECONDS)
+        self._inter_token = self._histogram("inter_token_seconds", "Time between two tokens of a segment", _SECONDS)
         self._source_tokens = self._counter("source_tokens", "Source tokens encoded", "model")
         self._generated_tokens = self._counter(
             "generated_tokens", "Tokens generated; its rate is tokens per second", "model"
         )
         self._batch_rows = self._histogram("batch_rows", "Rows of a decode step", _ROWS)
-        self._encode_seconds = self._histogram("encode_seconds", "Encoder time of a step that admitted", _SECONDS)
+        self._encode_seconds = self._histogram(
+            "encode_seconds", "Encoder time of a step that admitted segments", _SECONDS
+        )
         self._step_seconds = self._histogram("step_seconds", "Decoder and sampling time of a step", _SECONDS)
         self._restarts = self._counter(
-            "engine_restarts", "Engine processes that ended, or could not be started", "model", "replica"
+            "engine_restarts", "Engine processes that ended or could not be started", "model", "replica"
         )
-        self._build_info = self._gauge("build_info", "Always 1", "version", "mode", "model", "directions")
+        self._build_info = self._gauge(
+            "build_info", "Always 1; the labels describe the server", "version", "mode", "model", "directions"
+        )
         self._tasks = self._gauge("tasks", "asyncio tasks of the HTTP process, this scrape's included")
         # Memory, descriptors and start time of the HTTP process, on Linux.
         ProcessCollector(registry=self._registry)

@@ -85,7 +85,7 @@ def test_a_device_that_does_not_exist() -> None:
         ("--trusted-proxies", "::1,proxy", "trusted_proxies.1: must be addresses or networks: 10.0.0.1, 10.0.0.0/8"),
         ("--redis-url", "http://a", "redis_url: URL scheme should be"),
         ("--mode", "int4", "mode: Input should be 'int8', 'fp32' or 'bf16'"),
-        ("--models", "x --model y", "model and models: one of them says what is served, not both"),
+        ("--models", "x --model y", "model and models: only one of them can be set"),
     ],
 )
 def test_what_is_allowed_is_said_in_words(flag: str, value: str, message: str) -> None:
@@ -103,7 +103,7 @@ def test_frozen() -> None:
 
 def test_one_model_and_a_directory_of_models_exclude_one_another(tmp_path: Path) -> None:
     assert Settings(models=tmp_path).models == tmp_path
-    with pytest.raises(ValidationError, match="model and models: one of them"):
+    with pytest.raises(ValidationError, match="model and models: only one"):
         Settings(models=tmp_path, model=tmp_path)
 
 
