@@ -138,7 +138,7 @@ def test_a_bar_where_somebody_looks(server: Server, tmp_path: Path) -> None:
     [
         (("--file", "nowhere"), "nowhere: No such file or directory"),
         (("--file", "nowhere", "Yes."), "give texts or files, not both"),
-        (("--alternatives", "2", "Yes."), "--alternatives has no place in plain text: add --json"),
+        (("--alternatives", "2", "Yes."), "--alternatives needs --json"),
         (("--output", "/nowhere/file", "Yes."), "/nowhere/file: No such file or directory"),
         (("--json", "--alternatives", "3", "--beam-size", "2", "Yes."), "beam_size: must be at least 4"),
         (("--json", "--alternatives", "99", "Yes."), "alternatives: input should be less than 16"),
