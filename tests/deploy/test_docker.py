@@ -34,7 +34,7 @@ GRACE_SECONDS: Final = 50  # stop_grace_period in docker-compose.yml
 COMPOSE: Final = ("docker", "compose", "--project-name", PROJECT, "--profile", "load")
 SITE_PACKAGES: Final = "/opt/venv/lib/python3*/site-packages"
 
-pytestmark = [pytest.mark.timeout(1800), pytest.mark.usefixtures("engine")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.usefixtures("engine")]
 
 
 def _run(*command: str, environment: Mapping[str, str] | None = None, check: bool = True) -> str:
