@@ -115,6 +115,7 @@ def test_a_file_that_is_not_there_or_is_no_file(checkpoint: Path, name: str) -> 
         _load(checkpoint)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_any_other_damage_is_refused_or_harmless(checkpoint: Path, name: str) -> None:
     """Single bytes of the first kilobytes, where formats keep their lengths, and anywhere; cuts anywhere."""
