@@ -17,14 +17,14 @@ _SPACE: Final = "\u2581"  # SentencePiece's visible space
 _UNKNOWN: Final = "<unk>"
 _BYTE: Final = re.compile(r"<0x([0-9A-F]{2})>")
 _SPECIAL: Final = re.compile(r"<(?!0x)[^<>]+>|>>[^<>]+<<|__[a-z_]+__")
-"""How pieces look that stand for no text: ends of sentences, padding, languages."""
+"""The form of pieces that stand for no text: ends of sentences, padding, languages."""
 _REPLACEMENT: Final = "\ufffd".encode()
 
 Span = tuple[int, int]
 
 
 class Pieces(Protocol):
-    """One side's vocabulary."""
+    """The vocabulary of the source side or of the target side."""
 
     def __len__(self) -> int: ...
 
@@ -41,7 +41,7 @@ class Pieces(Protocol):
         ...
 
     def spans(self, text: str) -> list[Span]:
-        """Which characters of a text each of its ids stands for: from, up to; with white space and gaps."""
+        """Return the characters of a text that each of its ids stands for: from, up to; with white space and gaps."""
         ...
 
     def find(self, piece: str) -> int | None:
@@ -153,7 +153,7 @@ class CaseMarkedPieces:
         return self._inner.find(piece)
 
     def bytes_of(self, token_id: int) -> bytes:
-        """As those of other pieces, case marks included: `CaseRestorer` takes them out."""
+        """Return the UTF-8 of a token, case marks included: `CaseRestorer` takes them out."""
         return self._inner.bytes_of(token_id)
 
 
@@ -200,11 +200,11 @@ class JsonPieces:
         return self._tokenizer.encode(text, add_special_tokens=False).offsets
 
     def _plain(self, ids: list[int]) -> list[int]:
-        """Without special tokens: "</s>" in a text would end it, "fra_Latn" would choose a language."""
+        """Replace special tokens: "</s>" in a text would end it, "fra_Latn" would choose a language."""
         return [token if self._bytes[token] else self._unknown for token in ids]
 
     def _unknown_id(self, model: dict[str, Any]) -> int:
-        """Of Unigram by id, of BPE by name; byte-level BPE has none, and needs none."""
+        """Find the id of the unknown piece: Unigram has an id, BPE a name; byte-level BPE has none, and needs none."""
         found = model.get("unk_id")
         if found is None:
             found = self._tokenizer.token_to_id(model.get("unk_token") or _UNKNOWN)

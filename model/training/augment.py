@@ -243,5 +243,5 @@ def _shared_once(pattern: re.Pattern[str], pair: Pair) -> list[str]:
 
 
 def _replace_both(pattern: re.Pattern[str], pair: Pair, old: str, new: str) -> Pair:
-    """Where `pattern` finds `old`, and nowhere else: 5 in "5 cats", not in "5:30"."""
+    """Replace `old` where `pattern` finds it, and nowhere else: 5 in "5 cats", not in "5:30"."""
     return Pair(*(pattern.sub(lambda found: new if found[0] == old else found[0], side) for side in pair))

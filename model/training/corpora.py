@@ -68,12 +68,12 @@ def _open_bytes(path: Path) -> IO[bytes]:
 
 
 def fingerprint(pair: Pair, languages: tuple[str, str]) -> int:
-    """Of a pair and its languages, in this process: 64 bits take a tenth of the pair's room."""
+    """Hash a pair and its languages, for this process: 64 bits take a tenth of the pair's room."""
     return hash((pair, languages))
 
 
 def validation_marks(pair: Pair, languages: tuple[str, str]) -> Iterator[int]:
-    """What a pair that is validated on shares with those that training must not see, in this process.
+    """Yield hashes that a validation pair shares with pairs that training must not see, for this process.
 
     Only letters, their marks and digits count, and not their case. Two pairs share a mark when both sides are the
     same, whichever is the source, or when one side is, unless it is short.
@@ -149,14 +149,14 @@ def _known_languages() -> frozenset[str]:
 
 
 class LoadedCorpus(NamedTuple):
-    """What is left of a corpus, and how many pairs were dropped for which reason."""
+    """The pairs left of a corpus, and how many were dropped for which reason."""
 
     pairs: list[Pair]
     dropped: Counter[str]
 
 
 def corpus_path(corpus: Corpus, directory: Path) -> Path:
-    """In the data directory, or, like the small corpora that come with the trainer, where the path itself says."""
+    """Find a corpus in the data directory, or, like the small ones that come with the trainer, where its path says."""
     path = directory / corpus.path
     return corpus.path if corpus.path.exists() and not path.exists() else path
 

@@ -32,7 +32,7 @@ _M_MMAP_MAX: Final = -4
 
 
 class RunOptions(NamedTuple):
-    """How a run is started: everything that is not the experiment."""
+    """Options of a run: everything that is not the experiment."""
 
     device: str = "cpu"
     tensorboard: bool = False

@@ -256,7 +256,7 @@ class Trainer:
             _set_random_state(state["random"][self.group.rank], self.group.device)
 
     def _fixed(self) -> dict[str, str]:
-        """What a resumed run may not change: the model, the text, and how states of optimisers are to be read."""
+        """Return all that a resumed run may not change: the model, the text, and the kind of optimiser state."""
         return {
             "model": self.config.model.model_dump_json(),
             "optimiser.algorithm": self.config.optimiser.algorithm,
