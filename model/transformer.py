@@ -27,7 +27,7 @@ class Rows(NamedTuple):
 
 
 class Transformer(nn.Module):
-    """The encoder-decoder model, with one token embedding for source, target and output, or as many as `config` says."""
+    """The encoder-decoder model, with one token embedding for both sides and the output, or as `config` says."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
