@@ -25,9 +25,9 @@ async def test_a_long_text_with_a_prefix_is_refused_by_its_second_sentence(
 ) -> None:
     encode, encoded = Tokenizer.encode, []
 
-    def counted(tokenizer: Tokenizer, text: str, *languages: str) -> list[int]:
+    def counted(tokenizer: Tokenizer, text: str, target: str, source: str) -> list[int]:
         encoded.append(text)
-        return encode(tokenizer, text, *languages)
+        return encode(tokenizer, text, target, source)
 
     monkeypatch.setattr(Tokenizer, "encode", counted)
     with pytest.raises(InvalidRequest, match=r"target_prefix: needs a text of one sentence, there are more"):
