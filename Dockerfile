@@ -1,29 +1,30 @@
-# The server with its embedded model: Python, the dependencies, the service with its C++ operators; no compiler, no caches.
+# The server with its embedded model: Python, the dependencies, the service and its C++ operators, but no compiler.
 #
 #   docker build -t dragoman .
 #   docker run --read-only --stop-timeout 50 --publish 5000:5000 dragoman
 #
 # Every setting of `dragoman serve` is a variable (--env DRAGOMAN_REPLICAS=2). To serve another checkpoint, mount
 # its directory readable for user 10001 and name it: --volume ./checkpoint:/model:ro --env DRAGOMAN_MODEL=/model.
-# One of another format is imported at the first start, into /cache, which has to be writable: --volume dragoman:/cache.
+# A checkpoint in another format is imported at the first start into /cache, which must be writable:
+# --volume dragoman:/cache.
 #
 # Build arguments, all optional:
-#   DEVICE            cpu, or cuda: torch with NVIDIA's libraries, which are gigabytes
-#   PYTHON_IMAGE      the same base image under a mirror's name, or by digest
-#   BUILD_IMAGE       the same for the build, with a C++ compiler (GCC 12 or newer); same Python, same C library
+#   DEVICE            cpu, or cuda: torch with gigabytes of NVIDIA's libraries
+#   PYTHON_IMAGE      the base image under a mirror's name, or by digest
+#   BUILD_IMAGE       the image for the build, with a C++ compiler (GCC 12 or newer), the same Python and C library
 #   PIP_INDEX_URL     a mirror of PyPI
 #   TORCH_INDEX_URL   a mirror of PyTorch's index of CPU wheels
 #
-# Every package has the version that deploy/image/constraints.txt gives it.
+# deploy/image/constraints.txt has the version of every package.
 
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 ARG BUILD_IMAGE=python:3.11-bookworm
 
-# The dependencies come first and alone: a change of source must not install torch again. And torch comes before them,
-# because only its CPU build is not on PyPI: uv knows where PyTorch keeps it.
+# The dependencies come first, so that a change of source does not install torch again. torch comes before them,
+# because its CPU build is not on PyPI; uv knows PyTorch's index.
 FROM ${BUILD_IMAGE} AS torch
 ARG DEVICE=cpu
-# Without a default these stay unset, and the tools' own defaults hold.
+# Without a default here, the tools' own defaults hold.
 ARG PIP_INDEX_URL
 ARG TORCH_INDEX_URL
 ENV PATH="/opt/uv/bin:${PATH}" \
@@ -35,7 +36,7 @@ ENV PATH="/opt/uv/bin:${PATH}" \
     UV_NO_CACHE=1
 WORKDIR /build
 COPY pyproject.toml deploy/image/constraints.txt ./
-# Two environments: the second goes into the final image as it is.
+# uv has an environment of its own; the other one goes into the final image.
 RUN python3 -m venv /opt/uv \
     && pip install --no-cache-dir --disable-pip-version-check --constraint constraints.txt uv \
     && python3 -m venv --without-pip /opt/venv
@@ -52,49 +53,49 @@ RUN set -e; \
         || { echo "DEVICE is ${DEVICE}, but the index has torch's ${build} build: see the Dockerfile's head" >&2; exit 1; }
 
 FROM torch AS dependencies
-# With the extras of operators: traces, and limits that several servers count in one Redis.
+# The extras that operators need: traces, and limits that several servers count in one Redis.
 RUN uv pip install --requirement pyproject.toml --extra otel --extra redis
 
 FROM dependencies AS pruned
-# What only torch's own tests and C++ builds read, and other packages' tests: a quarter of the environment.
+# Remove files that only tests and C++ builds read: a quarter of the environment.
 RUN find /opt/venv/lib/python3*/site-packages/torch/bin -mindepth 1 ! -name torch_shm_manager -delete \
     && rm -rf /opt/venv/lib/python3*/site-packages/torch/include /opt/venv/lib/python3*/site-packages/torch/test \
     && find /opt/venv/lib -type d -name tests -prune -exec rm -rf {} +
 
 FROM dependencies AS application
 COPY . ./
-# Into a tree of its own, so that the final stage gets the dependencies and the application as two layers.
+# A prefix of its own makes the application a layer apart from the dependencies.
 RUN uv pip install --no-deps --prefix /application/opt/venv . \
-    # The operators, for every processor of this architecture: next to their installed source (-P: not to the one here),
-    # where the engine looks first.
+    # Compile the operators for every processor of this architecture, next to their installed source (-P: not to this
+    # directory's), where the engine looks first.
     && PYTHONPATH=$(echo /application/opt/venv/lib/python3*/site-packages) /opt/venv/bin/python -P -m model.kernels
 
 FROM ${PYTHON_IMAGE}
 LABEL org.opencontainers.image.title="Dragoman" \
       org.opencontainers.image.description="Self-hosted machine translation that streams" \
       org.opencontainers.image.licenses="Apache-2.0"
-# By number, so that Kubernetes can verify runAsNonRoot; with a name, because libraries look their user up.
+# A number, so that Kubernetes can verify runAsNonRoot; a name, because libraries look their user up.
 RUN groupadd --gid 10001 dragoman \
     && useradd --uid 10001 --gid dragoman --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin dragoman \
     && install --directory --owner=dragoman --group=dragoman /cache
 COPY --from=pruned /opt/venv /opt/venv
 COPY --from=application /application /
-# Nothing is written at run time, bytecode neither: it was compiled when the packages were installed.
+# Nothing is written at run time; bytecode was compiled when the packages were installed.
 ENV PATH="/opt/venv/bin:${PATH}" \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     DRAGOMAN_HOST=0.0.0.0 \
     DRAGOMAN_PORT=5000
-# Writable where the root file system is not: a library asks for a place for temporary files when it is imported.
+# A library needs a writable directory for temporary files when it is imported, even on a read-only root file system.
 ENV TMPDIR=/dev/shm
-# For imported models only. Not in memory: they are large, and are there again at the next start. A new volume of
-# Docker's gets this directory's owner.
+# Imported models only. They are too large for memory, and serve the next start, too. A new Docker volume gets this
+# directory's owner.
 ENV XDG_CACHE_HOME=/cache
 USER 10001:10001
 WORKDIR /
 EXPOSE 5000
-# Not urllib: it would ask the proxy of an HTTP_PROXY variable. -IS skips what a probe does not need.
+# Not urllib, which would use the proxy of an HTTP_PROXY variable. -IS makes Python start faster.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
     CMD ["python3", "-IS", "-c", "import http.client, os, sys; c = http.client.HTTPConnection('127.0.0.1', int(os.environ['DRAGOMAN_PORT']), timeout=4); c.request('GET', '/readyz'); sys.exit(c.getresponse().status != 200)"]
-# No shell in between: SIGTERM must reach the server, which then lets running translations finish.
+# No shell: SIGTERM must reach the server, which then lets running translations finish.
 CMD ["dragoman", "serve"]

@@ -1,1 +1,1 @@
-"""How Dragoman is run; the Python in it is for Ray."""
+"""Files for operators: image, monitoring, Kubernetes and Ray."""

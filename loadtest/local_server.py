@@ -4,7 +4,6 @@ import lzma
 import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -19,6 +18,7 @@ import psutil
 from httpx_sse import aconnect_sse
 
 from loadtest.metrics import Metrics
+from service.interpreter import python_command
 
 _START_SECONDS: Final = 60.0
 
@@ -42,27 +42,31 @@ class Server:
         self.url = url
 
     @property
+    def port(self) -> int:
+        return int(self.url.rsplit(":", 1)[1])
+
+    @property
     def pid(self) -> int:
-        """Of the HTTP process."""
+        """Process id of the HTTP process."""
         return self._process.pid
 
     def ask_to_stop(self) -> None:
-        """SIGTERM."""
+        """Send SIGTERM."""
         self._process.terminate()
 
     def stop(self) -> int:
-        """SIGTERM, if it has not ended; the exit status. Leaving the context then has nothing more to do."""
+        """Send SIGTERM if the server has not ended; return its exit status."""
         if self._process.poll() is None:
             self.ask_to_stop()
         return self._process.wait()
 
     async def generated_tokens(self) -> float:
-        """Since the start."""
+        """Return the tokens generated since the start."""
         async with httpx.AsyncClient(base_url=self.url) as client:
             return (await read_metrics(client)).total("dragoman_generated_tokens_total")
 
     def processes(self) -> "Processes":
-        """As they are now: all of its session, wherever their parents are."""
+        """Return the server's processes: all of its session, whatever their parents are."""
         session = list(_session(self.pid))
         [http] = (each for each in session if each.pid == self.pid)
         others = [each for each in session if each is not http]
@@ -76,21 +80,21 @@ class Server:
         )
 
     def fork_servers(self) -> list[int]:
-        """Process ids."""
+        """Return the fork servers' process ids."""
         return [each.pid for each in self.processes().fork_servers]
 
     def engines(self) -> list[int]:
-        """Process ids."""
+        """Return the engines' process ids."""
         return [each.pid for each in self.processes().engines]
 
     def resident_megabytes(self) -> list[float]:
-        """Of the HTTP process, then of each engine."""
+        """Return the resident MB of the HTTP process, then of each engine."""
         processes = self.processes()
         return [each.resident_megabytes for each in (processes.http, *processes.engines)]
 
 
 class Process(NamedTuple):
-    """What the system says of one."""
+    """A process as the system reports it."""
 
     pid: int
     parent: int
@@ -99,11 +103,11 @@ class Process(NamedTuple):
 
 
 class Processes(NamedTuple):
-    """Those of a server, each kind by process id."""
+    """The processes of a server by kind, each kind by process id."""
 
     http: Process
     fork_servers: list[Process]
-    """Those that have loaded a model."""
+    """Processes that have loaded a model, and that engines are forked from."""
     engines: list[Process]
     """The forks of those, and of those that are gone."""
     zombies: list[Process]
@@ -111,7 +115,7 @@ class Processes(NamedTuple):
 
 
 def free_port() -> int:
-    """Of this machine's own address; another program may take it meanwhile."""
+    """Return a free port of 127.0.0.1; another program may take it meanwhile."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -127,7 +131,7 @@ def run_server(flags: Sequence[str], log: Path | None = None) -> Iterator[Server
     port = free_port()
     # Whoever waits is served: refusals are not what is looked at here.
     ours = ["--port", str(port), "--log-level", "info" if log else "error", "--max-waiting", "10000"]
-    command = [sys.executable, "-m", "service", "serve", *ours, *flags]
+    command = python_command("-m", "service", "serve", *ours, *flags)
     with log.open("ab") if log else nullcontext() as output:
         # With a session of its own: an engine whose parent has died is known by it.
         process = subprocess.Popen(command, stderr=output, start_new_session=True)
@@ -164,13 +168,13 @@ def _session(leader: int) -> Iterator[Process]:
 
 
 def connect(server: Server) -> httpx.AsyncClient:
-    """As many connections as requests, each for one: a server may close an idle one just as it is used again."""
+    """Open a client with a connection for each request; a server may close an idle one just before it is used."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
     return httpx.AsyncClient(base_url=server.url, timeout=120.0, limits=limits)
 
 
 async def stream(client: httpx.AsyncClient, text: str, body: dict[str, Any]) -> Said:
-    """One text, token by token. Raises `ServerFailed`."""
+    """Translate one text as a stream. Raises `ServerFailed`."""
     pieces: list[str] = []
     logprobs: list[float] = []
     async with aconnect_sse(client, "POST", "/translate", json={"q": text, "stream": True, **body}) as source:
@@ -189,7 +193,7 @@ async def stream(client: httpx.AsyncClient, text: str, body: dict[str, Any]) -> 
 
 
 async def first_token_seconds(client: httpx.AsyncClient, text: str, body: dict[str, Any]) -> float:
-    """From a request to its first token, which is read to its end."""
+    """Return the seconds from a request to its first token; the stream is read to its end."""
     started = time.monotonic()
     seconds = 0.0
     async with aconnect_sse(client, "POST", "/translate", json={"q": text, "stream": True, **body}) as source:
@@ -203,7 +207,7 @@ async def first_token_seconds(client: httpx.AsyncClient, text: str, body: dict[s
 
 @contextmanager
 def reader(server: Server, text: str, body: dict[str, Any]) -> Iterator[BaseProcess]:
-    """A process of its own that has `text` streamed, and has got the first of it; it does no more than to read it.
+    """Start a process that only reads the stream of `text`; yield it once the stream has begun.
 
     Ended with the context.
     """
@@ -228,24 +232,24 @@ def _read(url: str, body: dict[str, Any], has_begun: Event) -> None:
 
 
 async def is_ready(client: httpx.AsyncClient) -> bool:
-    """Whether an engine is loaded."""
+    """Return whether an engine is loaded."""
     return (await client.get("/readyz")).status_code == httpx.codes.OK
 
 
 async def read_metrics(client: httpx.AsyncClient) -> Metrics:
-    """As they are now."""
+    """Return the metrics as they are now."""
     response = await client.get("/metrics")
     response.raise_for_status()
     return Metrics(response.text)
 
 
 async def engine_deaths(client: httpx.AsyncClient) -> int:
-    """Engines that ended since the start, as the server counts them."""
+    """Return the number of engines that have ended since the start, as the server counts them."""
     return int((await read_metrics(client)).total("dragoman_engine_restarts_total"))
 
 
 async def translate(client: httpx.AsyncClient, texts: list[str], body: dict[str, Any]) -> list[str]:
-    """An array of texts in one request."""
+    """Translate an array of texts in one request."""
     response = await client.post("/translate", json={"q": texts, **body})
     response.raise_for_status()
     translated: list[str] = response.json()["translatedText"]
@@ -253,7 +257,7 @@ async def translate(client: httpx.AsyncClient, texts: list[str], body: dict[str,
 
 
 def read_sentences(file: Path, count: int) -> list[str]:
-    """The first `count` lines, or first columns. Raises `ValueError` where there are fewer."""
+    """Return the first column of the first `count` lines. Raises `ValueError` if there are fewer."""
     opener = lzma.open if file.suffix == ".xz" else open
     with opener(file, "rt", encoding="utf-8") as lines:
         found = [source for line in lines if (source := line.rstrip("\n").partition("\t")[0].strip())]

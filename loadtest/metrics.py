@@ -1,4 +1,4 @@
-"""What a server says on `/metrics`."""
+"""The metrics of a server's `/metrics`."""
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -13,5 +13,5 @@ class Metrics:
         self._samples = [each for family in text_string_to_metric_families(exposition) for each in family.samples]
 
     def total(self, name: str, **labels: str) -> float:
-        """The samples of that name, `_total` and the like included, and these labels, added up; 0 without any."""
+        """Return the sum of the samples with this full name and these labels; 0 without any."""
         return sum(each.value for each in self._samples if each.name == name and labels.items() <= each.labels.items())

@@ -3,7 +3,7 @@
 from typing import Final
 
 LANGUAGES: Final = {"source": "en", "target": "fr"}
-"""What the embedded model translates them from and into."""
+"""Languages between which the embedded model translates the sentences."""
 
 SENTENCES: Final = (
     "See you tomorrow.",

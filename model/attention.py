@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from model.cache import KV, Cache, Memory
+from model.cache import KV, Cache, KeyValueView
 from model.config import ModelConfig
 
 
@@ -35,6 +35,16 @@ def combine_masks(*masks: Tensor) -> Tensor:
     return functools.reduce(torch.minimum, masks)
 
 
+def segment_mask(queries: Tensor, keys: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Hide other sentences of a packed row: a query sees the keys of its own segment.
+
+    `queries [batch, queries]` and `keys [batch, keys]` number the sentences; returns `[batch, 1, queries, keys]`. A
+    query without a key (what fills up a row) sees all of them instead of none, which would be NaN in training.
+    """
+    hidden = queries[:, None, :, None] != keys[:, None, None, :]
+    return torch.zeros(hidden.shape, dtype=dtype, device=hidden.device).masked_fill_(hidden, torch.finfo(dtype).min)
+
+
 def _additive(hidden: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros(hidden.shape, dtype=dtype, device=hidden.device).masked_fill_(hidden, -math.inf)
 
@@ -42,7 +52,7 @@ def _additive(hidden: Tensor, dtype: torch.dtype) -> Tensor:
 def attention_weights(query: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
     """softmax(Q K^T / sqrt(head_dim) + mask) -> `[batch, heads, queries, keys]`.
 
-    A row that may look nowhere gets all zeros, not NaN. For inspection and tests: a `Memory` computes
+    A row that may look nowhere gets all zeros, not NaN. For inspection and tests: a `KeyValueView` computes
     the same without materialising the weights.
     """
     scores = query @ keys.transpose(-2, -1) / math.sqrt(query.shape[-1]) + mask
@@ -88,7 +98,7 @@ class RelativeBias(nn.Module):
 
 
 class MultiHeadAttention(nn.Module):
-    """Projections around a `Memory`'s attention; subclasses say where keys and values come from."""
+    """Projections around a `KeyValueView`'s attention; subclasses say where keys and values come from."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -104,7 +114,7 @@ class MultiHeadAttention(nn.Module):
         """Keys and values of `states [batch, length, d_model]`."""
         return KV(self._split_heads(self.key(states)), self._split_heads(self.value(states)))
 
-    def attend_from(self, states: Tensor, source: Memory, mask: Tensor | None) -> Tensor:
+    def attend_from(self, states: Tensor, source: KeyValueView, mask: Tensor | None) -> Tensor:
         """Let `states [batch, queries, d_model]` look at `source`; same shape back."""
         query = self._split_heads(self.query(states))
         mixed = source.attend(query, mask, self.dropout if self.training else 0.0)
@@ -127,5 +137,5 @@ class SelfAttention(MultiHeadAttention):
 class CrossAttention(MultiHeadAttention):
     """Decoder states look at source K/V that were projected once, when the source was encoded."""
 
-    def forward(self, states: Tensor, source: Memory, mask: Tensor | None) -> Tensor:
+    def forward(self, states: Tensor, source: KeyValueView, mask: Tensor | None) -> Tensor:
         return self.attend_from(states, source, mask)

@@ -1,6 +1,6 @@
 """Keys and values: how queries look at them, and where the decoder keeps those of earlier positions.
 
-The model sees only two protocols: a `Cache` remembers, and what it returns is a `Memory` to look at. It knows
+The model sees only two protocols: a `Cache` remembers, and what it returns is a `KeyValueView` to look at. It knows
 nothing of requests; slots are row numbers here.
 """
 
@@ -20,7 +20,7 @@ from model.config import ModelConfig
 from model.kernels import attend_packed, attend_slots, copy_slots
 
 
-class Memory(Protocol):
+class KeyValueView(Protocol):
     """Keys and values that queries look at."""
 
     def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
@@ -42,6 +42,24 @@ class KV(NamedTuple):
         return F.scaled_dot_product_attention(query, self.keys, self.values, attn_mask=mask, dropout_p=dropout)
 
 
+class TeachingKV(NamedTuple):
+    """`KV` for packed training rows, whose masks leave every query a key or hide by finite numbers.
+
+    On a CPU gradients go through plain matrix products: their backward pass takes a third of the fused kernel's time,
+    but a row that a mask of -inf hides as a whole would be NaN.
+    """
+
+    keys: Tensor
+    values: Tensor
+
+    def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+        if not query.requires_grad or query.device.type != "cpu":
+            return KV(*self).attend(query, mask, dropout)
+        scores = (query * query.shape[-1] ** -0.5) @ self.keys.transpose(-2, -1)
+        weights = torch.softmax(scores if mask is None else scores + mask, dim=-1)
+        return F.dropout(weights, dropout) @ self.values
+
+
 class PackedKV(NamedTuple):
     """K/V of sequences that stand one behind the other, `[1, heads, tokens, head_dim]`; see `attend_packed`."""
 
@@ -57,7 +75,7 @@ class PackedKV(NamedTuple):
 
 
 class SlotKV(NamedTuple):
-    """One layer's arena, `[slots, heads, positions, head_dim]`, and what each query sees of it.
+    """One layer's buffer, `[slots, heads, positions, head_dim]`, and what each query sees of it.
 
     A query of row r looks at the first `lengths[r, query]` positions of slot `slots[r, query]`.
     """
@@ -78,7 +96,7 @@ class SlotKV(NamedTuple):
 
 
 class PaddedKV(NamedTuple):
-    """One layer's arena, `[slots, heads, positions, head_dim]`, of which row r sees `width` positions of `slots[r]`.
+    """One layer's buffer, `[slots, heads, positions, head_dim]`, of which row r sees `width` positions of `slots[r]`.
 
     As far as a mask lets it. No shape depends on a tensor's value, which is what a CUDA graph needs.
     """
@@ -99,16 +117,23 @@ class PaddedKV(NamedTuple):
 class Cache(Protocol):
     """What self-attention asks of the positions already decoded."""
 
-    def update(self, layer: int, new: KV) -> Memory:
+    def update(self, layer: int, new: KV) -> KeyValueView:
         """Take the K/V of this call's positions; return all that its queries may look at."""
         ...
 
 
 class NoCache:
-    """Training and full forward passes: all positions are in the call, nothing is remembered."""
+    """Full forward passes: all positions are in the call, nothing is remembered."""
 
     def update(self, layer: int, new: KV) -> KV:
         return new
+
+
+class TeachingCache:
+    """`NoCache` for packed training rows."""
+
+    def update(self, layer: int, new: KV) -> TeachingKV:
+        return TeachingKV(*new)
 
 
 class PackedSources:
@@ -122,7 +147,7 @@ class PackedSources:
 
 
 class SlotCache:
-    """The serving arena: K/V of up to `slots` requests, allocated once.
+    """The serving buffer: K/V of up to `slots` requests, allocated once.
 
     Self-attention K/V grow by one position a step; source K/V are written once per request. A slot
     keeps whatever its last user left: each query sees exactly the positions that its own request wrote. Every
@@ -139,16 +164,16 @@ class SlotCache:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
-        def arena(length: int) -> Tensor:
+        def buffer(length: int) -> Tensor:
             shape = (config.decoder_layers, slots, config.num_heads, length, config.head_dim)
             if torch.device(device).type == "cpu":
                 return _untouched(shape, dtype)
             return torch.zeros(shape, dtype=dtype, device=device)
 
-        self._target = KV(arena(max_target_length), arena(max_target_length))
-        self._source = KV(arena(max_source_length), arena(max_source_length))
+        self._target = KV(buffer(max_target_length), buffer(max_target_length))
+        self._source = KV(buffer(max_source_length), buffer(max_source_length))
 
-    def arenas(self) -> dict[str, Tensor]:
+    def buffers(self) -> dict[str, Tensor]:
         """The memory itself, `[layers, slots, heads, positions, head_dim]` each, for who reads and writes in place."""
         return {
             "target_keys": self._target.keys,
@@ -160,9 +185,9 @@ class SlotCache:
     def write_source(self, slots: Sequence[int], lengths: Sequence[int], source: Sequence[KV]) -> None:
         """Store what `Transformer.encode_packed` gave for sources of `lengths`, in their `slots`."""
         for layer, new in enumerate(source):
-            for arena, packed in zip(self._source, new, strict=True):
+            for buffer, packed in zip(self._source, new, strict=True):
                 for slot, each in zip(slots, torch.split(packed[0], list(lengths), dim=1), strict=True):
-                    arena[layer, slot, :, : each.shape[1]] = each
+                    buffer[layer, slot, :, : each.shape[1]] = each
 
     def write_padded_source(self, slots: Tensor, source: Sequence[KV]) -> None:
         """Store what `Transformer.encode` gave, `[sources, heads, length, head_dim]`, padding included.
@@ -170,21 +195,21 @@ class SlotCache:
         `slots [sources]`.
         """
         for layer, new in enumerate(source):
-            for arena, padded in zip(self._source, new, strict=True):
-                arena[layer][slots, :, : padded.shape[2]] = padded
+            for buffer, padded in zip(self._source, new, strict=True):
+                buffer[layer][slots, :, : padded.shape[2]] = padded
 
     def copy_target(self, copies: Sequence[tuple[int, int, int]]) -> None:
         """Give slots the target K/V of others: (from slot, to slot, how many positions), one after the other."""
         if copies:
             # By way of an array: PyTorch takes longer to read lists.
             table = torch.frombuffer(array("q", chain.from_iterable(copies)), dtype=torch.int64).view(-1, 3)
-            for arena in self._target:
-                copy_slots(arena, table)
+            for buffer in self._target:
+                copy_slots(buffer, table)
 
     def copy_target_at_once(self, origins: Tensor, destinations: Tensor, positions: int) -> None:
         """As `copy_target`, the same number of positions for all; no slot is both read and written."""
-        for arena in self._target:
-            arena[:, destinations, :, :positions] = arena[:, origins, :, :positions]
+        for buffer in self._target:
+            buffer[:, destinations, :, :positions] = buffer[:, origins, :, :positions]
 
     def source(self, slots: Tensor, lengths: Tensor) -> list[SlotKV]:
         """The source of each query, one `SlotKV` a layer; `slots` and `lengths` are `[rows, queries]`."""

@@ -13,8 +13,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from model.checkpoint_config import WEIGHTS_FILE, CheckpointConfig, CheckpointError, load_config, sha256_of, verify
 from model.config import ModelConfig
-from model.manifest import WEIGHTS_FILE, CheckpointConfig, CheckpointError, load_config, sha256_of, verify
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 

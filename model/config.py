@@ -1,4 +1,4 @@
-"""What the weights of a model are: its shape and its special token ids, validated when built."""
+"""The shape of a model and its special token ids, validated when built."""
 
 from typing import Literal, Self
 

@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from model.attention import look_ahead_mask, padding_mask
+from model.beam_search import BeamSearch, Choice, Extension, Path
 from model.cache import KV
-from model.ranking import largest
-from model.search import BeamSearch, Choice, Extension, Path
+from model.topk import largest
 from model.transformer import Transformer
 
 
@@ -145,7 +145,7 @@ class _Batch:
         self._rows = len(sources)
 
     def first_tokens(self, prompt: Sequence[int]) -> Tensor:
-        """What the first step reads, `[rows]`: the last of bos and `prompt`, behind the others."""
+        """Return the ids that the first step reads, `[rows]`: the last of bos and `prompt`; read the others."""
         *read, last = (self._all(token) for token in (self._model.config.bos_id, *prompt))
         for tokens in read:
             self.step(tokens)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from model.attention import CrossAttention, SelfAttention
-from model.cache import Cache, Memory
+from model.cache import Cache, KeyValueView
 from model.config import Activation, ModelConfig, NormOrder
 
 ACTIVATIONS: Final[dict[Activation, Callable[[Tensor], Tensor]]] = {
@@ -33,6 +33,21 @@ def sinusoidal_positions(length: int, d_model: int) -> Tensor:
     return table[:, :d_model].float()
 
 
+class Dropout(nn.Dropout):
+    """Dropout whose random numbers are bytes on a CPU, where they take a tenth of a training step as floats.
+
+    There the rate is rounded to a 256th.
+    """
+
+    def forward(self, states: Tensor) -> Tensor:
+        if not self.training or states.device.type != "cpu":
+            return super().forward(states)
+        dropped = min(255, round(256 * self.p))
+        words = torch.empty((states.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
+        draws = words.view(torch.uint8)[: states.numel()].view(states.shape)
+        return states * (draws >= dropped).to(states.dtype).mul_(256 / (256 - dropped))
+
+
 def norm_of(config: ModelConfig) -> nn.Module:
     """Normalisation over `d_model`."""
     kind = nn.LayerNorm if config.norm == "layer" else nn.RMSNorm
@@ -53,7 +68,7 @@ class Input(nn.Module):
             length = config.max_positions if config.positions == "sinusoidal" else 0
             self.register_buffer("table", sinusoidal_positions(length, config.d_model), persistent=False)
         self.norm = norm_of(config) if config.embedding_norm else nn.Identity()
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, embedded: Tensor, positions: Tensor) -> Tensor:
         """`embedded [batch, length, d_model]` at `positions [batch, length]`; same shape back."""
@@ -86,7 +101,7 @@ class PreNorm(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.norm = norm_of(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, states: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         result: Tensor = states + self.dropout(sublayer(self.norm(states)))
@@ -141,7 +156,7 @@ class DecoderLayer(nn.Module):
         self.feed_forward_residual = residual(config)
 
     def forward(
-        self, states: Tensor, target_mask: Tensor | None, source: Memory, source_mask: Tensor | None, cache: Cache
+        self, states: Tensor, target_mask: Tensor | None, source: KeyValueView, source_mask: Tensor | None, cache: Cache
     ) -> Tensor:
         states = self.self_attention_residual(states, lambda x: self.self_attention(x, target_mask, cache, self.layer))
         states = self.cross_attention_residual(states, lambda x: self.cross_attention(x, source, source_mask))

@@ -1,7 +1,7 @@
-"""From logits to token ids: pure functions of their arguments.
+"""Selection of token ids from logits: pure functions of their arguments.
 
-Randomness is a hash of (seed, position, token), so that a sampled token never depends on which other
-requests share the batch, nor on how often a generator was called before.
+Randomness is a hash of (seed, position, token), so that a sampled token never depends on which other requests share the
+batch, nor on how often a generator was called before.
 """
 
 import math
@@ -14,7 +14,7 @@ from model import kernels
 
 
 class SamplingParameters(NamedTuple):
-    """How each row of a batch is sampled; every tensor is `[batch]`.
+    """The sampling options of each row of a batch; every tensor is `[batch]`.
 
     `temperature` 0 means greedy; `top_k` 0 and `top_p` 1 mean no restriction; `noise` is the row's of `noise_states`.
     """
@@ -69,11 +69,11 @@ def sample(logits: Tensor, parameters: SamplingParameters) -> Sampled:
 
 
 _UNITS: Final = 2.0**40
-"""Of the best token's weight. Whole numbers have one sum, in whatever order they are added up."""
+"""The best token's weight in units. The sum of whole numbers does not depend on their order."""
 
 
 def _allowed(scores: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:
-    """Which tokens `[batch, vocab]` top-k and nucleus leave; the best always stays."""
+    """Return a mask of the tokens `[batch, vocab]` that top-k and nucleus leave; the best always stays."""
     ordered, order = scores.sort(dim=-1, descending=True, stable=True)
     weights = (ordered.exp().double() * _UNITS).long()
     before = weights.cumsum(dim=-1) - weights
@@ -91,7 +91,8 @@ _SECOND: Final = 0x94D049BB133111EB - (1 << 64)
 
 
 def noise_states(seeds: Tensor, positions: Tensor) -> Tensor:
-    """What `gumbel_noise` starts from at positions of requests with these seeds; all int64 `[batch]`."""
+    """Return the states that `gumbel_noise` starts from at positions of requests with these seeds; all int64
+    `[batch]`."""
     return _mix(_mix(seeds) + positions * _GOLDEN)
 
 

@@ -12,7 +12,8 @@ from typing import Final, Self
 
 from pydantic import BaseModel, ConfigDict
 
-from model.pieces import JsonPieces, Pieces, SentencePieces
+from model.case_marks import CASE_MARKS, CaseRestorer
+from model.subwords import CaseMarkedPieces, JsonPieces, Pieces, SentencePieces
 
 _PAD, _BOS, _EOS = "<pad>", "<s>", "</s>"
 
@@ -73,6 +74,9 @@ class Tokenizer:
         self.files = {name: files[name] for name in TOKENIZER_FILES if name in files}
         self.prompt = prompt or Prompt()
         self._source, self._target = _sides(self.files, self.prompt.tags)
+        self.marks_case = isinstance(self._target, CaseMarkedPieces)
+        """True where upper case is written as marks (model/case_marks.py), so that case needs no other care."""
+        self._case_marks = {self._target.find(mark) for mark in CASE_MARKS} if self.marks_case else set()
 
     @classmethod
     def from_sentencepiece(cls, model: bytes) -> Self:
@@ -117,14 +121,26 @@ class Tokenizer:
             raise ValueError(f"the tokenizer has no {piece}")
         return found
 
-    def encode(self, text: str, target: str | None = None, source: str | None = None) -> list[int]:
-        """Ids of a source text, from a language into another, with all that goes around it."""
-        [ids] = self.encode_batch([text], target, source)
+    def encode(
+        self, text: str, target: str | None = None, source: str | None = None, sampling: float | None = None
+    ) -> list[int]:
+        """Ids of a source text, from a language into another, with all that goes around it.
+
+        With `sampling`, one of its many segmentations is drawn (Kudo 2018, alpha): for training.
+        """
+        [ids] = self.encode_batch([text], target, source, sampling)
         return ids
 
-    def encode_batch(self, texts: list[str], target: str | None = None, source: str | None = None) -> list[list[int]]:
+    def encode_batch(
+        self,
+        texts: list[str],
+        target: str | None = None,
+        source: str | None = None,
+        sampling: float | None = None,
+    ) -> list[list[int]]:
+        """As `encode`, for several texts."""
         before = self._text_prefix(target, source)
-        batch = self._source.encode([before + text for text in texts] if before else texts)
+        batch = self._source.encode([before + text for text in texts] if before else texts, sampling)
         prefix = self._special(self._source, self.prompt.source_prefix, target, source)
         suffix = self._special(self._source, self.prompt.source_suffix, target, source)
         return [[*prefix, *ids, *suffix] for ids in batch]
@@ -167,7 +183,11 @@ class Tokenizer:
         return "".join(map(detokenizer.push, ids)) + detokenizer.flush()
 
     def piece_bytes(self, token_id: int) -> bytes:
-        """The UTF-8 that a token of a translation stands for: see `Pieces.bytes_of`."""
+        """The UTF-8 that a token of a translation stands for by itself: see `Pieces.bytes_of`; b"" for a case mark."""
+        return b"" if token_id in self._case_marks else self._target.bytes_of(token_id)
+
+    def marked_bytes(self, token_id: int) -> bytes:
+        """As `piece_bytes`, case marks included."""
         return self._target.bytes_of(token_id)
 
     def _text_prefix(self, target: str | None, source: str | None) -> str:
@@ -199,6 +219,8 @@ def _sides(files: Mapping[str, bytes], tags: Collection[str]) -> tuple[Pieces, P
         names = ["vocabulary.json"] * 2
     vocabularies = [_vocabulary(files, name) for name in names]
     sides = [SentencePieces(model, words, tags) for model, words in zip(models, vocabularies, strict=True)]
+    if all(side.find(mark) is not None for side in sides for mark in CASE_MARKS):
+        return CaseMarkedPieces(sides[0]), CaseMarkedPieces(sides[1])
     return sides[0], sides[1]
 
 
@@ -215,29 +237,34 @@ class Detokenizer:
     """Turns ids into text one at a time; what it has returned never changes.
 
     Bytes of an unfinished character are held back until the character is whole, and left out where it never is: a
-    small model sometimes writes half an emoji. The space that SentencePiece puts before the first word is dropped.
+    small model sometimes writes half an emoji. A case mark is held back until its word comes. The space that
+    SentencePiece puts before the first word is dropped.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="ignore")
+        self._case = CaseRestorer() if tokenizer.marks_case else None
         self._at_start = True
 
     def copy(self) -> "Detokenizer":
         """One that goes on from here by itself."""
         other = copy.copy(self)
         other._decoder = copy.copy(self._decoder)
+        other._case = copy.copy(self._case)
         return other
 
     def push(self, token_id: int) -> str:
         """The text that this token completes; often a word, sometimes nothing."""
-        return self._strip_first_space(self._decoder.decode(self._tokenizer.piece_bytes(token_id)))
+        return self._written(self._decoder.decode(self._tokenizer.marked_bytes(token_id)))
 
     def flush(self) -> str:
         """What is left at the end; nothing of an unfinished character."""
-        return self._strip_first_space(self._decoder.decode(b"", final=True))
+        return self._written(self._decoder.decode(b"", final=True))
 
-    def _strip_first_space(self, text: str) -> str:
+    def _written(self, text: str) -> str:
+        if self._case is not None:
+            text = self._case.push(text)
         if self._at_start and text:
             self._at_start = False
             return text.removeprefix(" ")

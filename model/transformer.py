@@ -1,18 +1,29 @@
 """The encoder-decoder transformer: `encode` once, `decode` a step at a time, `forward` to train.
 
 The decoder sees source K/V, never encoder states. No method reads a tensor's value or branches on
-one: what a decode step computes depends on shapes alone, but for the `Memory` that it is given.
+one: what a decode step computes depends on shapes alone, but for the `KeyValueView` that it is given.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from model.attention import RelativeBias, combine_masks, look_ahead_mask, padding_mask
-from model.cache import KV, Cache, Memory, NoCache, PackedSources
+from model.attention import RelativeBias, combine_masks, look_ahead_mask, padding_mask, segment_mask
+from model.cache import KV, Cache, KeyValueView, NoCache, PackedSources, TeachingCache, TeachingKV
 from model.config import ModelConfig
 from model.layers import DecoderLayer, EncoderLayer, Input, final_norm
+
+
+class Rows(NamedTuple):
+    """One side of packed pairs, each tensor `[rows, positions]`."""
+
+    ids: Tensor
+    positions: Tensor
+    """The place of a token in its own sentence."""
+    segments: Tensor
+    """The number of the sentence in its row, the same on both sides; 0 where nothing is."""
 
 
 class Transformer(nn.Module):
@@ -65,8 +76,14 @@ class Transformer(nn.Module):
         return self._encode(source_ids, positions, None, PackedSources(offsets))
 
     def _encode(self, source_ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Cache) -> list[KV]:
-        states = self.source_input((self.source_embedding or self.embedding)(source_ids), positions)
-        mask = _biased(mask, self.source_bias, positions)
+        states = self._source_states(source_ids, positions)
+        return self._encode_states(states, _biased(mask, self.source_bias, positions), cache)
+
+    def _source_states(self, ids: Tensor, positions: Tensor) -> Tensor:
+        states: Tensor = self.source_input((self.source_embedding or self.embedding)(ids), positions)
+        return states
+
+    def _encode_states(self, states: Tensor, mask: Tensor | None, cache: Cache) -> list[KV]:
         for layer in self.encoder:
             states = layer(states, mask, cache)
         states = self.encoder_norm(states)
@@ -77,7 +94,7 @@ class Transformer(nn.Module):
         target_ids: Tensor,
         positions: Tensor,
         target_mask: Tensor | None,
-        source: Sequence[Memory],
+        source: Sequence[KeyValueView],
         source_mask: Tensor | None,
         cache: Cache,
     ) -> Tensor:
@@ -87,12 +104,40 @@ class Transformer(nn.Module):
         the keys that `cache` returns; `source` and `source_mask` are as `encode` gave and took them. Masks
         are None where `cache` and `source` are rows of a `SlotCache`, which know what each query may see.
         """
-        states = self.target_input(self.embedding(target_ids), positions)
         target_mask = _biased(target_mask, self.target_bias, positions)
+        states = self.target_input(self.embedding(target_ids), positions)
+        logits: Tensor = self.projection(self._decode(states, target_mask, source, source_mask, cache))
+        return logits
+
+    def _decode(
+        self,
+        states: Tensor,
+        target_mask: Tensor | None,
+        source: Sequence[KeyValueView],
+        source_mask: Tensor | None,
+        cache: Cache,
+    ) -> Tensor:
         for layer, layer_source in zip(self._decoder_layers(), source, strict=True):
             states = layer(states, target_mask, layer_source, source_mask, cache)
-        logits: Tensor = self.projection(self.decoder_norm(states))
-        return logits
+        normed: Tensor = self.decoder_norm(states)
+        return normed
+
+    def teach(self, source: Rows, target: Rows) -> Tensor:
+        """Teacher forcing over packed pairs: the states `[rows, positions, d_model]` before the output projection.
+
+        Those at a position predict the target id there. Layers may be in another precision than embeddings.
+        """
+        dtype = self._decoder_layers()[0].feed_forward.inner.weight.dtype
+        look_ahead = look_ahead_mask(_positions_of(target.ids), target.ids.shape[1], dtype)
+        target_mask = combine_masks(look_ahead, segment_mask(target.segments, target.segments, dtype))
+        source_mask = segment_mask(source.segments, source.segments, dtype)
+        cross_mask = segment_mask(target.segments, source.segments, dtype)
+        cache = TeachingCache()
+        source_states = self._source_states(source.ids, source.positions).to(dtype)
+        memory = [TeachingKV(*each) for each in self._encode_states(source_states, source_mask, cache)]
+        inputs = target.ids.roll(1, dims=1).masked_fill(target.positions == 0, self.config.bos_id)
+        states = self.target_input(self.embedding(inputs), target.positions).to(dtype)
+        return self._decode(states, target_mask, memory, cross_mask, cache)
 
     def shift_right(self, target_ids: Tensor) -> Tensor:
         """What the decoder reads to predict `target_ids [batch, target]`: the same behind bos, without the last."""

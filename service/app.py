@@ -13,30 +13,30 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from model.manifest import CheckpointConfig, CheckpointError, load_config, load_tokenizer
-from service import tracing
+from model.checkpoint_config import CheckpointConfig, CheckpointError, load_config, load_tokenizer
 from service.access.control import Access
-from service.api import deepl, documentation, errors, glossaries, operations, page, translate
+from service.api import deepl, error_handlers, glossaries, openapi, operations, page, translate
+from service.api.dependencies import Service
 from service.api.middleware import UNLOGGED, BodyLimit, HeadAsGet, RequestObservation, UnexpectedErrors
-from service.engine.fork_server import ForkServer
-from service.engine.pool import EnginePool
-from service.engine.process import EngineProcess
-from service.engine.request import EngineOptions
+from service.engine.messages import EngineOptions
 from service.errors import EngineFailed
-from service.glossaries import GlossaryStore
-from service.importing import imported
-from service.metrics import Metrics
-from service.models.directory import Found, look, passed_over
-from service.models.entry import Entry
-from service.models.library import Build, Library
-from service.models.memory import MEGABYTE
-from service.models.room import Room
-from service.models.served import ServedModel
+from service.glossary_store import GlossaryStore
+from service.observability import tracing
+from service.observability.metrics import Metrics
+from service.observability.tracing import RequestTracing
+from service.registry.importing import ensure_imported
+from service.registry.memory_budget import MemoryBudget
+from service.registry.model_version import ModelVersion
+from service.registry.process_memory import MEGABYTE
+from service.registry.registry import Build, ModelRegistry
+from service.registry.scan import FoundModel, ignored_entries, scan
+from service.registry.served_model import ServedModel
 from service.settings import Networks, Settings, UnusableSettingError
-from service.state import Service
-from service.tracing import RequestTracing
-from service.translation import MAX_BEAM_SIZE, Limits
-from service.translator import Translator
+from service.supervisor.engine_process import EngineProcess
+from service.supervisor.fork_server import ForkServer
+from service.supervisor.pool import EnginePool
+from service.translation.options import MAX_BEAM_SIZE, Limits
+from service.translation.translator import Translator
 
 logger = logging.getLogger(__name__)
 
@@ -44,10 +44,14 @@ VERSION: Final = version("dragoman")
 _IPV4: Final = 4
 
 
-def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None) -> FastAPI:
+def _log_failure(reason: str) -> None:
+    logger.error("cannot start: %s", reason)
+
+
+def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_failure) -> FastAPI:
     """The application for these settings; raises `CheckpointError` and `UnusableSettingError`.
 
-    `on_failure` is called when no model can be used, which no restart would mend.
+    `on_failure` is called with the reason when no model can be used, which no restart would mend.
     """
     tracer_provider = tracing.provider(VERSION) if settings.traces else None
     service = build_service(settings)
@@ -83,8 +87,8 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
     for route in (*translate.router.routes, *deepl.router.routes):
         if isinstance(route, APIRoute):
             service.metrics.expect_requests(route.path)
-    errors.install(app)
-    documentation.install(app, key_required=service.access.key_required)
+    error_handlers.install(app)
+    openapi.install(app, key_required=service.access.key_required)
     app.add_middleware(HeadAsGet, unless=("/translate/stream",))
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
     app.add_middleware(UnexpectedErrors)
@@ -114,16 +118,16 @@ def build_service(settings: Settings) -> Service:
     """Everything behind the routes, engines not yet started; raises `CheckpointError` and `UnusableSettingError`."""
     metrics = Metrics(VERSION, settings.mode)
 
-    def build(found: Found, path: Path) -> ServedModel:
+    def build(found: FoundModel, path: Path) -> ServedModel:
         return build_model(found, path, settings, metrics)
 
-    library = Library(
+    library = ModelRegistry(
         _entries(settings, build),
         build,
-        Room(None if settings.max_models_memory_mb is None else settings.max_models_memory_mb * MEGABYTE),
+        MemoryBudget(None if settings.max_models_memory_mb is None else settings.max_models_memory_mb * MEGABYTE),
         directory=settings.models,
         poll_seconds=settings.models_poll_seconds,
-        on_change=lambda models: metrics.models_served({each.name: ",".join(each.described()) for each in models}),
+        on_change=lambda models: metrics.models_served({each.name: ",".join(each.summary()) for each in models}),
     )
     try:
         store = GlossaryStore(settings.glossaries)
@@ -133,24 +137,24 @@ def build_service(settings: Settings) -> Service:
     return Service(settings, translator, library, metrics, Access(settings, metrics.refused), store)
 
 
-def _entries(settings: Settings, build: Build) -> list[Entry]:
+def _entries(settings: Settings, build: Build) -> list[ModelVersion]:
     if settings.models is None:
         # Read at once, and not in the background: whoever names one model is told at once what is wrong with it.
-        found = Found(settings.model.resolve().name, settings.model, "")
+        found = FoundModel(settings.model.resolve().name, settings.model, "")
         try:
-            path = imported(settings.model)
+            path = ensure_imported(settings.model)
         except OSError as error:
             raise UnusableSettingError(f"model: {error}") from None
-        return [Entry(found, model=build(found, path))]
-    models = look(settings.models)
-    if odd := passed_over(settings.models, models):
+        return [ModelVersion(found, model=build(found, path))]
+    models = scan(settings.models)
+    if odd := ignored_entries(settings.models, models):
         logger.warning("no models, and passed over: %s", ", ".join(odd))
     if not models:
         raise CheckpointError(f"{settings.models}: there is no checkpoint in it")
-    return [Entry(each) for each in models.values()]
+    return [ModelVersion(each) for each in models.values()]
 
 
-def build_model(found: Found, path: Path, settings: Settings, metrics: Metrics) -> ServedModel:
+def build_model(found: FoundModel, path: Path, settings: Settings, metrics: Metrics) -> ServedModel:
     """Of a checkpoint of ours, which is what was found or made of that; raises `CheckpointError`."""
     config = load_config(path)
     tokenizer = load_tokenizer(path)
@@ -192,11 +196,10 @@ def limits_of(settings: Settings) -> Limits:
     )
 
 
-async def _become_ready(library: Library, on_failure: Callable[[], None]) -> None:
+async def _become_ready(library: ModelRegistry, on_failure: Callable[[str], None]) -> None:
     try:
         await library.wait_until_tried()
     except EngineFailed as error:
-        logger.error("cannot start: %s", error.message)
-        on_failure()
+        on_failure(error.message)
     else:
         logger.info("ready")

@@ -1,11 +1,11 @@
-"""Deployment settings: flags, then `DRAGOMAN_...`, then defaults. The only reader of the environment."""
+"""Deployment settings: flags win over `DRAGOMAN_...` variables, variables over defaults.
+
+No other module reads the environment.
+"""
 
 import difflib
-import functools
 import os
 import re
-import subprocess
-import sys
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -14,15 +14,11 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, Red
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from service import hardware
+
 _PREFIX: Final = "DRAGOMAN_"
 _OF_COMPOSE: Final = frozenset({"BIND", "STOP_SECONDS"})
-"""In the same file `.env`, for docker-compose.yml itself."""
-
-_CPU_LIMIT: Final = Path("/sys/fs/cgroup/cpu.max")  # of a container: "QUOTA PERIOD" in microseconds, or "max PERIOD"
-
-# Of NVIDIA's driver on Linux, and of Windows' in WSL.
-_GPU_DRIVERS: Final = (Path("/proc/driver/nvidia"), Path("/dev/nvidiactl"), Path("/dev/dxg"))
-_COUNT_GPUS: Final = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
+"""Variables of the same `.env` file that docker-compose.yml itself uses."""
 
 _DEVICE: Final = re.compile(r"auto|cpu|cuda(:[0-9]{1,2})?")
 _ORIGIN: Final = re.compile(r"\*|https?://[^/\s]+")
@@ -33,50 +29,39 @@ EMBEDDED_MODEL = Path(__file__).parent.parent / "model" / "pretrained" / "en-fr"
 
 
 def _wrong(problem: str) -> PydanticCustomError:
-    """Says in words what is allowed."""
+    """Build a validation error whose message is written for people."""
     return PydanticCustomError("wrong_setting", problem)
-
-
-@functools.cache
-def usable_gpus() -> int:
-    """How many GPUs the engines' PyTorch can use.
-
-    Another process asks it, for some seconds and only where there is a driver: PyTorch is not for the HTTP process.
-    """
-    if not any(driver.exists() for driver in _GPU_DRIVERS):
-        return 0
-    asked = subprocess.run([sys.executable, "-P", "-c", _COUNT_GPUS], stdout=subprocess.PIPE, text=True, check=False)
-    return int(asked.stdout) if asked.returncode == 0 else 0
-
-
-def usable_device(name: str) -> str:
-    """`auto` is the GPU if there is one; any other name is its own."""
-    if name != "auto":
-        return name
-    return "cuda" if usable_gpus() else "cpu"
 
 
 def _device(name: str) -> str:
     if not _DEVICE.fullmatch(name):
         raise _wrong("must be auto, cpu, cuda, or the number of a GPU: cuda:0, cuda:1, ...")
-    return usable_device(name)
+    if name.startswith("cuda"):
+        gpus = hardware.visible_gpus()
+        if int(name.partition(":")[2] or 0) >= gpus:
+            raise _wrong(f"{name} cannot be used: PyTorch finds {_count(gpus, 'GPU')} here")
+    return hardware.usable_device(name)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}" if number == 1 else f"{number or 'no'} {noun}s"
 
 
 def bf16_on_a_gpu_else_int8(settings: dict[str, Any]) -> Mode:
-    """The fastest mode on each device."""
+    """Choose the fastest mode of the device."""
     return "bf16" if _is_gpu(settings) else "int8"
 
 
-def one_a_gpu_or_up_to_four_on_the_cores(settings: dict[str, Any]) -> int:
-    """As many as have cores for their threads; who wants more than four models in memory says so."""
+def one_per_gpu_or_up_to_four_on_the_cores(settings: dict[str, Any]) -> int:
+    """Choose as many replicas as there are cores for their threads; each holds a copy of the model, so at most four."""
     if _is_gpu(settings):
-        return max(1, usable_gpus()) if settings["device"] == "cuda" else 1
+        return max(1, hardware.usable_gpus()) if settings["device"] == "cuda" else 1
     threads: int = settings.get("threads", 1)
-    return max(1, min(usable_cores() // threads, 4))
+    return max(1, min(hardware.usable_cores() // threads, 4))
 
 
 def thirty_two_on_a_gpu_else_eight(settings: dict[str, Any]) -> int:
-    """A GPU encodes many sources in nearly the time of one."""
+    """Choose how many sources a step encodes: a GPU encodes many in nearly the time of one."""
     return 32 if _is_gpu(settings) else 8
 
 
@@ -84,22 +69,12 @@ def _is_gpu(settings: dict[str, Any]) -> bool:
     return str(settings.get("device")).startswith("cuda")
 
 
-def usable_cores() -> int:
-    """Those that this process may run on, and no more than a container's limit on processor time allows; at least 1."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        quota, period = _CPU_LIMIT.read_text(encoding="ascii").split()
-        return max(1, min(cores, int(quota) // int(period)))
-    except (OSError, ValueError):  # no such file, or no limit
-        return cores
-
-
 class UnusableSettingError(Exception):
-    """A setting that is right by itself, but that cannot be used here; the message is for people."""
+    """A setting that is valid but cannot be used on this machine; the message is written for people."""
 
 
 def _separated(value: object) -> object:
-    """A list in a flag or a variable has commas, not JSON."""
+    """Split a list at its commas: flags and variables hold no JSON."""
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
@@ -122,124 +97,146 @@ Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], *_BySep
 
 
 class AccessSettings(BaseSettings):
-    """Who may ask, from where, and how much."""
+    """Settings of access control: keys, limits without a key, trusted proxies and origins."""
 
     keys: Path | None = Field(
-        default=None, description="SQLite file of the API keys that are asked for; `dragoman keys add` makes it"
+        default=None,
+        description="SQLite file of API keys, made by `dragoman keys add`. Requests then need a key.",
     )
-    anonymous: bool = Field(default=False, description="with keys: requests that have none are answered as well")
+    anonymous: bool = Field(
+        default=False,
+        description="With --keys: also serve requests without a key. Their limits count per client address; an IPv6 "
+        "address counts as its /64 network.",
+    )
     anonymous_requests_per_minute: int | None = Field(
-        default=None, ge=1, description="of each address without a key; an IPv6 address counts as its /64 network"
+        default=None, ge=1, description="Requests per minute of each address without a key."
     )
-    anonymous_characters_per_minute: int | None = Field(default=None, ge=1, description="of each address without a key")
+    anonymous_characters_per_minute: int | None = Field(
+        default=None, ge=1, description="Characters per minute of each address without a key."
+    )
     anonymous_streams: int | None = Field(
-        default=None, ge=1, description="at the same time, of each address without a key"
+        default=None, ge=1, description="Concurrent streams of each address without a key."
     )
     redis_url: RedisDsn | None = Field(
         default=None,
-        description="redis://HOST:PORT/DB where several servers count rate limits together; without, each for itself",
+        description="Redis server (redis://HOST:PORT/DB) in which several servers count rate limits together. "
+        "Without it, each server counts its own requests.",
     )
     trusted_proxies: Networks = Field(
-        default=(), description="addresses (10.0.0.0/8,::1) of proxies whose X-Forwarded-For is believed"
+        default=(),
+        description="Comma-separated addresses or networks of proxies, as 10.0.0.0/8, whose X-Forwarded-For header is "
+        "trusted.",
     )
     cors_origins: Origins = Field(
-        default=(), description="origins (https://a.example,https://b.example) whose pages may call the API; * for all"
+        default=(),
+        description="Comma-separated origins, as https://a.example, whose web pages may call the API; * allows all.",
     )
 
 
 class Settings(AccessSettings):
-    """One deployment; every field is a flag (`--max-waiting 8`) and a variable (`DRAGOMAN_MAX_WAITING=8`)."""
+    """The settings of one server.
 
-    model_config = SettingsConfigDict(
-        env_prefix=_PREFIX,
-        frozen=True,
-        extra="forbid",
-        cli_prog_name="dragoman serve",
-        cli_kebab_case=True,
-        cli_implicit_flags=True,
-        cli_hide_none_type=True,
-    )
+    Every field is a flag (`--max-waiting 8`) and a variable (`DRAGOMAN_MAX_WAITING=8`).
+    """
 
-    host: str = Field(default="127.0.0.1", description="address to listen on; 0.0.0.0 for all")
-    port: int = Field(default=5000, ge=0, le=65535, description="TCP port to listen on; 0 lets the system choose")
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, frozen=True, extra="forbid")
+
+    host: str = Field(default="127.0.0.1", description="Address to listen on; 0.0.0.0 listens on all.")
+    port: int = Field(default=5000, ge=0, le=65535, description="TCP port to listen on; 0 lets the system choose one.")
     model: Path = Field(
-        default=EMBEDDED_MODEL, description="checkpoint: ours, or of Argos, CTranslate2 or Hugging Face's transformers"
+        default=EMBEDDED_MODEL,
+        description="Checkpoint to serve: a Dragoman, Argos, CTranslate2 or Hugging Face transformers model.",
     )
     models: Path | None = Field(
         default=None,
-        description="directory of checkpoints, in the place of --model: each of its entries is served by its own "
-        "engines, named as it is; of two with the same direction the first by name. What is put in, changed or removed "
-        "later is loaded, replaced or unloaded",
+        description="Directory of checkpoints to serve instead of --model. Each entry has its own engines and the "
+        "name of its file. If two entries translate the same direction, the first by name is used. Entries that are "
+        "added, changed or removed later are loaded, replaced or unloaded.",
     )
     models_poll_seconds: float = Field(
-        default=5.0, gt=0, description="between two looks at the models directory; two that agree count"
+        default=5.0,
+        gt=0,
+        description="Interval between two scans of --models. A change takes effect when two scans agree.",
     )
     max_models_memory_mb: int | None = Field(
         default=None,
         ge=1,
-        description="resident memory of all engines together; over it, idle models are unloaded, the least "
-        "recently used first, and loaded again when they are asked for",
+        description="Resident memory of all engines together. Above it, the least recently used idle models are "
+        "unloaded, and loaded again on the next request for them.",
     )
     device: Annotated[str, AfterValidator(_device)] = Field(
         default="auto",
         validate_default=True,
-        description="where engines compute: cpu, cuda (each replica takes the next GPU in turn), cuda:1, ...",
+        description="Device of the engines: auto, cpu, cuda (replicas take the GPUs in turn) or one GPU, as cuda:1.",
     )
     mode: Mode = Field(
         default_factory=bf16_on_a_gpu_else_int8,
-        description="how weights are stored and steps executed: int8 (cpu only), fp32, bf16",
+        description="Number format of weights and arithmetic: int8 (CPU only), fp32 or bf16.",
     )
-    threads: int = Field(default=1, ge=1, le=256, description="threads of each engine process")
+    threads: int = Field(default=1, ge=1, le=256, description="Threads of each engine process.")
     replicas: int = Field(
-        default_factory=one_a_gpu_or_up_to_four_on_the_cores,
+        default_factory=one_per_gpu_or_up_to_four_on_the_cores,
         ge=1,
         le=256,
-        description="engine processes",
+        description="Engine processes of each model.",
     )
-    slots: int = Field(default=64, ge=1, le=4096, description="segments that each engine decodes at once")
+    slots: int = Field(default=64, ge=1, le=4096, description="Segments that each engine decodes at once.")
     max_prefill: int = Field(
-        default_factory=thirty_two_on_a_gpu_else_eight, ge=1, le=256, description="sources encoded per step, at most"
+        default_factory=thirty_two_on_a_gpu_else_eight,
+        ge=1,
+        le=256,
+        description="Sources that an engine encodes in one step.",
     )
     max_waiting: int = Field(
-        default=256, ge=0, description="segments that may wait for slots before 429; beams count by width"
+        default=256,
+        ge=0,
+        description="Segments that may wait for a slot before requests get status 429. A beam counts its width.",
     )
     max_segments_in_flight: int = Field(
-        default=16, ge=1, description="segments of one request decoded side by side; beams by width"
+        default=16, ge=1, description="Segments of one request that are decoded at once. A beam counts its width."
     )
-    max_characters: int = Field(default=50_000, ge=1, description="characters in one request, all texts together")
+    max_characters: int = Field(default=50_000, ge=1, description="Characters of one request, all texts together.")
     max_sentence_tokens: int | None = Field(
         default=None,
         ge=8,
-        description="longer sentences are cut at clause marks; the default is what the checkpoint says, or half of the "
-        "model's positions, so that a translation has room. Less helps models that were trained on short sentences",
+        description="Tokens of a sentence; longer sentences are cut at clause marks. By default the checkpoint "
+        "decides, or it is half of the model's positions. A lower limit helps models trained on short sentences.",
     )
     restore_capitals: bool = Field(
-        default=True, description="sentences all in capitals are translated in lower case, and answered in capitals"
+        default=True,
+        description="Translate sentences written in capitals in lower case, and put the translation in capitals.",
     )
     glossaries: Path | None = Field(
         default=None,
-        description="directory where glossaries are kept, which servers may share; without, requests bring their own",
+        description="Directory of stored glossaries, which several servers may share. Without it, glossaries can only "
+        "be sent with each request.",
     )
-    max_texts: int = Field(default=1024, ge=1, description="texts in one request's array")
-    max_body_bytes: int = Field(default=2_000_000, ge=1, description="size of a request's body")
-    request_timeout_seconds: float = Field(default=120.0, gt=0, description="deadline of a request that sets none")
+    max_texts: int = Field(default=1024, ge=1, description="Texts in the array of one request.")
+    max_body_bytes: int = Field(default=2_000_000, ge=1, description="Bytes of a request body.")
+    request_timeout_seconds: float = Field(default=120.0, gt=0, description="Deadline of a request that sets none.")
     engine_timeout_seconds: float = Field(
         default=30.0,
         gt=0,
-        description="an engine that works and says nothing for so long is replaced; one that stands still, after six",
+        description="Time after which an engine that uses the processor but sends nothing is replaced. An engine that "
+        "stands still is replaced after six seconds.",
     )
-    drain_seconds: float = Field(default=30.0, ge=0, description="time that running requests get after SIGTERM")
+    drain_seconds: float = Field(default=30.0, ge=0, description="Time that running requests have after SIGTERM.")
     receive_timeout_seconds: float = Field(
-        default=60.0, gt=0, description="a connection whose request has not come whole after so long is cut"
+        default=60.0, gt=0, description="Time that a client has to send a whole request; then it is disconnected."
     )
     send_timeout_seconds: float = Field(
-        default=30.0, gt=0, description="a reader that takes nothing for so long is cut"
+        default=30.0, gt=0, description="Time for which a client may read no response data; then it is disconnected."
     )
-    keep_alive_seconds: float = Field(default=15.0, gt=0, description="between comment lines on an idle stream")
+    keep_alive_seconds: float = Field(
+        default=15.0, gt=0, description="Interval between the comment lines of an idle stream."
+    )
     traces: bool = Field(
-        default=False, description="send OpenTelemetry traces to where OTEL_... variables say; needs `dragoman[otel]`"
+        default=False,
+        description="Send OpenTelemetry traces as the OTEL_... variables say. Needs `pip install 'dragoman[otel]'`.",
     )
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least severity of the log records that are written."
+    )
 
     @model_validator(mode="after")
     def _check_models(self) -> Self:
@@ -248,27 +245,21 @@ class Settings(AccessSettings):
         return self
 
 
-class DoctorSettings(Settings):
-    """The same for `dragoman doctor`, whose name its messages have."""
-
-    model_config = SettingsConfigDict(cli_prog_name="dragoman doctor")
-
-
 class CommandSettings(BaseSettings):
-    """What the other commands take from the environment."""
+    """The variables that the commands other than `serve` and `doctor` read."""
 
     model_config = SettingsConfigDict(env_prefix=_PREFIX, frozen=True)
 
     api_key: str | None = None
-    """For a server that wants one."""
+    """The API key that `dragoman translate` and `dragoman robustness` send."""
     keys: Path | None = None
-    """As in `AccessSettings`, where the file need not be there yet."""
+    """The key file of `dragoman keys`; unlike in `AccessSettings`, it need not exist yet."""
 
 
 def unknown_variables() -> list[str]:
-    """What is wrong with variables that look like settings and are none, one by one; an empty list where all are.
+    """List a problem for each `DRAGOMAN_...` variable that is no setting.
 
-    No reason to refuse to start: they may be for another version, or for a program beside this one.
+    The server starts all the same: the variable may belong to another version, or to another program.
     """
     fields = [name.upper() for name in Settings.model_fields]
     known = {*fields, *map(str.upper, CommandSettings.model_fields), *_OF_COMPOSE}

@@ -1,5 +1,6 @@
 """Shared by all tests: small random models and a small real tokenizer."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,14 +8,15 @@ import hypothesis
 import pytest
 import torch
 
+from model.checkpoint_config import load_config
 from model.config import ModelConfig
-from model.manifest import load_config
 from model.tokenizer import Tokenizer
+from model.training.config import TokenizerConfig
 from model.training.data import train_tokenizer
 from model.transformer import Transformer
 from tests.disks import SmallDisk, small_disk
 
-# Models this small gain nothing from threads that wait for one another, least of all on a busy machine.
+# Models this small gain nothing from threads that wait for one another, least of all beside other test processes.
 torch.set_num_threads(1)
 
 # A busy machine takes long for an example that takes nothing.
@@ -26,8 +28,15 @@ WORDS = "the a cat dog sat ate on mat under table red big small house and ran le
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--download", action="store_true", help="also what needs a public model from the network")
-    parser.addoption("--slow", action="store_true", help="also what takes minutes and is no part of CI")
+    parser.addoption("--slow", action="store_true", help="also tests marked slow, as .ci/run does")
     parser.addoption("--device", default="cpu", help="where the model's tests compute: cpu, cuda, ...")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--slow"):
+        for item in items:
+            if item.get_closest_marker("slow"):
+                item.add_marker(pytest.mark.skip(reason="slow: only with --slow"))
 
 
 @pytest.fixture(scope="session")
@@ -60,16 +69,31 @@ def random_model(config: ModelConfig, seed: int = 0) -> Transformer:
 
 @pytest.fixture(scope="session")
 def tokenizer() -> Tokenizer:
-    """A real SentencePiece model with byte fallback, trained in a moment."""
+    """A real SentencePiece model with byte fallback and without case marks, trained in a moment."""
+    return _small_tokenizer(TokenizerConfig(vocab_size=320, case_marks=False, split_digits=False))
+
+
+@pytest.fixture(scope="session")
+def case_marked_tokenizer() -> Tokenizer:
+    """The same with case marks, which are the default of the trainer."""
+    return _small_tokenizer(TokenizerConfig(vocab_size=320))
+
+
+def _small_tokenizer(options: TokenizerConfig) -> Tokenizer:
     sentences = [f"{first} {second} {third}" for first in WORDS for second in WORDS for third in WORDS[::3]]
     both_sides = [side for sentence in sentences for side in (sentence, sentence[::-1].title())]
-    return train_tokenizer(both_sides, vocab_size=320, seed=0)
+    return train_tokenizer(both_sides, options, seed=0)
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     with small_disk(tmp_path) as mounted:
         yield mounted
+
+
+def one_line(output: str) -> str:
+    """Join what a command printed, whatever the width of the terminal: without boxes and line breaks."""
+    return " ".join(re.sub("[│╭╮╰╯─]", " ", output).split())
 
 
 def forget_sums(checkpoint: Path) -> None:

@@ -1,1 +1,1 @@
-"""Dragoman by Ray Serve."""
+"""Dragoman on Ray Serve."""

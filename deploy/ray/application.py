@@ -1,8 +1,8 @@
-"""Dragoman on many machines by Ray Serve: replicas of the whole service behind Ray's proxies.
+"""Dragoman on many machines with Ray Serve: replicas of the whole service behind Ray's proxies.
 
 serve run deploy.ray.application:application engines=1 min_replicas=2 max_replicas=8
 
-Settings of the service come from `DRAGOMAN_...` variables of the replicas, as everywhere.
+The replicas' `DRAGOMAN_...` variables set the service's settings, as everywhere.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from service.settings import Settings
 
 _START_SECONDS: Final = 300.0
 _CLOSING_SECONDS: Final = 15.0
-"""For what comes after the last stream: connections and engines."""
+"""Time to close connections and engines after the last stream."""
 
 
 class Options(BaseModel):
-    """What `serve run` and `args` of a config file may say."""
+    """Arguments of `serve run`, and `args` in a config file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -33,20 +33,24 @@ class Options(BaseModel):
     )
     min_replicas: int = Field(default=1, ge=1)
     max_replicas: int = Field(default=4, ge=1)
-    ongoing_requests: float = Field(default=16, gt=0, description="of a replica, on average: more, and Ray adds one")
+    ongoing_requests: float = Field(
+        default=16, gt=0, description="requests in flight for each replica above which Ray adds one"
+    )
     max_ongoing_requests: int = Field(
-        default=1000, ge=1, description="that a replica is sent at once; far above its queue, which refuses with 429"
+        default=1000,
+        ge=1,
+        description="requests that Ray sends a replica at once; far above its queue, which refuses with 429",
     )
     check_seconds: float = Field(
         default=10,
         gt=0,
-        description="between Ray's questions whether a replica is well, and for an answer; three without one, which "
-        "takes up to four times this, and Ray starts another instead",
+        description="interval and timeout of Ray's health checks; Ray replaces a replica after three failures, "
+        "which take up to four times this",
     )
 
 
 class Dragoman:
-    """One replica: the service with its engines. Ray calls its methods."""
+    """A replica: the service with its engines. Ray calls its methods."""
 
     def __init__(self, engines: int) -> None:
         self._app = create_app(Settings(replicas=engines))
@@ -55,10 +59,10 @@ class Dragoman:
         return self._app
 
     async def check_health(self) -> None:
-        """Raises when Ray should start another replica instead: at the first call once, later three times in a row.
+        """Raise an error if Ray should replace this replica: after the first call, later after three errors in a row.
 
-        The first call is part of the start, and has no limit but its own: no request is sent here until the model has
-        answered. An engine that dies later is replaced by the service itself, which has until the third call for it.
+        The first call is part of the start: Ray sends no request here until the model has answered. The service
+        itself replaces an engine that dies later, and has until the third call to do so.
         """
         library = self._app.state.service.library
         async with asyncio.timeout(_START_SECONDS):
@@ -68,12 +72,12 @@ class Dragoman:
 
 
 def cores(engines: int) -> int:
-    """That a replica asks Ray for: those of its engines' threads, and one for HTTP."""
+    """Return the cores that a replica requests from Ray: one for each thread of its engines, and one for HTTP."""
     return engines * Settings().threads + 1
 
 
 def application(options: Options) -> Application:
-    """What `serve run` and `import_path` name."""
+    """Build the application that `serve run` and `import_path` name."""
     autoscaling: dict[str, Any] = {
         "min_replicas": options.min_replicas,
         "max_replicas": max(options.min_replicas, options.max_replicas),
@@ -84,7 +88,7 @@ def application(options: Options) -> Application:
         ray_actor_options={"num_cpus": cores(options.engines)},
         autoscaling_config=autoscaling,
         max_ongoing_requests=options.max_ongoing_requests,
-        # A replica that is taken away lets its streams finish.
+        # A replica that is removed lets its streams finish.
         graceful_shutdown_timeout_s=Settings().drain_seconds + _CLOSING_SECONDS,
         health_check_period_s=options.check_seconds,
         health_check_timeout_s=options.check_seconds,

@@ -1,4 +1,4 @@
-"""How fast a device could decode if reading memory were all it had to do: the limit of a step on a GPU."""
+"""The limit of a decode step on a GPU: the speed if reading memory were its only work."""
 
 import time
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _COPIES: Final = 20
 
 
 def bandwidth(device: str, size: int = _COPIED_BYTES) -> float:
-    """Bytes per second of a copy within the device's memory: those read and those written, the best of some copies."""
+    """Return the bytes per second, read and written, of a copy within the device's memory: the best of some copies."""
     origin = torch.zeros(size, dtype=torch.uint8, device=device)
     destination = torch.empty_like(origin)
     shortest = float("inf")
@@ -30,7 +30,7 @@ def bandwidth(device: str, size: int = _COPIED_BYTES) -> float:
 
 
 def decoder_weights(config: ModelConfig) -> int:
-    """Numbers that a decode step reads of the weights, however many rows it has."""
+    """Return how many weights a decode step reads, for any number of rows."""
     with torch.device("meta"):
         model = Transformer(config)
     modules = (model.decoder, model.decoder_norm, model.projection)
@@ -38,7 +38,7 @@ def decoder_weights(config: ModelConfig) -> int:
 
 
 def bytes_per_token(config: ModelConfig, requests: Sequence[Request], rows: int, number_bytes: int) -> float:
-    """What a step of so many rows has to read, for each of them: its share of the weights, and its own K/V.
+    """Return the bytes that a step reads for each of its rows: a share of the weights, and the row's keys and values.
 
     On average over the tokens of these requests. Neither padding nor the encoder is counted.
     """

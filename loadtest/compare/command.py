@@ -5,7 +5,7 @@ import math
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Final, Literal, NamedTuple, TypeVar
+from typing import Annotated, Final, NamedTuple, TypeVar
 
 import typer
 from rich.console import Console
@@ -18,17 +18,16 @@ from loadtest.compare.process import PeerDied
 from loadtest.compare.report import Comparison, Result, Run, as_json
 from loadtest.compare.roster import ENTRIES, OURS, MissingPackage, check_installed
 from loadtest.compare.tables import tables
-from loadtest.compare.workload import SHAPES, make_requests
+from loadtest.compare.weights import Shape, shape_config
+from loadtest.compare.workload import make_requests
 from model.config import ModelConfig
-from model.manifest import load_config
 from service.errors import ServiceError
-from service.settings import EMBEDDED_MODEL, Settings, bf16_on_a_gpu_else_int8, usable_device
-
-Shape = Literal["base", "default"]
+from service.hardware import usable_cores, usable_device
+from service.settings import Settings, bf16_on_a_gpu_else_int8
 
 _DEFAULT_SLOTS: Final = int(Settings.model_fields["slots"].default)
 _BYTES: Final = {"bf16": 2, "fp32": 4}
-"""Of a number, in the modes of a GPU."""
+"""Bytes of a number in the modes of a GPU."""
 _LIMIT_REQUESTS: Final = 1000
 _Number = TypeVar("_Number", int, float)
 
@@ -40,32 +39,32 @@ def bench(  # noqa: PLR0913  each is an option of the command
     ] = None,
     concurrency: Annotated[str, typer.Option(help="Requests in flight, comma-separated.")] = "1,4,16,64",
     loads: Annotated[
-        str, typer.Option(help="Arrivals, as shares of each engine's own capacity; empty for none.")
+        str, typer.Option(help="Rates of arrival, as shares of each engine's own capacity; empty for none.")
     ] = "0.5,0.85",
-    arrival_seconds: Annotated[float, typer.Option(min=0.1, help="Of each run with arrivals.")] = 20.0,
+    arrival_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds of each run with arrivals.")] = 20.0,
     rounds: Annotated[int, typer.Option(min=1, help="Runs of each engine at each concurrency and load.")] = 5,
-    batches: Annotated[int, typer.Option(min=1, help="Requests of a run, in multiples of those in flight.")] = 8,
-    cores: Annotated[int, typer.Option(min=1, help="For each engine.")] = machine.cores(),
+    batches: Annotated[int, typer.Option(min=1, help="Requests of a run, in multiples of --concurrency.")] = 8,
+    cores: Annotated[int, typer.Option(min=1, help="Cores of each engine.")] = usable_cores(),
     replicas: Annotated[
-        int | None, typer.Option(min=1, help="Of Dragoman's engine; one a core if not given, and on a GPU one.")
+        int | None, typer.Option(min=1, help="Dragoman's engine processes (default: one for each core; one on a GPU).")
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, ...: of Dragoman and transformers.")] = "auto",
-    mode: Annotated[str | None, typer.Option(help="Of Dragoman's engine; by its device if not given.")] = None,
+    device: Annotated[str, typer.Option(help="Device of Dragoman and transformers: auto, cpu, cuda, ...")] = "auto",
+    mode: Annotated[str | None, typer.Option(help="Mode of Dragoman's engine (default: by its device).")] = None,
     slots: Annotated[
-        int | None, typer.Option(min=1, help="Of Dragoman's engines, each; enough for --concurrency if not given.")
+        int | None, typer.Option(min=1, help="Slots of each of Dragoman's engines (default: enough for --concurrency).")
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write ratios and raw figures to this file.")] = None,
 ) -> None:
-    """Measure Dragoman's engine beside others: the same weights and requests, taking turns.
+    """Compare Dragoman's engine with others on the same weights and requests, taking turns.
 
-    Without --against: CTranslate2 in int8 (in float32, if Dragoman is) and transformers, and on a GPU transformers
-    alone. See loadtest/README.md.
+    Without --against, the others are CTranslate2, in int8 or in Dragoman's float32, and transformers; on a GPU
+    transformers alone. See loadtest/README.md.
     """
     device = usable_device(device)
     mode = mode or bf16_on_a_gpu_else_int8({"device": device})
     peers = _peers(against if against is not None else _default_peers(mode, device))
     if json_file is not None and not os.access(json_file.parent, os.W_OK):
-        # Not after half an hour.
+        # Fail now, and not after half an hour.
         raise typer.BadParameter(f"{json_file.parent} cannot be written to", param_hint="--json")
     levels = _numbers("--concurrency", concurrency, int, "1,4,16")
     engines = _at_most("--replicas", replicas or (cores if device == "cpu" else 1), cores)
@@ -73,7 +72,7 @@ def bench(  # noqa: PLR0913  each is an option of the command
         shape=shape,
         mode=_known_mode(mode, device),
         peers=[OURS, *peers],
-        cores=_at_most("--cores", cores, machine.cores()),
+        cores=_at_most("--cores", cores, usable_cores()),
         replicas=engines,
         rounds=rounds,
         concurrency=levels,
@@ -85,7 +84,7 @@ def bench(  # noqa: PLR0913  each is an option of the command
     )
     try:
         check_installed(peers)
-        _run(comparison, SHAPES["base"] if shape == "base" else load_config(EMBEDDED_MODEL).model, json_file)
+        _run(comparison, shape_config(shape), json_file)
     except (MissingPackage, WrongLength, PeerDied, ServiceError) as error:
         typer.echo(f"dragoman: {error}", err=True)
         raise typer.Exit(2) from None
@@ -198,4 +197,4 @@ def _numbers(option: str, text: str, kind: Callable[[str], _Number], example: st
 app = typer.Typer(add_completion=False)
 app.command()(bench)
 command = typer.main.get_command(app)
-"""For `dragoman bench`, which hands its arguments over."""
+"""Commands for `dragoman bench`, which passes its arguments on."""

@@ -1,8 +1,8 @@
 """Our checkpoints as CTranslate2 models: `python -m loadtest.compare.ctranslate2_model --help`.
 
 The converted model takes and gives the same ids: tokens are SentencePiece's pieces, a source has to end with eos as
-everywhere here, and the decoder starts from bos. tests/loadtest/test_ctranslate2_model.py holds its greedy outputs
-equal to ours.
+everywhere here, and the decoder starts from bos. tests/loadtest/compare/test_ctranslate2_model.py holds its greedy
+outputs equal to ours.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from model.attention import MultiHeadAttention
 from model.checkpoint import load_model
+from model.checkpoint_config import load_config
 from model.config import Activation
 from model.layers import DecoderLayer, EncoderLayer, FeedForward, PreNorm
-from model.manifest import load_config
 from model.transformer import Transformer
 
 Quantization = Literal["float32", "int8"]
@@ -42,7 +42,7 @@ def convert(checkpoint: Path, directory: Path, quantization: Quantization) -> No
 
 
 def pieces(checkpoint: Path) -> list[str]:
-    """What CTranslate2 calls each id of this checkpoint.
+    """Return CTranslate2's name for each id of this checkpoint.
 
     Checkpoints of random weights have a tokenizer of a few pieces only; the other ids get names that are no pieces.
     """
@@ -117,7 +117,7 @@ def _set_feed_forward(spec: Any, feed_forward: FeedForward, residual: PreNorm) -
 
 
 def _set_linear(spec: Any, *layers: nn.Linear) -> None:
-    """Several layers become one, their outputs side by side."""
+    """Set one layer from several, their outputs side by side."""
     spec.weight = torch.cat([layer.weight for layer in layers])
     spec.bias = torch.cat([layer.bias for layer in layers])
 

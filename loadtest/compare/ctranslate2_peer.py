@@ -20,7 +20,7 @@ from loadtest.compare.workload import MOST_TOKENS, Request
 
 @contextmanager
 def open_ctranslate2(model: Path, compute_type: str, cores: int) -> Iterator[Peer]:
-    """In this process, on a model that `ctranslate2_model.convert` has written."""
+    """Open CTranslate2 in this process, on a model that `ctranslate2_model.convert` has written."""
     translator = ctranslate2.Translator(str(model), compute_type=compute_type, inter_threads=cores, intra_threads=1)
     # Not the checkpoint's tokenizer: reading that would load torch, and with it memory that is not CTranslate2's.
     tokens: list[str] = json.loads((model / "shared_vocabulary.json").read_text(encoding="utf-8"))

@@ -15,19 +15,19 @@ from uvicorn.loops.auto import auto_loop_factory
 
 from loadtest.compare.peers import Answer, Job, Measured, Peer, WrongLength
 from loadtest.compare.workload import MOST_TOKENS, Arrival, Request
-from model.manifest import load_config
+from model.checkpoint_config import load_config
 from service.app import build_pool
-from service.engine.pool import EnginePool
-from service.engine.request import GenerationRequest
-from service.metrics import Metrics
+from service.engine.messages import GenerationRequest, Prompt, Search
+from service.observability.metrics import Metrics
 from service.settings import Settings
+from service.supervisor.pool import EnginePool
 
 _REQUEST_TIMEOUT_SECONDS: Final = 600.0
 
 
 @contextmanager
 def open_dragoman(job: Job) -> Iterator[Peer]:
-    """Engine processes that share the cores out among them; all else is as the settings' defaults have it."""
+    """Open engine processes that share the cores; all else has the settings' defaults."""
     checkpoint = job.models / "checkpoint"
     # Constructed, since settings would otherwise read this shell's environment.
     settings = Settings.model_construct(
@@ -85,7 +85,7 @@ class _Loop:
         self._full_until: float | None = None
 
     async def closed(self, requests: Sequence[Request], concurrency: int) -> Measured:
-        """What comes when fewer than `concurrency` are in flight is finished and checked, but not counted."""
+        """Run a closed loop; the requests at its end, when fewer than `concurrency` are in flight, do not count."""
         queue = iter(enumerate(requests))
         started = time.perf_counter()
         async with asyncio.TaskGroup() as group:
@@ -114,10 +114,10 @@ class _Loop:
 
     async def _generate(self, number: int, request: Request, since: float) -> None:
         deadline = asyncio.get_running_loop().time() + _REQUEST_TIMEOUT_SECONDS
-        generation = self._pool.submit(GenerationRequest(request.source_ids, MOST_TOKENS))
+        generation = self._pool.submit(GenerationRequest(Prompt(request.source_ids), Search(MOST_TOKENS)))
         moments: list[float] = []
         try:
-            while tokens := await generation.next_tokens(deadline):
+            while tokens := await generation.read_tokens(deadline):
                 # Several when this process was late: a client gets them in one write.
                 moments += [time.perf_counter()] * len(tokens)
                 if self._full_until is None:

@@ -12,7 +12,7 @@ from typing import Any
 
 
 class WholeText:
-    """In the place of Argos Translate's splitters."""
+    """A replacement for Argos Translate's splitters that splits nothing."""
 
     def __init__(self, package: Any) -> None: ...
 

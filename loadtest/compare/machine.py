@@ -1,4 +1,4 @@
-"""What the figures were taken on."""
+"""The machine that figures were taken on: processor, system, versions, load."""
 
 import os
 import platform
@@ -9,27 +9,24 @@ from typing import Final
 
 import torch
 
+from service.hardware import usable_cores
+
 _PACKAGES: Final = ("dragoman", "torch", "ctranslate2", "transformers")
 _IDLE_LOAD: Final = 0.3
-"""Processes that may run beside the comparison without a warning."""
-
-
-def cores() -> int:
-    """Those that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+"""The highest load average without a warning."""
 
 
 def load_average() -> list[float]:
-    """Processes that ran or wanted to, on average: of the last minute, five minutes, a quarter of an hour."""
+    """Return the load averages of the last minute, five minutes and 15 minutes."""
     return [round(load, 2) for load in os.getloadavg()]
 
 
 def describe() -> dict[str, object]:
-    """Processor, system and versions."""
+    """Return processor, system and versions."""
     return {
         "cpu": _cpu(),
         "gpus": _gpus(),
-        "cores": cores(),
+        "cores": usable_cores(),
         "system": platform.platform(),
         "python": platform.python_version(),
         "packages": {package: _version(package) for package in _PACKAGES},
@@ -37,7 +34,7 @@ def describe() -> dict[str, object]:
 
 
 def warning(load: Sequence[float]) -> str | None:
-    """What to say when other programs were running as the comparison began."""
+    """Return a warning if other programs were running when the comparison began."""
     if load[0] < _IDLE_LOAD:
         return None
     return (
@@ -47,7 +44,7 @@ def warning(load: Sequence[float]) -> str | None:
 
 
 def _gpus() -> list[str]:
-    """By name, with the version of CUDA that PyTorch was built for."""
+    """Return the GPUs' names, with the version of CUDA that PyTorch was built for."""
     names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return [f"{name}, CUDA {torch.version.cuda}" for name in names]
 

@@ -23,14 +23,14 @@ from model.config import ModelConfig
 def open_marian(
     config: ModelConfig, threads: int, device: str = "cpu", dtype: Literal["float32", "bfloat16"] = "float32"
 ) -> Iterator[Peer]:
-    """The model in this process, one batch at a time; on a CPU with `threads` threads for all of torch."""
+    """Open the model in this process, one batch at a time; on a CPU torch has `threads` threads."""
     torch.set_num_threads(threads)
     model = _random_model(config).to(device, getattr(torch, dtype))
     yield StaticBatching(_Generate(model, config.pad_id), workers=1)
 
 
-def marian_config(config: ModelConfig, **more: Any) -> MarianConfig:
-    """Marian of the same shape; `more` are further fields of its config."""
+def marian_config(config: ModelConfig) -> MarianConfig:
+    """Return Marian's config for the same shape."""
     return MarianConfig(
         vocab_size=config.vocab_size,
         d_model=config.d_model,
@@ -47,7 +47,6 @@ def marian_config(config: ModelConfig, **more: Any) -> MarianConfig:
         eos_token_id=config.eos_id,
         decoder_start_token_id=config.bos_id,
         forced_eos_token_id=None,
-        **more,
     )
 
 

@@ -32,7 +32,7 @@ Progress = Callable[[Run], None]
 
 
 def measure(comparison: Comparison, config: ModelConfig, progress: Progress) -> Result:
-    """All runs that count, in the order in which they were made; `progress` is told of every run."""
+    """Return all runs that count, in order; `progress` is called after every run."""
     with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
         prepare(comparison.peers, config, Path(directory))
         job = Job(
@@ -52,7 +52,7 @@ def measure(comparison: Comparison, config: ModelConfig, progress: Progress) -> 
 
 
 def run_count(comparison: Comparison) -> int:
-    """How many times `progress` will be called."""
+    """Return the number of runs, and so of `progress` calls."""
     closed = len(comparison.concurrency) * (comparison.rounds + 1)
     return len(comparison.peers) * (closed + len(comparison.loads) * comparison.rounds)
 
@@ -83,7 +83,7 @@ def _closed_loops(
 
 
 def _capacities(comparison: Comparison, runs: list[Run]) -> dict[str, float]:
-    """Requests a second."""
+    """Return each peer's capacity in requests a second."""
     highest = max(comparison.concurrency)
     return {name: statistics.median(speeds(runs, name, "closed", highest)) / MEAN for name in comparison.peers}
 
@@ -111,5 +111,5 @@ def _order(peers: Iterable[str], number: int) -> list[str]:
 
 
 def settled(measured: Measured) -> Measured:
-    """Without the answers to the first arrivals."""
+    """Return the figures without the first arrivals."""
     return replace(measured, answers=measured.answers[round(_UNSETTLED * len(measured.answers)) :])

@@ -10,7 +10,7 @@ from loadtest.compare.workload import Arrival, Request
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a client saw of one request: the wait for its first token, and the time between any two after that.
+    """The times of one request at the client: the wait for the first token, and the gaps between later tokens.
 
     `gaps` is empty for a peer that gives a whole batch at once, whose first token comes with the last.
     """
@@ -59,18 +59,18 @@ class Peer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a peer's process is told. `models` is where `roster.Entry.prepare` has put what the peer loads."""
+    """Parameters of a peer's process. `models` is the directory that `roster.prepare` has filled."""
 
     models: Path
     cores: int
     mode: str
-    """Of Dragoman's engine."""
+    """Mode of Dragoman's engine."""
     replicas: int
-    """Of Dragoman's engine, which share the cores out among them."""
+    """Number of Dragoman's engines, which share the cores."""
     device: str = "cpu"
-    """Where Dragoman's engine and transformers compute; CTranslate2 has the cores."""
+    """Device of Dragoman's engine and of transformers; CTranslate2 has the cores."""
     slots: int = 64
-    """Of each of Dragoman's engines."""
+    """Slots of each of Dragoman's engines."""
 
 
 class WrongLength(Exception):

@@ -38,7 +38,7 @@ class PeerProcess:
         return self._ask(partial(_open_loop, arrivals))
 
     def memory(self) -> Memory | None:
-        """Of all the peer's processes together; None where the system does not say."""
+        """Return the memory of all the peer's processes together; None if the system does not report it."""
         return self._ask(_memory)
 
     def wait_until_loaded(self) -> None:
@@ -66,7 +66,7 @@ class PeerProcess:
 
 @contextmanager
 def peer_process(name: str, job: Job) -> Iterator[PeerProcess]:
-    """The peer of that name, loaded, on the first `job.cores` cores; ended when the context is left."""
+    """Start the process of a peer on the first `job.cores` cores; yield it loaded, and end it with the context."""
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs, name, job))
@@ -88,7 +88,7 @@ def peer_process(name: str, job: Job) -> Iterator[PeerProcess]:
 
 
 def _serve(connection: Connection, name: str, job: Job) -> None:
-    """The program of the process: answers questions until there are no more."""
+    """Run the process: open the peer, and answer questions until the pipe is closed."""
     # Ctrl-C goes to everybody; whoever asks the questions ends us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
@@ -126,7 +126,7 @@ def _memory(_: Peer) -> Memory | None:
 
 
 def memory(pid: int) -> Memory | None:
-    """Of a process and all its descendants, added up."""
+    """Return the memory of a process and all its descendants together."""
     try:
         own = _memory_of(*(Path(f"/proc/{pid}/{name}").read_text() for name in ("status", "smaps_rollup")))
         children = [each.read_text().split() for each in Path(f"/proc/{pid}/task").glob("*/children")]

@@ -19,7 +19,7 @@ Waits = Callable[[Measured], list[float]]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What was asked for.
+    """Parameters of a comparison.
 
     `concurrency` are the numbers of requests in flight in closed loops, `batches` how many times as many a run has;
     `loads` are shares of capacity in open loops, which have arrivals for `arrival_seconds`.
@@ -49,7 +49,7 @@ class Run:
     round: int
     measured: Measured
     requests_per_second: float | None = None
-    """At which they arrived, in an open loop."""
+    """Rate of arrivals in an open loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,32 +61,32 @@ class Result:
 
 
 def first_tokens(measured: Measured) -> list[float]:
-    """Waits for first tokens."""
+    """Return the waits for first tokens."""
     return [answer.first_token_seconds for answer in measured.answers]
 
 
 def inter_token(measured: Measured) -> list[float]:
-    """Waits for any token after a first; none of a peer that gives a whole batch at once."""
+    """Return the waits for later tokens; none for a peer that returns a whole batch at once."""
     return [gap for answer in measured.answers for gap in answer.gaps]
 
 
 def select(runs: Sequence[Run], peer: str, loop: Loop, level: float) -> list[Run]:
-    """In the order of the rounds."""
+    """Return the runs of a peer in this loop at this level, in the order of the rounds."""
     return [run for run in runs if (run.peer, run.loop, run.level) == (peer, loop, level)]
 
 
 def speeds(runs: Sequence[Run], peer: str, loop: Loop, level: float) -> list[float]:
-    """Tokens per second, in the order of the rounds."""
+    """Return tokens per second, in the order of the rounds."""
     return [run.measured.tokens_per_second for run in select(runs, peer, loop, level)]
 
 
 def speed_ratio(runs: Sequence[Run], peer: str, level: float) -> Spread:
-    """In a closed loop; over 1: Dragoman is faster."""
+    """Return the ratio of speeds in a closed loop; over 1: Dragoman is faster."""
     return ratio(speeds(runs, OURS, "closed", level), speeds(runs, peer, "closed", level))
 
 
 def wait(runs: Sequence[Run], waits: Waits, percent: float) -> Spread | None:
-    """A percentile of all requests of all these runs, and the lowest and the highest of any; None without waits."""
+    """Return a percentile of all requests of all runs, with the lowest and highest run's; None without waits."""
     each = [waits(run.measured) for run in runs]
     if not any(each):
         return None
@@ -95,7 +95,7 @@ def wait(runs: Sequence[Run], waits: Waits, percent: float) -> Spread | None:
 
 
 def first_token_ratio(runs: Sequence[Run], peer: str, load: float, percent: float) -> float:
-    """In an open loop: how many times as long as with Dragoman one waits for the first token."""
+    """Return the ratio of waits for the first token in an open loop; over 1: Dragoman is faster."""
     ours, theirs = (wait(select(runs, name, "open", load), first_tokens, percent) for name in (OURS, peer))
     assert ours is not None
     assert theirs is not None
@@ -103,7 +103,7 @@ def first_token_ratio(runs: Sequence[Run], peer: str, load: float, percent: floa
 
 
 def as_json(comparison: Comparison, result: Result, machine: dict[str, object]) -> dict[str, object]:
-    """`ratio[peer][concurrency]` is Dragoman's median over the peer's; `raw` has every run that counted.
+    """Return JSON: `ratio[peer][concurrency]` is Dragoman's median over the peer's; `raw` has every run that counted.
 
     `first_token_ratio[peer][load]` is the other way round, a wait of theirs over ours: over 1 is better for Dragoman,
     always.
@@ -145,7 +145,7 @@ def _figures(peers: Sequence[str], runs: Sequence[Run], loop: Loop, levels: Sequ
 
 
 def _waits(runs: Sequence[Run]) -> dict[str, dict[str, dict[str, float]]]:
-    """By kind, percentile and statistic; without the kinds that a peer does not have."""
+    """Return waits by kind, percentile and statistic; a kind that the peer does not have is left out."""
     kinds = (("time_to_first_token_seconds", first_tokens), ("inter_token_seconds", inter_token))
     named = {
         name: {f"p{percent}": each._asdict() for percent in PERCENTS if (each := wait(runs, waits, percent))}

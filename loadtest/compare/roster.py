@@ -1,4 +1,4 @@
-"""Who can be measured, and what each needs. A new peer is one more line in `ENTRIES` and one more file.
+"""The engines that can be measured. A new peer is one more line in `ENTRIES` and one more file.
 
 Every peer has a process of its own (loadtest/compare/process.py), which imports this module and then only what its
 own entry opens: so one peer's libraries are not in another's memory.
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from loadtest.compare.peers import Job, Peer
+from model.checkpoint_config import load_config
 from model.config import ModelConfig
-from model.manifest import load_config
 
 OURS: Final = "dragoman"
 
@@ -46,15 +46,15 @@ def _transformers(job: Job) -> AbstractContextManager[Peer]:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """How a peer is opened in its process, and what it needs before."""
+    """A peer: how its process opens it, and what it needs before."""
 
     open: Callable[[Job], AbstractContextManager[Peer]]
     package: str | None = None
-    """What has to be installed."""
+    """Package that must be installed."""
     conversion: Literal["int8", "float32"] | None = None
     """The CTranslate2 model that it loads."""
     without_torch: bool = False
-    """It would import torch if it could, without a need."""
+    """True if the peer would import torch without need."""
 
 
 ENTRIES: Final[dict[str, Entry]] = {
@@ -66,7 +66,7 @@ ENTRIES: Final[dict[str, Entry]] = {
 
 
 def check_installed(names: Iterable[str]) -> None:
-    """Raises `MissingPackage` for the first peer that is not."""
+    """Raise `MissingPackage` for the first peer that is not installed."""
     for name in names:
         package = ENTRIES[name].package
         if package is not None and find_spec(package) is None:

@@ -1,4 +1,4 @@
-"""Beside LibreTranslate over HTTP: `python -m loadtest.compare.served --help`.
+"""A comparison with LibreTranslate over HTTP: `python -m loadtest.compare.served --help`.
 
 Both serve the same Argos package, one after the other in every round, on the same cores; closed loops of some clients
 send one line of a file each, and wait for its translation.
@@ -29,6 +29,7 @@ from rich.table import Table
 from loadtest.compare import machine
 from loadtest.compare.process import memory
 from loadtest.local_server import free_port
+from service.interpreter import python_command
 
 _START_SECONDS: Final = 300.0
 _NAMES: Final = ("dragoman", "libretranslate")
@@ -38,7 +39,7 @@ _ITS_SEARCH: Final = {"beam_size": 4, "length_penalty": 0.2}
 
 
 class Run(NamedTuple):
-    """What some clients got out of a server."""
+    """Figures of one closed loop on a server."""
 
     sentences_per_second: float
     latencies: list[float]
@@ -75,7 +76,7 @@ def _started(
 
 
 def _wait(process: subprocess.Popen[bytes], url: str, languages: tuple[str, str]) -> None:
-    """Until it has translated something."""
+    """Wait until the server has translated something."""
     end = time.monotonic() + _START_SECONDS
     request = {"q": "1.", "source": languages[0], "target": languages[1]}
     while process.poll() is None and time.monotonic() < end:
@@ -97,7 +98,7 @@ def _server(name: str, package: Path, python: Path) -> Iterator[Served]:
         [metadata] = Path(directory).glob("*/metadata.json")
         said = json.loads(metadata.read_bytes())
         if name == "dragoman":
-            command = [sys.executable, "-m", "service", "serve", "--model", str(package), "--port", str(port)]
+            command = python_command("-m", "service", "serve", "--model", str(package), "--port", str(port))
             languages = said["from_code"], said["to_code"]
             with _started([*command, "--log-level", "error"], {}, languages, port) as served:
                 yield served
@@ -139,7 +140,7 @@ def main(  # noqa: PLR0913  each is an option of the command
     its_count: Annotated[int, typer.Option(min=1, help="Lines of the file that LibreTranslate gets in a run.")] = 100,
     write: Annotated[Path | None, typer.Option("--json", help="Where to write all figures.")] = None,
 ) -> None:
-    """Sentences per second, latency and memory of both servers, with the same weights and the same beams."""
+    """Measure sentences per second, latency and memory of both servers, with the same weights and beams."""
     lines = [line.split("\t") for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
     texts = [line[0] for line in lines]
     numbers = [int(number) for number in clients.split(",")]
@@ -178,7 +179,7 @@ def main(  # noqa: PLR0913  each is an option of the command
 
 
 def _compared(runs: dict[str, Run], lines: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """What both make of the same lines, but for the last mark: LibreTranslate puts the source's there, even 。."""
+    """Compare both translations of the same lines, without the last mark, where LibreTranslate puts the source's."""
     texts = {name: [text.rstrip(_MARKS) for text in runs[name].texts[: len(lines)]] for name in _NAMES}
     ours, theirs = texts.values()
     compared = {

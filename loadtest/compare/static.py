@@ -20,7 +20,7 @@ Translate = Callable[[Sequence[Request]], None]
 """Translate one batch, and check that every request got what it asked for."""
 
 LARGEST_BATCH: Final = 64
-"""As many as an engine of Dragoman's has slots."""
+"""The number of slots of Dragoman's engine."""
 
 
 class StaticBatching:
@@ -31,7 +31,7 @@ class StaticBatching:
         self._workers = workers
 
     def closed_loop(self, requests: Sequence[Request], concurrency: int) -> Measured:
-        """Workers get equal shares of the concurrency as batches, in order of arrival.
+        """Run a closed loop: workers get equal shares of the concurrency as batches, in order of arrival.
 
         As with Dragoman, what comes when fewer than `concurrency` are in flight is finished, but not counted.
         """
@@ -44,7 +44,7 @@ class StaticBatching:
         return Measured(lanes.tokens_until(full_until), full_until - started, lanes.answers())
 
     def open_loop(self, arrivals: Sequence[Arrival]) -> Measured:
-        """A worker that becomes free takes its share of what waits, up to `LARGEST_BATCH`."""
+        """Run an open loop: a free worker takes its share of the waiting requests, up to `LARGEST_BATCH`."""
         room = WaitingRoom(LARGEST_BATCH)
         answers: dict[int, Answer] = {}
         started = time.perf_counter()
@@ -69,7 +69,7 @@ class StaticBatching:
 
 
 class WaitingRoom:
-    """Where requests, by their number, wait for a worker."""
+    """A queue of request numbers that wait for a worker."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -85,13 +85,13 @@ class WaitingRoom:
             self._changed.notify()
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Close the queue: no more requests will come."""
         with self._changed:
             self._open = False
             self._changed.notify_all()
 
     def take(self) -> list[int]:
-        """At least one and at most `most`, the first to come first; none when all is done.
+        """Take at least one and at most `most` numbers, in order of arrival; none when the queue is closed and empty.
 
         What waits is shared out equally among the workers that are idle, as in a closed loop.
         """
@@ -112,7 +112,7 @@ class Batch(NamedTuple):
     ended: float
 
     def tokens_until(self, moment: float) -> float:
-        """By time, if `moment` is in between: nothing is known of a batch before its end."""
+        """Return the tokens until `moment`, in proportion to time, since a batch shows nothing before its end."""
         share = (moment - self.started) / (self.ended - self.started)
         return sum(request.new_tokens for request in self.requests) * min(max(share, 0.0), 1.0)
 
@@ -127,7 +127,7 @@ class Lanes:
         self._batches: list[Batch] = []
 
     def keep_in_flight(self, count: int) -> float:
-        """A batch of `count` requests after the other; returns when there were fewer left."""
+        """Run batches of `count` requests; return the time at which fewer were left."""
         while len(taken := self._take(count)) == count:
             self._run(taken)
         drained = time.perf_counter()
@@ -136,11 +136,11 @@ class Lanes:
         return drained
 
     def tokens_until(self, moment: float) -> int:
-        """Of all batches, when they have ended."""
+        """Return the tokens of all batches until `moment`; call it when they have ended."""
         return round(sum(batch.tokens_until(moment) for batch in self._batches))
 
     def answers(self) -> list[Answer]:
-        """In the order of the requests; each was submitted when its batch began."""
+        """Return the answers in the order of the requests; each request was submitted when its batch began."""
         batches = sorted(self._batches, key=lambda batch: batch.first)
         return [Answer(batch.ended - batch.started) for batch in batches for _ in batch.requests]
 

@@ -28,20 +28,20 @@ _MOST_CODE: Final = 32
 """Dimensions of a code: enough to tell neighbouring positions apart."""
 
 _AMPLITUDE: Final = 8.0
-"""Of a length word: well above the slow sines and cosines that are in its dimensions anyway."""
+"""A length word's amplitude: well above the slow sines and cosines in its dimensions."""
 
 _NORM: Final = 4.0
 """Layer norms divide by about 2; what follows suffices up to this."""
 
 _SCORE: Final = 20.0
-"""Of the length word where it counts: e^20 leaves nothing to 80 other words."""
+"""A length word's score at its position: e^20 leaves nothing to 80 other words."""
 
 _FLAG_OFF: Final = -6.0
 _FLAG_ON: Final = 30.0
 """Other dimensions are about 2."""
 
 _EOS: Final = 4.0
-"""Of eos in the flag's dimension: lifts its logit above any other, at most about sqrt(d_model)."""
+"""The weight of eos in the flag's dimension: lifts its logit above any other, at most about sqrt(d_model)."""
 
 
 class _Reserved(NamedTuple):
@@ -83,7 +83,7 @@ def stop_at_length_words(model: Transformer) -> None:
 
 
 def _reserve(config: ModelConfig) -> _Reserved:
-    """The head that compares codes has one dimension more, for the threshold; sines and cosines come in pairs."""
+    """Choose the dimensions. Sines and cosines come in pairs, and the comparing head has one more for the threshold."""
     size = min(_MOST_CODE, config.d_model // 4, config.head_dim - 1) // 2 * 2
     rest = config.d_model - 4
     assert size >= 2
@@ -102,7 +102,7 @@ def _clear(model: Transformer, reserved: _Reserved) -> None:
 
 
 def _set_stop_head(attention: MultiHeadAttention, reserved: _Reserved, positions: Tensor) -> None:
-    """The first head. `positions [LONGEST, codes]` are the codes to be told apart."""
+    """Set the first head. `positions [LONGEST, codes]` are the codes that it must tell apart."""
     products = positions @ positions.T
     highest = float(products.diagonal().min())
     second = float(products.fill_diagonal_(-math.inf).max())

@@ -1,4 +1,4 @@
-"""From raw figures to medians, ranges and ratios; pure arithmetic."""
+"""Medians, ranges and ratios of raw figures; pure arithmetic."""
 
 import math
 import statistics
@@ -7,24 +7,24 @@ from typing import NamedTuple
 
 
 class Spread(NamedTuple):
-    """Of the rounds of one measurement."""
+    """Median and range of the rounds of one measurement."""
 
     median: float
     lowest: float
     highest: float
 
     def text(self, digits: int) -> str:
-        """`median (lowest-highest)`, each with so many digits after the point."""
+        """Return `median (lowest-highest)` with so many digits after the point."""
         return f"{self.median:.{digits}f} ({self.lowest:.{digits}f}-{self.highest:.{digits}f})"
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """`values` must not be empty."""
+    """Return median and range of `values`, which must not be empty."""
     return Spread(statistics.median(values), min(values), max(values))
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Spread:
-    """How many times as fast as theirs ours is: ratio of the medians, lowest and highest of any round.
+    """Return the ratio of our medians to theirs, with the lowest and highest ratio of any round.
 
     Both are in the order of the rounds; figures of one round were taken one after the other, so they
     share whatever else the machine was doing.
@@ -34,6 +34,6 @@ def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Spread:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest value that at least `percent` of all values do not exceed (nearest rank)."""
+    """Return the smallest value that at least `percent` of all values do not exceed (nearest rank)."""
     rank = max(1, math.ceil(percent / 100 * len(values)))
     return sorted(values)[rank - 1]

@@ -24,7 +24,7 @@ from loadtest.compare.summary import spread
 
 
 def tables(comparison: Comparison, result: Result) -> Iterator[Table]:
-    """Each fits a terminal of 80 columns."""
+    """Yield the tables; each fits a terminal of 80 columns."""
     yield _speed(comparison, result.runs)
     yield _waiting(comparison, result.runs, "closed", "In a closed loop", "in flight")
     if comparison.loads:
@@ -33,7 +33,7 @@ def tables(comparison: Comparison, result: Result) -> Iterator[Table]:
 
 
 def _speed(comparison: Comparison, runs: list[Run]) -> Table:
-    """Medians, with the lowest and the highest round."""
+    """Return medians, with the lowest and the highest round."""
     table = Table("in flight", "engine", "tokens/s", "ratio", show_edge=False)
     where = "" if comparison.device == "cpu" else f" on {comparison.device}"
     table.title = f"Shape {comparison.shape}, Dragoman in {comparison.mode}{where}, cores each: {comparison.cores}"

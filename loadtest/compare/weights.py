@@ -1,8 +1,8 @@
-"""The checkpoint that Dragoman and CTranslate2 share: random weights that end each request at its own length."""
+"""Model shapes, and checkpoints of random weights that end each request at its own length."""
 
 import io
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import sentencepiece
 import torch
@@ -10,16 +10,24 @@ import torch
 from loadtest.compare.stopping import stop_at_length_words
 from loadtest.sentences import SENTENCES
 from model.checkpoint import save_checkpoint
+from model.checkpoint_config import CheckpointConfig, Direction, load_config
 from model.config import ModelConfig
-from model.manifest import CheckpointConfig, Direction
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
+from service.settings import EMBEDDED_MODEL
+
+Shape = Literal["base", "default"]
 
 _WEIGHTS_SEED: Final = 0
 
 
+def shape_config(shape: Shape) -> ModelConfig:
+    """Return the config of d512, 6+6 layers and 32,000 words, or of the embedded model."""
+    return ModelConfig(vocab_size=32000) if shape == "base" else load_config(EMBEDDED_MODEL).model
+
+
 def save_random_checkpoint(directory: Path, config: ModelConfig) -> None:
-    """A checkpoint of this shape that stops where length words say; the same weights every time."""
+    """Save a checkpoint of this shape that stops where length words say; the weights are the same every time."""
     torch.manual_seed(_WEIGHTS_SEED)
     model = Transformer(config)
     stop_at_length_words(model)
@@ -28,7 +36,7 @@ def save_random_checkpoint(directory: Path, config: ModelConfig) -> None:
 
 
 def _any_tokenizer() -> Tokenizer:
-    """A checkpoint has one; the engine works on ids and does not read it."""
+    """Train a tokenizer for the checkpoint, which needs one; the engine works on ids and does not read it."""
     written = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(SENTENCES), model_writer=written, model_type="char", minloglevel=2

@@ -1,29 +1,19 @@
-"""What every peer is given: model shapes, and requests whose lengths are the same on every machine.
-
-Knows nothing of engines; no torch.
-"""
+"""The requests that every peer gets; their lengths are the same on every machine. Knows neither engines nor torch."""
 
 import itertools
 import math
 import random
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from model.config import ModelConfig
-
-Shape = Literal["small", "base"]
-
-SHAPES: Final[dict[Shape, ModelConfig]] = {
-    "small": ModelConfig(vocab_size=8000, d_model=256, ffn_dim=1024, num_heads=4, encoder_layers=6, decoder_layers=2),
-    "base": ModelConfig(vocab_size=32000),
-}
 
 SHORTEST: Final = 5
 LONGEST: Final = 80
 MEAN: Final = 25
 LOG_SIGMA: Final = 0.5
 MOST_TOKENS: Final = LONGEST + 1
-"""What engines are told as a limit: they do not know in advance when a request will end."""
+"""The token limit that engines get: they do not know in advance when a request ends."""
 # A translation is about as long as its source, give or take a quarter.
 SOURCE_RATIO: Final = (0.8, 1.25)
 
@@ -49,12 +39,12 @@ class Arrival:
 
 
 def request_count(concurrency: int, batches: int) -> int:
-    """How many requests one run takes: whole batches of `concurrency`, so that no batch is part empty."""
+    """Return the number of requests of a run: whole batches of `concurrency`, so that every batch is full."""
     return concurrency * max(batches, math.ceil(_FEWEST_REQUESTS / concurrency))
 
 
 def poisson_arrivals(rate: float, seconds: float, config: ModelConfig, seed: int) -> list[Arrival]:
-    """Requests at `rate` a second for about `seconds`, independent of one another.
+    """Return requests at `rate` a second for about `seconds`, independent of one another.
 
     Of one seed, another rate has the same requests, and the same times but for their scale.
     """
@@ -65,7 +55,7 @@ def poisson_arrivals(rate: float, seconds: float, config: ModelConfig, seed: int
 
 
 def make_requests(count: int, config: ModelConfig, seed: int) -> list[Request]:
-    """`count` requests; a function of its arguments alone.
+    """Return `count` requests, which depend on the arguments alone.
 
     Target lengths are lognormal (mean 25, cut to 5..80 tokens), source lengths follow them.
     """
@@ -74,7 +64,7 @@ def make_requests(count: int, config: ModelConfig, seed: int) -> list[Request]:
 
 
 def longest_requests(count: int, config: ModelConfig) -> list[Request]:
-    """As many of the longest ones as are asked for, sources and targets."""
+    """Return `count` requests of the longest sources and targets."""
     words = [config.vocab_size - 1] * (LONGEST - 2)
     return [Request([length_word(config, LONGEST), *words, config.eos_id], LONGEST) for _ in range(count)]
 
@@ -90,7 +80,7 @@ def _make_request(config: ModelConfig, generator: random.Random) -> Request:
 
 
 def length_word(config: ModelConfig, length: int) -> int:
-    """The id that asks for `length` tokens, from `SHORTEST` to `LONGEST`; loadtest/compare/stopping.py obeys it."""
+    """Return the id that makes a translation `length` tokens long, from `SHORTEST` to `LONGEST` (see stopping.py)."""
     return 1 + max(config.pad_id, config.bos_id, config.eos_id) + length - SHORTEST
 
 

@@ -1,8 +1,8 @@
-"""Random faults for as long as wanted, while canaries check every token.
+"""Random faults for as long as wanted, while canaries check every token: `python -m loadtest.soak --help`.
 
-A server of its own is started (flags behind `--` are the server's), and each canary translated alone. Then rounds:
-some seconds of faults, several at a time, while canaries ask without a pause; then quiet, in which nothing may be left
-of what was. Ends with what was seen as JSON, and with status 1 if a promise was broken.
+The soak starts a server and translates each canary alone. Then come rounds: some seconds of faults, several at a time,
+while canaries are sent without a pause, and then quiet, after which nothing may be left over. It prints JSON, and ends
+with status 1 if a promise was broken.
 """
 
 import asyncio
@@ -45,9 +45,9 @@ _FLAGS: Final = {
 
 
 class Plan(NamedTuple):
-    """What happens: so many rounds of faults, drawn from a shuffled deck of their names.
+    """The schedule: rounds of faults, drawn from a shuffled deck of their names.
 
-    The first one has each of them, however long that takes: what a fault's first time leaves is no growth.
+    The first round has every fault once, however long that takes: what a fault leaves at its first time is no growth.
     """
 
     rounds: int
@@ -59,21 +59,23 @@ class Plan(NamedTuple):
 def main(  # noqa: PLR0913  each is an option of the command
     seconds: Annotated[
         float,
-        typer.Option(min=1, help="Of faults, all rounds together; the first may take longer."),
+        typer.Option(min=1, help="Seconds of faults in all rounds together; the first may take longer."),
     ] = 60,
-    round_seconds: Annotated[float, typer.Option(min=1, help="Of faults in one round; there are two at least.")] = 20,
-    seed: Annotated[int, typer.Option(help="Which faults, when, and with what.")] = 1,
-    only: Annotated[str, typer.Option(help="Names of faults with commas in between, instead of all.")] = "",
+    round_seconds: Annotated[
+        float, typer.Option(min=1, help="Seconds of faults in a round; there are at least two rounds.")
+    ] = 20,
+    seed: Annotated[int, typer.Option(help="Seed of the random faults.")] = 1,
+    only: Annotated[str, typer.Option(help="Comma-separated faults, instead of all.")] = "",
     growth_limit: Annotated[
-        float, typer.Option(help="Per cent that the HTTP process's memory may grow by after the first round.")
+        float, typer.Option(help="Allowed growth of the HTTP process's memory after the first round, in per cent.")
     ] = 3.0,
     engine_growth_limit: Annotated[
-        float, typer.Option(help="The same of the median engine's, and of the fork server's.")
+        float, typer.Option(help="Allowed growth of the median engine's and the fork server's memory, in per cent.")
     ] = 10.0,
-    recovery_limit: Annotated[float, typer.Option(help="Seconds that replacing lost engines may take.")] = 10.0,
-    output: Annotated[Path | None, typer.Option(help="Write the JSON there, too.")] = None,
+    recovery_limit: Annotated[float, typer.Option(help="Allowed seconds to replace lost engines.")] = 10.0,
+    output: Annotated[Path | None, typer.Option(help="Also write the JSON to this file.")] = None,
 ) -> None:
-    """Run, judge, and tell."""
+    """Let faults loose on a server while canaries check every token."""
     names = only.split(",") if only else list(FAULTS)
     if unknown := set(names) - set(FAULTS):
         raise typer.BadParameter(
@@ -98,7 +100,7 @@ def main(  # noqa: PLR0913  each is an option of the command
 
 
 async def soak(server: Server, log: Path, plan: Plan) -> tuple[Site, list[Reading]]:
-    """All rounds; a reading before the first and after each."""
+    """Run all rounds; return a reading before the first and one after each."""
     async with connect(server) as client:
         tally = Tally()
         await _warm_up(client)
@@ -114,7 +116,7 @@ async def soak(server: Server, log: Path, plan: Plan) -> tuple[Site, list[Readin
 
 
 async def _warm_up(client: httpx.AsyncClient) -> None:
-    """What is made at its first use is no growth."""
+    """Allocate what a server allocates at first use, so that it does not count as growth."""
     for path in _LAZY:
         await client.get(path)
     await client.post("/detect", json={"q": "I am a cat."})
@@ -146,13 +148,13 @@ async def _round(site: Site, plan: Plan, deck: list[str], least: int) -> None:
         faults.append(asyncio.create_task(fault(deck.pop())))
         await asyncio.sleep(plan.rng.expovariate(1 / _PAUSE_SECONDS))
     await asyncio.gather(*faults)
-    # Only now: an engine that hangs is noticed because there is work for it.
+    # Only now, since a hung engine is noticed when there is work for it.
     over.set()
     await asyncio.gather(*lanes)
 
 
 async def _quiet(site: Site, before: Reading | None) -> Reading:
-    """Wait until nothing is left of what was; what is left after half a minute is a leak."""
+    """Wait until nothing is left over; what is left after half a minute is a leak."""
     deadline = time.monotonic() + _QUIET_SECONDS
     while True:
         reading = await read(site)

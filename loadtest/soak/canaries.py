@@ -22,7 +22,7 @@ _OPTIONS: Final[tuple[dict[str, Any], ...]] = (
 )
 _TIMES_LONGER: Final = 5
 _PATIENCE_SECONDS: Final = 60.0
-"""From the first refusal on; then something is wrong."""
+"""Longest time from the first refusal to admission."""
 
 
 class Canary(NamedTuple):
@@ -31,7 +31,7 @@ class Canary(NamedTuple):
 
 
 def canaries(count: int) -> list[Canary]:
-    """Single sentences and short texts, with each kind of decoding."""
+    """Return single sentences and short texts, with each kind of decoding."""
     return [
         Canary(
             " ".join(SENTENCES[(3 * number + k) % len(SENTENCES)] for k in range(1 + (number % 2) * _TIMES_LONGER)),
@@ -42,7 +42,7 @@ def canaries(count: int) -> list[Canary]:
 
 
 class Told(NamedTuple):
-    """What a canary was told, and how long that took from when it was let in."""
+    """A canary's translation, and its seconds since it was admitted."""
 
     said: Said
     seconds: float
@@ -54,21 +54,21 @@ class Broken(Exception):
 
 @dataclass
 class Tally:
-    """What became of all canaries."""
+    """Outcomes of all canaries."""
 
     asked: int = 0
     identical: int = 0
     refused: int = 0
     longest_pause_seconds: float = 0.0
     ids: list[str] = field(default_factory=list)
-    """Of the requests that were answered to their end: the server's log must have each once, as `ok`."""
+    """Ids of the requests that were answered to their end: the server's log must have each once, as `ok`."""
     problems: list[str] = field(default_factory=list)
     in_flight: dict[str, float] = field(default_factory=dict)
-    """When each request was sent that should come to its end."""
+    """Time at which each running request was sent."""
 
     @contextmanager
     def sent(self, request_id: str) -> Iterator[None]:
-        """While a request is in flight."""
+        """Mark a request as in flight inside of the context."""
         self.in_flight[request_id] = time.monotonic()
         try:
             yield
@@ -90,7 +90,7 @@ class Tally:
         return seconds
 
     async def say(self, client: httpx.AsyncClient, canary: Canary) -> Told:
-        """Raises `Broken`, and what the connection raises."""
+        """Send until it is admitted. Raises `Broken`, and the connection's errors."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while (told := await self._try(client, canary)) is None:
             self.refused += 1
@@ -100,7 +100,7 @@ class Tally:
         return told
 
     async def _try(self, client: httpx.AsyncClient, canary: Canary) -> Told | None:
-        """None where it is refused, as it may be."""
+        """Send once; return None if it is refused, which is allowed."""
         request_id = new_id()
         with self.sent(request_id):
             started = self.in_flight[request_id]
@@ -140,7 +140,7 @@ class Tally:
 
 
 def _is_refused(response: httpx.Response) -> bool:
-    """Raises `Broken` for what is neither an answer nor a refusal as promised."""
+    """Return whether the request was refused; raises `Broken` for any other failure, and without `Retry-After`."""
     if response.status_code in (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE):
         if "retry-after" not in response.headers:
             raise Broken("refused without Retry-After")

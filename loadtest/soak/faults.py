@@ -1,4 +1,4 @@
-"""What goes wrong. Each fault waits until it is over, and says what the server owed its requests and did not give."""
+"""Faults. Each returns when it is over, and reports where the server broke a promise to its requests."""
 
 import asyncio
 import os
@@ -40,7 +40,7 @@ class Site:
     capacity: int
     """Sentences that running and waiting requests may have at once."""
     alone: Sequence[tuple[Canary, Said]]
-    """What each canary is told when nothing else happens."""
+    """Translation of each canary without faults."""
     tally: Tally
     started: float = field(default_factory=time.monotonic)
     problems: list[str] = field(default_factory=list)
@@ -48,9 +48,9 @@ class Site:
     answered: dict[str, str] = field(default_factory=dict)
     """Outcome of every request that was answered to its end, by its id."""
     replaced_seconds: dict[str, list[float]] = field(default_factory=dict)
-    """From an engine's loss until there are as many as before."""
+    """Seconds from an engine's loss until there are as many engines as before."""
     answered_seconds: dict[str, list[float]] = field(default_factory=dict)
-    """Of a canary that is asked at an engine's loss, from when it is let in: in a flood it is refused for a while."""
+    """Seconds of a canary sent at an engine's loss, since its admission: in a flood it is refused for a while."""
     refusal_seconds: list[float] = field(default_factory=list)
     deaths: int = 0
     surgery: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -82,17 +82,17 @@ async def engine_killed(site: Site) -> None:
 
 
 async def engine_stopped(site: Site) -> None:
-    """It stands still, and is replaced when that is noticed."""
+    """Stop an engine; the server must notice and replace it."""
     await _lose(site, "engine_stopped", signal.SIGSTOP)
 
 
 async def all_killed(site: Site) -> None:
-    """All engine processes, and the one that they are forks of: the model is loaded again."""
+    """Kill all engines and their fork server: the model is loaded again."""
     await _lose(site, "all_killed", signal.SIGKILL, forking=signal.SIGKILL, everyone=True)
 
 
 async def fork_server_stopped(site: Site) -> None:
-    """It hangs, which is noticed when an engine is wanted of it; the other one outlives it."""
+    """Stop the fork server; the server notices when it needs an engine, and the other engine survives."""
     await _lose(site, "fork_server_stopped", signal.SIGKILL, forking=signal.SIGSTOP)
 
 
@@ -123,7 +123,7 @@ async def _lose(
 
 
 async def _replaced(site: Site, fault: str, lost: int, log_bytes: int) -> float:
-    """Seconds until as many engines are ready as were lost, in the log after so many bytes. Raises `Broken`."""
+    """Return the seconds until the log after `log_bytes` has as many ready engines as were lost. Raises `Broken`."""
     started = time.monotonic()
     while _ready_since(site.log, log_bytes) < lost or await engine_deaths(site.client) < site.deaths:
         if time.monotonic() > started + _DEATH_SECONDS:
@@ -139,7 +139,7 @@ def _ready_since(log: Path, start: int) -> int:
 
 
 async def slow_readers(site: Site) -> None:
-    """They take ten or twenty kilobytes a second, and get everything."""
+    """Read ten or twenty kilobytes a second, and expect everything."""
 
     async def one() -> None:
         request_id = new_id()
@@ -163,7 +163,7 @@ async def slow_readers(site: Site) -> None:
 
 
 async def stuck_readers(site: Site) -> None:
-    """They take nothing until the server has cut them, or has given all of it to the connection's buffers."""
+    """Read nothing until the server has closed the connection, or all data is in the connection's buffers."""
 
     async def one() -> None:
         request_id = new_id()
@@ -183,7 +183,7 @@ async def stuck_readers(site: Site) -> None:
 
 
 async def half_open(site: Site) -> None:
-    """They say nothing, or half of a request, and stay for a while."""
+    """Send nothing, or half of a request, and keep the connection open for a while."""
 
     async def one(kind: int) -> None:
         whole = post(_document(site, 3), new_id())
@@ -199,7 +199,7 @@ async def half_open(site: Site) -> None:
 
 
 async def disconnect_storm(site: Site) -> None:
-    """Dozens hang up at any moment, some with a reset."""
+    """Disconnect dozens of clients at any moment, some with a reset."""
 
     async def one(number: int) -> None:
         async with connect(site.port) as connection:
@@ -214,7 +214,7 @@ async def disconnect_storm(site: Site) -> None:
 
 
 async def flood(site: Site) -> None:
-    """Ten times as many sentences as fit, at once: each is translated or refused, and none is lost."""
+    """Send ten times as many sentences as fit at once: each is translated or refused, and none is lost."""
 
     async def one() -> None:
         request_id = new_id()
@@ -232,7 +232,7 @@ async def flood(site: Site) -> None:
 
 
 async def fuzzed(site: Site) -> None:
-    """Broken bodies and headers: refused, or the connection is closed, and nothing fails inside."""
+    """Send broken bodies and headers: each is refused or its connection closed, and nothing fails inside."""
     at_once = asyncio.Semaphore(8)
 
     async def one() -> None:
@@ -252,7 +252,7 @@ async def fuzzed(site: Site) -> None:
 
 
 async def crowd(site: Site) -> None:
-    """Many connections that do nothing at all."""
+    """Open many idle connections."""
 
     async def one() -> None:
         async with connect(site.port):
@@ -263,7 +263,7 @@ async def crowd(site: Site) -> None:
 
 
 async def bad_networks(site: Site) -> None:
-    """Proxies that delay, hold back, are slow and cut: our client gets every text whole all the same."""
+    """Put proxies between that delay, hold back, are slow and cut: our client still gets every text whole."""
 
     async def one(canary: Canary, said: Said) -> None:
         cuts = iter(site.rng.sample(range(1, 3000), 2))

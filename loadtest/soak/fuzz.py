@@ -48,7 +48,7 @@ _MANY_IN_A_FORM: Final = urlencode({**_VALID, "glossary": json.dumps(_BLANK_ENTR
 
 
 def request(rng: random.Random) -> bytes:
-    """One of endlessly many; a deadline keeps those that happen to be valid short."""
+    """Return a random request; a timeout keeps those short that happen to be valid."""
     return rng.choice(_KINDS)(rng)
 
 

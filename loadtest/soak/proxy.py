@@ -1,4 +1,4 @@
-"""What lies between a server and its clients: a TCP proxy that delays, holds back, limits the rate and cuts."""
+"""The network between a server and its clients: a TCP proxy that delays, holds back, limits the rate and cuts."""
 
 import asyncio
 import contextlib
@@ -12,19 +12,19 @@ _HOLD_SECONDS: Final = 0.2
 
 
 class Weather(NamedTuple):
-    """What happens to the answers on one connection."""
+    """Disturbances of the responses on one connection."""
 
     delay_seconds: float = 0.0
-    """Of each piece that is passed on."""
+    """Delay of each piece that is passed on."""
     held_bytes: int = 0
-    """So much is held back until more comes, or nothing has for a moment: a proxy that buffers."""
+    """Bytes that are held back until more come, or none has come for a moment, as a buffering proxy does."""
     bytes_per_second: float | None = None
     cut_after_bytes: int | None = None
 
 
 @asynccontextmanager
 async def proxy(port: int, weather: Callable[[], Weather]) -> AsyncIterator[str]:
-    """The address of a proxy before the server at `port`; `weather` is asked for each connection."""
+    """Run a proxy before the server at `port`; yield its port. `weather` is called for each connection."""
     carrying: set[asyncio.Task[None]] = set()
 
     def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

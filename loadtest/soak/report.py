@@ -1,4 +1,4 @@
-"""What the server says of itself before, in between and at the end, and what of it breaks a promise."""
+"""The server's state before, between and after the rounds, and the promises that it breaks."""
 
 import json
 import os
@@ -22,24 +22,24 @@ _EXPECTED_ERRORS: Final = frozenset(
         "the fork server does not answer",
     }
 )
-"""What the server says of processes that were killed or stopped."""
+"""The server's log messages about processes that were killed or stopped."""
 _TRACEBACK: Final = "Traceback (most recent call last)"
 _TRACEBACK_LINES: Final = 30
 
 
 class Limits(NamedTuple):
-    """What breaks a promise when it is exceeded."""
+    """Limits; a promise is broken when one is exceeded."""
 
     growth_percent: float
-    """Of the HTTP process's memory after the first round."""
+    """Growth of the HTTP process's memory after the first round."""
     engine_growth_percent: float
-    """Of the median engine's, and of the fork server's."""
+    """Growth of the median engine's memory, and of the fork server's."""
     recovery_seconds: float
-    """From an engine's loss until there are as many as before."""
+    """Seconds from an engine's loss until there are as many engines as before."""
 
 
 class Reading(NamedTuple):
-    """Of a server that has nothing to do."""
+    """The state of an idle server."""
 
     at_seconds: float
     occupied: int
@@ -55,7 +55,7 @@ class Reading(NamedTuple):
     """Requests, whatever their outcome."""
 
     def left(self, before: "Reading", engines: int) -> list[str]:
-        """What should not be there any more, in words."""
+        """Return, in words, what should not be there any more."""
         found = []
         if self.occupied:
             found.append(f"{self.occupied} slots or sentences are left")
@@ -73,7 +73,7 @@ class Reading(NamedTuple):
 
 
 async def read(site: Site) -> Reading:
-    """Now."""
+    """Read the server's state now."""
     total = (await read_metrics(site.client)).total
     processes = site.server.processes()
     return Reading(
@@ -91,7 +91,7 @@ async def read(site: Site) -> Reading:
 
 
 def stop(server: Server, site: Site) -> dict[str, Any]:
-    """SIGTERM to the idle server: it ends at once, and takes its other processes along."""
+    """Send SIGTERM to the idle server: it ends at once, and its other processes with it."""
     processes = server.processes()
     pids = [each.pid for each in (*processes.fork_servers, *processes.engines)]
     started = time.monotonic()
@@ -110,7 +110,7 @@ def stop(server: Server, site: Site) -> dict[str, Any]:
 
 
 def check_log(log: Path, site: Site, answered: int) -> None:
-    """Every request has one line and its outcome there, no request has two, and nothing failed inside.
+    """Check that every request has one line and its outcome in the log, none has two, and nothing failed inside.
 
     `answered` is how many the server has counted: also of those whose clients did not wait for their outcome.
     """
@@ -141,7 +141,7 @@ def check_log(log: Path, site: Site, answered: int) -> None:
 
 
 def summary(site: Site, readings: Sequence[Reading], ended: dict[str, Any], limits: Limits) -> dict[str, Any]:
-    """Everything as JSON; the last problems are found here."""
+    """Return everything as JSON; the last problems are found here."""
     first, last = readings[1], readings[-1]
     growth = _growth([first.http_megabytes], [last.http_megabytes])
     engine_growth = _growth(first.engine_megabytes, last.engine_megabytes)
@@ -184,7 +184,7 @@ def summary(site: Site, readings: Sequence[Reading], ended: dict[str, Any], limi
 
 
 def _growth(before: Sequence[float], after: Sequence[float]) -> float:
-    """Of the median, in per cent. Where nothing is left, that is the problem."""
+    """Return the median's growth in per cent; a server without processes is a problem of its own."""
     return 100 * (median(after) / median(before) - 1) if before and after else 0.0
 
 

@@ -15,7 +15,7 @@ _SMALL: Final = 2048
 
 
 class Answer(NamedTuple):
-    """What came until the connection was closed; status 0 if that was nothing, or no HTTP."""
+    """The data received until the connection was closed; status 0 if there was none, or no HTTP."""
 
     status: int
     headers: dict[str, str]
@@ -23,7 +23,7 @@ class Answer(NamedTuple):
 
     @property
     def outcome(self) -> str:
-        """`ok`, an error's code, or `cut` for what has no end."""
+        """Return `ok`, an error's code, or `cut` for a response without an end."""
         if not self.status:
             return "cut"
         if "event-stream" in self.headers.get("content-type", ""):
@@ -34,7 +34,7 @@ class Answer(NamedTuple):
 
     @property
     def translation(self) -> str | None:
-        """The whole text of a stream that ended in `done`."""
+        """Return the whole text of a stream that ended in `done`."""
         # Whole events are sent at once, so no chunk ends inside of a line.
         line = self.body.partition(b"event: done\r\ndata: ")[2].partition(b"\r\n")[0]
         return str(json.loads(line)["translatedText"]) if line else None
@@ -48,12 +48,12 @@ def _code(body: bytes) -> str:
 
 
 def new_id() -> str:
-    """For `X-Request-ID`: the server's log then has the same."""
+    """Return an id for `X-Request-ID`, which the server's log then has, too."""
     return secrets.token_hex(8)
 
 
 def post(body: dict[str, Any], request_id: str) -> bytes:
-    """A whole request; the server closes the connection after its answer."""
+    """Return the bytes of a request after which the server closes the connection."""
     content = json.dumps(body).encode()
     head = (
         f"POST /translate HTTP/1.1\r\nHost: {_HOST}\r\nContent-Type: application/json\r\nConnection: close\r\n"
@@ -71,14 +71,14 @@ class Connection(NamedTuple):
         await self.writer.drain()
 
     async def begun(self) -> bytes:
-        """What has come when a stream has said its first word, or has ended."""
+        """Return the data received until the first event of a stream, or until its end."""
         data = b""
         while b"event: " not in data and (piece := await self.reader.read(1 << 16)):
             data += piece
         return data
 
     async def answer(self, seconds: float, begun: bytes = b"") -> Answer:
-        """All that comes until the end; what had come if that takes longer than `seconds`, or breaks off."""
+        """Read to the end, at most for `seconds`; return what came."""
         data = bytearray(begun)
         try:
             async with asyncio.timeout(seconds):
@@ -89,14 +89,14 @@ class Connection(NamedTuple):
         return parse(bytes(data))
 
     def abort(self) -> None:
-        """Gone without a goodbye: a reset, not an orderly end."""
+        """Close the connection by a reset, not in order."""
         connection = self.writer.get_extra_info("socket")
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
 
 
 def parse(data: bytes) -> Answer:
-    """An answer that is complete, or as far as it goes; chunk sizes stay in the body."""
+    """Parse a response, complete or not; chunk sizes stay in the body."""
     head, _, body = data.partition(b"\r\n\r\n")
     first, *rest = head.decode("latin-1").split("\r\n")
     version, _, status = first.partition(" ")
@@ -108,7 +108,7 @@ def parse(data: bytes) -> Answer:
 
 @asynccontextmanager
 async def connect(port: int, *, slow: bool = False) -> AsyncIterator[Connection]:
-    """Closed at the end; a slow one has room for next to nothing."""
+    """Open a connection for the context; a slow one has next to no buffer."""
     plain = socket.socket()
     plain.setblocking(False)
     if slow:

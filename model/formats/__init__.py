@@ -11,16 +11,16 @@ import torch
 from pydantic import ValidationError
 
 from model.checkpoint import save_checkpoint, scale_of
+from model.checkpoint_config import ANY, CheckpointConfig, CheckpointError, LanguageHint
 from model.formats import ctranslate2, huggingface, t5
-from model.formats.reading import Imported, impossible, read_json
-from model.manifest import ANY, CheckpointConfig, CheckpointError, Wanted
+from model.formats.checked_source import Imported, impossible, read_json
 from model.transformer import Transformer
 
 _LISTED: Final = 20
 """Languages that an error names."""
 
 
-def import_checkpoint(path: Path, directory: Path, wanted: Wanted = ANY) -> CheckpointConfig:
+def import_checkpoint(path: Path, directory: Path, wanted: LanguageHint = ANY) -> CheckpointConfig:
     """Write the checkpoint in `path` (a directory, or an Argos package) as one of ours into `directory`.
 
     Returns what it is. Raises `CheckpointError` for a format that is not known, and for all that is not supported,
@@ -69,7 +69,7 @@ def _unpacked(path: Path, beside: Path) -> Iterator[Path]:
         raise CheckpointError(f"{path}: no Argos package, which is a zip file, or a damaged one: {error}") from None
 
 
-def _read(path: Path, wanted: Wanted) -> Imported:
+def _read(path: Path, wanted: LanguageHint) -> Imported:
     if (model := ctranslate2.find(path)) is not None:
         return ctranslate2.read(model, wanted)
     if not (path / "config.json").exists():
@@ -87,7 +87,7 @@ def _read(path: Path, wanted: Wanted) -> Imported:
 
 
 def _without_nameless(imported: Imported) -> Imported:
-    """Where a model has more ids than its tokenizer has pieces, it never writes the others."""
+    """Forbid ids that a model has and its tokenizer has no piece for: they are never generated."""
     model, named = imported.config.model, len(imported.tokenizer)
     if named >= model.vocab_size:
         return imported
@@ -97,7 +97,7 @@ def _without_nameless(imported: Imported) -> Imported:
     return Imported(config, imported.weights | {"projection.bias": bias}, imported.tokenizer)
 
 
-def _check_wanted(path: Path, config: CheckpointConfig, wanted: Wanted) -> None:
+def _check_wanted(path: Path, config: CheckpointConfig, wanted: LanguageHint) -> None:
     directions = config.all_directions()
     for place, (side, code) in enumerate(wanted._asdict().items()):
         known = sorted({direction.codes()[place] for direction in directions})

@@ -12,9 +12,9 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from model.checkpoint_config import CheckpointConfig, Direction, LanguageHint
 from model.config import ModelConfig
-from model.formats.multilingual import tokenizer_class, told_before, told_behind, told_both
-from model.formats.reading import (
+from model.formats.checked_source import (
     ACTIVATIONS,
     Imported,
     Options,
@@ -29,8 +29,8 @@ from model.formats.reading import (
     read_weights,
     table,
 )
+from model.formats.multilingual import source_tag_suffix, tagged_both_sides, target_tag_prefix, tokenizer_class
 from model.formats.vocabulary import Vocabulary, read_vocabulary
-from model.manifest import CheckpointConfig, Direction, Wanted
 from model.tokenizer import Prompt, Tokenizer
 
 _PROJECTIONS: Final = [("query", "q_proj"), ("key", "k_proj"), ("value", "v_proj"), ("output", "out_proj")]
@@ -59,7 +59,7 @@ _DECODER: Final = [
 _FIRST_POSITION: Final = 2  # fairseq counts from behind its padding's id
 
 
-def read(directory: Path, wanted: Wanted) -> Imported:
+def read(directory: Path, wanted: LanguageHint) -> Imported:
     """Raises `CheckpointError` for what is not supported, missing, left over or broken."""
     path = directory / "config.json"
     values = read_json(path)
@@ -69,7 +69,7 @@ def read(directory: Path, wanted: Wanted) -> Imported:
     return _READERS[kind](directory, options, wanted)
 
 
-def _marian(directory: Path, options: Options, wanted: Wanted) -> Imported:
+def _marian(directory: Path, options: Options, wanted: LanguageHint) -> Imported:
     options.only("static_position_embeddings", True)
     options.only("normalize_embedding", False)
     options.only("normalize_before", False)
@@ -97,18 +97,18 @@ def _marian(directory: Path, options: Options, wanted: Wanted) -> Imported:
         files["target_vocabulary.json"] = pieces_json(target_vocabulary)
     else:
         files["vocabulary.json"] = pieces_json(vocabulary)
-    return told_before(directory, Vocabulary(files, vocabulary), config, weights, wanted)
+    return target_tag_prefix(directory, Vocabulary(files, vocabulary), config, weights, wanted)
 
 
-def _m2m100(directory: Path, options: Options, wanted: Wanted) -> Imported:
+def _m2m100(directory: Path, options: Options, wanted: LanguageHint) -> Imported:
     config = _config(options, vocab_size=options.number("vocab_size"), norm_order="pre")
     weights = _weights(directory, config)
     positions = _m2m100_positions(config)
     weights |= {f"{side}_input.table": positions.clone() for side in ("source", "target")}
-    return told_both(directory, read_vocabulary(directory, config.vocab_size), config, weights)
+    return tagged_both_sides(directory, read_vocabulary(directory, config.vocab_size), config, weights)
 
 
-def _mbart(directory: Path, options: Options, wanted: Wanted) -> Imported:
+def _mbart(directory: Path, options: Options, wanted: LanguageHint) -> Imported:
     config = _config(
         options,
         start=options.number("eos_token_id"),
@@ -122,11 +122,11 @@ def _mbart(directory: Path, options: Options, wanted: Wanted) -> Imported:
     # That of the first kind is also what transformers takes where nothing is said; the second is MBart50Tokenizer.
     said = tokenizer_class(directory) or options.get("tokenizer_class", "MBartTokenizer")
     if "MBartTokenizer" in said:
-        return told_behind(directory, vocabulary, config, weights, wanted)
-    return told_both(directory, vocabulary, config, weights)
+        return source_tag_suffix(directory, vocabulary, config, weights, wanted)
+    return tagged_both_sides(directory, vocabulary, config, weights)
 
 
-def _bart(directory: Path, options: Options, wanted: Wanted) -> Imported:
+def _bart(directory: Path, options: Options, wanted: LanguageHint) -> Imported:
     config = _config(
         options,
         vocab_size=options.number("vocab_size"),
@@ -143,7 +143,7 @@ def _bart(directory: Path, options: Options, wanted: Wanted) -> Imported:
     return Imported(CheckpointConfig(directions=directions, prompt=prompt, model=config), weights, tokenizer)
 
 
-_READERS: Final[dict[str, Callable[[Path, Options, Wanted], Imported]]] = {
+_READERS: Final[dict[str, Callable[[Path, Options, LanguageHint], Imported]]] = {
     "marian": _marian,
     "m2m_100": _m2m100,
     "mbart": _mbart,
@@ -153,7 +153,7 @@ MODEL_TYPES: Final = frozenset(_READERS)
 
 
 def _config(options: Options, start: int | None = None, **fields: Any) -> ModelConfig:
-    """What all of them name alike; `start` begins a translation where the options do not say what does."""
+    """Read the options that all of them name alike; `start` is the default of the id that starts the decoder."""
     if not options.get("tie_word_embeddings", True):
         fields["tied_projection"] = False
     return model_config(

@@ -30,6 +30,6 @@ def codes_of(names: Iterable[str]) -> dict[str, str]:
 
 
 def _alias(language: str) -> str:
-    """Not where it is more than a language: that of `prs` is `fa_AF`."""
+    """Return the code that replaces a language's, unless it is more than a language: that of `prs` is `fa_AF`."""
     alias = str(get_global("language_aliases").get(language, language))
     return alias if _LANGUAGE.fullmatch(alias) else language

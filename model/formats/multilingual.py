@@ -1,4 +1,4 @@
-"""Models of many languages, and how each kind is told which: M2M100 and NLLB, mBART, Marian's groups."""
+"""Models of many languages, and where each kind expects language tags: M2M100 and NLLB, mBART, Marian's groups."""
 
 import re
 from collections.abc import Iterable
@@ -7,21 +7,24 @@ from typing import Final
 
 from torch import Tensor
 
+from model.checkpoint_config import CheckpointConfig, CheckpointError, Direction, LanguageHint
 from model.config import ModelConfig
+from model.formats.checked_source import Imported, languages_unknown, read_json
 from model.formats.languages import codes_of
-from model.formats.reading import Imported, languages_unknown, read_json
 from model.formats.vocabulary import Vocabulary
-from model.manifest import CheckpointConfig, CheckpointError, Direction, Wanted
 from model.tokenizer import Prompt, Tokenizer
 
-_LANGUAGE_PIECE: Final = re.compile(
+_LANGUAGE_TAG: Final = re.compile(
     r"__(?P<iso>[a-z]{2,3})__|(?P<flores>[a-z]{3}_[A-Z][a-z]{3})|(?P<mbart>[a-z]{2}_[A-Z]{2})"
 )
 _MARIAN_TAG: Final = re.compile(r">>(.+)<<")
 
 
-def told_both(directory: Path, vocabulary: Vocabulary, config: ModelConfig, weights: dict[str, Tensor]) -> Imported:
-    """M2M100, NLLB-200, mBART-50: the source's language stands before the text, the target's before its translation."""
+def tagged_both_sides(
+    directory: Path, vocabulary: Vocabulary, config: ModelConfig, weights: dict[str, Tensor]
+) -> Imported:
+    """Import M2M100, NLLB-200 or mBART-50: a tag of the source language before the text, and one of the target language
+    before its translation."""
     prompt = Prompt(
         languages=_languages(directory, vocabulary),
         source_prefix=("{source}",),
@@ -31,12 +34,12 @@ def told_both(directory: Path, vocabulary: Vocabulary, config: ModelConfig, weig
     return Imported(described, weights, Tokenizer(vocabulary.files, prompt))
 
 
-def told_behind(
-    directory: Path, vocabulary: Vocabulary, config: ModelConfig, weights: dict[str, Tensor], wanted: Wanted
+def source_tag_suffix(
+    directory: Path, vocabulary: Vocabulary, config: ModelConfig, weights: dict[str, Tensor], wanted: LanguageHint
 ) -> Imported:
-    """mBART-cc25 and what is made of it: the source's language stands behind the text, the target's starts the decoder.
+    """Import mBART-cc25 or its fine-tunings: the source's tag stands after the text, the target's starts the decoder.
 
-    So it translates into one language: the one that is wanted, or else that of `decoder_start_token_id`.
+    So it translates into one language: the hint's, or else that of `decoder_start_token_id`.
     """
     prompt = Prompt(languages=_languages(directory, vocabulary), source_prefix=(), source_suffix=("</s>", "{source}"))
     tokenizer = Tokenizer(vocabulary.files, prompt)
@@ -55,10 +58,10 @@ def told_behind(
     return Imported(described, weights, tokenizer)
 
 
-def told_before(
-    directory: Path, vocabulary: Vocabulary, config: ModelConfig, weights: dict[str, Tensor], wanted: Wanted
+def target_tag_prefix(
+    directory: Path, vocabulary: Vocabulary, config: ModelConfig, weights: dict[str, Tensor], wanted: LanguageHint
 ) -> Imported:
-    """Marian: the target's language stands before the text, where a model has several."""
+    """Import Marian: a tag of the target language before the text, where a model has several."""
     source, target = (_named(directory, place, given) for place, given in enumerate(wanted))
     tags = codes_of(tag[1] for piece in vocabulary.special if (tag := _MARIAN_TAG.fullmatch(piece)))
     targets = list(tags) if tags else [target]
@@ -71,35 +74,35 @@ def told_before(
 
 
 def _named(directory: Path, place: int, given: str | None) -> str | None:
-    """The language of the source (0) or the target (1): the one that is wanted, or else as the files are called."""
+    """Return the language of the source (0) or the target (1): the hint's, or else the one in the files' names."""
     if given:
         return given
     described = directory / "tokenizer_config.json"
-    said = read_json(described) if described.exists() else {}
+    options = read_json(described) if described.exists() else {}
     named = re.search(r"opus-mt-(?:tc-big-)?([A-Za-z_]+)-([A-Za-z_]+)$", directory.resolve().name)
-    name = said.get(("source_lang", "target_lang")[place]) or (named and named[place + 1])
+    name = options.get(("source_lang", "target_lang")[place]) or (named and named[place + 1])
     return next(iter(codes_of([name] if name else [])), None)
 
 
 def are_languages(pieces: Iterable[str]) -> bool:
-    """Whether some of them are the languages of one of these kinds, except for Marian's."""
-    return len(_pieces_of_languages(pieces)) > 1
+    """True if the pieces contain language tags of one of these kinds, except Marian's."""
+    return len(_language_tags(pieces)) > 1
 
 
 def _languages(directory: Path, vocabulary: Vocabulary) -> dict[str, str]:
-    """The piece of each language by its code."""
-    names = _pieces_of_languages(vocabulary.special)
+    """Return each language's tag by its code."""
+    names = _language_tags(vocabulary.special)
     languages = {code: names[name] for code, name in codes_of(names).items()}
     if len(languages) < 2:
         raise CheckpointError(f"{directory}: no language tokens are found in the tokenizer's files")
     return languages
 
 
-def _pieces_of_languages(pieces: Iterable[str]) -> dict[str, str]:
-    return {found[found.lastgroup or ""]: piece for piece in pieces if (found := _LANGUAGE_PIECE.fullmatch(piece))}
+def _language_tags(pieces: Iterable[str]) -> dict[str, str]:
+    return {found[found.lastgroup or ""]: piece for piece in pieces if (found := _LANGUAGE_TAG.fullmatch(piece))}
 
 
 def tokenizer_class(directory: Path) -> str:
-    """Empty where nothing is said."""
+    """Return the tokenizer's class, "" if the files do not name one."""
     path = directory / "tokenizer_config.json"
     return str(read_json(path).get("tokenizer_class", "")) if path.exists() else ""

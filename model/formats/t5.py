@@ -8,9 +8,9 @@ from typing import Final
 import sentencepiece
 from torch import Tensor
 
+from model.checkpoint_config import CheckpointConfig, CheckpointError, Direction, LanguageHint
 from model.config import ModelConfig
-from model.formats.languages import codes_of
-from model.formats.reading import (
+from model.formats.checked_source import (
     ACTIVATIONS,
     Imported,
     Options,
@@ -20,8 +20,8 @@ from model.formats.reading import (
     read_weights,
     table,
 )
-from model.manifest import CheckpointConfig, CheckpointError, Direction, Wanted
-from model.pieces import JsonPieces
+from model.formats.languages import codes_of
+from model.subwords import JsonPieces
 from model.tokenizer import Prompt, Tokenizer
 
 _PROJECTIONS: Final = [("query", "q"), ("key", "k"), ("value", "v"), ("output", "o")]
@@ -51,7 +51,7 @@ _LONGEST: Final = 512  # relative positions have no end; these models were train
 _T5_LANGUAGES: Final = {"en": "English", "de": "German", "fr": "French", "ro": "Romanian"}
 
 
-def read(directory: Path, wanted: Wanted) -> Imported:
+def read(directory: Path, wanted: LanguageHint) -> Imported:
     """Raises `CheckpointError` for what is not supported, missing, left over or broken."""
     path = directory / "config.json"
     options = Options(read_json(path), path)

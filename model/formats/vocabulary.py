@@ -1,12 +1,12 @@
-"""What Hugging Face's directories have of a tokenizer, as the files of one of ours."""
+"""Tokenizer files of Hugging Face's directories, as the files of one of ours."""
 
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import sentencepiece
 
-from model.formats.reading import ordered, pieces_json, read_files, read_json
-from model.manifest import CheckpointError
+from model.checkpoint_config import CheckpointError
+from model.formats.checked_source import ordered, pieces_json, read_files, read_json
 
 _MODEL: Final = "sentencepiece.bpe.model"
 _MBART: Final = (
@@ -15,7 +15,7 @@ _MBART: Final = (
     "af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF pt_XX sv_SE sw_KE ta_IN "
     "te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI"
 ).split()
-"""In the order of their ids. The first kind has those of the first two lines, the second all of them."""
+"""Languages in the order of their ids. The first kind has those of the first two lines, the second all of them."""
 _MBART_SIZES: Final = (25, len(_MBART))
 
 
@@ -27,7 +27,7 @@ class Vocabulary(NamedTuple):
 
 
 def read_vocabulary(directory: Path, size: int) -> Vocabulary:
-    """Of M2M100, NLLB and mBART, whose models have `size` ids. Raises `CheckpointError`."""
+    """Read the vocabulary of M2M100, NLLB or mBART, whose models have `size` ids. Raises `CheckpointError`."""
     special = _special_pieces(directory)
     if (directory / "tokenizer.json").exists():
         return Vocabulary(read_files(directory, {"tokenizer.json": "tokenizer.json"}), special)

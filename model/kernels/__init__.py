@@ -2,8 +2,9 @@
 
 The operators are compiled at first use into the user's cache, or beforehand next to their source by
 `python -m model.kernels`. Where there is no compiler, the functions here do the same in PyTorch, with the same result
-but for rounding; attention then pads, and needs finite numbers in all of the arena. `load` says which it is. For
-inference: there are no gradients. With the operators comes `torch.classes.dragoman.Int8Transformer` (model/fused.py).
+but for rounding; attention then pads, and needs finite numbers in all of the buffer. `load` says which it is. For
+inference: there are no gradients. With the operators comes `torch.classes.dragoman.Int8Transformer`
+(model/cpp_transformer.py).
 """
 
 import functools
@@ -18,14 +19,14 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
 from model.kernels.compiler import build, file_name
-from model.ranking import Extensions, largest
+from model.topk import Extensions, largest
 
 logger = logging.getLogger(__name__)
 
 
 @functools.cache
 def load() -> bool:
-    """Whether the operators are there, after building them if need be; once a process."""
+    """Return True if the operators are there, after building them if need be; once a process."""
     try:
         built = Path(__file__).with_name(file_name())
         if not built.exists():
@@ -39,7 +40,7 @@ def load() -> bool:
 
 
 def serves(tensor: Tensor) -> bool:
-    """Whether the operators are there, and are written for such a tensor."""
+    """Return True if the operators are there and support such a tensor."""
     return tensor.device.type == "cpu" and tensor.dtype == torch.float32 and load()
 
 
@@ -83,7 +84,7 @@ def attend_packed(query: Tensor, keys: Tensor, values: Tensor, offsets: Tensor) 
 
 
 def best_extensions(logits: Tensor, totals: Tensor, sizes: Sequence[int], count: int) -> Extensions:
-    """What beams of `sizes` rows, which stand one behind the other, go on with at best: `count` for each.
+    """Return the `count` best extensions of each beam; beams have `sizes` rows, one beam after the other.
 
     `logits [rows, vocab]` stand for log-probabilities, which are added to `totals [rows]`. Of equal sums the earlier
     row's come first, and of a row the more probable ones, then the lower tokens.
@@ -102,16 +103,16 @@ def best_extensions(logits: Tensor, totals: Tensor, sizes: Sequence[int], count:
     return Extensions(parents, tokens, F.pad(own, missing, value=-torch.inf).gather(-1, places), values)
 
 
-def copy_slots(arena: Tensor, copies: Tensor) -> None:
-    """In `arena [layers, slots, heads, positions, head_dim]`: from slot, to slot, how many positions, one by one.
+def copy_slots(buffer: Tensor, copies: Tensor) -> None:
+    """Copy positions between slots of `buffer [layers, slots, heads, positions, head_dim]`, one copy after the other.
 
-    `copies [copies, 3]` in int64.
+    `copies [copies, 3]` are (from slot, to slot, positions) in int64.
     """
-    if serves(arena):
-        torch.ops.dragoman.copy_slots(arena, copies)
+    if serves(buffer):
+        torch.ops.dragoman.copy_slots(buffer, copies)
         return
     for origin, destination, positions in copies.tolist():
-        arena[:, destination, :, :positions] = arena[:, origin, :, :positions]
+        buffer[:, destination, :, :positions] = buffer[:, origin, :, :positions]
 
 
 def _padding(lengths: Tensor, width: int, dtype: torch.dtype) -> Tensor:

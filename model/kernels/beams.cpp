@@ -7,7 +7,7 @@
 
 namespace dragoman {
 
-void BestExtensions::offer(int64_t row, const Ranking& ranking, float largest, float log_sum, float total) {
+void BestExtensions::push(int64_t row, const Ranking& ranking, float largest, float log_sum, float total) {
   for (int64_t i = 0; i < ranking.found; ++i) {
     const float logprob = ranking.values[i] - largest - log_sum, sum = logprob + total;
     if (static_cast<int64_t>(best_.size()) == room_) {
@@ -41,7 +41,7 @@ const Ranking& RowRankings::whole(int64_t row) {
   Ranking& all = of(row, 0);
   for (int64_t chunk = 1; chunk < chunks_; ++chunk) {
     const Ranking& other = of(row, chunk);
-    for (int64_t i = 0; i < other.found; ++i) offer(all, other.values[i], other.places[i]);
+    for (int64_t i = 0; i < other.found; ++i) push(all, other.values[i], other.places[i]);
   }
   return all;
 }

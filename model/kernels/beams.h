@@ -1,5 +1,5 @@
 // What beams go on with: the best extensions of all rows of a beam, and the rows that come of them. The rules are those of
-// model/search.py, as far as no hypothesis ends.
+// model/beam_search.py, as far as no hypothesis ends.
 
 #pragma once
 
@@ -22,13 +22,13 @@ struct Extension {
   float logprob, total;
 };
 
-// The best of what was offered, `room` at most, by `total`: in descending order, of equal ones the first.
+// The best of what was pushed, `room` at most, by `total`: in descending order, of equal ones the first.
 class BestExtensions {
  public:
   explicit BestExtensions(int64_t room) : room_(room) { best_.reserve(room); }
 
   // All that counts of a row, and what makes log-probabilities of its logits. `total` is the row's own.
-  void offer(int64_t row, const Ranking& ranking, float largest, float log_sum, float total);
+  void push(int64_t row, const Ranking& ranking, float largest, float log_sum, float total);
 
   const std::vector<Extension>& best() const { return best_; }
 

@@ -91,7 +91,7 @@ def _build(compiler: str, built: Path) -> Path:
 
 
 def file_name() -> str:
-    """Of what these sources, these flags and this PyTorch give on this kind of machine."""
+    """Return the library's name: a hash of these sources, these flags, this PyTorch and this kind of machine."""
     sources = [path.read_bytes() for path in sorted(_SOURCES.glob("*.[ch]*"))]
     options = [_FLAGS, _OPENMP, VARIANTS, torch.__version__, platform.machine()]
     key = hashlib.sha256(b"".join([*sources, repr(options).encode()]))

@@ -65,19 +65,19 @@ inline float exponentials(const float* x, int64_t count, float largest, float* o
   return total_of(sums);
 }
 
-template <Then then>
+template <Epilogue epilogue>
 inline void finish(float* out, float value) {
-  if constexpr (then == Then::store) *out = value;
-  if constexpr (then == Then::relu) *out = larger(value, 0.0f);
-  if constexpr (then == Then::gelu) *out = 0.5f * value * (1.0f + error_function(value * 0.70710678f));
-  if constexpr (then == Then::swish) {
+  if constexpr (epilogue == Epilogue::store) *out = value;
+  if constexpr (epilogue == Epilogue::relu) *out = larger(value, 0.0f);
+  if constexpr (epilogue == Epilogue::gelu) *out = 0.5f * value * (1.0f + error_function(value * 0.70710678f));
+  if constexpr (epilogue == Epilogue::swish) {
     const float e = exp_of_negative(-std::fabs(value));  // sigmoid(x) = 1 / (1 + e^-x), or e^x / (1 + e^x)
     *out = value * (value < 0 ? e : 1.0f) / (1.0f + e);
   }
-  if constexpr (then == Then::add) *out += value;
+  if constexpr (epilogue == Epilogue::add) *out += value;
 }
 
-template <int Rows, Then then>
+template <int Rows, Epilogue epilogue>
 void linear_rows(const Linear& layer, const uint8_t* q, const float* scales, int64_t block, float* out, int64_t stride) {
   int32_t tile[Rows * kBlock];
   const int64_t q_stride = layer.groups * kGroup, first = block * kBlock;
@@ -95,41 +95,41 @@ void linear_rows(const Linear& layer, const uint8_t* q, const float* scales, int
     float* row = out + r * stride;
     if (width == kBlock) {
 #pragma omp simd
-      for (int64_t i = 0; i < kBlock; ++i) finish<then>(row + i, values[i]);
+      for (int64_t i = 0; i < kBlock; ++i) finish<epilogue>(row + i, values[i]);
     } else {
-      for (int64_t i = 0; i < width; ++i) finish<then>(row + i, values[i]);
+      for (int64_t i = 0; i < width; ++i) finish<epilogue>(row + i, values[i]);
     }
   }
 }
 
 // As many rows at a time as the registers hold, then the rest.
-template <int Rows, Then then>
+template <int Rows, Epilogue epilogue>
 void linear_block(const Linear& layer, const uint8_t* q, const float* scales, int64_t rows, int64_t block, float* out,
                   int64_t stride) {
   int64_t r = 0;
   for (; r + Rows <= rows; r += Rows)
-    linear_rows<Rows, then>(layer, q + r * layer.groups * kGroup, scales + r, block, out + r * stride, stride);
+    linear_rows<Rows, epilogue>(layer, q + r * layer.groups * kGroup, scales + r, block, out + r * stride, stride);
   if constexpr (Rows > 1)
     if (r < rows)
-      linear_block<Rows - 1, then>(layer, q + r * layer.groups * kGroup, scales + r, rows - r, block, out + r * stride,
+      linear_block<Rows - 1, epilogue>(layer, q + r * layer.groups * kGroup, scales + r, rows - r, block, out + r * stride,
                                    stride);
 }
 
-template <Then then>
+template <Epilogue epilogue>
 void linear_blocks(const Linear& layer, const uint8_t* q, const float* scales, int64_t rows, int64_t first, int64_t last,
                    float* out, int64_t stride) {
   for (int64_t block = first; block < last; ++block)
-    linear_block<kMostRows, then>(layer, q, scales, rows, block, out + (block - first) * kBlock, stride);
+    linear_block<kMostRows, epilogue>(layer, q, scales, rows, block, out + (block - first) * kBlock, stride);
 }
 
 void linear(const Linear& layer, const uint8_t* q, const float* scales, int64_t rows, int64_t first, int64_t last,
-            Then then, float* out, int64_t stride) {
-  switch (then) {
-    case Then::store: return linear_blocks<Then::store>(layer, q, scales, rows, first, last, out, stride);
-    case Then::relu: return linear_blocks<Then::relu>(layer, q, scales, rows, first, last, out, stride);
-    case Then::gelu: return linear_blocks<Then::gelu>(layer, q, scales, rows, first, last, out, stride);
-    case Then::swish: return linear_blocks<Then::swish>(layer, q, scales, rows, first, last, out, stride);
-    case Then::add: return linear_blocks<Then::add>(layer, q, scales, rows, first, last, out, stride);
+            Epilogue epilogue, float* out, int64_t stride) {
+  switch (epilogue) {
+    case Epilogue::store: return linear_blocks<Epilogue::store>(layer, q, scales, rows, first, last, out, stride);
+    case Epilogue::relu: return linear_blocks<Epilogue::relu>(layer, q, scales, rows, first, last, out, stride);
+    case Epilogue::gelu: return linear_blocks<Epilogue::gelu>(layer, q, scales, rows, first, last, out, stride);
+    case Epilogue::swish: return linear_blocks<Epilogue::swish>(layer, q, scales, rows, first, last, out, stride);
+    case Epilogue::add: return linear_blocks<Epilogue::add>(layer, q, scales, rows, first, last, out, stride);
   }
 }
 
@@ -207,7 +207,7 @@ inline bool any_above(const float* x, int64_t count, float bar) {
 
 void rank(const float* logits, int64_t width, int64_t start, Ranking& best) {
   int64_t next = 0;
-  for (; next < width && best.found < best.room; ++next) offer(best, logits[next], start + next);
+  for (; next < width && best.found < best.room; ++next) push(best, logits[next], start + next);
   // Of a long row hardly a block has one that counts, and of that hardly a part.
   const float& bar = best.values[best.room - 1];
   for (int64_t first = next; first < width; first += kBlock) {
@@ -216,7 +216,7 @@ void rank(const float* logits, int64_t width, int64_t start, Ranking& best) {
     for (int64_t part = first; part < end; part += kLanes) {
       const int64_t last = end - part < kLanes ? end : part + kLanes;
       if (!any_above(logits + part, last - part, bar)) continue;
-      for (int64_t i = part; i < last; ++i) offer(best, logits[i], start + i);
+      for (int64_t i = part; i < last; ++i) push(best, logits[i], start + i);
     }
   }
 }
@@ -262,7 +262,7 @@ int64_t draw(const float* logits, int64_t width, int64_t best, const Sampling& o
     if (possible == 0) continue;
     for (int64_t i = 0; i < size; ++i)
       if (!draw.is_hopeless(distances[i], weights[i]))
-        draw.offer(first + i, scores[i], noise_bits(options.noise, first + i));
+        draw.push(first + i, scores[i], noise_bits(options.noise, first + i));
   }
   return draw.token;
 }

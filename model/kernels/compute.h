@@ -28,8 +28,8 @@ struct Linear {
   const int32_t* sum128;
 };
 
-// What becomes of a linear layer's result: it is stored, as it is or after an activation, or it is added.
-enum class Then : int64_t { store, relu, gelu, swish, add };
+// What a linear layer does with its result: it stores it, as it is or after an activation, or adds it to the output.
+enum class Epilogue : int64_t { store, relu, gelu, swish, add };
 
 struct Sampling;
 struct Ranking;
@@ -49,7 +49,7 @@ struct Kernels {
 
   // Blocks first..last of the outputs of q [rows, groups * kGroup], written to out [rows, stride] from column 0 on.
   void (*linear)(const Linear& layer, const uint8_t* q, const float* scales, int64_t rows, int64_t first, int64_t last,
-                 Then then, float* out, int64_t stride);
+                 Epilogue epilogue, float* out, int64_t stride);
 
   // Layer normalisation of x [width]; `out` may be x.
   void (*normalise)(const float* x, const float* weight, const float* bias, int64_t width, float* out);

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "arena.h"
+#include "kv_buffer.h"
 #include "elementary.h"
 #include "int8_transformer.h"
 
@@ -85,8 +85,8 @@ bool Int8Transformer::advance(Batch& batch, const std::vector<Beam>& beams, cons
     if (best[row] == batch.eos_id) return false;
   const int64_t* position = batch.positions.const_data_ptr<int64_t>();
   for (const BeamRows::Copy& each : rows.copies)
-    for (const at::Tensor& arena : {target_keys_, target_values_})
-      copy_slot(arena, each.from, each.to, position[each.row]);
+    for (const at::Tensor& buffer : {target_keys_, target_values_})
+      copy_slot(buffer, each.from, each.to, position[each.row]);
   const auto tensor = [](const auto& numbers, at::ScalarType type) {
     at::Tensor made = at::empty({static_cast<int64_t>(numbers.size())}, type);
     std::copy(numbers.begin(), numbers.end(), static_cast<std::decay_t<decltype(numbers[0])>*>(made.mutable_data_ptr()));
@@ -100,7 +100,7 @@ bool Int8Transformer::advance(Batch& batch, const std::vector<Beam>& beams, cons
 
 void Int8Transformer::project(const Batch& batch, const std::vector<Beam>& beams, Scores& scores) {
   const int64_t vocab = projection_.out, chunks = (projection_.blocks + kChunkBlocks - 1) / kChunkBlocks;
-  const std::vector<int64_t>& logit_rows = batch.logit_rows;
+  const std::vector<int64_t>& logit_rows = batch.outputs.logits;
   scores.best = at::empty({rows_}, at::kLong);
   scores.logprobs = at::empty({rows_}, at::kFloat);
   scores.logits = at::empty({static_cast<int64_t>(logit_rows.size()), vocab}, at::kFloat);
@@ -114,7 +114,7 @@ void Int8Transformer::project(const Batch& batch, const std::vector<Beam>& beams
     for (int64_t chunk = begin; chunk < end; ++chunk) {
       const int64_t first = chunk * kChunkBlocks, last = std::min(first + kChunkBlocks, projection_.blocks);
       const int64_t start = first * kBlock, width = std::min(last * kBlock, vocab) - start, stride = kChunkBlocks * kBlock;
-      kernels().linear(projection_, q_.data(), scales_.data(), rows_, first, last, Then::store, some.data(), stride);
+      kernels().linear(projection_, q_.data(), scales_.data(), rows_, first, last, Epilogue::store, some.data(), stride);
       for (int64_t row = 0; row < rows_; ++row) {
         const Summary part = kernels().summarise(some.data() + row * stride, width, tops[row]);
         summaries[chunk * rows_ + row] = part;
@@ -150,7 +150,7 @@ void Int8Transformer::project(const Batch& batch, const std::vector<Beam>& beams
   for (const Beam& beam : beams) {
     BestExtensions& extensions = scores.extensions.emplace_back(2 * beam.size);
     for (int64_t row = beam.first; row < beam.first + beam.rows; ++row)
-      extensions.offer(row - beam.first, rankings.whole(row), largests[row], -logprobs[row], totals[row]);
+      extensions.push(row - beam.first, rankings.whole(row), largests[row], -logprobs[row], totals[row]);
   }
 }
 

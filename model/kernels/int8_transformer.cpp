@@ -63,10 +63,10 @@ void Int8Transformer::quantise(const float* x, int64_t width) {
   });
 }
 
-void Int8Transformer::apply(const Linear& layer, Then then, float* out) {
+void Int8Transformer::apply(const Linear& layer, Epilogue epilogue, float* out) {
   const int64_t grain = std::max<int64_t>(1, kFewestProducts / (rows_ * layer.in * kBlock));
   at::parallel_for(0, layer.blocks, grain, [&](int64_t begin, int64_t end) {
-    kernels().linear(layer, q_.data(), scales_.data(), rows_, begin, end, then, out + begin * kBlock, layer.out);
+    kernels().linear(layer, q_.data(), scales_.data(), rows_, begin, end, epilogue, out + begin * kBlock, layer.out);
   });
 }
 
@@ -75,22 +75,22 @@ void Int8Transformer::normalise(const Norm& norm, float* out) {
     kernels().normalise(states_.data() + r * d_model_, norm.weight, norm.bias, d_model_, out + r * d_model_);
 }
 
-const float* Int8Transformer::before(const Norm& norm) {
+const float* Int8Transformer::pre_norm(const Norm& norm) {
   if (!pre_norm_) return states_.data();
   normalise(norm, normed_.data());
   return normed_.data();
 }
 
-void Int8Transformer::after(const Norm& norm) {
+void Int8Transformer::post_norm(const Norm& norm) {
   if (!pre_norm_) normalise(norm, states_.data());
 }
 
 void Int8Transformer::feed_forward(const Linear& inner, const Linear& outer, const Norm& norm) {
-  quantise(before(norm), d_model_);
+  quantise(pre_norm(norm), d_model_);
   apply(inner, activation_, wide_.data());
   quantise(wide_.data(), inner.out);
-  apply(outer, Then::add, states_.data());
-  after(norm);
+  apply(outer, Epilogue::add, states_.data());
+  post_norm(norm);
 }
 
 void Int8Transformer::encode(const at::Tensor& ids, const at::Tensor& positions, const at::Tensor& offsets,
@@ -109,8 +109,8 @@ void Int8Transformer::encode(const at::Tensor& ids, const at::Tensor& positions,
   }
   embed(source_input_, ids, positions);
   for (const EncoderWeights& layer : encoder_) {
-    quantise(before(layer.attention_norm), d_model_);
-    apply(layer.qkv, Then::store, wide_.data());
+    quantise(pre_norm(layer.attention_norm), d_model_);
+    apply(layer.qkv, Epilogue::store, wide_.data());
     // A head at a time over a source's queries: its keys and values stay in the cache of the core.
     at::parallel_for(0, heads_ * rows_, 64, [&](int64_t begin, int64_t end) {
       std::vector<float> weights(source_keys_.size(3));
@@ -122,15 +122,15 @@ void Int8Transformer::encode(const at::Tensor& ids, const at::Tensor& positions,
       }
     });
     quantise(mixed_.data(), d_model_);
-    apply(layer.output, Then::add, states_.data());
-    after(layer.attention_norm);
+    apply(layer.output, Epilogue::add, states_.data());
+    post_norm(layer.attention_norm);
     feed_forward(layer.inner, layer.outer, layer.feed_forward_norm);
   }
   if (pre_norm_) normalise(norm("encoder_norm"), states_.data());
   quantise(states_.data(), d_model_);
   const int64_t* slot = slots.const_data_ptr<int64_t>();
   for (size_t l = 0; l < source_kv_.size(); ++l) {
-    apply(source_kv_[l], Then::store, wide_.data());
+    apply(source_kv_[l], Epilogue::store, wide_.data());
     for (int64_t row = 0; row < rows_; ++row)
       for (int64_t head = 0; head < heads_; ++head) {
         const int64_t to = ((l * source_keys_.size(1) + slot[source_of[row]]) * heads_ + head) * source_keys_.size(3);
@@ -142,34 +142,36 @@ void Int8Transformer::encode(const at::Tensor& ids, const at::Tensor& positions,
   }
 }
 
-Int8Transformer::Sight Int8Transformer::sight(const at::Tensor& keys, const at::Tensor& values, int64_t layer,
-                                              int64_t stride, const int64_t* slots, const int64_t* lengths) const {
+Int8Transformer::AttentionView Int8Transformer::view_of(const at::Tensor& keys, const at::Tensor& values, int64_t layer,
+                                                        int64_t stride, const int64_t* slots,
+                                                        const int64_t* lengths) const {
   const int64_t start = layer * keys.stride(0);
   return {keys.const_data_ptr<float>() + start, values.const_data_ptr<float>() + start, keys.size(3), stride, slots,
           lengths};
 }
 
-void Int8Transformer::attend(const Sight& sight, int64_t row, int64_t head, float* weights, float* out) const {
-  const int64_t start = (sight.slots[row] * heads_ + head) * sight.places * head_dim_;
-  kernels().attend(wide_.data() + row * sight.stride + head * head_dim_, sight.keys + start, sight.values + start,
-                   sight.lengths[row], head_dim_, head_dim_, attention_scale_, weights, out);
+void Int8Transformer::attend(const AttentionView& view, int64_t row, int64_t head, float* weights, float* out) const {
+  const int64_t start = (view.slots[row] * heads_ + head) * view.positions * head_dim_;
+  kernels().attend(wide_.data() + row * view.stride + head * head_dim_, view.keys + start, view.values + start,
+                   view.lengths[row], head_dim_, head_dim_, attention_scale_, weights, out);
 }
 
-void Int8Transformer::attend(const Sight& sight) {
+void Int8Transformer::attend(const AttentionView& view) {
   at::parallel_for(0, rows_ * heads_, 16, [&](int64_t begin, int64_t end) {
-    std::vector<float> weights(sight.places);
+    std::vector<float> weights(view.positions);
     for (int64_t i = begin; i < end; ++i)
-      attend(sight, i / heads_, i % heads_, weights.data(), mixed_.data() + i * head_dim_);
+      attend(view, i / heads_, i % heads_, weights.data(), mixed_.data() + i * head_dim_);
   });
 }
 
-void Int8Transformer::look(const Sight& sight, const std::vector<int64_t>& rows, float* to, int64_t stride) const {
+void Int8Transformer::accumulate_attention(const AttentionView& view, const std::vector<int64_t>& rows, float* to,
+                                           int64_t stride) const {
   if (rows.empty()) return;
-  std::vector<float> weights(sight.places), ignored(head_dim_);
+  std::vector<float> weights(view.positions), ignored(head_dim_);
   for (const int64_t row : rows) {
     for (int64_t head = 0; head < heads_; ++head) {
-      attend(sight, row, head, weights.data(), ignored.data());
-      for (int64_t i = 0; i < sight.lengths[row]; ++i) to[i] += weights[i] / heads_;
+      attend(view, row, head, weights.data(), ignored.data());
+      for (int64_t i = 0; i < view.lengths[row]; ++i) to[i] += weights[i] / heads_;
     }
     to += stride;
   }
@@ -184,16 +186,16 @@ Int8Transformer::Scores Int8Transformer::step(const Batch& batch, const std::vec
   check_range(batch.source_lengths, rows_, source_keys_.size(3) + 1, "source_lengths");
   for (const int64_t* length = batch.source_lengths.const_data_ptr<int64_t>(), *end = length + rows_; length < end; ++length)
     TORCH_CHECK(*length > 0, "int8: a source is empty");
-  for (const auto* rows : {&batch.logit_rows, &batch.alignment_rows, &batch.self_attention_rows}) check_rows(*rows, rows_);
+  for (const auto* rows : {&batch.outputs.logits, &batch.outputs.alignment, &batch.outputs.self_attention}) check_rows(*rows, rows_);
   const int64_t *position = batch.positions.const_data_ptr<int64_t>(), *slot = batch.slots.const_data_ptr<int64_t>();
   std::vector<int64_t> seen(position, position + rows_);
   for (int64_t& length : seen) ++length;  // its own position is the last that a row looks at
   float *keys = target_keys_.mutable_data_ptr<float>(), *values = target_values_.mutable_data_ptr<float>();
   const int64_t* source_slot = batch.source_slots.const_data_ptr<int64_t>();
   const int64_t* source_length = batch.source_lengths.const_data_ptr<int64_t>();
-  const int64_t layers = decoder_.size(), aligned = batch.alignment_rows.size(), looking = batch.self_attention_rows.size();
-  const int64_t source_width = longest(batch.alignment_rows, source_length);
-  const int64_t own_width = longest(batch.self_attention_rows, seen.data());
+  const int64_t layers = decoder_.size(), aligned = batch.outputs.alignment.size(), looking = batch.outputs.self_attention.size();
+  const int64_t source_width = longest(batch.outputs.alignment, source_length);
+  const int64_t own_width = longest(batch.outputs.self_attention, seen.data());
   Scores scores;
   scores.alignment = at::zeros({aligned, source_width});
   scores.self_attention = at::zeros({looking, layers, own_width});
@@ -202,8 +204,8 @@ Int8Transformer::Scores Int8Transformer::step(const Batch& batch, const std::vec
   embed(target_input_, batch.tokens, batch.positions);
   for (int64_t l = 0; l < layers; ++l) {
     const DecoderWeights& layer = decoder_[l];
-    quantise(before(layer.attention_norm), d_model_);
-    apply(layer.qkv, Then::store, wide_.data());
+    quantise(pre_norm(layer.attention_norm), d_model_);
+    apply(layer.qkv, Epilogue::store, wide_.data());
     for (int64_t row = 0; row < rows_; ++row)
       for (int64_t head = 0; head < heads_; ++head) {
         const int64_t to = ((l * target_keys_.size(1) + slot[row]) * heads_ + head) * places + position[row];
@@ -211,22 +213,22 @@ Int8Transformer::Scores Int8Transformer::step(const Batch& batch, const std::vec
         std::copy_n(key, head_dim_, keys + to * head_dim_);
         std::copy_n(key + d_model_, head_dim_, values + to * head_dim_);
       }
-    const Sight own = sight(target_keys_, target_values_, l, 3 * d_model_, slot, seen.data());
+    const AttentionView own = view_of(target_keys_, target_values_, l, 3 * d_model_, slot, seen.data());
     attend(own);
-    look(own, batch.self_attention_rows, own_weights + l * own_width, layers * own_width);
+    accumulate_attention(own, batch.outputs.self_attention, own_weights + l * own_width, layers * own_width);
     quantise(mixed_.data(), d_model_);
-    apply(layer.output, Then::add, states_.data());
-    after(layer.attention_norm);
+    apply(layer.output, Epilogue::add, states_.data());
+    post_norm(layer.attention_norm);
 
-    quantise(before(layer.cross_norm), d_model_);
-    apply(layer.cross_query, Then::store, wide_.data());
-    const Sight source = sight(source_keys_, source_values_, l, d_model_, source_slot, source_length);
+    quantise(pre_norm(layer.cross_norm), d_model_);
+    apply(layer.cross_query, Epilogue::store, wide_.data());
+    const AttentionView source = view_of(source_keys_, source_values_, l, d_model_, source_slot, source_length);
     attend(source);
     if (l == alignment_layer_)
-      look(source, batch.alignment_rows, scores.alignment.mutable_data_ptr<float>(), source_width);
+      accumulate_attention(source, batch.outputs.alignment, scores.alignment.mutable_data_ptr<float>(), source_width);
     quantise(mixed_.data(), d_model_);
-    apply(layer.cross_output, Then::add, states_.data());
-    after(layer.cross_norm);
+    apply(layer.cross_output, Epilogue::add, states_.data());
+    post_norm(layer.cross_norm);
 
     feed_forward(layer.inner, layer.outer, layer.feed_forward_norm);
   }

@@ -1,4 +1,4 @@
-// A whole encoder, and whole decode steps, in int8: what model/fused.py documents and calls.
+// A whole encoder, and whole decode steps, in int8: what model/cpp_transformer.py documents and calls.
 
 #pragma once
 
@@ -38,22 +38,25 @@ class Int8Transformer : public torch::CustomClassHolder {
   using Numbers = c10::Dict<std::string, int64_t>;
   using Tensors = c10::Dict<std::string, at::Tensor>;
 
-  Int8Transformer(Numbers shape, Tensors weights, Tensors arenas);
+  Int8Transformer(Numbers shape, Tensors weights, Tensors buffers);
 
   // ids, positions [tokens]; offsets [sources + 1]; slots [sources].
   void encode(const at::Tensor& ids, const at::Tensor& positions, const at::Tensor& offsets, const at::Tensor& slots);
 
   // tokens, positions, slots, source_slots, source_lengths [rows] -> best ids and their log-probabilities [steps, rows],
-  // and of the last step the logits of `logit_rows` [len, vocab]; what `alignment_rows` look at of their sources
-  // [len, longest source]: the mean of the heads of the layer that `shape` calls `alignment_layer`; and what
-  // `self_attention_rows` look at of their own slots [len, layers, longest]: the mean of the heads of each layer. Of each
-  // of `beams` [beams, 3], a `Beam` each, with its rows' `totals` [rows]: the best extensions, their rows and tokens
+  // and of the last step, for the rows of `outputs`: logits [len, vocab]; alignment, the weights over their sources
+  // [len, longest source], the mean of the heads of the layer that `shape` calls `alignment_layer`; self_attention, the
+  // weights over their own slots [len, layers, longest], the mean of the heads of each layer. For each of `beams`
+  // [beams, 3], a `Beam` each, with its rows' `totals` [rows]: the best extensions, their rows and tokens
   // [2, steps, beams, n] and their log-probabilities and totals, n being twice the largest size.
   // There are up to `ahead` steps after the first, each with the last one's best ids and extensions: none after one that
   // ended a row or a hypothesis, nor when `seconds` are over.
+  struct Outputs {
+    std::vector<int64_t> logits, alignment, self_attention;
+  };
   struct Batch {
     at::Tensor tokens, positions, slots, source_slots, source_lengths;
-    std::vector<int64_t> logit_rows, alignment_rows, self_attention_rows;
+    Outputs outputs;
     at::Tensor beams, totals;
     int64_t ahead = 0, eos_id = -1;
     double seconds = 0;
@@ -81,29 +84,30 @@ class Int8Transformer : public torch::CustomClassHolder {
   // Quantise rows of `width` floats into `q_`.
   void quantise(const float* x, int64_t width);
   // A linear layer over what was quantised last.
-  void apply(const Linear& layer, Then then, float* out);
-  // What a sublayer reads: normalised before (pre-norm), or as it is.
-  const float* before(const Norm& norm);
-  // What follows when a sublayer's result has been added: post-norm's normalisation.
-  void after(const Norm& norm);
+  void apply(const Linear& layer, Epilogue epilogue, float* out);
+  // The states as a sublayer reads them: normalised in a pre-norm model, else as they are.
+  const float* pre_norm(const Norm& norm);
+  // Normalises the states after a sublayer's result was added, in a post-norm model.
+  void post_norm(const Norm& norm);
   void normalise(const Norm& norm, float* out);
   void feed_forward(const Linear& inner, const Linear& outer, const Norm& norm);
-  // What rows look at in one layer of an arena: row r at `lengths[r]` of the `places` of slot `slots[r]`. The queries are
-  // in `wide_`, `stride` floats apart.
-  struct Sight {
+  // What rows attend to in one layer of a buffer: row r to the first `lengths[r]` of the `positions` of slot `slots[r]`.
+  // The queries are in `wide_`, `stride` floats apart.
+  struct AttentionView {
     const float *keys, *values;
-    int64_t places, stride;
+    int64_t positions, stride;
     const int64_t *slots, *lengths;
   };
-  Sight sight(const at::Tensor& keys, const at::Tensor& values, int64_t layer, int64_t stride, const int64_t* slots,
-              const int64_t* lengths) const;
+  AttentionView view_of(const at::Tensor& keys, const at::Tensor& values, int64_t layer, int64_t stride,
+                        const int64_t* slots, const int64_t* lengths) const;
   // One row and head: its weights [lengths[row]] and its result [head_dim].
-  void attend(const Sight& sight, int64_t row, int64_t head, float* weights, float* out) const;
+  void attend(const AttentionView& view, int64_t row, int64_t head, float* weights, float* out) const;
   // Every row and head; leaves the results in `mixed_`.
-  void attend(const Sight& sight);
-  // The weights of some rows once more, the mean of their heads; what is at `to` holds zeros, and has room for the next row
-  // `stride` floats further.
-  void look(const Sight& sight, const std::vector<int64_t>& rows, float* to, int64_t stride) const;
+  void attend(const AttentionView& view);
+  // Computes the weights of some rows again and adds the mean of their heads to the zeros at `to`, where rows are `stride`
+  // floats apart.
+  void accumulate_attention(const AttentionView& view, const std::vector<int64_t>& rows, float* to,
+                            int64_t stride) const;
   void project(const Batch& batch, const std::vector<Beam>& beams, Scores& scores);
 
   Tensors weights_;
@@ -111,7 +115,7 @@ class Int8Transformer : public torch::CustomClassHolder {
   at::Tensor target_keys_, target_values_, source_keys_, source_values_;  // [layers, slots, heads, positions, head_dim]
   int64_t d_model_, heads_, head_dim_, widest_, alignment_layer_;
   bool pre_norm_;
-  Then activation_;
+  Epilogue activation_;
   float attention_scale_, embedding_scale_;
   Input source_input_, target_input_;
   std::vector<EncoderWeights> encoder_;

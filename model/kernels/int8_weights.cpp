@@ -9,25 +9,25 @@
 
 namespace dragoman {
 
-Int8Transformer::Int8Transformer(Numbers shape, Tensors weights, Tensors arenas)
+Int8Transformer::Int8Transformer(Numbers shape, Tensors weights, Tensors buffers)
     : weights_(std::move(weights)),
-      target_keys_(arenas.at("target_keys")),
-      target_values_(arenas.at("target_values")),
-      source_keys_(arenas.at("source_keys")),
-      source_values_(arenas.at("source_values")),
+      target_keys_(buffers.at("target_keys")),
+      target_values_(buffers.at("target_values")),
+      source_keys_(buffers.at("source_keys")),
+      source_values_(buffers.at("source_values")),
       d_model_(shape.at("d_model")),
       heads_(shape.at("num_heads")),
       head_dim_(d_model_ / heads_),
       widest_(std::max(3 * d_model_, shape.at("ffn_dim"))),
       alignment_layer_(shape.at("alignment_layer")),
       pre_norm_(shape.at("pre_norm") != 0),
-      activation_(static_cast<Then>(shape.at("activation"))),
+      activation_(static_cast<Epilogue>(shape.at("activation"))),
       attention_scale_(1 / std::sqrt(static_cast<float>(head_dim_))),
       embedding_scale_(shape.at("scale_embedding") ? std::sqrt(static_cast<float>(d_model_)) : 1.0f),
       source_input_(input("source_input")),
       target_input_(input("target_input")) {
-  for (const auto& arena : {target_keys_, target_values_, source_keys_, source_values_})
-    TORCH_CHECK(arena.is_contiguous() && arena.dtype() == at::kFloat, "int8: an arena is not contiguous float32");
+  for (const auto& buffer : {target_keys_, target_values_, source_keys_, source_values_})
+    TORCH_CHECK(buffer.is_contiguous() && buffer.dtype() == at::kFloat, "int8: a buffer is not contiguous float32");
   TORCH_CHECK(0 <= alignment_layer_ && alignment_layer_ < shape.at("decoder_layers"), "int8: alignment_layer");
   for (int64_t i = 0; i < shape.at("encoder_layers"); ++i) {
     const std::string layer = "encoder." + std::to_string(i) + ".";

@@ -16,7 +16,7 @@
 #include <tuple>
 #include <vector>
 
-#include "arena.h"
+#include "kv_buffer.h"
 #include "beams.h"
 #include "compute.h"
 #include "int8_transformer.h"
@@ -122,7 +122,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> best_extensions(const
         const dragoman::Summary all = kernels().summarise(from + row * vocab, vocab, INFINITY);
         kernels().rank(from + row * vocab, vocab, 0, ranking);
         const float log_sum = static_cast<float>(dragoman::logarithm(all.total));
-        best.offer(row - offsets[beam], ranking, all.largest, log_sum, start[row]);
+        best.push(row - offsets[beam], ranking, all.largest, log_sum, start[row]);
       }
       table.write(beam, best.best());
     }
@@ -155,16 +155,16 @@ std::tuple<at::Tensor, at::Tensor> sample(const at::Tensor& logits, const at::Te
   return {tokens, logprobs};
 }
 
-// arena [layers, slots, heads, positions, head_dim]; copies [n, 3]: (from slot, to slot, positions), one after the other
-void copy_slots(const at::Tensor& arena, const at::Tensor& copies) {
-  const int64_t slots = arena.size(1), positions = arena.size(3);
-  TORCH_CHECK(arena.is_contiguous() && copies.is_contiguous() && copies.dim() == 2 && copies.size(1) == 3,
+// buffer [layers, slots, heads, positions, head_dim]; copies [n, 3]: (from slot, to slot, positions), one after the other
+void copy_slots(const at::Tensor& buffer, const at::Tensor& copies) {
+  const int64_t slots = buffer.size(1), positions = buffer.size(3);
+  TORCH_CHECK(buffer.is_contiguous() && copies.is_contiguous() && copies.dim() == 2 && copies.size(1) == 3,
               "copy_slots: shapes do not match");
   for (int64_t i = 0; i < copies.size(0); ++i) {
     const int64_t* copy = copies.const_data_ptr<int64_t>() + 3 * i;
     TORCH_CHECK(0 <= copy[0] && copy[0] < slots && 0 <= copy[1] && copy[1] < slots && copy[0] != copy[1] && 0 <= copy[2] &&
                     copy[2] <= positions, "copy_slots: ", copy[2], " positions from slot ", copy[0], " to ", copy[1]);
-    dragoman::copy_slot(arena, copy[0], copy[1], copy[2]);
+    dragoman::copy_slot(buffer, copy[0], copy[1], copy[2]);
   }
 }
 
@@ -183,21 +183,20 @@ TORCH_LIBRARY(dragoman, library) {
   library.def("attend_packed(Tensor query, Tensor keys, Tensor values, Tensor offsets) -> Tensor");
   library.def("best_extensions(Tensor logits, Tensor totals, int[] sizes, int count) -> (Tensor, Tensor, Tensor, Tensor)");
   library.def("sample(Tensor logits, Tensor temperature, Tensor top_k, Tensor top_p, Tensor noise) -> (Tensor, Tensor)");
-  library.def("copy_slots(Tensor(a!) arena, Tensor copies) -> ()");
+  library.def("copy_slots(Tensor(a!) buffer, Tensor copies) -> ()");
   library.def("variants() -> str[]", variants);
   library.def("choose_variant(str name) -> ()", choose_variant);
   using dragoman::Int8Transformer;
   library.class_<Int8Transformer>("Int8Transformer")
       .def(torch::init<Int8Transformer::Numbers, Int8Transformer::Tensors, Int8Transformer::Tensors>())
       .def("encode", &Int8Transformer::encode)
-      .def("decode", [](const c10::intrusive_ptr<Int8Transformer>& self, const at::Tensor& tokens,
-                        const at::Tensor& positions, const at::Tensor& slots, const at::Tensor& source_slots,
-                        const at::Tensor& source_lengths, const std::vector<int64_t>& logit_rows,
-                        const std::vector<int64_t>& alignment_rows, const std::vector<int64_t>& self_attention_rows,
-                        const at::Tensor& beams, const at::Tensor& totals, int64_t ahead, int64_t eos_id,
-                        double seconds) {
-        return self->decode({tokens, positions, slots, source_slots, source_lengths, logit_rows, alignment_rows,
-                             self_attention_rows, beams, totals, ahead, eos_id, seconds});
+      .def("decode", [](const c10::intrusive_ptr<Int8Transformer>& self, const std::vector<at::Tensor>& queries,
+                        const c10::List<c10::List<int64_t>>& outputs, const at::Tensor& beams, const at::Tensor& totals,
+                        int64_t ahead, int64_t eos_id, double seconds) {
+        TORCH_CHECK(queries.size() == 5 && outputs.size() == 3, "int8: a step has 5 tensors and 3 lists of rows");
+        const auto rows = [&](size_t number) { return outputs.get(number).vec(); };
+        return self->decode({queries[0], queries[1], queries[2], queries[3], queries[4], {rows(0), rows(1), rows(2)},
+                             beams, totals, ahead, eos_id, seconds});
       });
 }
 

@@ -6,7 +6,7 @@
 
 namespace dragoman {
 
-// `found` of them, in descending order, of equal ones the first that was offered; there is `room` for one at least.
+// `found` of them, in descending order, of equal ones the first that was pushed; there is `room` for one at least.
 struct Ranking {
   int64_t room, found;
   int64_t* places;
@@ -15,7 +15,7 @@ struct Ranking {
 
 namespace {
 
-inline void offer(Ranking& best, float value, int64_t place) {
+inline void push(Ranking& best, float value, int64_t place) {
   if (best.found == best.room && !(value > best.values[best.room - 1])) return;
   int64_t at = best.found < best.room ? best.found++ : best.room - 1;
   for (; at > 0 && value > best.values[at - 1]; --at) {

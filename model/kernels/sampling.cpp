@@ -146,7 +146,7 @@ int64_t sample(const float* logits, int64_t width, int64_t best, const Sampling&
   Draw draw(best, 0, noise_bits(options.noise, best));
   for (const int64_t* token = staying.get(); token < stays; ++token) {
     const uint64_t bits = noise_bits(options.noise, *token);
-    if (!draw.is_hopeless(Draw::distance(bits), row.weights[*token])) draw.offer(*token, row.scores[*token], bits);
+    if (!draw.is_hopeless(Draw::distance(bits), row.weights[*token])) draw.push(*token, row.scores[*token], bits);
   }
   return draw.token;
 }

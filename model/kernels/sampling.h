@@ -51,7 +51,7 @@ struct Draw {
   // `weight` is e^score.
   bool is_hopeless(int32_t distance, float weight) const { return static_cast<float>(distance) * bar > weight; }
 
-  void offer(int64_t other, float score, uint64_t bits) {
+  void push(int64_t other, float score, uint64_t bits) {
     const float noisy = score + gumbel(bits);
     if (!(noisy > best || (noisy == best && other < token))) return;
     token = other;

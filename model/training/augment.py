@@ -1,4 +1,4 @@
-"""Changed copies of training pairs, so that a model survives text as people type it.
+"""Changes to training pairs as they are read, so that a model survives text as people type it.
 
 Each kind is a function of a pair and a random generator; it gives another pair that is as true as the first, or
 nothing where it does not apply. What to copy (names, URLs, placeholders) is taught by putting it where both sides of a
@@ -8,7 +8,7 @@ pair hold the same word.
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, timedelta
 from typing import Final, NamedTuple
 
@@ -16,7 +16,7 @@ import numpy as np
 from babel.dates import format_date, format_skeleton
 from babel.numbers import format_currency
 
-from model.manifest import Direction
+from model.checkpoint_config import Direction
 from model.training.config import AugmentConfig
 from model.training.corpora import Pair
 
@@ -26,6 +26,7 @@ _NAME: Final = re.compile(r"\b[A-Z][a-z]{2,}\b")
 _NUMBER: Final = re.compile(r"(?<![\w.,:/-])\d{1,4}(?!\w|[.,:/-]\w)")
 _VERBATIM: Final = re.compile(r"[{}<>@#$%]|://|www\.")
 _LONGEST_CAPITALS: Final = 15  # words; capitals take several times the tokens
+_SMALL_WORDS: Final = frozenset("a an and as at but by for from in of on or the to with".split())
 _EMOJI: Final = "😀 😂 😊 😍 😉 😢 😡 👍 👎 👏 🙏 💪 🎉 🔥 ❤️ ✨ 🚀 ✅ ❌ ⚠️ 📧 📅 🐱 🐶 🍕 ☕ 🌍 ☀️ 🎵 🏠".split()
 _QUOTES: Final = {"fr": "« {} »", "es": "«{}»", "de": "„{}“"}
 _SOURCE_QUOTES: Final = ['"{}"', "“{}”", "'{}'", "‘{}’"]
@@ -36,7 +37,7 @@ _EXTENSIONS: Final = "pdf txt csv png html zip docx py".split()
 
 
 class Context(NamedTuple):
-    """What changed copies need beside the pair."""
+    """Everything that a change needs beside the pair."""
 
     random: np.random.Generator
     languages: tuple[str, str]
@@ -63,6 +64,22 @@ def _uppercase(pair: Pair, context: Context) -> Pair | None:
     if len(pair.source.split()) > _LONGEST_CAPITALS:
         return None
     return Pair(pair.source.upper(), pair.target.upper())
+
+
+def _title_case(pair: Pair, context: Context) -> Pair | None:
+    """A heading in Title Case, as English has them, for a target in sentence case, as French has it."""
+    words = pair.source.split()
+    if not 2 <= len(words) <= _LONGEST_CAPITALS or _VERBATIM.search(pair.source):
+        return None
+    small = _SMALL_WORDS if context.random.random() < 0.5 else frozenset[str]()
+    titled = [word if i and word in small else word[:1].upper() + word[1:] for i, word in enumerate(words)]
+    changed = Pair(" ".join(titled), pair.target)
+    return _no_full_stop(changed, context) or changed
+
+
+def _curly_apostrophes(pair: Pair, context: Context) -> Pair | None:
+    # Only the source: the target keeps the one way to write them that the model learns.
+    return Pair(pair.source.replace("'", "’"), pair.target) if "'" in pair.source else None
 
 
 def _no_full_stop(pair: Pair, context: Context) -> Pair | None:
@@ -176,29 +193,44 @@ _UNTRANSLATED: Final[Sequence[Callable[[Context], str]]] = (
 KINDS: Final[dict[str, Kind]] = {
     "lowercase": _lowercase,
     "uppercase": _uppercase,
+    "title_case": _title_case,
     "no_full_stop": _no_full_stop,
     "target_copy": _target_copy,
+    "curly_apostrophes": _curly_apostrophes,
     "quotes": _quotes,
     "emoji": _emoji,
+    "dates_and_prices": _dates_and_prices,
     "copied_words": _copied_words,
     "numbers": _numbers,
-    "dates_and_prices": _dates_and_prices,
 }
 
 
-def augment(pairs: list[Pair], config: AugmentConfig, direction: Direction, seed: int) -> list[Pair]:
-    """The changed copies that `config` asks for: of each kind, from about that share of `pairs`; deterministic."""
-    random = np.random.default_rng([seed, len(pairs)])
-    context = Context(random, direction.codes(), _names(pairs))
-    copies: list[Pair] = []
-    for kind, share in config.shares().items():
-        chosen = np.flatnonzero(random.random(len(pairs)) < share)
-        changed = (KINDS[kind](pairs[i], context) for i in chosen)
-        copies += [pair for pair in changed if pair is not None]
-    return copies
+class Augmenter:
+    """Draws changes to pairs of one direction, with the shares that `config` asks for.
+
+    `names` are words that may be put in the place of another (`find_names`).
+    """
+
+    def __init__(self, config: AugmentConfig, direction: Direction, names: frozenset[str]) -> None:
+        self._shares = [(KINDS[kind], share) for kind, share in config.shares().items() if share]
+        self._languages = direction.codes()
+        self._names = names
+
+    def draw(self, random: np.random.Generator) -> list[Kind]:
+        """The kinds to try on a pair, in this order; most often none."""
+        if not self._shares:
+            return []
+        draws = random.random(len(self._shares))
+        return [kind for draw, (kind, share) in zip(draws, self._shares, strict=True) if draw < share]
+
+    def change(self, pair: Pair, kinds: Sequence[Kind], random: np.random.Generator) -> Pair | None:
+        """The pair as the first of `kinds` that applies changes it, or None."""
+        context = Context(random, self._languages, self._names)
+        changed = (kind(pair, context) for kind in kinds)
+        return next((each for each in changed if each is not None), None)
 
 
-def _names(pairs: list[Pair]) -> frozenset[str]:
+def find_names(pairs: Iterable[Pair]) -> frozenset[str]:
     """Words with a capital that both sides hold, and that somewhere stand inside a sentence: not "Attention"."""
     return frozenset(
         name for pair in pairs for name in _shared_once(_NAME, pair) if re.search(rf"[a-z,] {name}\b", pair.source)

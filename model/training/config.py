@@ -8,8 +8,8 @@ from babel import Locale, UnknownLocaleError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
+from model.checkpoint_config import Direction, LanguageCode
 from model.config import ModelConfig
-from model.manifest import Direction, LanguageCode
 
 
 def _has_locale(language: str) -> bool:
@@ -37,9 +37,11 @@ class Corpus(_Section):
 
     path: Path
     source_language: LanguageCode | None = Field(
-        default=None, description="of the first column; the experiment's if absent"
+        default=None, description="language of the first column; the experiment's if absent"
     )
-    target_language: LanguageCode | None = Field(default=None, description="of the second; the experiment's if absent")
+    target_language: LanguageCode | None = Field(
+        default=None, description="language of the second column; the experiment's if absent"
+    )
     both_directions: bool = Field(default=False, description="learn the opposite direction from it, too")
     repeat: float = Field(default=1.0, gt=0.0, description="its weight: times that each pair is seen in an epoch")
     max_pairs: int | None = Field(default=None, ge=1, description="keep a deterministic sample of this size")
@@ -47,20 +49,23 @@ class Corpus(_Section):
 
 
 class AugmentConfig(_Section):
-    """Shares of the training pairs of which a changed copy is tried (model/training/augment.py).
+    """Shares of the training pairs that are changed when they are read (model/training/augment.py).
 
-    Some kinds apply to few pairs: `copied_words` needs a name, and `numbers` a number, that both sides hold.
+    Every epoch draws anew. Some kinds apply to few pairs: `copied_words` needs a name, and `numbers` a number, that
+    both sides hold.
     """
 
     lowercase: Share = 0.0
     uppercase: Share = 0.0
+    title_case: Share = 0.0
     no_full_stop: Share = 0.0
     target_copy: Share = 0.0
+    curly_apostrophes: Share = 0.0
     quotes: Share = 0.0
     emoji: Share = 0.0
+    dates_and_prices: Share = 0.0
     copied_words: Share = 0.0
     numbers: Share = 0.0
-    dates_and_prices: Share = 0.0
 
     def shares(self) -> dict[str, float]:
         return self.model_dump()
@@ -73,44 +78,71 @@ class DataConfig(_Section):
     validation: list[Corpus] = Field(min_length=1)
     augment: AugmentConfig = AugmentConfig()
     max_length_ratio: float = Field(default=2.5, gt=1.0, description="drop pairs whose sides differ more, in words")
-    check_language: bool = Field(default=True, description="drop pairs of which a side is surely in another language")
+    check_language: bool = Field(default=True, description="drop pairs with a side that is surely in another language")
+    check_content: bool = Field(
+        default=True, description="drop pairs whose numbers, markup or final punctuation disagree, and the like"
+    )
+    tidy: bool = Field(default=True, description="write apostrophes and spaces before marks in one way")
     lowercase: bool = Field(default=False, description="lower-case both sides, as some benchmarks are defined")
 
 
 class TokenizerConfig(_Section):
     """One SentencePiece unigram model for both languages, with byte fallback."""
 
-    vocab_size: int = Field(default=8000, ge=300)
+    vocab_size: int = Field(default=8000, ge=300, le=65_536, description="at most what uint16 can number")
+    case_marks: bool = Field(default=True, description="write upper case as marks (model/case_marks.py)")
+    split_digits: bool = Field(default=True, description="make every digit a piece, so that numbers are copied")
 
 
 class OptimiserConfig(_Section):
-    """AdamW, linear warm-up, then inverse square root or cosine decay."""
+    """Algorithm, schedule and batches.
 
+    A run lasts `max_steps` steps or `minutes` of training, whichever ends first.
+    """
+
+    algorithm: Literal["adamw", "muon"] = Field(
+        default="adamw", description="muon (Jordan et al. 2024) is for matrices; AdamW keeps embeddings and vectors"
+    )
     learning_rate: float = Field(default=1e-3, gt=0.0)
-    schedule: Literal["inverse_sqrt", "cosine"] = "cosine"
+    schedule: Literal["cosine", "flat"] = Field(
+        default="cosine", description="after warm-up: half a cosine to 0, or flat, then linear to 0"
+    )
     warmup_steps: int = Field(default=500, ge=1)
+    decay: float = Field(default=0.2, gt=0.0, lt=1.0, description="share of a flat run in which the rate falls to 0")
     max_steps: int = Field(default=10_000, ge=1)
-    batch_tokens: int = Field(default=4096, ge=64, description="source plus target tokens a batch, padding included")
+    minutes: float | None = Field(default=None, gt=0.0, description="time to train, without preparation")
+    row_tokens: int = Field(default=128, ge=16, description="positions a packed row; longer pairs are dropped")
+    batch_tokens: int = Field(default=4096, ge=64, description="source plus target positions a batch")
     accumulate: int = Field(default=1, ge=1, description="batches a step, of each process")
     label_smoothing: float = Field(default=0.1, ge=0.0, lt=1.0)
     weight_decay: float = Field(default=0.01, ge=0.0)
     clip_norm: float = Field(default=1.0, gt=0.0)
     average_decay: float = Field(
-        default=0.999, ge=0.0, lt=1.0, description="of the exponential average that is shipped"
+        default=0.999, ge=0.0, lt=1.0, description="decay of the exponential average that is shipped"
+    )
+    subword_sampling: Share = Field(
+        default=0.0, description="share of pairs whose pieces are sampled anew (Kudo 2018), until the rate decays"
     )
     validate_every: int = Field(default=500, ge=1, description="steps between validations and checkpoints")
     patience: int | None = Field(
         default=None, ge=1, description="stop after so many validations without improvement, and keep the best weights"
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
-        default="auto", description="of matrix products; auto: bfloat16 where there are instructions for it"
+        default="auto", description="precision of matrix products; auto: bfloat16 where the processor has it"
     )
-    compile: bool = Field(default=False, description="torch.compile; costs minutes at the start, has not paid on a CPU")
+    compile: bool = Field(default=False, description="torch.compile; takes minutes at the start, pays on a GPU")
+
+    @property
+    def rows(self) -> int:
+        """Packed rows a batch."""
+        return max(1, self.batch_tokens // (2 * self.row_tokens))
 
     @model_validator(mode="after")
-    def _check_warmup(self) -> Self:
+    def _check_sizes(self) -> Self:
         if self.warmup_steps >= self.max_steps:
             raise ValueError(f"warmup_steps ({self.warmup_steps}) must be less than max_steps ({self.max_steps})")
+        if self.batch_tokens < 2 * self.row_tokens:
+            raise ValueError(f"batch_tokens ({self.batch_tokens}) must be at least two rows ({2 * self.row_tokens})")
         return self
 
 
@@ -129,9 +161,16 @@ class TrainConfig(_Section):
     )
 
     @model_validator(mode="after")
-    def _check_vocabulary(self) -> Self:
+    def _check_consistency(self) -> Self:
         if self.model.vocab_size != self.tokenizer.vocab_size:
             raise ValueError("model.vocab_size and tokenizer.vocab_size must be equal")
+        if self.optimiser.row_tokens > self.model.max_positions:
+            raise ValueError(
+                f"optimiser.row_tokens ({self.optimiser.row_tokens}) must be at most "
+                f"model.max_positions ({self.model.max_positions})"
+            )
+        if self.model.positions == "relative":
+            raise ValueError("model.positions: relative positions cannot be trained, only imported")
         if self.data.augment.dates_and_prices:
             unknown = [code for direction in self.directions() for code in direction.codes() if not _has_locale(code)]
             if unknown:
@@ -141,7 +180,7 @@ class TrainConfig(_Section):
         return self
 
     def languages(self, corpus: Corpus) -> tuple[str, str]:
-        """Of the corpus' two columns."""
+        """The languages of the corpus' two columns."""
         return corpus.source_language or self.source_language, corpus.target_language or self.target_language
 
     def directions(self) -> tuple[Direction, ...]:

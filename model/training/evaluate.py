@@ -15,9 +15,9 @@ from sacrebleu.metrics.chrf import CHRF
 from torch import nn
 
 from model.checkpoint import load_model
+from model.checkpoint_config import ANY, CheckpointConfig, Direction, Wanted, load_config, load_tokenizer
 from model.decoding import beam_decode, greedy_decode
-from model.linear import Int8Linear, PrepackedLinear, replace_linears
-from model.manifest import ANY, CheckpointConfig, Direction, Wanted, load_config, load_tokenizer
+from model.quantized_linear import Int8Linear, PrepackedLinear, replace_linears
 from model.tokenizer import Tokenizer
 from model.training.corpora import read_pairs
 from model.training.parallel import find_device

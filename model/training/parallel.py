@@ -1,15 +1,13 @@
 """Several processes started by torchrun, or one: the same calls either way."""
 
-import contextlib
 import os
-from contextlib import AbstractContextManager
+from collections.abc import Iterable
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Final, Self
 
 import torch
 from torch import distributed, nn
-from torch.nn.parallel import DistributedDataParallel
 
 # The others wait while the first process reads and tokenises the corpora.
 _LONGEST_WAIT: Final = timedelta(hours=24)
@@ -59,15 +57,17 @@ class Group:
         """Whether this process is the one that writes files and talks."""
         return self.rank == 0
 
-    def wrap(self, model: nn.Module) -> nn.Module:
-        """A module whose backward pass averages the gradients of all processes."""
-        return DistributedDataParallel(model) if self.size > 1 else model
-
-    def no_sync(self, wrapped: nn.Module) -> AbstractContextManager[None]:
-        """Within it, a backward pass through what `wrap` gave leaves each process its own gradients."""
-        if isinstance(wrapped, DistributedDataParallel):
-            return wrapped.no_sync()
-        return contextlib.nullcontext()
+    def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Add up the gradients of all processes, as one block; all of them must call."""
+        if self.size == 1:
+            return
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        block = torch.cat([gradient.flatten() for gradient in gradients])
+        distributed.all_reduce(block)
+        start = 0
+        for gradient in gradients:
+            gradient.copy_(block[start : start + gradient.numel()].view_as(gradient))
+            start += gradient.numel()
 
     def sum(self, *values: float) -> list[float]:
         """Each value summed over the processes; all of them must call."""

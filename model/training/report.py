@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -15,12 +15,25 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-COLUMNS: Final = ("step", "loss", "learning_rate", "tokens_per_second", "validation_loss")
+COLUMNS: Final = ("step", "hours", "tokens", "loss", "learning_rate", "tokens_per_second", "validation_loss")
 _WINDOW: Final = 100  # steps a row
 
 
 class MissingExtraError(RuntimeError):
     """A part that was asked for needs a package that only `dragoman[train]` brings."""
+
+
+class Report(NamedTuple):
+    """How a run did in its last steps, and in all."""
+
+    step: int
+    loss: float
+    """Nats a target token, without label smoothing."""
+    learning_rate: float
+    tokens: int
+    """Source and target tokens of these steps, without what fills up rows."""
+    all_tokens: int
+    hours: float
 
 
 class RunLog:
@@ -42,10 +55,8 @@ class RunLog:
         self._writer = csv.DictWriter(self._file, COLUMNS, restval="", lineterminator="\n")
         if path.stat().st_size == 0:
             self._writer.writeheader()
-        self._step = first_step
-        self._rate = 0.0
-        self._losses: list[float] = []
-        self._tokens = 0
+        self._last_row = first_step
+        self._reports: list[Report] = []
         self._seconds = 0.0
         self._since = time.perf_counter()
 
@@ -62,43 +73,46 @@ class RunLog:
         for board in self._boards:
             board.close()
 
-    def step(self, step: int, loss: float, rate: float, tokens: int) -> None:
-        """An update, by `tokens` source and target tokens without padding."""
-        self._step, self._rate = step, rate
-        self._losses.append(loss)
-        self._tokens += tokens
+    def steps(self, report: Report) -> None:
+        """Take a report of a few steps."""
+        self._reports.append(report)
         now = time.perf_counter()
         self._seconds += now - self._since
         self._since = now
-        self._progress.update(self._task, advance=1, description=self._description())
-        if step % _WINDOW == 0:
+        self._progress.update(self._task, completed=report.step, description=self._description())
+        if report.step // _WINDOW > self._last_row // _WINDOW:
             self._end_window()
 
     def validation(self, step: int, loss: float) -> None:
-        """Nats per target token. Called when the validation is over: its time is none of a step's."""
+        """Take nats per target token, when the validation is over: its time is none of a step's."""
         logger.info("step %d  validation loss %.4f", step, loss)
         self._row(step, validation_loss=loss)
         self._since = time.perf_counter()
 
     def _description(self) -> str:
-        return f"loss {self._loss():.3f}  lr {self._rate:.2e}  {self._speed():,.0f} tokens/s"
+        rate = self._reports[-1].learning_rate
+        return f"loss {self._loss():.3f}  lr {rate:.2e}  {self._speed():,.0f} tokens/s"
 
     def _loss(self) -> float:
-        return sum(self._losses) / len(self._losses)
+        return sum(report.loss for report in self._reports) / len(self._reports)
 
     def _speed(self) -> float:
-        return self._tokens / self._seconds
+        return sum(report.tokens for report in self._reports) / self._seconds
 
     def _end_window(self) -> None:
         """Write down what is known since the last time."""
-        if not self._losses:
+        if not self._reports:
             return
-        logger.info("step %d  %s", self._step, self._description())
-        self._row(self._step, loss=self._loss(), learning_rate=self._rate, tokens_per_second=self._speed())
-        self._losses, self._tokens, self._seconds = [], 0, 0.0
+        last = self._reports[-1]
+        logger.info("step %d  %s  %.1f M tokens in all", last.step, self._description(), last.all_tokens / 1e6)
+        totals = {"hours": last.hours, "tokens": last.all_tokens}
+        rates = {"learning_rate": last.learning_rate, "tokens_per_second": self._speed()}
+        self._row(last.step, **totals, loss=self._loss(), **rates)
+        self._last_row = last.step
+        self._reports, self._seconds = [], 0.0
 
     def _row(self, step: int, **values: float) -> None:
-        self._writer.writerow({"step": step} | {name: f"{value:.6g}" for name, value in values.items()})
+        self._writer.writerow({"step": step} | {name: f"{value:.9g}" for name, value in values.items()})
         self._file.flush()
         for board in self._boards:
             for name, value in values.items():
@@ -139,7 +153,7 @@ def plot(log: Path, picture: Path) -> None:
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     losses = figure.subplots()
-    losses.plot(*series("loss"), label="training loss (smoothed labels)", color="tab:blue")
+    losses.plot(*series("loss"), label="training loss", color="tab:blue")
     losses.plot(*series("validation_loss"), label="validation loss", color="tab:orange", marker=".")
     losses.set(xlabel="step", ylabel="nats a target token")
     losses.grid(alpha=0.3)

@@ -2,43 +2,73 @@
 
 import ctypes
 import logging
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Final, NamedTuple
+
+import torch
+from safetensors import SafetensorError
 
 from model.checkpoint import save_checkpoint
-from model.manifest import CheckpointConfig
-from model.tokenizer import Tokenizer
+from model.checkpoint_config import CheckpointConfig
 from model.training.config import TrainConfig
-from model.training.data import PackedPairs, prepare
+from model.training.pack import PACK_FILE, Pack, check_pack, load_pack
 from model.training.parallel import Group
+from model.training.prepare import prepare
 from model.training.report import MissingExtraError, RunLog, plot
-from model.training.trainer import Batch, Trainer, TrainingError, check_start, learning_rate
+from model.training.trainer import Trainer, TrainingError, check_start
 
 logger = logging.getLogger(__name__)
+
+_REPORT_EVERY: Final = 20  # steps
 
 # From glibc's malloc.h.
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_MAX: Final = -4
 
 
-def train(config: TrainConfig, data: Path, output: Path, device: str = "cpu", tensorboard: bool = False) -> Path:
+class RunOptions(NamedTuple):
+    """How a run is started: everything that is not the experiment."""
+
+    device: str = "cpu"
+    tensorboard: bool = False
+    minutes: float | None = None
+    """Overrides `optimiser.minutes`; with `decay_now`, the time that the decay takes."""
+    decay_now: bool = False
+    """Let the learning rate fall to 0 from where the run stands, and end."""
+    workers: int = 1
+    """Processes that read and pack pairs while the model computes."""
+
+
+_DEFAULTS: Final = RunOptions()
+
+
+def train(config: TrainConfig, data: Path, output: Path, options: RunOptions = _DEFAULTS) -> Path:
     """Run an experiment to its end, resuming if `output` holds a run; returns the checkpoint directory.
 
-    `output` gets `checkpoint/`, `state.pt` (for a resume), `log.csv` and `curve.png`. Under torchrun every process
-    calls this, and the first one writes.
+    `data` is a pack (`dragoman prepare`), or a directory of corpora, of which a pack is made in `output`. `output` gets
+    `checkpoint/`, `state.pt` (for a resume), `log.csv` and `curve.png`. Under torchrun every process calls this, and
+    the first one writes.
     """
     check_start(config)
     reuse_large_blocks()
-    with Group(device) as group:
+    # A plan for every new shape, kept without bound; the other kernels need none.
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    if options.minutes is not None and not options.decay_now:
+        optimiser = config.optimiser.model_copy(update={"minutes": options.minutes})
+        config = config.model_copy(update={"optimiser": optimiser})
+    if options.decay_now and not (output / "state.pt").exists():
+        raise TrainingError(f"{output / 'state.pt'} is not there: only a run that has begun can decay")
+    with Group(options.device) as group:
         if not group.is_first:
             logging.getLogger("model.training").setLevel(logging.WARNING)
-        run = _Run(config, data, output, group)
+        run = _Run(config, data, output, group, options)
         try:
-            run.go(tensorboard)
+            run.go(options.tensorboard)
         except TrainingError:
             if run.state.exists():
                 logger.error("the last good state is %s; the same command goes on from it", run.state)
@@ -51,33 +81,43 @@ def train(config: TrainConfig, data: Path, output: Path, device: str = "cpu", te
 class _Run:
     """A trainer, and the files of its run."""
 
-    def __init__(self, config: TrainConfig, data: Path, output: Path, group: Group) -> None:
+    def __init__(self, config: TrainConfig, data: Path, output: Path, group: Group, options: RunOptions) -> None:
         output.mkdir(parents=True, exist_ok=True)
         self.config = config
         self.group = group
         self.output = output
         self.state = output / "state.pt"
         self.checkpoint = output / "checkpoint"
-        self.tokenizer, pairs, validation = self._prepare(data)
-        self.trainer = Trainer(config, pairs, validation, group)
+        self.pack = self._open_pack(data)
+        self.trainer = Trainer(config, self.pack, group, options.workers)
         if self.state.exists():
             self.trainer.resume(self.state)
             logger.info("resumed at step %d", self.trainer.step)
+        if options.decay_now:
+            self.trainer.decay_now(options.minutes)
         parameters = sum(p.numel() for p in self.trainer.model.parameters())
-        logger.info("%d pairs, %.1fM parameters, %d steps", len(pairs), parameters / 1e6, config.optimiser.max_steps)
+        logger.info("%d pairs, %.1fM parameters", len(self.pack.train), parameters / 1e6)
 
-    def _prepare(self, data: Path) -> tuple[Tokenizer, PackedPairs, PackedPairs]:
-        cache = self.output / "data"
+    def _open_pack(self, data: Path) -> Pack:
+        """The pack that `data` is, or one made of the corpora in it."""
+        if not (data / PACK_FILE).exists():
+            data = self._prepare(data)
+        pack = load_pack(data)
+        check_pack(pack, self.config)
+        return pack
+
+    def _prepare(self, data: Path) -> Path:
+        made = self.output / "pack"
         problem: Exception | None = None
         if self.group.is_first:
             try:
-                prepare(self.config, data, cache)
+                prepare(self.config, data, made)
             except (ValueError, OSError) as error:
                 problem = error
         # The others wait here until the first process has written the arrays, or failed: one message is enough then.
         if any(self.group.sum(problem is not None)):
             raise problem or TrainingError("the first process failed")
-        return prepare(self.config, data, cache)
+        return made
 
     def go(self, tensorboard: bool) -> None:
         """Step until the end, a stop signal, or `patience`."""
@@ -90,18 +130,22 @@ class _Run:
             batches = trainer.batches()
             # Asked before a batch is taken, so that none is lost to a resume; and of all, so that all stop together.
             while self._goes_on() and not any(self.group.sum(stop_requested())):
-                batch = next(batches)
-                loss = trainer.train_step(batch)
-                [tokens] = self.group.sum(self._real_tokens(batch))
-                log.step(trainer.step, loss, learning_rate(options, trainer.step - 1), int(tokens))
-                if trainer.step % options.validate_every == 0 or trainer.step == options.max_steps:
+                trainer.train_step(next(batches))
+                is_last = any(self.group.sum(trainer.is_over()))
+                validates = trainer.step % options.validate_every == 0 or is_last
+                if validates or trainer.step % _REPORT_EVERY == 0:
+                    log.steps(trainer.report())
+                if validates:
                     self._validate(log)
+            last = trainer.report()
+            if last.tokens:
+                log.steps(last)
             # With patience the best stays; but a run that was stopped before its first validation leaves what it has.
             if options.patience is None or not self.checkpoint.exists():
                 self._export()
             trainer.save(self.state)
             if stop_requested():
-                logger.info("stopped at step %d of %d; the same command goes on", trainer.step, options.max_steps)
+                logger.info("stopped at step %d; the same command goes on", trainer.step)
 
     def _goes_on(self) -> bool:
         options = self.config.optimiser
@@ -109,7 +153,7 @@ class _Run:
             best = self.trainer.best
             logger.info("stopped: %d validations without improvement; the best, %.4f, is kept", best.since, best.loss)
             return False
-        return self.trainer.step < options.max_steps
+        return not any(self.group.sum(self.trainer.is_over()))
 
     def _validate(self, log: RunLog) -> None:
         loss = self.trainer.validation_loss()
@@ -121,13 +165,22 @@ class _Run:
         log.validation(self.trainer.step, loss)
 
     def _export(self) -> None:
-        if self.group.is_first:
-            described = CheckpointConfig(directions=self.config.directions(), model=self.config.model)
-            save_checkpoint(self.checkpoint, described, self.trainer.averaged_model().state_dict(), self.tokenizer)
-
-    def _real_tokens(self, batches: list[Batch]) -> int:
-        pad = self.config.model.pad_id
-        return sum(int((ids != pad).sum()) for batch in batches for ids in batch)
+        """Replace the checkpoint, or leave it as it is."""
+        if not self.group.is_first:
+            return
+        described = CheckpointConfig(directions=self.config.directions(), model=self.config.model)
+        partial, old = (self.output / f"checkpoint.{state}" for state in ("partial", "old"))
+        weights = self.trainer.averaged_model().state_dict()
+        try:
+            save_checkpoint(partial, described, weights, self.pack.tokenizer)
+        except (OSError, SafetensorError) as error:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise TrainingError(f"{partial} cannot be written: {error}; free some space, and run it again") from None
+        shutil.rmtree(old, ignore_errors=True)
+        if self.checkpoint.exists():
+            self.checkpoint.rename(old)
+        partial.rename(self.checkpoint)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def _draw(output: Path) -> None:

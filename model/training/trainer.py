@@ -1,29 +1,31 @@
 """The state of a training run and the step that advances it. Knows nothing of corpora, nor of who watches."""
 
-import contextlib
+import copy
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Final
+from typing import Any, Final
 
 import torch
-from torch import Tensor
-from torch.nn import functional as F
+from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from model.checkpoint import load_model
-from model.manifest import CheckpointError, load_config
+from model.checkpoint_config import CheckpointError, load_config
 from model.training.config import OptimiserConfig, TrainConfig
-from model.training.data import PackedPairs, epoch_batches
+from model.training.loss import smoothed_cross_entropy
+from model.training.optimisers import build_optimisers
+from model.training.pack import Pack
 from model.training.parallel import Group
+from model.training.report import Report
+from model.training.rows import Batch, Place, RowLengths, batches, validation_batches
+from model.training.schedule import Decay, is_decaying, is_over, learning_rate
 from model.transformer import Transformer
 
 _ADVICE: Final = "run it again with a lower learning_rate"
-
-Batch = tuple[Tensor, Tensor]
-"""Source and target ids, each `[batch, longest]`, padded on the right."""
 
 
 @dataclass
@@ -34,7 +36,7 @@ class Best:
     since: int = 0
 
     def update(self, loss: float) -> bool:
-        """Whether `loss` is the new best."""
+        """Take a validation; returns True for a new best."""
         better = loss < self.loss
         self.loss, self.since = (loss, 0) if better else (self.loss, self.since + 1)
         return better
@@ -42,27 +44,6 @@ class Best:
 
 class TrainingError(RuntimeError):
     """Training cannot go on; the last good checkpoint is kept."""
-
-
-def learning_rate(config: OptimiserConfig, step: int) -> float:
-    """Linear warm-up to `learning_rate`, then inverse square root of the step, or half a cosine to 0."""
-    if step < config.warmup_steps:
-        return config.learning_rate * (step + 1) / config.warmup_steps
-    if config.schedule == "inverse_sqrt":
-        return config.learning_rate * math.sqrt(config.warmup_steps / (step + 1))
-    done = (step - config.warmup_steps) / max(1, config.max_steps - config.warmup_steps)
-    return config.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
-
-
-def token_loss(logits: Tensor, target_ids: Tensor, pad_id: int, label_smoothing: float = 0.0) -> Tensor:
-    """Cross-entropy in nats, summed over the real tokens of `target_ids [batch, target]`."""
-    return F.cross_entropy(
-        logits.float().flatten(0, 1),
-        target_ids.flatten(),
-        ignore_index=pad_id,
-        label_smoothing=label_smoothing,
-        reduction="sum",
-    )
 
 
 def _moving_average(decay: float) -> Callable[[Sequence[Tensor], Sequence[Tensor], Tensor | int], None]:
@@ -77,95 +58,122 @@ def _moving_average(decay: float) -> Callable[[Sequence[Tensor], Sequence[Tensor
 
 
 class Trainer:
-    """Weights, optimiser, average, and place in the data."""
+    """Weights, optimisers, average, and place in the data.
 
-    def __init__(self, config: TrainConfig, pairs: PackedPairs, validation: PackedPairs, group: Group) -> None:
+    No step waits for the device: losses add up there, and `report` looks at them.
+    """
+
+    def __init__(self, config: TrainConfig, pack: Pack, group: Group, workers: int = 1) -> None:
         torch.manual_seed(config.seed)
         self.config = config
-        self.pairs = pairs
-        self.validation = validation
         self.group = group
+        self._pack = pack
+        self._workers = workers
         self.model = _first_model(config).to(group.device)
-        if config.optimiser.compile:
-            self.model.compile(dynamic=True)  # in place: the parameters keep their names
-        self._parallel = group.wrap(self.model)
+        self._working = _WorkingCopy(self.model, config.optimiser, group.device)
         # What is validated and shipped: an average forgets the noise of the last steps.
         self.average = AveragedModel(self.model, multi_avg_fn=_moving_average(config.optimiser.average_decay))
-        self.optimiser = torch.optim.AdamW(
-            self.model.parameters(),
-            lr=0.0,
-            betas=(0.9, 0.98),
-            eps=1e-9,
-            weight_decay=config.optimiser.weight_decay,
-            fused=True,
-        )
+        self._optimisers = build_optimisers(self.model, config.optimiser)
+        self._row_lengths = RowLengths.of(pack.train, config.optimiser.row_tokens)
+        self._validation = validation_batches(pack.validation, self._row_lengths, config.optimiser.rows)
         self.best = Best()
+        self.decay: Decay | None = None
         self.step = 0
-        self.epoch = 0
-        self.batches_done = 0
+        self.tokens = 0
+        self.place = Place()
+        self._seconds = 0.0
+        self._since = time.monotonic()
+        self._clock = 0.0  # the time of the run at the last step, the same in every process
+        self._nats = torch.zeros((), device=group.device)
+        self._norm = torch.zeros((), device=group.device)
+        self._reported = (0, 0, 0)  # step, tokens, target tokens
+        self._target_tokens = 0
         # The same first weights everywhere, other dropout.
         torch.manual_seed(config.seed + group.rank)
+
+    @property
+    def seconds(self) -> float:
+        """The time that this run has taken, with all its earlier parts."""
+        return self._seconds + time.monotonic() - self._since
+
+    def is_over(self) -> bool:
+        """True when the schedule has come to its end."""
+        return is_over(self.config.optimiser, self.step, self.seconds, self.decay)
+
+    def decay_now(self, minutes: float | None = None) -> None:
+        """Let the learning rate fall to 0 from here on; see `Decay.now`. A decay that has begun goes on."""
+        if self.decay is None:
+            self.decay = Decay.now(self.config.optimiser, self.step, self._clock, minutes)
 
     def batches(self) -> Iterator[list[Batch]]:
         """Endless: what this process does in each step, from where the run stands; exact after a resume.
 
-        The few batches at an epoch's end that do not make a whole step are left out of it.
+        Pieces are sampled until the learning rate decays.
         """
         options = self.config.optimiser
         a_step = options.accumulate * self.group.size
         while True:
-            order = epoch_batches(self.pairs, options.batch_tokens, self.config.seed, self.epoch)
-            if len(order) < a_step:
-                raise TrainingError(f"an epoch has {len(order)} batches, a step needs {a_step}: lower batch_tokens")
-            while self.batches_done + a_step <= len(order):
-                mine = order[self.batches_done + self.group.rank : self.batches_done + a_step : self.group.size]
-                self.batches_done += a_step
-                yield [self._to_device(self.pairs.batch(indices, self.config.model.pad_id)) for indices in mine]
-            self.epoch, self.batches_done = self.epoch + 1, 0
+            sampled = not self._is_decaying()
+            found = batches(
+                self._pack,
+                self.config,
+                self.place,
+                sampled=sampled,
+                workers=self._workers,
+                pin=self.group.device.type == "cuda",
+            )
+            while sampled is not self._is_decaying():
+                step = [next(found) for _ in range(a_step)]
+                self.place = step[-1][1]
+                yield [batch.to(self.group.device) for batch, _ in step[self.group.rank :: self.group.size]]
 
-    def _to_device(self, batch: Batch) -> Batch:
-        source, target = batch
-        return source.to(self.group.device), target.to(self.group.device)
+    def _is_decaying(self) -> bool:
+        return is_decaying(self.config.optimiser, self.step, self._clock, self.decay)
 
-    def train_step(self, batches: Sequence[Batch]) -> float:
-        """One update by the mean over all real target tokens, of every process; returns that loss.
-
-        Raises `TrainingError` when the loss or the gradient is not a number, before any weight changes.
-        """
+    def train_step(self, step: Sequence[Batch]) -> None:
+        """Update the weights once, by the mean over all real target tokens of every process."""
         options = self.config.optimiser
-        self.model.train()
-        for group in self.optimiser.param_groups:
-            group["lr"] = learning_rate(options, self.step)
-        own_tokens = sum(int((target != self.config.model.pad_id).sum()) for _, target in batches)
-        [tokens] = self.group.sum(own_tokens)
-        self.optimiser.zero_grad(set_to_none=True)
-        own_loss = sum(
-            self._backward(batch, tokens, is_last=number == len(batches)) for number, batch in enumerate(batches, 1)
-        )
-        [loss] = self.group.sum(own_loss)
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), options.clip_norm).item()
-        if not math.isfinite(loss) or not math.isfinite(norm):
-            raise TrainingError(f"loss is {loss} and gradient norm {norm} at step {self.step}; {_ADVICE}")
-        self.optimiser.step()
+        own = (sum(batch.source_tokens for batch in step), sum(batch.target_tokens for batch in step))
+        *tokens, seconds = self.group.sum(*own, self.seconds)
+        source_tokens, target_tokens = map(int, tokens)
+        # Each process has its own clock: by their mean, all take the same step.
+        self._clock = seconds / self.group.size
+        self._working.train()
+        for batch in step:
+            nats = self._working.nats(batch, options.label_smoothing)
+            (nats / target_tokens).backward()  # type: ignore[no-untyped-call]
+            self._nats += nats.detach()
+        self._working.hand_over_gradients()
+        self.group.sum_gradients(self.model.parameters())
+        self._norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), options.clip_norm)
+        rate = learning_rate(options, self.step, self._clock, self.decay)
+        for optimiser in self._optimisers:
+            for group in optimiser.param_groups:
+                group["lr"] = rate
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+        self._working.take_weights()
         self.average.update_parameters(self.model)
         self.step += 1
-        return loss
+        self.tokens += source_tokens + target_tokens
+        self._target_tokens += target_tokens
 
-    def _backward(self, batch: Batch, tokens: float, *, is_last: bool) -> float:
-        """Add a batch's share of the gradient; returns its share of the loss."""
-        source, target = batch
-        options = self.config.optimiser
-        # Gradients of several processes are averaged once a step, by the last backward pass.
-        with contextlib.nullcontext() if is_last else self.group.no_sync(self._parallel):
-            with self._autocast():
-                logits = self._parallel(source, target)
-            share = token_loss(logits, target, self.config.model.pad_id, options.label_smoothing) / tokens
-            (share * self.group.size).backward()  # type: ignore[no-untyped-call]
-        return share.item()
+    def report(self) -> Report:
+        """The steps since the last report; waits for the device. All processes must call.
 
-    def _autocast(self) -> torch.autocast:
-        device = self.group.device.type
-        return torch.autocast(device, dtype=torch.bfloat16, enabled=uses_bfloat16(self.config.optimiser, device))
+        Raises `TrainingError` when the loss or the gradient is not a number: nothing may be saved then.
+        """
+        _, tokens, target_tokens = self._reported
+        [nats] = self.group.sum(self._nats.item())
+        loss = nats / max(1, self._target_tokens - target_tokens)
+        norm = self._norm.item()
+        if not math.isfinite(loss) or not math.isfinite(norm):
+            raise TrainingError(f"loss is {loss} and gradient norm {norm} at step {self.step}; {_ADVICE}")
+        self._nats.zero_()
+        rate = learning_rate(self.config.optimiser, self.step - 1, self._clock, self.decay)
+        report = Report(self.step, loss, rate, self.tokens - tokens, self.tokens, self.seconds / 3600)
+        self._reported = (self.step, self.tokens, self._target_tokens)
+        return report
 
     @torch.inference_mode()
     def validation_loss(self) -> float:
@@ -174,21 +182,19 @@ class Trainer:
         Raises `TrainingError` when it is not a number: these weights must not replace good ones.
         """
         model = self.averaged_model().eval()
-        pad = self.config.model.pad_id
-        loss, tokens = 0.0, 0
-        batches = epoch_batches(self.validation, self.config.optimiser.batch_tokens, 0, 0)
-        for indices in batches[self.group.rank :: self.group.size]:
-            source, target = self._to_device(self.validation.batch(indices, pad))
-            with self._autocast():
-                logits = model(source, target)
-            tokens += int((target != pad).sum())
-            loss += token_loss(logits, target, pad).item()
-        total, count = self.group.sum(loss, tokens)
+        pad, nats, tokens = self.config.model.pad_id, 0.0, 0
+        for batch in self._validation[self.group.rank :: self.group.size]:
+            source, target, _, count = batch.to(self.group.device)
+            states = model.teach(source, target).flatten(0, 1)
+            nats += smoothed_cross_entropy(states, model.projection.weight, target.ids.flatten(), pad).item()
+            tokens += count
+        total, number = self.group.sum(nats, tokens)
         if not math.isfinite(total):
             raise TrainingError(f"validation loss is {total} at step {self.step}; {_ADVICE}")
-        return total / count
+        return total / number
 
     def averaged_model(self) -> Transformer:
+        """The weights to ship."""
         model = self.average.module
         assert isinstance(model, Transformer)
         return model
@@ -201,56 +207,112 @@ class Trainer:
         state = {
             "model": self.model.state_dict(),
             "average": self.average.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
-            "place": {"step": self.step, "epoch": self.epoch, "batches_done": self.batches_done},
+            "optimisers": [optimiser.state_dict() for optimiser in self._optimisers],
+            "place": asdict(self.place),
+            "progress": {"step": self.step, "tokens": self.tokens, "seconds": self.seconds},
+            "decay": None if self.decay is None else asdict(self.decay),
             "best": asdict(self.best),
             "random": random,
             "fixed": self._fixed(),
         }
         partial = path.with_suffix(".partial")
-        torch.save(state, partial)
+        try:
+            torch.save(state, partial)
+        except (OSError, RuntimeError) as error:
+            partial.unlink(missing_ok=True)
+            problem = str(error).partition("\n")[0]
+            raise TrainingError(f"{path} cannot be written: {problem}; free some space, and run it again") from None
         partial.replace(path)
 
     def resume(self, path: Path) -> None:
         """Continue exactly where `save` left off; the same number of processes is needed for the same dropout.
 
-        Raises `TrainingError` when the file is broken, or of an experiment that differs in more than how it is
-        optimised from here on.
+        Raises `TrainingError` when the file is broken, or belongs to another model, text or algorithm.
         """
         try:
             state = torch.load(path, weights_only=True, map_location="cpu")
-        except (RuntimeError, EOFError, UnpicklingError) as error:
-            raise TrainingError(f"{path} cannot be read: {error}") from None
-        fixed = self._fixed()
-        differing = [name for name in fixed if fixed[name] != state["fixed"].get(name)]
+            theirs = state["fixed"]
+        except (RuntimeError, EOFError, UnpicklingError, KeyError):
+            # Their texts are pages on what else may be tried.
+            problem = "it is damaged, or of another version"
+            raise TrainingError(f"{path} cannot be read: {problem}; delete it to begin anew") from None
+        ours = self._fixed()
+        differing = [name for name in ours if ours[name] != theirs.get(name)]
         if differing:
             raise TrainingError(f"{path} is of another experiment: {', '.join(differing)} differ; use another output")
         self.model.load_state_dict(state["model"])
+        self._working.take_weights()
         self.average.load_state_dict(state["average"])
-        self.optimiser.load_state_dict(state["optimiser"])
-        self.step = state["place"]["step"]
-        self.epoch = state["place"]["epoch"]
-        self.batches_done = state["place"]["batches_done"]
+        for optimiser, saved in zip(self._optimisers, state["optimisers"], strict=True):
+            optimiser.load_state_dict(saved)
+        self.place = Place(**state["place"])
+        self.step, self.tokens, self._seconds = (state["progress"][name] for name in ("step", "tokens", "seconds"))
+        self._since = time.monotonic()
+        self._clock = self._seconds
+        self._reported = (self.step, self.tokens, 0)
+        self.decay = None if state["decay"] is None else Decay(**state["decay"])
         self.best = Best(**state["best"])
         if len(state["random"]) == self.group.size:
             _set_random_state(state["random"][self.group.rank], self.group.device)
 
     def _fixed(self) -> dict[str, str]:
-        """What a resumed run may not change: the model, which batches come in which order, and what losses compare."""
-        whole = self.config.model_dump(mode="json")
-        options = whole.pop("optimiser")
-        whole |= {
-            "batch_tokens": options["batch_tokens"],
-            # Together: other training text makes another tokenizer, and that other ids of what is validated on.
-            "the training or validation text": (self.pairs.digest(), self.validation.digest()),
+        """What a resumed run may not change: the model, the text, and how states of optimisers are to be read."""
+        return {
+            "model": self.config.model.model_dump_json(),
+            "optimiser.algorithm": self.config.optimiser.algorithm,
+            "the pack": self._pack.digest(),
         }
-        return {name: repr(value) for name, value in whole.items()}
 
 
-def uses_bfloat16(config: OptimiserConfig, device: str) -> bool:
-    """Whether matrix products run in bfloat16; "auto" says so where the processor has instructions for it."""
-    if config.precision != "auto":
-        return config.precision == "bfloat16"
+class _WorkingCopy:
+    """The model that computes. In bfloat16 it is a copy, whose weights and gradients go to and from the float32 ones.
+
+    Embeddings, whose gradients are sums of many, stay float32 and are shared.
+    """
+
+    def __init__(self, model: Transformer, options: OptimiserConfig, device: torch.device) -> None:
+        self._model = model
+        self._copy = model
+        self._pairs: list[tuple[nn.Parameter, nn.Parameter]] = []
+        if uses_bfloat16(options, device.type):
+            shared = {id(each.weight): each.weight for each in model.modules() if isinstance(each, nn.Embedding)}
+            shared[id(model.projection.weight)] = model.projection.weight
+            self._copy = copy.deepcopy(model, memo=dict(shared))
+            for parameter, original in zip(self._copy.parameters(), model.parameters(), strict=True):
+                if parameter is not original:
+                    parameter.data = parameter.data.to(torch.bfloat16)
+                    self._pairs.append((parameter, original))
+        self._teach: Callable[..., Tensor] = self._copy.teach
+        if options.compile:
+            self._teach = torch.compile(self._copy.teach)
+
+    def train(self) -> None:
+        self._copy.train()
+
+    def nats(self, batch: Batch, label_smoothing: float) -> Tensor:
+        """The loss of a batch, summed over its target tokens (`smoothed_cross_entropy`)."""
+        states = self._teach(batch.source, batch.target).flatten(0, 1)
+        pad = self._model.config.pad_id
+        return smoothed_cross_entropy(
+            states, self._model.projection.weight, batch.target.ids.flatten(), pad, label_smoothing
+        )
+
+    def hand_over_gradients(self) -> None:
+        for parameter, original in self._pairs:
+            original.grad = None if parameter.grad is None else parameter.grad.float()
+            parameter.grad = None
+
+    @torch.no_grad()
+    def take_weights(self) -> None:
+        if self._pairs:
+            copies, originals = zip(*self._pairs, strict=True)
+            torch._foreach_copy_(copies, originals)
+
+
+def uses_bfloat16(options: OptimiserConfig, device: str) -> bool:
+    """True if matrix products run in bfloat16; "auto" decides by what the processor has instructions for."""
+    if options.precision != "auto":
+        return options.precision == "bfloat16"
     if device == "cuda":
         return bool(torch.cuda.is_bf16_supported())
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
@@ -273,10 +335,9 @@ def check_start(config: TrainConfig) -> None:
 
 
 def _first_model(config: TrainConfig) -> Transformer:
-    if config.start_from is None:
-        return Transformer(config.model)
     model = Transformer(config.model)
-    model.load_state_dict(load_model(config.start_from).state_dict())
+    if config.start_from is not None:
+        model.load_state_dict(load_model(config.start_from).state_dict())
     return model
 
 
@@ -285,7 +346,7 @@ def _random_state(device: torch.device) -> list[Tensor]:
     return [*states, torch.cuda.get_rng_state(device)] if device.type == "cuda" else states
 
 
-def _set_random_state(states: list[Tensor], device: torch.device) -> None:
+def _set_random_state(states: list[Any], device: torch.device) -> None:
     torch.set_rng_state(states[0])
     if device.type == "cuda":
         torch.cuda.set_rng_state(states[1], device)

@@ -2,18 +2,19 @@
 
 import ipaddress
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal, NamedTuple, TypeVar
 
 from starlette.requests import ClientDisconnect
 
+from service.access.async_key_store import Ledger
 from service.access.counters import Counters
-from service.access.keys import Key, KeyLimits, seconds_to_next_month, this_month
-from service.access.ledger import Ledger
-from service.access.rates import Rates, Streams
-from service.access.receipts import Receipts
+from service.access.key_store import Key, KeyLimits, seconds_to_next_month, this_month
+from service.access.rate_limits import Rates, Streams
+from service.access.stream_credits import StreamCredits
 from service.errors import (
     DeadlineExceeded,
     InvalidKey,
@@ -61,10 +62,8 @@ class Charge:
     """What was counted for a translation."""
 
     sent: Callable[[], int] | None = None
-    """Of its characters, those whose translation the caller has got: in a stream, before its end. None before it has
-    begun."""
-    may_return: bool = True
-    """If it fails."""
+    """Returns how many of its characters the caller has the translation of, in a stream that goes on. None before the
+    stream has begun."""
 
 
 class Access:
@@ -74,7 +73,7 @@ class Access:
         self._ledger = None if settings.keys is None else Ledger(settings.keys)
         self._counters = Counters(None if settings.redis_url is None else str(settings.redis_url))
         self._rates = Rates(self._counters)
-        self._receipts = Receipts(self._counters)
+        self._credits = StreamCredits(self._counters)
         self._streams = Streams()
         self._on_refusal = on_refusal
         self._anonymous_limits = KeyLimits(
@@ -119,11 +118,17 @@ class Access:
         return Caller(f"key:{known.label}", known.limits, known)
 
     @asynccontextmanager
-    async def charged(self, caller: Caller, characters: int, field: str = "q") -> AsyncIterator[Charge]:
-        """Count the characters of a translation, before it begins.
+    async def charged(
+        self,
+        caller: Caller,
+        characters: int,
+        field: str = "q",
+        is_refundable: Callable[[], Awaitable[bool]] | None = None,
+    ) -> AsyncIterator[Charge]:
+        """Charge the characters of a translation before it begins, and refund them if it fails.
 
-        Of the quota, one that fails costs nothing; one whose time is over, what was sent of it (`Charge.sent`); one
-        whose client leaves, all. Raises `RateLimited`, `QuotaExceeded`, `KeysUnavailable`, and for more than a minute's
+        On timeout, what was sent (`Charge.sent`) is not refunded; on disconnect, nothing is. `is_refundable` is asked
+        before a refund. Raises `RateLimited`, `QuotaExceeded`, `KeysUnavailable`, and for more than a minute's
         characters `TooLong`, which names `field`.
         """
         await self._count(caller, "characters", caller.limits.characters_per_minute, characters, field)
@@ -137,41 +142,33 @@ class Access:
         except Exception as error:
             # A caller sets the deadline: else whoever set short ones would get beginnings for nothing.
             sent = charge.sent() if charge.sent and isinstance(error, DeadlineExceeded) else 0
-            if charge.may_return:
+            if is_refundable is None or await is_refundable():
                 await self._give_back(caller, month, characters - sent, 0 if sent else 1)
             raise
 
     @asynccontextmanager
     async def charged_once(self, caller: Caller, characters: int, request: Streamed) -> AsyncIterator[Charge]:
-        """As `charged`; what resumes a stream that was paid for costs nothing more, however it ends.
+        """Charge a stream as `charged` does; resuming a stream that was paid for is free, however it ends.
 
-        Nor is anything given back for a payment that was good for a resumption, even if that runs yet. Whoever leaves
-        before the end raises `ClientDisconnect`.
+        A payment is refunded unless a resumption has used it, even one that is still running.
         """
         names = caller.identity, request.name
         if not _is_counted(caller):
             async with self.charged(caller, characters) as charge:
                 yield charge
-        elif request.resumes and await self._receipts.use(*names):
+        elif request.resumes and await self._credits.use(*names):
             charge = Charge()
             try:
                 yield charge
             except Exception:
                 if charge.sent is None:
-                    await self._receipts.undo_use(*names)
+                    await self._credits.undo_use(*names)
                 raise
-            await self._receipts.finish(*names)
         else:
-            async with self.charged(caller, characters) as charge:
-                await self._receipts.give(*names, request.seconds)
-                try:
-                    yield charge
-                except ClientDisconnect:
-                    raise
-                except Exception:
-                    charge.may_return = await self._receipts.take_back(*names)
-                    raise
-                await self._receipts.finish(*names)
+            withdraw = partial(self._credits.withdraw, *names)
+            async with self.charged(caller, characters, is_refundable=withdraw) as charge:
+                await self._credits.add(*names, request.seconds)
+                yield charge
 
     def stream(self, caller: Caller) -> AbstractContextManager[None]:
         """One of the caller's streams, for as long as the context lasts. Raises `RateLimited` at once."""

@@ -5,15 +5,15 @@ from typing import Final, Literal
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.api.access import CallerDependency
-from service.api.bodies import body_of, form_fields, parse_body
-from service.api.documentation import CALLER_ERRORS, Responses, errors_of
+from service.api.authentication import CallerDependency
+from service.api.dependencies import ServiceDependency
+from service.api.field_types import RequestBody, Texts
+from service.api.openapi import CALLER_ERRORS, Responses, errors_of
+from service.api.request_body import body_of, form_fields, parse_body
 from service.api.translate import kept_glossary, language_name, until_finished
 from service.errors import InvalidRequest
-from service.fields import RequestBody, Texts
-from service.state import ServiceDependency
-from service.translation import TranslationOptions
-from service.translator import FieldNames
+from service.translation.options import TranslationOptions
+from service.translation.translator import FieldNames
 
 router = APIRouter(prefix="/v2", tags=["as DeepL"])
 

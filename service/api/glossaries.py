@@ -6,14 +6,14 @@ from typing import Final, Literal
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from model.manifest import Direction
-from service.api.access import CallerDependency, owner_of
-from service.api.bodies import body_of, parse_body
+from model.checkpoint_config import Direction
+from service.api.authentication import CallerDependency, owner_of
 from service.api.deepl import NAMES, deepl_errors
+from service.api.dependencies import ServiceDependency
+from service.api.field_types import RequestBody
+from service.api.request_body import body_of, parse_body
 from service.errors import InvalidRequest
-from service.fields import RequestBody
-from service.glossaries import Description
-from service.state import ServiceDependency
+from service.glossary_store import Description
 from service.text.glossary import EntriesError, read_entries, write_entries
 
 router = APIRouter(prefix="/v2", tags=["as DeepL"])

@@ -10,9 +10,9 @@ from typing import Final
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.api.errors import answer
+from service.api.error_handlers import answer
 from service.errors import ServiceError, TooLong
-from service.metrics import Metrics
+from service.observability.metrics import Metrics
 
 logger = logging.getLogger("dragoman.requests")
 

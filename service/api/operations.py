@@ -5,10 +5,10 @@ from typing import Final
 
 from fastapi import APIRouter, Response
 
-from service.api.documentation import Responses, errors_of
-from service.metrics import CONTENT_TYPE
-from service.schemas import ErrorResponse, ModelStatus, Status
-from service.state import ServiceDependency
+from service.api.dependencies import ServiceDependency
+from service.api.openapi import Responses, errors_of
+from service.api.schemas import ErrorResponse, ModelStatus, Status
+from service.observability.metrics import CONTENT_TYPE
 
 router = APIRouter(tags=["operations"])
 _NO_ERRORS: Final = errors_of(ErrorResponse)
@@ -42,11 +42,11 @@ async def models(service: ServiceDependency) -> list[ModelStatus]:
             reason=each.reason,
             memory_bytes=each.memory_bytes,
         )
-        for each in service.library.entries
+        for each in service.library.versions
     ]
 
 
 @router.get("/metrics", summary="Prometheus metrics", response_class=Response, responses=_EXPOSITION)
 async def metrics(service: ServiceDependency) -> Response:
-    exposition = service.metrics.exposition(service.ready, service.library.entries, len(asyncio.all_tasks()))
+    exposition = service.metrics.exposition(service.ready, service.library.versions, len(asyncio.all_tasks()))
     return Response(exposition, media_type=CONTENT_TYPE)

@@ -14,12 +14,11 @@ from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 
 from service.access.control import Caller, Streamed
-from service.api.access import CallerDependency, owner_of
-from service.api.bodies import body_of, parse_body
-from service.api.documentation import CALLER_ERRORS, EVENTS, Responses, errors_of
-from service.errors import InvalidRequest
-from service.events import Finished
-from service.schemas import (
+from service.api.authentication import CallerDependency, owner_of
+from service.api.dependencies import Service, ServiceDependency
+from service.api.openapi import CALLER_ERRORS, EVENTS, Responses, errors_of
+from service.api.request_body import body_of, parse_body
+from service.api.schemas import (
     DetectedLanguage,
     DetectRequest,
     ErrorResponse,
@@ -31,11 +30,12 @@ from service.schemas import (
     TranslateRequest,
     TranslateResponse,
 )
-from service.state import Service, ServiceDependency
-from service.streaming import AnswerShape, TranslationStream, answer
-from service.text.glossary import NOTHING, Glossary
-from service.translation import Translation
-from service.translator import AUTOMATIC
+from service.api.sse import AnswerShape, TranslationStream, answer
+from service.errors import InvalidRequest
+from service.text.glossary import EMPTY_GLOSSARY, Glossary
+from service.translation.events import Finished
+from service.translation.stream import Translation
+from service.translation.translator import AUTOMATIC
 
 router = APIRouter(tags=["translation"])
 
@@ -162,7 +162,7 @@ async def _start(service: Service, caller: Caller, body: TranslateRequest) -> Tr
 async def kept_glossary(service: Service, caller: Caller, identifier: str | None, source: str, target: str) -> Glossary:
     """By its id or name, if there is one; raises `InvalidRequest` and `UnknownGlossary`."""
     if not identifier:
-        return NOTHING
+        return EMPTY_GLOSSARY
     return await asyncio.to_thread(service.glossaries.glossary, identifier, owner_of(caller), source, target)
 
 

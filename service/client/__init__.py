@@ -1,4 +1,4 @@
-"""A client of a Dragoman server, synchronous and asynchronous, that outlives broken connections.
+"""A client of a Dragoman server, synchronous and asynchronous, that survives broken connections.
 
     with Client("http://127.0.0.1:5000") as client:
         print(client.translate("I am a cat.", source="en", target="fr").text)
@@ -6,14 +6,15 @@
             if isinstance(event, Token):
                 print(event.text, end="", flush=True)
 
-Whole translations are streams too, read to their end: a connection that breaks is resumed behind the last event that
-came, and nothing is translated or told twice. Needs no other part of Dragoman, and no torch.
+A whole translation is a stream too, read to its end. A broken connection is resumed after the last event received, so
+no event is sent twice. The client needs no other part of Dragoman, and no torch: the pyproject.toml beside this file
+installs it alone, as `dragoman_client`. For that, its modules import one another relatively.
 """
 
-from service.client.asynchronous import AsyncClient
-from service.client.blocking import Client
-from service.client.errors import Busy, ClientError, NotDragoman, Refused, Unreachable
-from service.client.events import (
+from .asynchronous import AsyncClient
+from .blocking import Client
+from .errors import Busy, ClientError, NotDragoman, Refused, Unreachable
+from .events import (
     Alignment,
     Candidate,
     Detected,

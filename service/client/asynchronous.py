@@ -9,12 +9,12 @@ from typing import Self, Unpack, overload
 import httpx
 from httpx_sse import aconnect_sse
 
-from service.client.events import Detected, Event, Language, Options, Translation
-from service.client.resume import DEFAULT_URL, FAILURES, RETRIES, TIMEOUT, Server, check, decoded, translations
+from .events import Detected, Event, Language, Options, Translation
+from .resume import DEFAULT_URL, FAILURES, RETRIES, TIMEOUT, BaseClient, check, decoded, translations
 
 
-class AsyncClient(Server):
-    """As `Client`, for asyncio."""
+class AsyncClient(BaseClient):
+    """The same as `Client`, for asyncio."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class AsyncClient(Server):
     async def translate(
         self, text: str | list[str], *, source: str, target: str, **options: Unpack[Options]
     ) -> Translation | list[Translation]:
-        """A text, or several in one request, in their order. Raises `ClientError`."""
+        """Translate a text, or several in one request, in their order. Raises `ClientError`."""
         last: Event | None = None
         async for event in self.stream(text, source=source, target=target, **options):
             last = event
@@ -45,45 +45,45 @@ class AsyncClient(Server):
     async def stream(
         self, text: str | list[str], *, source: str, target: str, **options: Unpack[Options]
     ) -> AsyncGenerator[Event]:
-        """Events as they come, the last one `Done`; close the generator to stop early. Raises `ClientError`."""
-        reading = self._reading(text, source, target, options)
-        while not reading.done:
+        """Yield events as they arrive, at last `Done`; close the generator to stop early. Raises `ClientError`."""
+        resumable = self._resumable(text, source, target, options)
+        while not resumable.done:
             try:
                 async with aconnect_sse(
-                    self._http, "POST", "/translate", json=reading.body, headers=reading.headers
+                    self._http, "POST", "/translate", json=resumable.body, headers=resumable.headers
                 ) as connection:
                     if connection.response.is_error:
                         await connection.response.aread()
                     check(connection.response)
                     async with aclosing(connection.aiter_sse()) as received_events:
                         async for received in received_events:
-                            if (event := reading.take(received)) is not None:
+                            if (event := resumable.decode(received)) is not None:
                                 yield event
-                reading.ended()
+                resumable.check_end()
             except FAILURES as error:
-                await asyncio.sleep(reading.seconds_after(error))
+                await asyncio.sleep(resumable.seconds_after(error))
 
     async def languages(self) -> list[Language]:
-        """Raises `ClientError`."""
-        patience = self._patience()
+        """Return the languages of the server. Raises `ClientError`."""
+        retries = self._new_retries()
         while True:
             try:
                 response = await self._http.get("/languages")
                 check(response)
                 return decoded(response, list[Language])
             except FAILURES as error:
-                await asyncio.sleep(patience.seconds_after(error))
+                await asyncio.sleep(retries.seconds_after(error))
 
     async def detect(self, text: str) -> list[Detected]:
-        """The languages that the text may be in, the most probable one first. Raises `ClientError`."""
-        patience = self._patience()
+        """Return the languages that the text may be in, the most probable first. Raises `ClientError`."""
+        retries = self._new_retries()
         while True:
             try:
-                response = await self._http.post("/detect", json=self._about(text))
+                response = await self._http.post("/detect", json=self._detection_body(text))
                 check(response)
                 return decoded(response, list[Detected])
             except FAILURES as error:
-                await asyncio.sleep(patience.seconds_after(error))
+                await asyncio.sleep(retries.seconds_after(error))
 
     async def aclose(self) -> None:
         await self._http.aclose()

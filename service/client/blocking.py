@@ -8,14 +8,15 @@ from typing import Self, Unpack, overload
 import httpx
 from httpx_sse import connect_sse
 
-from service.client.events import Detected, Event, Language, Options, Translation
-from service.client.resume import DEFAULT_URL, FAILURES, RETRIES, TIMEOUT, Server, check, decoded, translations
+from .events import Detected, Event, Language, Options, Translation
+from .resume import DEFAULT_URL, FAILURES, RETRIES, TIMEOUT, BaseClient, check, decoded, translations
 
 
-class Client(Server):
-    """Blocks; may be used by several threads. Close it, or use it as a context manager.
+class Client(BaseClient):
+    """A client whose methods block; several threads may share it. Close it, or use it as a context manager.
 
-    `timeout` is httpx's: of a connection, and of a silence. `retries` are attempts without any progress.
+    `timeout` is httpx's: for a connection, and for the wait between two reads. `retries` counts attempts without any
+    progress.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class Client(Server):
     def translate(
         self, text: str | list[str], *, source: str, target: str, **options: Unpack[Options]
     ) -> Translation | list[Translation]:
-        """A text, or several in one request, in their order. Raises `ClientError`."""
+        """Translate a text, or several in one request, in their order. Raises `ClientError`."""
         last: Event | None = None
         for event in self.stream(text, source=source, target=target, **options):
             last = event
@@ -47,44 +48,44 @@ class Client(Server):
     def stream(
         self, text: str | list[str], *, source: str, target: str, **options: Unpack[Options]
     ) -> Generator[Event]:
-        """Events as they come, the last one `Done`; close the generator to stop early. Raises `ClientError`."""
-        reading = self._reading(text, source, target, options)
-        while not reading.done:
+        """Yield events as they arrive, at last `Done`; close the generator to stop early. Raises `ClientError`."""
+        resumable = self._resumable(text, source, target, options)
+        while not resumable.done:
             try:
                 with connect_sse(
-                    self._http, "POST", "/translate", json=reading.body, headers=reading.headers
+                    self._http, "POST", "/translate", json=resumable.body, headers=resumable.headers
                 ) as connection:
                     if connection.response.is_error:
                         connection.response.read()
                     check(connection.response)
                     for received in connection.iter_sse():
-                        if (event := reading.take(received)) is not None:
+                        if (event := resumable.decode(received)) is not None:
                             yield event
-                reading.ended()
+                resumable.check_end()
             except FAILURES as error:
-                time.sleep(reading.seconds_after(error))
+                time.sleep(resumable.seconds_after(error))
 
     def languages(self) -> list[Language]:
-        """Raises `ClientError`."""
-        patience = self._patience()
+        """Return the languages of the server. Raises `ClientError`."""
+        retries = self._new_retries()
         while True:
             try:
                 response = self._http.get("/languages")
                 check(response)
                 return decoded(response, list[Language])
             except FAILURES as error:
-                time.sleep(patience.seconds_after(error))
+                time.sleep(retries.seconds_after(error))
 
     def detect(self, text: str) -> list[Detected]:
-        """The languages that the text may be in, the most probable one first. Raises `ClientError`."""
-        patience = self._patience()
+        """Return the languages that the text may be in, the most probable first. Raises `ClientError`."""
+        retries = self._new_retries()
         while True:
             try:
-                response = self._http.post("/detect", json=self._about(text))
+                response = self._http.post("/detect", json=self._detection_body(text))
                 check(response)
                 return decoded(response, list[Detected])
             except FAILURES as error:
-                time.sleep(patience.seconds_after(error))
+                time.sleep(retries.seconds_after(error))
 
     def close(self) -> None:
         self._http.close()

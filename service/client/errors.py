@@ -1,14 +1,14 @@
-"""What a client can be told."""
+"""The errors that a client raises."""
 
 
 class ClientError(Exception):
-    """All that can go wrong; `code` is stable and machine-readable, the message is for people.
+    """Base of all errors; `code` is stable and machine-readable, the message is written for people.
 
     ClientError
-    +-- Unreachable     no answer, or one that broke off, however often it was tried
-    +-- NotDragoman     an answer that no Dragoman server gives
-    +-- Refused         the server says no: `status`, or None if it said so in the middle of a stream
-        +-- Busy        too many requests, starting, draining, no model: again after `retry_after_seconds`, if any
+    +-- Unreachable     no response, or a broken one, after all retries; or a URL that leads to no server
+    +-- NotDragoman     a response that no Dragoman server sends
+    +-- Refused         the server returns an error: `status`, or None for an error in the middle of a stream
+        +-- Busy        too many requests, starting, draining, no model: retry after `retry_after_seconds`, if set
     """
 
     code = "client_error"

@@ -1,18 +1,18 @@
-"""What travels: the options of a request, the events of a stream, and what they amount to."""
+"""The wire types: options of a request, events of a stream, and the translations that they make up."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypedDict
 
 import msgspec
 
-from service.client.errors import Busy, NotDragoman, Refused
+from .errors import Busy, NotDragoman, Refused
 
-# Of errors that pass; they can come in the middle of a stream too.
+# Codes of errors that pass; a stream can end with them too.
 _BUSY_CODES: Final = frozenset({"queue_full", "rate_limited", "not_ready"})
 
 
 class Options(TypedDict, total=False):
-    """What `POST /translate` takes besides text and languages; the README says what each does."""
+    """The fields of `POST /translate` besides text and languages; the API's documentation explains each."""
 
     format: str
     glossary: Mapping[str, str]
@@ -60,23 +60,23 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class Timings(msgspec.Struct, frozen=True):
-    """`time_to_first_token_seconds` and `total_seconds`, as the server measured them."""
+    """The durations of a request, measured by the server."""
 
     time_to_first_token_seconds: float
     total_seconds: float
 
 
 class Detected(msgspec.Struct, frozen=True):
-    """A language, and how sure that is, in per cent."""
+    """A detected language and its confidence in per cent."""
 
     language: str
     confidence: float
 
 
 class Start(msgspec.Struct, frozen=True):
-    """The server has accepted the request.
+    """The first event of a stream: the server has accepted the request.
 
-    `detectedLanguage` is there where the source was "auto": one, or for a list of texts one of each.
+    `detectedLanguage` is set if the source was "auto": one language, or one for each text of a list.
     """
 
     id: str
@@ -84,11 +84,11 @@ class Start(msgspec.Struct, frozen=True):
     target: str
     detectedLanguage: Detected | list[Detected] | None = None
     pivot: str | list[str | None] | None = None
-    """The language between, where no model translates at once; of several texts, that of each."""
+    """The pivot language, if no model translates directly; a list has one for each text."""
 
 
 class Token(msgspec.Struct, frozen=True):
-    """Text that a token has completed; all of them together are the translation."""
+    """The text that one token completes; the texts of all tokens, joined, are the translation."""
 
     segment: int
     index: int
@@ -102,7 +102,7 @@ class Token(msgspec.Struct, frozen=True):
 
 
 class Hypotheses(msgspec.Struct, frozen=True):
-    """What a beam may still go on with after a step, the best first."""
+    """The live hypotheses of a beam after a step, the best first."""
 
     segment: int
     step: int
@@ -110,7 +110,7 @@ class Hypotheses(msgspec.Struct, frozen=True):
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """A sentence is complete."""
+    """The end of one sentence, with its whole translation."""
 
     segment: int
     text_index: int
@@ -121,7 +121,7 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """The last event of a stream. Its fields have the shape of the text: a string's, or a list's."""
+    """The last event of a stream. Its fields are lists if the request had a list of texts."""
 
     translatedText: str | list[str]
     usage: Usage
@@ -136,17 +136,17 @@ Event = Start | Token | Hypotheses | Segment | Done
 
 
 class Translation(msgspec.Struct, frozen=True):
-    """One text's translation, and what else was asked for."""
+    """The translation of one text, with the extras that were requested."""
 
     text: str
     score: float | None = None
     alternatives: list[Scored] = []
     detected: Detected | None = None
-    """The language of the text, where the source was "auto"."""
+    """The detected language of the text, if the source was "auto"."""
 
 
 class Language(msgspec.Struct, frozen=True):
-    """A language that the server knows, and into which it can be translated, or copied: itself."""
+    """A language of the server and its target languages; the language itself is one of them, for a copy."""
 
     code: str
     name: str
@@ -168,7 +168,7 @@ _EVENTS: Final[Mapping[str, type[Event]]] = {
 
 
 def event_of(name: str, data: bytes | str) -> Event | None:
-    """An event from the wire, None if it is of a kind that this version does not know; raises `ClientError`."""
+    """Decode an event; None for a kind that this version does not know. Raises `ClientError`."""
     try:
         if name == "error":
             error = msgspec.json.decode(data, type=Error)
@@ -176,11 +176,11 @@ def event_of(name: str, data: bytes | str) -> Event | None:
             raise kind(error.error, error.code, None)
         return msgspec.json.decode(data, type=_EVENTS[name]) if name in _EVENTS else None
     except msgspec.DecodeError as error:
-        raise NotDragoman(f"an event {name!r} is not what a server sends: {error}") from None
+        raise NotDragoman(f"an event {name!r} cannot be decoded: {error}") from None
 
 
 def translations_of(done: Done) -> list[Translation]:
-    """One for each text."""
+    """Return one translation for each text."""
     several = isinstance(done.translatedText, list)
 
     def each(value: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What both clients do alike: what to ask again, when, and from where on. No input or output of its own."""
+"""The part that both clients share: requests, retries and the resumption of streams. It does no I/O."""
 
 import math
 import random
@@ -9,25 +9,25 @@ import httpx
 import msgspec
 from httpx_sse import ServerSentEvent, SSEError
 
-from service.client.errors import Busy, ClientError, NotDragoman, Refused, Unreachable
-from service.client.events import Done, Error, Event, Translation, event_of, translations_of
+from .errors import Busy, ClientError, NotDragoman, Refused, Unreachable
+from .events import Done, Error, Event, Translation, event_of, translations_of
 
 DEFAULT_URL: Final = "http://127.0.0.1:5000"
-# A stream says something every 15 seconds, if only that it is alive.
+# A server sends at least a comment line every 15 seconds.
 TIMEOUT: Final = httpx.Timeout(10.0, read=60.0)
 RETRIES: Final = 5
 _FIRST_WAIT_SECONDS: Final = 0.1
 _LONGEST_WAIT_SECONDS: Final = 30.0
-_BUSY_STATUSES: Final = frozenset({429, 502, 503})  # the second is a proxy whose server is gone
+_BUSY_STATUSES: Final = frozenset({429, 502, 503})  # 502 comes from a proxy whose server is gone
 
-# What a stream or an answer can fail with; `Patience` tells which of them pass.
+# All failures of a request; `Retries` decides which of them may pass.
 FAILURES: Final = (httpx.TransportError, httpx.StreamError, SSEError, ClientError)
 
 T = TypeVar("T")
 
 
-class Patience:
-    """How long to wait before another attempt; failures count from the last progress."""
+class Retries:
+    """The wait before the next attempt; failures are counted since the last progress."""
 
     def __init__(self, url: str, retries: int) -> None:
         self._url = url
@@ -38,63 +38,63 @@ class Patience:
         self._failures = 0
 
     def seconds_after(self, error: Exception) -> float:
-        """Raises what ends the attempts: `error`, as one of ours."""
+        """Return the wait after a failure. Raises `error` as a `ClientError` if there is no further attempt."""
         ours = self._ours(error)
-        asked = (ours.retry_after_seconds if isinstance(ours, Busy) else None) or 0.0
-        hopeless = isinstance(ours, NotDragoman) or (isinstance(ours, Refused) and not isinstance(ours, Busy))
-        if hopeless or self._failures >= self._retries or asked > _LONGEST_WAIT_SECONDS:
+        requested = (ours.retry_after_seconds if isinstance(ours, Busy) else None) or 0.0
+        permanent = isinstance(ours, NotDragoman) or (isinstance(ours, Refused) and not isinstance(ours, Busy))
+        if permanent or self._failures >= self._retries or requested > _LONGEST_WAIT_SECONDS:
             raise ours from None
         wait = _FIRST_WAIT_SECONDS * math.pow(2, self._failures)
         self._failures += 1
-        # Clients that were cut at the same moment shall not come back at the same moment.
-        return max(asked, min(wait, _LONGEST_WAIT_SECONDS) * random.uniform(0.5, 1.0))
+        # Clients that lost their server at the same moment must not return at the same moment.
+        return max(requested, min(wait, _LONGEST_WAIT_SECONDS) * random.uniform(0.5, 1.0))
 
     def _ours(self, error: Exception) -> ClientError:
         match error:
             case ClientError():
                 return error
             case SSEError():
-                return NotDragoman(f"{self._url}: the answer is not a stream of events")
+                return NotDragoman(f"{self._url}: the response is not a stream of events")
             case _:
                 return Unreachable(f"{self._url}: {error or type(error).__name__}")
 
 
-class Reading:
-    """One stream over as many connections as it takes: what to ask next, and what has come."""
+class ResumableStream:
+    """One stream over as many connections as it takes: the next request, and the last event received."""
 
     def __init__(self, url: str, body: Mapping[str, object], retries: int) -> None:
         self.body = {**body, "stream": True}
         self.done: Done | None = None
         self._last_id: str | None = None
-        self._patience = Patience(url, retries)
+        self._retries = Retries(url, retries)
 
     @property
     def headers(self) -> dict[str, str]:
         return {} if self._last_id is None else {"Last-Event-ID": self._last_id}
 
-    def take(self, received: ServerSentEvent) -> Event | None:
-        """An event, or None for what is none: a keep-alive."""
+    def decode(self, received: ServerSentEvent) -> Event | None:
+        """Decode an event and note its id; None for a keep-alive comment."""
         if not received.data:
             return None
         event = event_of(received.event, received.data)
         self._last_id = received.id or self._last_id
-        self._patience.progress()
+        self._retries.progress()
         if isinstance(event, Done):
             self.done = event
         return event
 
     def seconds_after(self, error: Exception) -> float:
-        """What comes behind the last event is of no interest, a failure neither. Raises `ClientError`."""
-        return 0.0 if self.done else self._patience.seconds_after(error)
+        """Return the wait after a failure; 0 after the last event. Raises `ClientError`."""
+        return 0.0 if self.done else self._retries.seconds_after(error)
 
-    def ended(self) -> None:
-        """The connection was closed in good order. Raises if something is missing all the same."""
+    def check_end(self) -> None:
+        """Raise if the server closed the connection before the last event."""
         if self.done is None:
             raise httpx.RemoteProtocolError("the stream broke off")
 
 
 def check(response: httpx.Response) -> None:
-    """Raises `Refused` or `NotDragoman` for an error's answer; it must have been read."""
+    """Raise `Refused` or `NotDragoman` for an error response, which must have been read."""
     if response.is_success:
         return
     status = response.status_code
@@ -103,16 +103,16 @@ def check(response: httpx.Response) -> None:
     except msgspec.DecodeError:
         error = None
     if status in _BUSY_STATUSES:
-        # A proxy in front of a server says so as well, in words of its own.
+        # A proxy in front of a server sends these too, with a body of its own.
         message, code = (error.error, error.code) if error else (f"HTTP status {status}", "busy")
         raise Busy(message, code, status, _retry_after(response))
     if error is None:
-        raise NotDragoman(f"{response.url}: it does not answer like Dragoman (HTTP status {status})")
+        raise NotDragoman(f"{response.url}: the response is not Dragoman's (HTTP status {status})")
     raise Refused(error.error, error.code, status)
 
 
 def _retry_after(response: httpx.Response) -> float | None:
-    """Seconds; a date, which HTTP allows too, counts as none."""
+    """Return the seconds of the header; a date, which HTTP allows too, is ignored."""
     value = response.headers.get("retry-after", "")
     return float(value) if value.isdecimal() else None
 
@@ -124,27 +124,41 @@ def decoded(response: httpx.Response, kind: type[T]) -> T:
         raise NotDragoman(f"{response.url}: {error}") from None
 
 
-class Server:
-    """What both clients know: where the server is, who asks, and how often."""
+def _with_scheme(url: str) -> str:
+    full = url if "://" in url else f"http://{url}"
+    try:
+        parsed = httpx.URL(full)
+    except httpx.InvalidURL as error:
+        raise Unreachable(f"{url}: {error}") from None
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise Unreachable(f"{url}: is no URL of a server; use HOST:PORT, http://... or https://...")
+    return full
+
+
+class BaseClient:
+    """The state that both clients share: URL, API key and number of retries."""
 
     def __init__(self, url: str, api_key: str | None, retries: int) -> None:
-        self.url = url.rstrip("/")
+        """Raises `Unreachable` for a URL that is none; without `http://`, it is added."""
+        self.url = _with_scheme(url).rstrip("/")
         self._key: dict[str, object] = {} if api_key is None else {"api_key": api_key}
         self._retries = retries
 
-    def _reading(self, text: str | list[str], source: str, target: str, options: Mapping[str, object]) -> Reading:
+    def _resumable(
+        self, text: str | list[str], source: str, target: str, options: Mapping[str, object]
+    ) -> ResumableStream:
         body = {"q": text, "source": source, "target": target, **options, **self._key}
-        return Reading(self.url, body, self._retries)
+        return ResumableStream(self.url, body, self._retries)
 
-    def _about(self, text: str) -> dict[str, object]:
+    def _detection_body(self, text: str) -> dict[str, object]:
         return {"q": text, **self._key}
 
-    def _patience(self) -> Patience:
-        return Patience(self.url, self._retries)
+    def _new_retries(self) -> Retries:
+        return Retries(self.url, self._retries)
 
 
 def translations(text: str | list[str], last: Event | None) -> Translation | list[Translation]:
-    """In the shape of `text`, from the last event of its stream."""
+    """Return the translations of the last event in the shape of `text`."""
     assert isinstance(last, Done), "a stream that ends without an error ends with Done"
     found = translations_of(last)
     return found[0] if isinstance(text, str) else found

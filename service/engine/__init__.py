@@ -1,1 +1,1 @@
-"""Continuous batching: scheduler, runner and loop in an engine process, and the handle that owns one."""
+"""Continuous batching in an engine process: scheduler, runner and loop."""

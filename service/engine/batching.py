@@ -8,10 +8,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from model.decode_step import Outputs, Queries
 from model.kernels import best_extensions
-from model.ranking import NO_BEAMS, Beams, Extensions
+from model.topk import NO_BEAMS, Beams, Extensions
 from service.engine.scheduler import Running
-from service.engine.writers.rows import Row
+from service.engine.sequences.rows import Row
 
 
 class SourceBatch(NamedTuple):
@@ -25,33 +26,17 @@ class SourceBatch(NamedTuple):
 
 
 class StepBatch(NamedTuple):
-    """Queries of one decoder step; every row is one, of a slot at a position. Tensors are int64 `[rows]`.
+    """One decoder step."""
 
-    A row writes its K/V at its position of its slot and then looks at positions 0 to its own, so rows of the same
-    slot at consecutive positions advance it by several at once.
-    """
-
-    tokens: Tensor
-    """What each row reads: the id before the one that it predicts."""
-    positions: Tensor
-    slots: Tensor
-    """Whose target K/V the row extends."""
-    source_slots: Tensor
-    """Where the K/V of its source are; a beam's rows share them."""
-    source_lengths: Tensor
+    queries: Queries
     copies: list[tuple[int, int, int]]
     """(from slot, to slot, positions): target K/V to copy before the step. No slot is both read and written."""
-    logit_rows: list[int]
-    """Rows whose logits are wanted, in ascending order; of the others the best token is enough."""
-    alignment_rows: list[int]
-    """Rows whose cross-attention weights are wanted, in ascending order."""
-    self_attention_rows: list[int]
-    """Rows whose self-attention weights are wanted, in ascending order."""
+    outputs: Outputs
     beams: Beams = NO_BEAMS
     """Rows of whose beam the best extensions are enough, and no logits are wanted."""
-    ahead: int = 0
-    """How many further steps the runner may take unasked, with each row's best token as its next input, and each beam's
-    best extensions as its next rows, in the slots that `BeamWriter` would give them."""
+    steps_ahead: int = 0
+    """Further steps that the runner may take, at most, with each row's best token as its next input, and each beam's
+    best extensions as its next rows, in the slots that `BeamSequence` would give them."""
 
     @property
     def beam_rows(self) -> list[int]:
@@ -60,26 +45,26 @@ class StepBatch(NamedTuple):
 
 
 class StepScores(NamedTuple):
-    """What a step gives; on the CPU."""
+    """The results of a step, on the CPU."""
 
     tokens: Tensor
     """The most probable id of each row, the lowest of equal ones: int64 `[steps, rows]`, one step or `ahead` more."""
     logprobs: Tensor
-    """Its log-probability, float32 `[steps, rows]`."""
+    """The token's log-probability, float32 `[steps, rows]`."""
     logits: Tensor
-    """Of `logit_rows`: float32 `[len(logit_rows), vocab]`, the caller's to change."""
+    """Logits for `outputs.logits`: float32 `[len(outputs.logits), vocab]`, the caller's to change."""
     alignment: Tensor | None = None
-    """Of `alignment_rows`: weights over the source, float32 `[len(alignment_rows), longest source]`, 0 behind its end;
-    None where none were asked for."""
+    """Weights over the source for `outputs.alignment`, float32 `[rows, longest source]`, 0 after its end; None if none
+    were requested."""
     self_attention: Tensor | None = None
-    """Of `self_attention_rows`: weights over positions 0 to a row's own, the mean of the heads of each decoder layer,
-    float32 `[len(self_attention_rows), layers, longest]`, 0 behind its position; None where none were asked for."""
+    """Weights over positions 0 to a row's own for `outputs.self_attention`, the mean of the heads of each decoder
+    layer, float32 `[rows, layers, longest]`, 0 after its position; None if none were requested."""
     extensions: Extensions | None = None
-    """Of `beams`, `[steps, beams, twice the largest size]` each; None where there are none."""
+    """The best extensions of `beams`, `[steps, beams, twice the largest size]` each; None without beams."""
 
 
 def extensions_of(batch: StepBatch, logits: Tensor) -> Extensions | None:
-    """What a step's beams go on with, from the logits of `batch.beam_rows`."""
+    """Return the best extensions of a step's beams, from the logits of `batch.beam_rows`."""
     if not len(batch.beams.rows):
         return None
     _, counts, sizes = batch.beams.rows.T.tolist()
@@ -88,7 +73,7 @@ def extensions_of(batch: StepBatch, logits: Tensor) -> Extensions | None:
 
 
 def source_batch(admitted: Sequence[Running]) -> SourceBatch:
-    sources = [running.request.source_ids for running in admitted]
+    sources = [running.request.prompt.source_ids for running in admitted]
     lengths = [len(source) for source in sources]
     return SourceBatch(
         ids=torch.tensor([[token for source in sources for token in source]]),
@@ -100,7 +85,7 @@ def source_batch(admitted: Sequence[Running]) -> SourceBatch:
 
 
 def step_batch(
-    groups: Sequence[Sequence[Row]], copies: list[tuple[int, int, int]], bos_id: int, *, may_run_ahead: bool = False
+    groups: Sequence[Sequence[Row]], copies: list[tuple[int, int, int]], bos_id: int, *, multi_step: bool = False
 ) -> StepBatch:
     """`groups` are the rows of each request."""
     rows = [row for group in groups for row in group]
@@ -109,22 +94,19 @@ def step_batch(
     numbers.extend([len(row.ids) for row in rows])
     numbers.extend([row.slot for row in rows])
     numbers.extend([row.source_slot for row in rows])
-    numbers.extend([len(row.request.source_ids) for row in rows])
-    columns = torch.frombuffer(numbers, dtype=torch.int64).view(5, -1)
-    tokens, positions, slots, source_slots, source_lengths = columns.unbind()
+    numbers.extend([len(row.request.prompt.source_ids) for row in rows])
     asking = [(number, row) for number, row in enumerate(rows) if not row.is_greedy]
+    outputs = Outputs(
+        [number for number, row in asking if row.needs_logits],
+        [number for number, row in asking if row.needs_alignment],
+        [number for number, row in asking if row.needs_self_attention],
+    )
     return StepBatch(
-        tokens,
-        positions,
-        slots,
-        source_slots,
-        source_lengths,
-        copies=copies,
-        logit_rows=[number for number, row in asking if row.needs_logits],
-        alignment_rows=[number for number, row in asking if row.needs_alignment],
-        self_attention_rows=[number for number, row in asking if row.needs_self_attention],
+        Queries(*torch.frombuffer(numbers, dtype=torch.int64).view(5, -1).unbind()),
+        copies,
+        outputs,
         beams=_beams(groups),
-        ahead=min(map(_ahead, groups)) if may_run_ahead else 0,
+        steps_ahead=min(map(_steps_ahead, groups)) if multi_step else 0,
     )
 
 
@@ -135,13 +117,13 @@ def _beams(groups: Sequence[Sequence[Row]]) -> Beams:
         end += len(group)
         if group[-1].is_ranked:
             count = sum(row.is_ranked for row in group)
-            beams.extend((end - count, count, group[-1].request.beam.size))
+            beams.extend((end - count, count, group[-1].request.search.beam.size))
     if not beams:
         return NO_BEAMS
     totals = array("f", [row.total for group in groups for row in group])
     return Beams(torch.frombuffer(beams, dtype=torch.int64).view(-1, 3), torch.frombuffer(totals, dtype=torch.float32))
 
 
-def _ahead(group: Sequence[Row]) -> int:
+def _steps_ahead(group: Sequence[Row]) -> int:
     """A beam has to be as wide as it becomes."""
-    return min(row.ahead for row in group) if len(group) == group[-1].request.beam.size else 0
+    return min(row.steps_ahead for row in group) if len(group) == group[-1].request.search.beam.size else 0

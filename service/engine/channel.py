@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from service.engine.request import Command, Report
+from service.engine.messages import Command, Report
 
 _HEADER_BYTES: Final = 4
 _READ_BYTES: Final = 1 << 16

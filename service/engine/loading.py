@@ -7,32 +7,31 @@ from typing import NamedTuple
 import torch
 
 from model.checkpoint import load_model
+from model.checkpoint_config import CheckpointError, fingerprint
 from model.config import ModelConfig
-from model.manifest import CheckpointError
 from model.transformer import Transformer
 from service.engine.channel import SocketChannel
 from service.engine.loop import EngineLoop
+from service.engine.messages import EngineOptions, Failed, Ready
 from service.engine.modes import Mode, device_of, mode_on
-from service.engine.request import EngineOptions, Failed, Ready
 from service.engine.runner import DeviceLost, Runner
 from service.engine.scheduler import Scheduler
-from service.importing import fingerprint
 
 logger = logging.getLogger(__name__)
 
 
 class LoadedModel(NamedTuple):
-    """What is the same in every replica."""
+    """A loaded model: everything that is the same in every replica."""
 
     options: EngineOptions
     config: ModelConfig
     parameters: int
     mode: Mode
     content: Runner | Transformer
-    """On the CPU the runner, whose packed weights the forks share. A GPU's memory does not survive a fork."""
+    """The runner on the CPU, whose packed weights the forks share; a GPU's memory does not survive a fork."""
 
     def on_device(self, replica: int) -> tuple[Runner, torch.device]:
-        """In the engine process. Raises RuntimeError for a GPU that is not there."""
+        """Move the model to its device, in the engine process. Raises RuntimeError for a GPU that is not there."""
         device = device_of(self.options.device, replica)
         torch.set_num_threads(self.options.threads)
         if isinstance(self.content, Transformer):
@@ -41,7 +40,8 @@ class LoadedModel(NamedTuple):
 
 
 def load(options: EngineOptions) -> LoadedModel:
-    """In one thread: others would not survive a fork. Raises `CheckpointError`, and RuntimeError for a wrong mode."""
+    """Load the model in one thread: others would not survive a fork. Raises `CheckpointError`, and RuntimeError for a
+    wrong mode."""
     torch.set_num_threads(1)
     device = torch.device(options.device)
     mode = mode_on(options.mode, device)

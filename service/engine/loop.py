@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from service.engine.batching import source_batch, step_batch
-from service.engine.choosing import Steps, choose
-from service.engine.request import Cancel, Command, Report, StepReport, StepStats, Submit
+from service.engine.messages import Cancel, Command, Report, StepReport, StepStats, Submit
 from service.engine.runner import DeviceLost, Runner
 from service.engine.scheduler import Plan, Scheduler
-from service.engine.writers.rows import Row
+from service.engine.sequences.rows import Row
+from service.engine.token_selection import Steps, select_tokens
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class EngineLoop:
         started = time.monotonic()
         queue_seconds = [started - self._submitted_at.pop(each.request_id) for each in plan.admitted]
         try:
-            groups = [each.writer.rows() for each in plan.running]
+            groups = [each.sequence.rows() for each in plan.running]
             if plan.admitted:
                 self._runner.prefill(source_batch(plan.admitted))
             encoded = time.monotonic()
@@ -71,7 +71,7 @@ class EngineLoop:
             self._scheduler.slots_used,
             batch_rows=sum(map(len, groups)),
             steps=steps,
-            source_tokens=sum(len(each.request.source_ids) for each in plan.admitted),
+            source_tokens=sum(len(each.request.prompt.source_ids) for each in plan.admitted),
             encode_seconds=encoded - started if plan.admitted else None,
             step_seconds=seconds / steps,
             queue_seconds=queue_seconds,
@@ -80,13 +80,13 @@ class EngineLoop:
         self._channel.send(StepReport(progress.tokens, stats, progress.failed, progress.beams))
 
     def _choose(self, plan: Plan, groups: Sequence[Sequence[Row]]) -> tuple[list[Steps], int]:
-        """What each request's rows go on with, and in how many steps of the decoder."""
-        copies = [copy for each in plan.running for copy in each.writer.copies()]
+        """Return each request's extensions, and the number of decoder steps that were run."""
+        copies = [copy for each in plan.running for copy in each.sequence.copies()]
         # Neither a first token nor who waits for a slot is held up by more than one step.
-        may_run_ahead = not (plan.admitted or self._scheduler.waiting)
-        batch = step_batch(groups, copies, self._bos_id, may_run_ahead=may_run_ahead)
+        multi_step = not (plan.admitted or self._scheduler.waiting)
+        batch = step_batch(groups, copies, self._bos_id, multi_step=multi_step)
         scores = self._runner.decode(batch)
-        return choose(groups, batch, scores), len(scores.tokens)
+        return select_tokens(groups, batch, scores), len(scores.tokens)
 
     def _obey(self, command: Command) -> None:
         match command:

@@ -8,17 +8,17 @@ from typing import Final
 import torch
 
 from model import kernels
-from model.fused import FusedTransformer
-from model.linear import Int8Linear, PrepackedLinear, WideLinear, replace_linears
+from model.cpp_transformer import CppTransformer
+from model.quantized_linear import Int8Linear, PrepackedLinear, WideLinear, replace_linears
 from model.transformer import Transformer
-from service.engine.captured import CapturedRunner
-from service.engine.fused import FusedRunner
+from service.engine.cpp_runner import CppRunner
+from service.engine.cuda_graph_runner import CudaGraphRunner
 from service.engine.runner import EagerRunner, Runner
 
 logger = logging.getLogger(__name__)
 
 BuildRunner = Callable[[Transformer, int, int], Runner]
-"""Of (model, slots, longest sequence)."""
+"""A function of (model, slots, longest sequence)."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +65,15 @@ def _fp32(model: Transformer, slots: int, max_length: int) -> Runner:
 
 def _in_pytorch(model: Transformer, slots: int, max_length: int) -> Runner:
     # Relative positions are part of a mask: there is one where shapes are fixed.
-    kind = CapturedRunner if model.config.positions == "relative" else EagerRunner
+    kind = CudaGraphRunner if model.config.positions == "relative" else EagerRunner
     return kind(model, slots=slots, max_length=max_length)
 
 
 def _int8(model: Transformer, slots: int, max_length: int) -> Runner:
-    if not FusedTransformer.is_available():
+    if not CppTransformer.is_available():
         logger.warning("int8 without C++ operators: slower, and equal in any batch only but for rounding")
-    elif FusedTransformer.supports(model.config):
-        return FusedRunner(model, slots=slots, max_length=max_length)
+    elif CppTransformer.supports(model.config):
+        return CppRunner(model, slots=slots, max_length=max_length)
     else:
         logger.warning("int8 in PyTorch, which is slower: the C++ engine does not know this kind of transformer")
     replace_linears(model, Int8Linear)
@@ -82,7 +82,7 @@ def _int8(model: Transformer, slots: int, max_length: int) -> Runner:
 
 def _captured(model: Transformer, slots: int, max_length: int) -> Runner:
     kernels.load()  # tokens are chosen from logits on the CPU; as above
-    return CapturedRunner(model, slots=slots, max_length=max_length)
+    return CudaGraphRunner(model, slots=slots, max_length=max_length)
 
 
 def _bf16(model: Transformer, slots: int, max_length: int) -> Runner:

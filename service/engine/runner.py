@@ -5,8 +5,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from model.attention import attention_weights, padding_mask
-from model.cache import KV, Memory, SlotCache, SlotKV, SlotRows
+from model.cache import KeyValueView, SlotCache
+from model.inspection import InspectedCache, InspectedKV
 from model.sampling import greedy
 from model.transformer import Transformer
 from service.engine.batching import SourceBatch, StepBatch, StepScores, extensions_of
@@ -17,7 +17,7 @@ class DeviceLost(Exception):
 
 
 class Runner(Protocol):
-    """How a step is executed; chosen once, by mode. Whatever it raises fails a step, but for `DeviceLost`."""
+    """The execution of steps; chosen once, by mode. Whatever it raises fails a step, except `DeviceLost`."""
 
     def prefill(self, sources: SourceBatch) -> None:
         """Encode the sources once and keep their K/V in their slots."""
@@ -51,55 +51,32 @@ class EagerRunner:
     @torch.inference_mode()
     def decode(self, batch: StepBatch) -> StepScores:
         self._cache.copy_target(batch.copies)
-        slots, positions = batch.slots[:, None], batch.positions[:, None]
-        *sources, last = self._cache.source(batch.source_slots[:, None], batch.source_lengths[:, None])
-        looked_at = _LookedAt(last, batch.alignment_rows)
-        memories: list[Memory] = [*sources, looked_at if batch.alignment_rows else last]
-        rows = _LookedAtRows(self._cache.rows(slots, positions), batch.self_attention_rows)
-        logits = self._model.decode(batch.tokens[:, None], positions, None, memories, None, rows)[:, -1].float()
+        queries, outputs = batch.queries, batch.outputs
+        positions = queries.positions[:, None]
+        alignment: list[Tensor] = []
+        *sources, last = self._cache.source(queries.source_slots[:, None], queries.source_lengths[:, None])
+        last_view: KeyValueView = last
+        if outputs.alignment:
+            # The last layer's: in the embedded model it points better than the first layer, to words that are spelled
+            # alike in a sentence and its translation.
+            last_view = InspectedKV(last, alignment.append, outputs.alignment)
+        rows = self._cache.rows(queries.slots[:, None], positions)
+        layers: list[Tensor] = []
+        inspected = InspectedCache(rows, lambda _, weights: layers.append(weights), outputs.self_attention)
+        logits = self._model.decode(
+            queries.tokens[:, None],
+            positions,
+            None,
+            [*sources, last_view],
+            None,
+            inspected if outputs.self_attention else rows,
+        )[:, -1].float()
         best = greedy(logits)
-        chosen, extensions = logits[batch.logit_rows], extensions_of(batch, logits[batch.beam_rows])
-        return StepScores(best.tokens[None], best.logprobs[None], chosen, looked_at.weights, rows.weights(), extensions)
-
-
-class _LookedAtRows:
-    """Rows of the cache, some of which remember what they look at in each layer."""
-
-    def __init__(self, rows: SlotRows, looking: list[int]) -> None:
-        self._rows = rows
-        self._looking = looking
-        self._layers: list[_LookedAt] = []
-
-    def update(self, layer: int, new: KV) -> Memory:
-        memory = self._rows.update(layer, new)
-        if not self._looking:
-            return memory
-        self._layers.append(_LookedAt(memory, self._looking))
-        return self._layers[-1]
-
-    def weights(self) -> Tensor | None:
-        """`[rows, layers, longest]`, or None if no row looks."""
-        weights = [layer.weights for layer in self._layers if layer.weights is not None]
-        return torch.stack(weights, dim=1) if weights else None
-
-
-class _LookedAt:
-    """K/V that remember what some of the queries look at: the mean of the heads.
-
-    Of the sources, only the last decoder layer's: in the embedded model it points better than the first layer, to
-    words that are spelled alike in a sentence and its translation (`loadtest.alignment`).
-    """
-
-    def __init__(self, memory: SlotKV, rows: list[int]) -> None:
-        self._memory = memory
-        self._rows = rows
-        self.weights: Tensor | None = None
-
-    def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
-        memory, rows = self._memory, self._rows
-        slots, lengths = memory.slots[rows, 0], memory.lengths[rows, 0]
-        width = int(lengths.max())
-        keys = memory.keys[slots, :, :width]
-        hidden = padding_mask(lengths, width, query.dtype)
-        self.weights = attention_weights(query[rows], keys, hidden).mean(dim=1)[:, 0].float()
-        return memory.attend(query, mask, dropout)
+        return StepScores(
+            best.tokens[None],
+            best.logprobs[None],
+            logits[outputs.logits],
+            alignment[0] if alignment else None,
+            torch.stack(layers, dim=1) if layers else None,
+            extensions_of(batch, logits[batch.beam_rows]),
+        )

@@ -22,10 +22,10 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from model.search import Choice, Extension
-from service.engine.request import Alternative, BeamReport, GenerationRequest, TokenReport
-from service.engine.writers import writer_of
-from service.engine.writers.writer import SearchDiffers, Writer
+from model.beam_search import Choice, Extension, Inspection
+from service.engine.messages import Alternative, BeamReport, GenerationRequest, TokenReport
+from service.engine.sequences import sequence_of
+from service.engine.sequences.sequence import SearchDiffers, TargetSequence
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class Running:
     request_id: int
     request: GenerationRequest
     slots: list[int]
-    writer: Writer
+    sequence: TargetSequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Plan:
 
 
 class Progress(NamedTuple):
-    """What is to be reported of a step, and the ids of those that cannot go on."""
+    """The reports of a step, and the ids of requests that cannot go on."""
 
     tokens: list[TokenReport]
     beams: list[BeamReport]
@@ -60,16 +60,16 @@ class Progress(NamedTuple):
 
 
 class Scheduler:
-    """Who waits, who runs, in which slots. See the module's text for the algorithm."""
+    """The queue, the running requests and their slots. See the module's text for the algorithm."""
 
     def __init__(self, *, slots: int, max_prefill: int, eos_id: int) -> None:
         self._eos_id = eos_id
         self._max_prefill = max_prefill
-        # Lowest slot first keeps the arena's used part compact.
+        # Lowest slot first keeps the buffer's used part compact.
         self._free_slots = list(range(slots))
         self._waiting: deque[tuple[int, GenerationRequest]] = deque()
         self._running: dict[int, Running] = {}
-        self._stood_aside = False
+        self._has_yielded = False
         self._slots = slots
 
     @property
@@ -86,7 +86,7 @@ class Scheduler:
 
     def add(self, request_id: int, request: GenerationRequest) -> None:
         """Queue a request whose beam is no wider than all slots."""
-        assert request.beam.size <= self._slots
+        assert request.search.beam.size <= self._slots
         self._waiting.append((request_id, request))
 
     def cancel(self, request_id: int) -> None:
@@ -102,25 +102,25 @@ class Scheduler:
         prefix_rows = 0
         while self._waiting and len(admitted) < self._max_prefill:
             request_id, request = self._waiting[0]
-            prefix_rows += len(request.forced_ids)
+            prefix_rows += len(request.constraints.forced_ids)
             # Nobody overtakes: a wide beam waits for its slots, and the others behind it.
-            if request.beam.size > len(self._free_slots) or (admitted and prefix_rows > MAX_PREFIX_ROWS):
+            if request.search.beam.size > len(self._free_slots) or (admitted and prefix_rows > MAX_PREFIX_ROWS):
                 break
             self._waiting.popleft()
-            slots = [heapq.heappop(self._free_slots) for _ in range(request.beam.size)]
-            running = Running(request_id, request, slots, writer_of(request, slots, self._eos_id))
+            slots = [heapq.heappop(self._free_slots) for _ in range(request.search.beam.size)]
+            running = Running(request_id, request, slots, sequence_of(request, slots, self._eos_id))
             self._running[request_id] = running
             admitted.append(running)
-        going_on = sorted(self._all_but_the_patient(admitted), key=lambda r: r.slots[0])
+        going_on = sorted(self._without_yielding(admitted), key=lambda r: r.slots[0])
         return Plan(tuple(admitted), tuple(going_on))
 
-    def _all_but_the_patient(self, admitted: Sequence[Running]) -> Iterable[Running]:
-        """Those that go on: everybody, unless some of the admitted are in a hurry."""
-        self._stood_aside = not self._stood_aside and any(not each.request.patient for each in admitted)
-        if not self._stood_aside:
+    def _without_yielding(self, admitted: Sequence[Running]) -> Iterable[Running]:
+        """Return the requests that go on: all, unless one that was just admitted does not yield."""
+        self._has_yielded = not self._has_yielded and any(not each.request.yields_to_new for each in admitted)
+        if not self._has_yielded:
             return self._running.values()
         new = {each.request_id for each in admitted}
-        return [each for each in self._running.values() if not each.request.patient or each.request_id in new]
+        return [each for each in self._running.values() if not each.request.yields_to_new or each.request_id in new]
 
     def update(self, plan: Plan, steps: Iterable[Iterable[list[Extension]]]) -> Progress:
         """Let each of the plan's requests go on with what its rows have given, step by step; free the finished.
@@ -143,7 +143,7 @@ class Scheduler:
         for each in extensions:
             if math.isnan(each.choice.logprob):
                 raise ArithmeticError("the model's logits are not numbers")
-        written = running.writer.take(extensions)
+        written = running.sequence.advance(extensions)
         tokens = [_report(running.request_id, each) for each in written.choices]
         if written.finish_reason is not None:
             alternatives = tuple(
@@ -168,18 +168,9 @@ class Scheduler:
 
 
 def _bare(choice: Choice) -> Choice:
-    """Of an alternative only the text is told, and its weights are many."""
-    return choice._replace(candidates=(), attention=(), self_attention=())
+    """Drop what is not reported of alternatives: their weights are many."""
+    return choice._replace(inspection=Inspection(alignment=choice.inspection.alignment))
 
 
 def _report(request_id: int, choice: Choice) -> TokenReport:
-    return TokenReport(
-        request_id,
-        choice.token,
-        choice.logprob,
-        candidates=choice.candidates,
-        alignment=choice.alignment,
-        attention=choice.attention,
-        term=choice.term,
-        self_attention=choice.self_attention,
-    )
+    return TokenReport(request_id, choice.token, choice.logprob, term=choice.term, inspection=choice.inspection)

@@ -19,7 +19,7 @@ import msgspec
 
 from service import logs
 from service.engine.channel import SocketChannel, frame
-from service.engine.request import EngineOptions, Failed, Forked, Loaded
+from service.engine.messages import EngineOptions, Failed, Forked, Loaded
 
 # Hypotheses are many objects that stay for some steps, and no cycles: Python's own 700 are less than one step of beams.
 _OBJECTS_BETWEEN_COLLECTIONS: Final = 50_000
@@ -35,7 +35,7 @@ class _Replica(NamedTuple):
 
 
 def main() -> None:
-    """Until the HTTP process closes the socket; in a fork, until it closes the channel."""
+    """Run until the HTTP process closes the socket; in a fork, until it closes the channel."""
     # Signals can reach the whole process group; when to stop is the HTTP process's decision. Before
     # anything slow is imported, so that Ctrl-C at the start is not answered with a traceback.
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -45,7 +45,7 @@ def main() -> None:
     options = msgspec.json.decode(sys.argv[2], type=EngineOptions)
     logs.configure(options.log_level)
     # All that a fork will need: what it imported itself it would not share.
-    from model.manifest import CheckpointError
+    from model.checkpoint_config import CheckpointError
     from service.engine.loading import load, serve
 
     try:
@@ -99,14 +99,15 @@ def _send(control: socket.socket, reply: Loaded | Failed | Forked) -> None:
 
 
 def _offer_to_the_kernel() -> None:
-    """Where memory runs out, to be killed before its parent: an engine is replaced, the HTTP process is not."""
+    """Have the kernel kill this process before its parent when memory runs out: an engine is replaced, the HTTP process
+    is not."""
     with contextlib.suppress(OSError):
         score = int(_OOM_SCORE.read_text())
         _OOM_SCORE.write_text(str(min(score + _OOM_STEP, _OOM_MOST)))
 
 
 def _give_memory_back() -> None:
-    """What loading took and does not need any more; the C library keeps it otherwise, if it is glibc."""
+    """Return memory that loading took and that is not needed any more; glibc would keep it."""
     with contextlib.suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 

@@ -1,1 +1,1 @@
-"""Texts to sentences and back. Knows nothing of models: whether a sentence fits one, it is told."""
+"""Texts and segments: sentences, glossaries, placeholders, numbers, languages. Knows no models and no HTTP."""

@@ -1,4 +1,4 @@
-"""Words whose translation somebody has laid down."""
+"""Glossaries: lists of terms with prescribed translations, as files and as finders of terms in texts."""
 
 import csv
 import io
@@ -10,49 +10,49 @@ from typing import Final, Literal, Protocol
 import regex
 
 from service.text.segment import Term
-from service.text.sentences import WITHOUT_SPACES
+from service.text.sentences import UNSPACED_LETTER
 
 MAX_ENTRIES: Final = 10_000
-LONGEST_TERM: Final = 200  # characters, of either side
-_UNKNOWN: Final = "\U0010ffff"  # what no term has
+LONGEST_TERM: Final = 200  # characters, of a term or a translation
+_UNKNOWN: Final = "\U0010ffff"  # stands for tokens that are in no term
 
-# Python takes four control characters for white space that patterns do not.
+# To Python, four control characters are white space that patterns do not match.
 VISIBLE: Final = r"[^\s\x1c-\x1f]"
-"""An expression for what is in every term and every translation."""
+"""A pattern for one character that is not white space; each term and each translation has one."""
 
-# A word of a script that parts words by spaces, or else a single character; terms begin and end with whole ones.
-_TOKEN: Final = regex.compile(rf"[\w--{WITHOUT_SPACES}]+|{VISIBLE}", regex.VERSION1)
+# A word of a script with spaces between words, otherwise a single character; terms begin and end with whole tokens.
+_TOKEN: Final = regex.compile(rf"[\w--{UNSPACED_LETTER}]+|{VISIBLE}", regex.VERSION1)
 
 
 Format = Literal["tsv", "csv"]
 
 
 class EntriesError(ValueError):
-    """Says which line of a list of entries is wrong."""
+    """An error in a list of entries; the message names the line."""
 
 
 def read_entries(text: str, format: Format) -> dict[str, str]:
-    """A term and its translation on each line, as DeepL has them: parted by a tab, or by a comma with quotes as needed.
+    """Read a term and its translation from each line, as DeepL writes them: tab-separated, or CSV with quotes.
 
-    Further columns of CSV are languages, and not looked at. Raises `EntriesError`.
+    Further columns of CSV are languages and ignored. Raises `EntriesError`.
     """
     dialect: type[csv.Dialect] = csv.excel if format == "csv" else _Tabs
     entries: dict[str, str] = {}
     rows = csv.reader(io.StringIO(text, newline=""), dialect)
     try:
         for row in rows:
-            cells = [*map(_plain, row)]
+            cells = [*map(_normalize_space, row)]
             if not any(cells):
                 continue
             if len(cells) < 2 or not all(cells[:2]) or (len(cells) > 2 and format == "tsv"):
                 raise EntriesError(f"line {rows.line_num} is not a term and its translation")
             term, translation = cells[:2]
             if term in entries:
-                raise EntriesError(f"line {rows.line_num} has a term that was there before: {term[:LONGEST_TERM]}")
+                raise EntriesError(f"line {rows.line_num} repeats a term: {term[:LONGEST_TERM]}")
             if max(len(term), len(translation)) > LONGEST_TERM:
-                raise EntriesError(f"line {rows.line_num} is longer than {LONGEST_TERM} characters on one side")
+                raise EntriesError(f"line {rows.line_num}: a side is longer than {LONGEST_TERM} characters")
             if len(entries) == MAX_ENTRIES:
-                raise EntriesError(f"more than {MAX_ENTRIES}, which is the limit")
+                raise EntriesError(f"more than {MAX_ENTRIES} entries, the limit")
             entries[term] = translation
     except csv.Error as error:
         raise EntriesError(f"line {rows.line_num}: {error}") from None
@@ -60,12 +60,12 @@ def read_entries(text: str, format: Format) -> dict[str, str]:
 
 
 def write_entries(entries: Mapping[str, str]) -> str:
-    """As `read_entries` reads TSV."""
+    """Write entries as TSV for `read_entries`."""
     return "\n".join(f"{term}\t{translation}" for term, translation in entries.items())
 
 
 class _Tabs(csv.Dialect):
-    """No quoting."""
+    """Tab-separated values without quotes."""
 
     delimiter = "\t"
     lineterminator = "\n"
@@ -76,52 +76,52 @@ class Finder(Protocol):
     """Finds terms in texts."""
 
     def find(self, text: str, beginnings: Sequence[int] = (0,)) -> Iterator[Term]:
-        """In the order of the text; none overlap. Its sentences begin at the places `beginnings`, in their order."""
+        """Yield the terms in text order, without overlaps. `beginnings` are where sentences start, sorted."""
         ...
 
 
 class Glossary:
-    """Finds its terms in texts, as whole words; where several begin, the longest.
+    """Finds its terms in texts, as whole words, and the longest of those that begin at one place.
 
-    A term in lower case is also found all in capitals, and with a capital at the beginning of a sentence; others only
-    as they are written. White space of any kind and length counts as one space. Words are found in the given form only:
-    who wants "cats" translated gives it beside "cat".
+    A term in lower case is also found in capitals, and with a first capital at the beginning of a sentence; other terms
+    only as written. White space of any kind and length counts as one space. Words are not inflected: to translate
+    "cats", a glossary needs "cats" in addition to "cat".
     """
 
     def __init__(self, entries: Mapping[str, str]) -> None:
-        """The translation of each term; none is blank."""
-        self._entries = {_plain(term): _plain(translation) for term, translation in entries.items()}
+        """Take the translation of each term; none is blank."""
+        self._entries = {_normalize_space(term): _normalize_space(translation) for term, translation in entries.items()}
         self.translations: Final = tuple(dict.fromkeys(self._entries.values()))
-        """Each once."""
+        """The distinct translations."""
         self.numbers: Final = {translation: number for number, translation in enumerate(self.translations)}
-        """Those of the translations."""
-        terms = [_pieces(term, _spans(term)) for term in self._entries]
-        self._letters = _Letters(terms)
-        self._terms = _Beginnings(map(self._letters.spelled, terms))
-        self._firsts = {pieces[0].lower() for pieces in terms}
-        self._most = max(map(len, terms), default=0)
+        """The index of each translation in `translations`."""
+        terms = [_spaced_tokens(term, _spans(term)) for term in self._entries]
+        self._alphabet = _TokenAlphabet(terms)
+        self._prefixes = _PrefixIndex(map(self._alphabet.encode, terms))
+        self._first_tokens = {tokens[0].lower() for tokens in terms}
+        self._longest_term = max(map(len, terms), default=0)
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def find(self, text: str, beginnings: Sequence[int] = (0,)) -> Iterator[Term]:
-        """As of a `Finder`."""
+        """Yield the terms of a text (see `Finder.find`)."""
         spans = _spans(text) if self._entries else []
-        written = _pieces(text, spans)
-        lower = [piece.lower() for piece in written]
-        as_written, in_lower = self._letters.spelled(written), self._letters.spelled(lower)
-        small = _next_places(not f"A{piece}".isupper() for piece in written)
-        changed = _next_places(piece != other for piece, other in zip(written, lower, strict=True))
-        number = begun = 0
+        written = _spaced_tokens(text, spans)
+        lower = [token.lower() for token in written]
+        as_written, in_lower = self._alphabet.encode(written), self._alphabet.encode(lower)
+        not_capitals = _next_true(not f"A{token}".isupper() for token in written)
+        changed = _next_true(token != other for token, other in zip(written, lower, strict=True))
+        number = sentence = 0
         while number < len(spans):
             start, end = spans[number]
             # A quotation mark may precede the first word of a sentence.
-            is_first = begun < len(beginnings) and beginnings[begun] <= start and text[start].isalnum()
+            is_first = sentence < len(beginnings) and beginnings[sentence] <= start and text[start].isalnum()
             first, first_lower = written[number].lstrip(), lower[number].lstrip()
-            if first_lower in self._firsts:
-                last = number + self._most
+            if first_lower in self._first_tokens:
+                last = number + self._longest_term
                 exact = self._longest(first, as_written[number:last])
-                capitals = self._longest(first_lower, in_lower[number : min(last, small[number])])
+                capitals = self._longest(first_lower, in_lower[number : min(last, not_capitals[number])])
                 if not _is_in_capitals(text[start : spans[number + capitals - 1][1]]):
                     capitals = 0
                 if is_first and first == _titled(first_lower):
@@ -134,37 +134,38 @@ class Glossary:
                     in_capitals = found > exact and _is_in_capitals(text[start:end])
                     yield Term(start, end, self._entries[term], capitals=in_capitals)
             if is_first:
-                begun = bisect_left(beginnings, end)
+                sentence = bisect_left(beginnings, end)
             number += 1
 
-    def _longest(self, first: str, spelled: str) -> int:
-        """How many pieces the longest term has that these begin with, of which `first` has no space before it."""
-        return self._terms.longest(self._letters.spelled([first]) + spelled[1:]) if spelled else 0
+    def _longest(self, first: str, encoded: str) -> int:
+        """Return how many tokens of `encoded` form the longest term; `first` is the first one without its space."""
+        return self._prefixes.longest(self._alphabet.encode([first]) + encoded[1:]) if encoded else 0
 
 
-class _Letters:
-    """Spells pieces with a single character each, so that comparing many is comparing two strings.
+class _TokenAlphabet:
+    """Encodes each token as one character, so that sequences of tokens are compared as strings.
 
-    A list is compared piece by piece: terms and texts made for it would take a hundred times as long.
+    Lists are compared item by item: an adversarial glossary would take a hundred times as long.
     """
 
     def __init__(self, terms: Iterable[Iterable[str]]) -> None:
-        # 10,000 terms of 200 characters have fewer pieces than there are characters.
-        self._letters = {piece: chr(number) for number, piece in enumerate(dict.fromkeys(chain.from_iterable(terms)))}
+        # 10,000 terms of 200 characters have fewer distinct tokens than Unicode has characters.
+        self._letters = {token: chr(number) for number, token in enumerate(dict.fromkeys(chain.from_iterable(terms)))}
 
-    def spelled(self, pieces: Iterable[str]) -> str:
-        return "".join(self._letters.get(piece, _UNKNOWN) for piece in pieces)
+    def encode(self, tokens: Iterable[str]) -> str:
+        return "".join(self._letters.get(token, _UNKNOWN) for token in tokens)
 
 
-class _Beginnings:
-    """Finds the longest of its sequences that another begins with: that is the last which is not behind the other in
-    their order, or one that this itself begins with. So it takes no longer for being asked at every token.
+class _PrefixIndex:
+    """Finds the longest of its strings that is a prefix of another string, by one binary search.
+
+    The result is either the last string in sorted order that is not greater than the other, or a prefix of that one.
     """
 
     def __init__(self, sequences: Iterable[str]) -> None:
         self._sorted = sorted(sequences)
         self._shorter: list[int] = []
-        """The longest other that each begins with, or -1."""
+        """The index of the longest other string that is a prefix of each, or -1."""
         place = -1
         for number, sequence in enumerate(self._sorted):
             while place >= 0 and not sequence.startswith(self._sorted[place]):
@@ -173,22 +174,22 @@ class _Beginnings:
             place = number
 
     def longest(self, other: str) -> int:
-        """Its length; 0 if there is none."""
+        """Return the length of the longest prefix of `other`, or 0."""
         place = bisect_right(self._sorted, other) - 1
         if place < 0:
             return 0
         nearest = self._sorted[place]
-        # So many characters are the same: the first at which more are not.
+        # The number of characters in common, by another binary search.
         common = bisect_left(range(len(nearest)), True, key=lambda end: nearest[: end + 1] != other[: end + 1])
         while place >= 0 and len(self._sorted[place]) > common:
             place = self._shorter[place]
         return 0 if place < 0 else len(self._sorted[place])
 
 
-NOTHING: Final = Glossary({})
+EMPTY_GLOSSARY: Final = Glossary({})
 
 
-def _plain(words: str) -> str:
+def _normalize_space(words: str) -> str:
     return " ".join(words.split())
 
 
@@ -196,23 +197,23 @@ def _spans(text: str) -> list[tuple[int, int]]:
     return [match.span() for match in _TOKEN.finditer(text)]
 
 
-def _pieces(text: str, spans: Sequence[tuple[int, int]]) -> list[str]:
-    """The tokens, each with a space before it if there is white space; together they are the text, plain."""
+def _spaced_tokens(text: str, spans: Sequence[tuple[int, int]]) -> list[str]:
+    """Return the tokens, each with one space before it if there is white space in the text."""
     previous = 0
-    pieces = []
+    tokens = []
     for start, end in spans:
-        pieces.append((" " if start > previous else "") + text[start:end])
+        tokens.append((" " if start > previous else "") + text[start:end])
         previous = end
-    return pieces
+    return tokens
 
 
-def _next_places(marks: Iterable[bool]) -> list[int]:
-    """Of each place, and of the end, the next from there on that is marked; the end if there is none."""
-    known = [*marks]
-    places = [len(known)] * (len(known) + 1)
+def _next_true(flags: Iterable[bool]) -> list[int]:
+    """Return for each index, the end included, the index of the next true flag from there on, or the end."""
+    known = [*flags]
+    following = [len(known)] * (len(known) + 1)
     for number in reversed(range(len(known))):
-        places[number] = number if known[number] else places[number + 1]
-    return places
+        following[number] = number if known[number] else following[number + 1]
+    return following
 
 
 def _is_in_capitals(words: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a text is taken apart into, and what a model gets to read of it."""
+"""Segments, the units a text is split into, and the part of each that a model reads. Knows no markup and no models."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -7,97 +7,105 @@ from typing import Final, Literal, NamedTuple
 
 _TWO_LETTERS: Final = re.compile(r"[^\W\d_]{2}")
 
-STAND_IN: Final = "X"
-"""What a model reads in the place of what is copied. Of the words that were tried it disturbs the rest least."""
+PLACEHOLDER: Final = "X"
+"""The word a model reads instead of copied characters. Of the words tried, it disturbs the translation least."""
 
 
 class Term(NamedTuple):
-    """Characters of a sentence, from `start` up to `end`, whose translation is known."""
+    """Characters `start` to `end` of a sentence, whose translation is known."""
 
     start: int
     end: int
     translation: str
     is_copy: bool = False
-    """Whether it is no word: then a stand-in is read in its place, and its translation is written as it is."""
+    """True if it is not a word: the model reads a placeholder, and `translation` is written unchanged."""
     capitals: bool = False
-    """Whether its translation is written in capitals."""
-    is_halfway: bool = False
-    """Whether it is a word that goes through two models (`halfway`): a stand-in is read in its place, too."""
+    """True if the translation is written in capitals."""
+    via_pivot: bool = False
+    """True if a code word carries it through two models (`pivot_glossary`): both read a placeholder."""
 
     @property
-    def has_stand_in(self) -> bool:
-        """Whether that is what a model reads and writes."""
-        return self.is_copy or self.is_halfway
+    def has_placeholder(self) -> bool:
+        """True if the model reads and writes a placeholder for it."""
+        return self.is_copy or self.via_pivot
 
 
 class Mark(NamedTuple):
-    """A tag in a sentence: around its characters from `start` up to `end`, or where both are the same, between two."""
+    """A tag in a sentence: around characters `start` to `end`, or between two characters if both are equal."""
 
     start: int
     end: int
     opening: str
     closing: str = ""
     inside: Sequence["Mark"] = ()
-    """What it holds, in the order of the sentence."""
+    """The marks it contains, in the order of the sentence."""
+
+
+class Aligned(NamedTuple):
+    """A part of a translation, escaped for output, and the position in the sentence of the character it comes from."""
+
+    text: str
+    place: int | None
 
 
 Encoding = Literal["plain", "html", "attribute"]
-"""How characters are written: as they are, or where they would be markup, as references."""
+"""The way characters are written: unchanged, or with character references instead of markup characters."""
 
 
-class Reading(NamedTuple):
-    """What a model reads of a segment."""
+class ModelInput(NamedTuple):
+    """The text that a model reads for a segment, and its map to the sentence. All spans are start and end."""
 
     text: str
     terms: Sequence[tuple[int, int]]
-    """Where each of its segment's terms is, from and up to."""
+    """The span of each of the segment's terms in `text`."""
     originals: Sequence[tuple[int, int]]
-    """Where those are in the sentence."""
+    """The span of each term in the sentence."""
     replaced: Sequence[tuple[int, int]]
-    """Where what is read in their places is, with the spaces around it that the sentence does not have."""
+    """The span in `text` that replaces each term, including spaces that were added around a placeholder."""
 
-    def original(self, start: int, end: int) -> tuple[int, int]:
-        """Which characters of the sentence a part of the text stands for."""
+    def sentence_span(self, start: int, end: int) -> tuple[int, int]:
+        """Return the span of the sentence that characters `start` to `end` of `text` stand for."""
         first, last = start, end
-        for term, replaced, written in zip(self.terms, self.replaced, self.originals, strict=True):
+        for term, replaced, original in zip(self.terms, self.replaced, self.originals, strict=True):
             if start >= replaced[0]:
-                first = written[0] if start < term[1] else max(start - replaced[1], 0) + written[1]
+                first = original[0] if start < term[1] else max(start - replaced[1], 0) + original[1]
             if end > replaced[0]:
-                last = written[1] if end <= replaced[1] else end - replaced[1] + written[1]
+                last = original[1] if end <= replaced[1] else end - replaced[1] + original[1]
         return first, last
 
 
 class Segment(NamedTuple):
-    """A sentence, with what precedes and follows it in the text and is no part of it: white space, a bullet."""
+    """A sentence, and the text around it that belongs to no sentence: white space, a bullet, block tags."""
 
     before: str
     sentence: str
     after: str
     translatable: bool = True
-    """Whether there is anything to translate in it; otherwise it is copied."""
+    """False if the sentence has nothing to translate or cannot be cut to fit: it is copied."""
     capitals: bool = False
-    """Whether it is translated in lower case, and its translation written in capitals."""
+    """True if the model reads it in lower case and its translation is written in capitals."""
     terms: Sequence[Term] = ()
-    """In the order of the sentence; none overlap."""
+    """In the order of the sentence, without overlaps."""
     marks: Sequence[Mark] = ()
-    """In the order of the sentence, those aside that are in others."""
+    """The outermost marks, in the order of the sentence."""
     encoding: Encoding = "plain"
     raw: str | None = None
-    """The sentence as it is written, if otherwise."""
-    lead: str = ""
-    """What its translation has to be parted by from the one before: no part of the text."""
+    """The source of the sentence, if it differs from `sentence`."""
+    separator: str = ""
+    """Text that separates its translation from the previous one; not a part of the source text."""
 
     @property
     def text(self) -> str:
-        """The part of the text that it stands for."""
+        """The part of the source text that the segment stands for."""
         return self.before + (self.sentence if self.raw is None else self.raw) + self.after
 
     @property
-    def copy(self) -> str:
-        """What is written where it is not translated."""
-        return self.lead + self.text
+    def copied_text(self) -> str:
+        """The output where the segment is copied instead of translated."""
+        return self.separator + self.text
 
-    def reading(self) -> Reading:
+    def model_input(self) -> ModelInput:
+        """Replace terms by placeholders, and capitals by lower case."""
         sentence = _sentence_case(self.sentence) if self.capitals else self.sentence
         words, done = "", 0
         places: list[tuple[int, int]] = []
@@ -105,29 +113,29 @@ class Segment(NamedTuple):
         for term in self.terms:
             words += sentence[done : term.start]
             start = len(words)
-            # A model reads XusX as a word.
+            # A model reads XusX as one word.
             before, after = sentence[: term.start][-1:], sentence[term.end :][:1]
-            words += " " if term.has_stand_in and joins(before) and done < term.start else ""
-            inside = STAND_IN if term.has_stand_in else sentence[term.start : term.end]
+            words += " " if term.has_placeholder and is_word_character(before) and done < term.start else ""
+            inside = PLACEHOLDER if term.has_placeholder else sentence[term.start : term.end]
             places.append((len(words), len(words) + len(inside)))
-            words += inside + (" " if term.has_stand_in and joins(after) else "")
+            words += inside + (" " if term.has_placeholder and is_word_character(after) else "")
             replaced.append((start, len(words)))
             done = term.end
         originals = [(term.start, term.end) for term in self.terms]
-        return Reading(words + sentence[done:], places, originals, replaced)
+        return ModelInput(words + sentence[done:], places, originals, replaced)
 
-    def written(self, text: str) -> str:
-        """What becomes of a part of its translation; of parts, one by one, the same as of all."""
+    def render(self, text: str) -> str:
+        """Restore capitals and escape a part of the translation; rendering by parts gives the same as all at once."""
         text = text.upper() if self.capitals else text
         return text if self.encoding == "plain" else escape(text, quote=self.encoding == "attribute")
 
 
 Fits = Callable[[Segment], bool]
-"""Whether a model takes so long a sentence."""
+"""Returns True if a segment is short enough for the model."""
 
 
 def segment_of(part: str, terms: Sequence[Term], *, restore_capitals: bool) -> Segment:
-    """A part of a text, and what its terms are there, as a segment."""
+    """Make a segment of a part of a text and the terms in it."""
     sentence = part.strip()
     before = part[: part.index(sentence)]
     inside = [term._replace(start=term.start - len(before), end=term.end - len(before)) for term in terms]
@@ -142,22 +150,22 @@ def segment_of(part: str, terms: Sequence[Term], *, restore_capitals: bool) -> S
     )
 
 
-def joins(character: str) -> bool:
-    """Whether what touches it is of the same word, in a script that has spaces between words."""
+def is_word_character(character: str) -> bool:
+    """Return True for digits and cased letters, which form one word with their neighbours."""
     return character.isdigit() or character.lower() != character.upper()
 
 
 def has_words(text: str) -> bool:
-    """Numbers, emoji and punctuation alone are none."""
+    """Return True if there is a letter; numbers, emoji and punctuation are not words."""
     return any(character.isalpha() for character in text)
 
 
 def is_in_capitals(sentence: str) -> bool:
-    """Whether it has several words, not all of a single letter, and no letter that is not a capital.
+    """Return True if all letters are capitals, in several words of which one has two letters or more.
 
-    One such word is most often an acronym, which is left as it is.
+    A single such word is most often an acronym, which stays unchanged.
     """
-    # The cheapest question first: most sentences are not.
+    # The cheapest test first: most sentences fail it.
     return (
         sentence.isupper() and sum(map(has_words, sentence.split())) > 1 and _TWO_LETTERS.search(sentence) is not None
     )
@@ -173,9 +181,9 @@ def _without_copies(sentence: str, terms: Sequence[Term]) -> str:
 
 
 def _sentence_case(sentence: str) -> str:
-    """In lower case but for the first letter; every character stays at its place."""
+    """Convert all but the first letter to lower case; every character keeps its position."""
     first = next((place for place, character in enumerate(sentence) if character.isalpha()), 0)
-    # A few capitals are two characters in lower case; they stay.
+    # A few capitals become two characters in lower case; they stay.
     return sentence[: first + 1] + "".join(
         lower if len(lower := character.lower()) == 1 else character for character in sentence[first + 1 :]
     )

@@ -1,6 +1,7 @@
-"""Where a text may be cut: behind its sentences, and where one is too long for a model, within it."""
+"""The places where a text may be cut: after its sentences, and within a sentence that is too long for a model."""
 
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -9,83 +10,102 @@ from sentencex import segment as split_sentences
 
 from service.text.segment import Term
 
-_LONGEST_PIECE: Final = 2000
+_LONGEST_CHUNK: Final = 2000  # characters
+_LONGEST_SPLIT: Final = 4000  # characters; sentencex takes quadratic time, and longer chunks have no place to cut
 _SENTENCE_END: Final = regex.compile(r"[.!?…]\s+|[。！？｡।॥]\s*")
-# Where a long sentence is cut, the best first: behind a clause, behind a part of it, before a conjunction of the
+# Places to cut a long sentence, the best first: after a clause, after a part of a clause, before a conjunction of the
 # languages that most models know.
 _CLAUSES: Final = (
     regex.compile(r"[;:—–؛]\s+|[；：]\s*"),
     regex.compile(r"[,،]\s+|[，、]\s*"),
-    regex.compile(r"\s+(?=(?:and|but|or|because|et|mais|ou|car|und|aber|oder|weil|y|pero|porque|e|ma|perché|mas)\s)"),
+    # Begins only where white space does, or the search: retrying at each space of a run would take quadratic time.
+    regex.compile(
+        r"(?:\G|(?<!\s))\s++"
+        r"(?=(?:and|but|or|because|et|mais|ou|car|und|aber|oder|weil|y|pero|porque|e|ma|perché|mas)\s)"
+    ),
 )
 _SPACE: Final = regex.compile(r"\s+")
-WITHOUT_SPACES: Final = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
-"""An expression for the letters of scripts that have no space between words."""
-_WITHOUT_SPACES: Final = regex.compile(WITHOUT_SPACES)
+UNSPACED_LETTER: Final = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
+"""A pattern for one letter of a script that puts no space between words."""
+_UNSPACED_LETTER: Final = regex.compile(UNSPACED_LETTER)
+
+_UNSPACED_LANGUAGES: Final = frozenset("bo dz ja km lo lzh my th wuu yue zh".split())
+"""Languages that put no space between sentences."""
+_CLOSING_CATEGORIES: Final = frozenset({"Pe", "Pf", "Po"})
 
 
-# Languages whose sentences follow one another without a space.
-_UNSPACED: Final = frozenset("bo dz ja km lo lzh my th wuu yue zh".split())
-_CLOSING: Final = frozenset({"Pe", "Pf", "Po"})
+def sentence_separator(source: str, target: str) -> str:
+    """Return what separates two translated sentences if nothing separates them in the source language."""
+    unspaced = (source.partition("-")[0] in _UNSPACED_LANGUAGES, target.partition("-")[0] in _UNSPACED_LANGUAGES)
+    return " " if unspaced == (True, False) else ""
 
 
-def joint(source: str, target: str) -> str:
-    """What parts two translated sentences that nothing parts in their own language."""
-    languages = (source.partition("-")[0] in _UNSPACED, target.partition("-")[0] in _UNSPACED)
-    return " " if languages == (True, False) else ""
-
-
-def closes(character: str) -> bool:
-    """Whether it belongs to what is before it: a full stop, a closing bracket or quotation mark."""
-    return unicodedata.category(character) in _CLOSING
+def is_closing_punctuation(character: str) -> bool:
+    """Return True for punctuation that ends the text before it: a full stop, a closing bracket or quotation mark."""
+    return unicodedata.category(character) in _CLOSING_CATEGORIES
 
 
 def is_unspaced(character: str) -> bool:
-    """Whether it belongs to a script that has no space between words."""
-    return _WITHOUT_SPACES.fullmatch(character) is not None
+    """Return True for a letter of a script that puts no space between words."""
+    return _UNSPACED_LETTER.fullmatch(character) is not None
 
 
-def pieces(text: str) -> Iterator[str]:
-    """Of a long text, so that it is not all looked at before its first sentence is translated."""
+def chunks(text: str) -> Iterator[str]:
+    """Cut a long text into chunks, so that its first sentence is translated before the rest has been read."""
     start = 0
     while start < len(text):
-        end = _piece_end(text, start)
+        end = _chunk_end(text, start)
         yield text[start:end]
         start = end
 
 
-def sentence_ends(piece: str, language: str) -> Iterator[int]:
-    """Where its sentences end, white space behind them included; the last one at its end."""
+def sentence_ends(chunk: str, language: str) -> Iterator[int]:
+    """Yield where each sentence ends, including the white space after it; the last one ends with the chunk.
+
+    A chunk that is longer than usual is one sentence.
+    """
+    if len(chunk) > _LONGEST_SPLIT:
+        yield len(chunk)
+        return
     end = 0
-    for part in split_sentences(language, piece):
+    for part in split_sentences(language, chunk):
         end += len(part)
         yield end
 
 
-def _piece_end(text: str, start: int) -> int:
-    """Where a piece that begins at `start` is cut: behind a sentence if possible, or else where `cut` would.
+def _chunk_end(text: str, start: int) -> int:
+    """Return the end of the chunk from `start`: after a sentence if possible, otherwise where `find_cut` would cut.
 
-    What has no place to be cut stays whole, however long.
+    Text without any place to cut stays in one chunk, however long.
     """
-    limit = start + _LONGEST_PIECE
+    limit = start + _LONGEST_CHUNK
     if len(text) <= limit:
         return len(text)
     ends: list[int] = [each.end() for each in _SENTENCE_END.finditer(text, start, limit)]
     if ends:
         return ends[-1]
+    if place := find_cut(text, start, limit):
+        return place
     space = _SPACE.search(text, limit)
-    return cut(text, start, limit) or (space.end() if space else len(text))
+    return space.end() if space else len(text)
 
 
-def cut(text: str, start: int, end: int, terms: Sequence[Term] = ()) -> int | None:
-    """Where to cut a sentence that is too long, `text` from `start` to `end`; both parts hold more than white space.
+def find_cut(text: str, start: int, end: int, terms: Sequence[Term] = ()) -> int | None:
+    """Return where to cut the sentence from `start` to `end`; both parts contain more than white space.
 
-    Near its middle: at a clause mark or conjunction if one is not far, or else at a space. None where there is no
-    good place: in a base64 block, say. Scripts that use no spaces are cut between any two characters. No term is cut.
+    The cut is near the middle: at a clause mark or conjunction close to it, otherwise at a space. Scripts without
+    spaces are cut between any two characters. No term is cut; `terms` are in order, without overlaps. None if there is
+    no good place, as in a base64 block.
     """
 
+    ends = [term.end for term in terms]
+
+    def is_outside(place: int) -> bool:
+        number = bisect_right(ends, place)
+        return number == len(ends) or terms[number].start >= place
+
     def outside(places: Iterable[int]) -> list[int]:
-        return [place for place in places if not any(term.start < place < term.end for term in terms)]
+        return [place for place in places if is_outside(place)]
 
     middle, quarter = (start + end) // 2, (end - start) // 4
     for marks in _CLAUSES:
@@ -99,7 +119,7 @@ def cut(text: str, start: int, end: int, terms: Sequence[Term] = ()) -> int | No
         return _nearest(places, middle)
     places = outside(
         each.start()
-        for each in _WITHOUT_SPACES.finditer(text, start + 1, end)
+        for each in _UNSPACED_LETTER.finditer(text, start + 1, end)
         if not unicodedata.combining(text[each.start()])
     )
     return _nearest(places, middle) if places else None

@@ -10,7 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from service.metrics import Metrics
+from service.observability.metrics import Metrics
 from service.settings import Settings
 from tests.deploy.conftest import ROOT, find_helm
 

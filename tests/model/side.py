@@ -1,4 +1,4 @@
-"""What the tests of the fused transformer share: a small model's shape, its sources, and a fused one with its cache."""
+"""Shared by the tests of the C++ transformer: a small model's shape, its sources, and a C++ one with its cache."""
 
 import copy
 from collections.abc import Sequence
@@ -8,7 +8,8 @@ from torch import Tensor
 
 from model.cache import SlotCache
 from model.config import Activation, ModelConfig, NormOrder
-from model.fused import FusedScores, FusedTransformer
+from model.cpp_transformer import CppTransformer, DecodeScores
+from model.decode_step import Outputs, Queries
 from model.transformer import Transformer
 
 SLOTS = 12
@@ -34,14 +35,16 @@ class Side:
 
     def __init__(self, model: Transformer) -> None:
         self.cache = SlotCache(model.config, slots=SLOTS, max_source_length=20, max_target_length=20)
-        self.fused = FusedTransformer(copy.deepcopy(model), self.cache)
+        self.fused = CppTransformer(copy.deepcopy(model), self.cache)
 
     def encode(self, sources: Sequence[Tensor], slots: Sequence[int]) -> None:
         self.fused.encode(*packed(sources), slots)
 
-    def decode(self, tokens: Tensor, positions: Tensor, slots: Tensor, lengths: Tensor) -> FusedScores:
+    def decode(self, tokens: Tensor, positions: Tensor, slots: Tensor, lengths: Tensor) -> DecodeScores:
         everything = list(range(len(tokens)))
-        return self.fused.decode(tokens, positions, slots, slots, lengths, everything, everything, everything)
+        return self.fused.decode(
+            Queries(tokens, positions, slots, slots, lengths), Outputs(everything, everything, everything)
+        )
 
 
 def random_sources(count: int, config: ModelConfig) -> list[Tensor]:

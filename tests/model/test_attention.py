@@ -12,8 +12,9 @@ from model.attention import (
     combine_masks,
     look_ahead_mask,
     padding_mask,
+    segment_mask,
 )
-from model.cache import KV, NoCache
+from model.cache import KV, NoCache, TeachingKV
 from model.config import ModelConfig
 
 
@@ -39,6 +40,57 @@ def test_masks_by_hand() -> None:
 def test_rows_may_stand_at_different_positions() -> None:
     mask = look_ahead_mask(torch.tensor([[0], [2]]), 3)
     assert mask.isneginf().tolist() == [[[[False, True, True]]], [[[False, False, False]]]]
+
+
+def test_sentences_of_a_row_see_their_own_keys_alone() -> None:
+    queries, keys = torch.tensor([[1, 1, 2, 0]]), torch.tensor([[1, 2, 2]])
+    hidden = torch.finfo(torch.float32).min
+    mask = segment_mask(queries, keys)
+    assert mask.tolist() == [[[[0, hidden, hidden]] * 2 + [[hidden, 0, 0]] + [[hidden] * 3]]]
+    weights = attention_weights(torch.zeros(1, 2, 4, 8), torch.zeros(1, 2, 3, 8), mask)
+    assert weights[0, 0].tolist() == [[1, 0, 0], [1, 0, 0], [0, 0.5, 0.5], [pytest.approx(1 / 3)] * 3]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_what_fills_up_a_row_is_a_number_in_every_precision(dtype: torch.dtype) -> None:
+    """Also when the scores are added to the lowest number that there is."""
+    mask = segment_mask(torch.tensor([[0, 1]]), torch.tensor([[1, 1]]), dtype)
+    assert mask.dtype == dtype
+    query = torch.full((1, 1, 2, 4), -100.0, dtype=dtype, requires_grad=True)
+    source = TeachingKV(*torch.full((2, 1, 1, 2, 4), 100.0, dtype=dtype).unbind(0))
+    mixed = source.attend(query, mask, 0.0)
+    mixed.sum().backward()  # type: ignore[no-untyped-call]
+    assert mixed.isfinite().all()
+    assert query.grad is not None
+    assert query.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("is_masked", [True, False])
+def test_products_of_matrices_attend_as_the_kernel_does(is_masked: bool) -> None:
+    """Forward and all three gradients."""
+    torch.manual_seed(0)
+    look_ahead = look_ahead_mask(torch.arange(6).expand(2, 6), 6)
+    segments = torch.tensor([[1, 1, 2, 2, 2, 0], [1, 2, 3, 3, 0, 0]])
+    mask = combine_masks(look_ahead, segment_mask(segments, segments)) if is_masked else None
+    upstream = torch.randn(2, 3, 6, 8)
+    results = []
+    inputs = [torch.randn(2, 3, 6, 8) for _ in range(3)]
+    for kind in (KV, TeachingKV):
+        query, keys, values = (each.clone().requires_grad_() for each in inputs)
+        mixed = kind(keys, values).attend(query, mask, 0.0)
+        mixed.backward(upstream)  # type: ignore[no-untyped-call]
+        results.append((mixed, query.grad, keys.grad, values.grad))
+    for kernel, products in zip(*results, strict=True):
+        torch.testing.assert_close(products, kernel)
+
+
+def test_attention_weights_are_dropped_in_training() -> None:
+    torch.manual_seed(0)
+    query = torch.randn(1, 1, 50, 8, requires_grad=True)
+    source = TeachingKV(torch.zeros(1, 1, 50, 8), torch.ones(1, 1, 50, 8))
+    mixed = source.attend(query, None, 0.5)
+    assert mixed.std() > 0.1
+    assert mixed.mean().item() == pytest.approx(1, abs=0.05)
 
 
 def test_masked_position_gets_exactly_zero_weight_and_gradient() -> None:

@@ -7,8 +7,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from model.checkpoint import load_model, save_checkpoint, scale_of
+from model.checkpoint_config import CheckpointConfig, CheckpointError, Direction, load_config, load_tokenizer
 from model.config import ModelConfig
-from model.manifest import CheckpointConfig, CheckpointError, Direction, load_config, load_tokenizer
 from model.tokenizer import Tokenizer
 from tests.conftest import forget_sums, random_model
 

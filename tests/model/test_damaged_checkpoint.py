@@ -1,4 +1,4 @@
-"""Whatever a disk did to a checkpoint: it loads, or is refused with the file's name; nothing else is raised."""
+"""Damaged checkpoints load, or are refused with the file's name; nothing else is raised."""
 
 import contextlib
 import random
@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from model.checkpoint import load_model
-from model.manifest import CheckpointError, load_config, load_tokenizer
+from model.checkpoint_config import CheckpointError, load_config, load_tokenizer
 from service.settings import EMBEDDED_MODEL
 from tests.conftest import forget_sums
 
 FILES = {"config.json": r"config\.json", "tokenizer.model": "tokenizer", "model.safetensors": r"model\.safetensors"}
-"""What an error calls each."""
+"""The name of each file in errors."""
 Damage = Callable[[bytes], bytes]
 
 
@@ -74,7 +74,7 @@ def test_a_bit_anywhere_counts(verified: Path, name: str) -> None:
 
 
 def test_a_bit_anywhere_in_the_sums_counts(verified: Path) -> None:
-    """Of the rest of config.json only what no longer fits its fields, or the weights, can be noticed."""
+    """In the rest of config.json only changes that no longer fit its fields, or the weights, can be noticed."""
     path = verified / "config.json"
     whole = path.read_bytes()
     for at in range(whole.index(b'"sha256"'), len(whole.rstrip())):
@@ -92,6 +92,7 @@ def test_damage_that_shows_is_refused_by_the_file_s_name(checkpoint: Path, name:
         _load(checkpoint)
 
 
+@pytest.mark.slow
 def test_each_byte_that_describes_the_weights_counts(verified: Path) -> None:
     """First the length of the description, then that. Behind it are numbers: without sums one is as good as another."""
     forget_sums(verified)

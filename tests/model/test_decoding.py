@@ -34,7 +34,8 @@ def _assert_same(ours: list[Hypothesis], theirs: list[Hypothesis]) -> None:
 
 
 def _logprobs(model: Transformer, source: list[int], targets: Tensor) -> Tensor:
-    """Of each next token `[targets, length, vocab]` by one pass of the decoder, pad being a token as any other."""
+    """Return log-probabilities of each next token `[targets, length, vocab]` by one pass of the decoder, with pad as
+    any other token."""
     device = model.embedding.weight.device
     rows, length = targets.shape
     ids = torch.tensor([source], device=device).expand(rows, -1)
@@ -169,7 +170,7 @@ def test_a_larger_length_penalty_prefers_longer_translations(ending: Transformer
 
 
 def test_equal_candidates_come_in_the_order_of_their_ids(config: ModelConfig, device: torch.device) -> None:
-    """With all logits equal every choice is a tie."""
+    """All logits are equal, so every choice is a tie."""
     model = random_model(config).to(device)
     with torch.no_grad():
         model.embedding.weight.zero_()

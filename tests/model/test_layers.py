@@ -9,7 +9,7 @@ from torch import nn
 from model.attention import MultiHeadAttention, look_ahead_mask, padding_mask
 from model.cache import NoCache
 from model.config import ModelConfig, NormOrder
-from model.layers import DecoderLayer, EncoderLayer, FeedForward, final_norm, sinusoidal_positions
+from model.layers import DecoderLayer, Dropout, EncoderLayer, FeedForward, final_norm, sinusoidal_positions
 
 
 @pytest.mark.parametrize("d_model", [3, 512])
@@ -54,7 +54,7 @@ def _copy_feed_forward(ours: FeedForward, first: nn.Linear, second: nn.Linear) -
 
 
 def _shake(module: nn.Module) -> None:
-    """Nothing left at 0 or 1, so that no term can be forgotten unnoticed."""
+    """Leave no parameter at 0 or 1, so that no term can be forgotten unnoticed."""
     for parameter in module.parameters():
         parameter.add_(0.2 * torch.randn_like(parameter))
 
@@ -102,3 +102,42 @@ def test_decoder_layer_agrees_with_torch(order: NormOrder) -> None:
     source = ours.cross_attention.project(memory)
     actual = ours(states, target_mask, source, padding_mask(lengths, 5), NoCache())
     torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_dropout_drops_its_share_and_scales_the_rest(rate: float) -> None:
+    torch.manual_seed(0)
+    states = torch.ones(100, 999)
+    dropped = Dropout(rate)(states)
+    kept = dropped[dropped != 0]
+    assert 1 - len(kept) / states.numel() == pytest.approx(rate, abs=0.01)
+    assert kept.unique().tolist() == [pytest.approx(1 / (1 - rate), rel=0.01)]
+    assert dropped.mean().item() == pytest.approx(1, abs=0.01), "the expected value stays"
+
+
+def test_dropout_is_drawn_for_each_number_and_by_the_seed() -> None:
+    states = torch.ones(64, 64)
+    draws = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        draws.append(Dropout(0.5)(states))
+    assert draws[0].equal(draws[1])
+    assert 0.4 < (draws[0] != draws[2]).float().mean() < 0.6
+    columns, rows = draws[0].mean(0), draws[0].mean(1)
+    assert min(columns.unique().numel(), rows.unique().numel()) > 5, "no row and no column shares its draws"
+
+
+def test_dropout_gives_what_it_dropped_no_gradient() -> None:
+    torch.manual_seed(0)
+    states = torch.randn(8, 9, requires_grad=True)
+    dropped = Dropout(0.25)(states)
+    dropped.sum().backward()
+    assert states.grad is not None
+    assert states.grad.equal(torch.where(dropped == 0, 0.0, 1 / 0.75))
+
+
+def test_dropout_changes_nothing_outside_training_and_keeps_the_precision() -> None:
+    states = torch.randn(4, 5, dtype=torch.bfloat16)
+    assert Dropout(0.5).eval()(states) is states
+    assert Dropout(0.5)(states).dtype == torch.bfloat16
+    assert Dropout(0.0)(states).equal(states)

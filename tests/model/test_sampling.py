@@ -137,7 +137,7 @@ def _of_all_kinds(rows: int, logits: Tensor) -> SamplingParameters:
 @pytest.mark.parametrize("spread", [0.0, 1.0, 4.0, 30.0])
 @pytest.mark.usefixtures("operators")
 def test_the_operator_is_the_definition(monkeypatch: pytest.MonkeyPatch, spread: float) -> None:
-    """Where all are equal, where many are near, and where hardly any is; and where some are forbidden."""
+    """Rows where all logits are equal, many near, or hardly any; and some with forbidden tokens."""
     logits = spread * torch.randn(600, 777, generator=torch.Generator().manual_seed(0))
     logits[:100, 5:] = -math.inf
     logits[100:200] = logits[100:200].round()  # ties

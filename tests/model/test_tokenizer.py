@@ -1,6 +1,7 @@
 """Text survives the tokenizer, and streaming it a token at a time gives the same text."""
 
 import io
+import unicodedata
 from collections.abc import Callable
 
 import pytest
@@ -9,6 +10,7 @@ import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model.case_marks import CASE_MARKS, CaseRestorer, mark_case
 from model.tokenizer import Detokenizer, Prompt, Tokenizer
 
 
@@ -16,14 +18,12 @@ from model.tokenizer import Detokenizer, Prompt, Tokenizer
 def test_round_trip_with_byte_fallback(tokenizer: Tokenizer, text: str) -> None:
     ids = tokenizer.encode(text)
     assert ids[-1] == tokenizer.eos_id
-    import unicodedata
-
     assert tokenizer.decode(ids) == unicodedata.normalize("NFKC", text)
 
 
 @given(ids=st.lists(st.integers(min_value=0, max_value=319), max_size=30))
 def test_streamed_pieces_add_up_and_are_never_taken_back(tokenizer: Tokenizer, ids: list[int]) -> None:
-    """For any ids, broken bytes among them."""
+    """Any ids are decoded, broken bytes among them."""
     detokenizer = Detokenizer(tokenizer)
     pieces = [detokenizer.push(token_id) for token_id in ids]
     text = "".join(pieces) + detokenizer.flush()
@@ -49,7 +49,7 @@ TAGS = Prompt(languages={"en": "<2en>", "fr": "<2fr>"})
 
 
 def _unigram_with_tags() -> dict[str, bytes]:
-    """As MADLAD's, where tags are pieces like any other."""
+    """A tokenizer like MADLAD's, where tags are pieces like any other."""
     words = ["<unk>", "</s>", "<2en>", "<2fr>", "\u2581the", "\u2581", *"<2fr>the"]
     made = tokenizers.Tokenizer(tokenizers.models.Unigram([(word, -1.0) for word in words], unk_id=0))
     made.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
@@ -100,11 +100,26 @@ def test_special_ids(tokenizer: Tokenizer) -> None:
     assert len(tokenizer) == 320
 
 
+@pytest.fixture(params=["tokenizer", "case_marked_tokenizer"])
+def any_tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
+    found: Tokenizer = request.getfixturevalue(request.param)
+    return found
+
+
 @pytest.mark.parametrize(
     "text",
-    ["the cat sat", "  the   cat ", "caf\u00e9 \uff21\uff22 \ufb01n", "\u65e5\u672c\u8a9e \U0001f600 ok", "", " "],
+    [
+        "the cat sat",
+        "  the   cat ",
+        "caf\u00e9 \uff21\uff22 \ufb01n",
+        "\u65e5\u672c\u8a9e \U0001f600 ok",
+        "THE CAT SAT on The mat, iPhone  MAT",
+        "",
+        " ",
+    ],
 )
-def test_spans_cover_the_text_in_order(tokenizer: Tokenizer, text: str) -> None:
+def test_spans_cover_the_text_in_order(any_tokenizer: Tokenizer, text: str) -> None:
+    tokenizer = any_tokenizer
     spans = tokenizer.spans(text)
     assert len(spans) == len(tokenizer.encode(text))
     assert spans[-1] is None
@@ -118,3 +133,91 @@ def test_spans_cover_the_text_in_order(tokenizer: Tokenizer, text: str) -> None:
 def test_all_bytes_of_a_character_stand_for_it(tokenizer: Tokenizer) -> None:
     spans = tokenizer.spans("the \U0001f600")
     assert spans[-5:] == [(4, 5)] * 4 + [None]
+
+
+def test_marks_for_case_are_in_the_vocabulary_or_not(tokenizer: Tokenizer, case_marked_tokenizer: Tokenizer) -> None:
+    assert not tokenizer.marks_case
+    assert case_marked_tokenizer.marks_case
+    word = case_marked_tokenizer.encode("cat")[:-1]
+    for text in ("Cat", "CAT"):
+        mark, *rest, _ = case_marked_tokenizer.encode(text)
+        assert rest == word
+        assert case_marked_tokenizer.marked_bytes(mark).decode() in CASE_MARKS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the cat sat",
+        "The CAT sat on an iPhone",
+        "THE RED CAT ATE, and then Ran",
+        "\u00c9t\u00e9 \u65e5\u672c\u8a9e \U0001f600 ok",
+        "it cost 1234 in U.S. dollars",
+        "LA MAISON",
+    ],
+)
+def test_case_survives_the_case_marked_tokenizer(case_marked_tokenizer: Tokenizer, text: str) -> None:
+    assert case_marked_tokenizer.decode(case_marked_tokenizer.encode(text)) == text
+
+
+@given(ids=st.lists(st.integers(min_value=0, max_value=319), max_size=30))
+def test_streamed_case_marked_text_is_the_whole_text_at_every_moment(
+    case_marked_tokenizer: Tokenizer, ids: list[int]
+) -> None:
+    """For any ids, marks without words among them; and a copy of a stream goes on by itself."""
+    stream, text = Detokenizer(case_marked_tokenizer), ""
+    for count, token_id in enumerate(ids, 1):
+        text += stream.push(token_id)
+        marked = b"".join(map(case_marked_tokenizer.marked_bytes, ids[:count])).decode(errors="ignore")
+        assert text + stream.copy().flush() == CaseRestorer().push(marked).removeprefix(" ")
+        assert case_marked_tokenizer.decode(ids[:count]) == text + stream.copy().flush()
+
+
+def test_a_copied_stream_keeps_a_mark_and_a_started_character(case_marked_tokenizer: Tokenizer) -> None:
+    cat, emoji = case_marked_tokenizer.encode("CAT"), case_marked_tokenizer.encode("\U0001f600")
+    stream = Detokenizer(case_marked_tokenizer)
+    stream.push(cat[0])
+    other = stream.copy()
+    assert "".join(map(stream.push, cat[1:])) == "CAT"
+    assert "".join(map(other.push, case_marked_tokenizer.encode("dog"))) == "DOG"
+    stream.push(emoji[0])
+    for token_id in emoji[1:3]:
+        stream.push(token_id)
+    other = stream.copy()
+    assert other.push(emoji[3]) + other.push(emoji[4]) == stream.push(emoji[3]) + stream.push(emoji[4]) != ""
+
+
+def test_a_case_mark_is_no_text_by_itself(case_marked_tokenizer: Tokenizer) -> None:
+    marks = [case_marked_tokenizer.piece_id(mark) for mark in CASE_MARKS]
+    assert [case_marked_tokenizer.piece_bytes(mark) for mark in marks] == [b""] * len(marks)
+    assert [case_marked_tokenizer.marked_bytes(mark).decode() for mark in marks] == list(CASE_MARKS)
+    assert case_marked_tokenizer.piece_bytes(case_marked_tokenizer.encode("cat")[-2]) != b""
+
+
+@pytest.mark.parametrize("text", ["the CAT sat", "A Red House", "  THE CAT  SAT and Ran"])
+def test_spans_of_case_marked_pieces_point_at_the_text_before_marking(
+    case_marked_tokenizer: Tokenizer, text: str
+) -> None:
+    spans = case_marked_tokenizer.spans(text)
+    for token_id, span in zip(case_marked_tokenizer.encode(text), spans, strict=True):
+        piece = case_marked_tokenizer.marked_bytes(token_id).decode(errors="ignore").strip()
+        if span is None or not piece or piece in CASE_MARKS:
+            continue
+        start, end = span
+        assert mark_case(text[start:end]).text.translate({ord(mark): None for mark in CASE_MARKS}).strip() == piece
+
+
+def test_a_mark_stands_for_the_characters_of_its_word(case_marked_tokenizer: Tokenizer) -> None:
+    ids = case_marked_tokenizer.encode("the CAT")
+    spans = case_marked_tokenizer.spans("the CAT")
+    mark = ids.index(case_marked_tokenizer.piece_id(CASE_MARKS[1]))
+    assert spans[mark] is not None
+    assert spans[mark] == spans[mark + 1]
+
+
+def test_pieces_are_sampled_where_sampling_is_requested(case_marked_tokenizer: Tokenizer) -> None:
+    text = "the small house and the big table"
+    assert len({tuple(case_marked_tokenizer.encode(text)) for _ in range(5)}) == 1
+    sampled = {tuple(case_marked_tokenizer.encode(text, sampling=0.2)) for _ in range(20)}
+    assert len(sampled) > 5
+    assert {case_marked_tokenizer.decode(ids) for ids in sampled} == {text}

@@ -7,7 +7,7 @@ from torch import Tensor
 from model.attention import padding_mask
 from model.cache import SlotCache
 from model.config import ModelConfig, NormOrder
-from model.transformer import Transformer
+from model.transformer import Rows, Transformer
 from tests.conftest import random_model
 
 
@@ -60,8 +60,8 @@ def _packed(sources: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
 def _cached(model: Transformer, config: ModelConfig, sources: list[Tensor], slots: list[int]) -> SlotCache:
     """A cache of four slots with these sources in it; what an earlier request left there must not matter."""
     cache = SlotCache(config, slots=4, max_source_length=9, max_target_length=9, device=sources[0].device)
-    for arena in (*cache._target, *cache._source):
-        arena.normal_()
+    for buffer in (*cache._target, *cache._source):
+        buffer.normal_()
     cache.write_source(slots, [len(source) for source in sources], model.encode_packed(*_packed(sources)))
     return cache
 
@@ -111,7 +111,7 @@ def test_a_step_at_a_time_equals_the_full_forward_pass(
 
 
 def test_several_positions_in_one_call_equal_one_at_a_time(model: Transformer, config: ModelConfig) -> None:
-    """What a forced prefix needs: its positions at once, each seeing those before it."""
+    """A forced prefix is read at once, each position seeing those before it."""
     device = model.embedding.weight.device
     source, target = _ids(1, 6, device), _ids(1, 5, device, seed=2)
     with torch.inference_mode():
@@ -127,6 +127,63 @@ def test_several_positions_in_one_call_equal_one_at_a_time(model: Transformer, c
             cache.rows(slots, positions),
         )
         torch.testing.assert_close(logits, model(source, target), rtol=1e-4, atol=1e-4)
+
+
+def _packed_rows(rows: list[list[Tensor]], length: int) -> Rows:
+    """Sentences one after another in each row."""
+    sides = torch.zeros(3, len(rows), length, dtype=torch.long)
+    for row, sentences in enumerate(rows):
+        start = 0
+        for segment, ids in enumerate(sentences, 1):
+            place = slice(start, start + len(ids))
+            sides[0, row, place], sides[1, row, place] = ids, torch.arange(len(ids))
+            sides[2, row, place] = segment
+            start += len(ids)
+    return Rows(*sides)
+
+
+# The source of the first row is full: what fills up its target has no key to look at.
+_SOURCE_LENGTHS = [[4, 2, 3], [6]]
+_TARGET_LENGTHS = [[3, 4, 1], [5]]
+
+
+@pytest.mark.parametrize("order", ["pre", "post"])
+def test_packed_pairs_are_taught_as_each_pair_alone(config: ModelConfig, order: NormOrder) -> None:
+    """Logits, and the gradient of their sum."""
+    generator = torch.Generator().manual_seed(3)
+    sides = [
+        [[torch.randint(3, 97, (length,), generator=generator) for length in row] for row in lengths]
+        for lengths in (_SOURCE_LENGTHS, _TARGET_LENGTHS)
+    ]
+    packed, alone = (random_model(config.model_copy(update={"norm_order": order})) for _ in range(2))
+    states = packed.teach(_packed_rows(sides[0], 9), _packed_rows(sides[1], 10))
+    assert states.isfinite().all()
+    assert states.shape == (2, 10, config.d_model)
+    total: Tensor = torch.zeros(())
+    for row, (sources, targets) in enumerate(zip(*sides, strict=True)):
+        start = 0
+        for source, target in zip(sources, targets, strict=True):
+            expected = alone(source[None], target[None])
+            logits = packed.projection(states[row, start : start + len(target)])
+            torch.testing.assert_close(logits, expected[0], rtol=1e-4, atol=1e-4)
+            weight = torch.randn(logits.shape, generator=generator)
+            total = total + (logits * weight).sum()
+            (expected[0] * weight).sum().backward()
+            start += len(target)
+    total.backward()  # type: ignore[no-untyped-call]
+    for (name, ours), theirs in zip(packed.named_parameters(), alone.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-3, atol=1e-3, msg=name)
+
+
+def test_a_sentence_of_a_row_knows_nothing_of_its_neighbours(model: Transformer) -> None:
+    model = model.cpu()
+    first, second, other = (_ids(1, 4, torch.device("cpu"), seed=seed)[0] for seed in (1, 2, 3))
+    with torch.inference_mode():
+        before, after = (
+            model.teach(_packed_rows([[first, each]], 8), _packed_rows([[second, each]], 8)) for each in (second, other)
+        )
+    assert before[0, :4].equal(after[0, :4])
+    assert (before[0, 4:] - after[0, 4:]).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("kind", ["dropout", "attention_dropout"])

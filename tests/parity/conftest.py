@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from model.config import ModelConfig
-from service.engine.request import Command
+from service.engine.messages import Command
 from tests.conftest import random_model
 from tests.parity.engine import EOS, Arrivals, Run, captured, eager, run_with
 

@@ -10,9 +10,9 @@ from model.attention import attention_weights, look_ahead_mask, padding_mask
 from model.cache import KV
 from model.config import ModelConfig
 from model.transformer import Transformer
-from service.engine.captured import CapturedRunner
+from service.engine.cuda_graph_runner import CudaGraphRunner
 from service.engine.loop import EngineLoop
-from service.engine.request import Command, Report, StepReport, TokenReport
+from service.engine.messages import Command, Report, StepReport, TokenReport
 from service.engine.runner import EagerRunner, Runner
 from service.engine.scheduler import Scheduler
 
@@ -69,9 +69,9 @@ def run_with(runner: Runner, config: ModelConfig, commands: list[Command], *, sl
     return arrivals
 
 
-def captured(model: Transformer, slots: int) -> CapturedRunner:
-    """How far it runs ahead depends on no clock."""
-    return CapturedRunner(model, slots=slots, max_length=MAX_LENGTH, ahead_seconds=math.inf)
+def captured(model: Transformer, slots: int) -> CudaGraphRunner:
+    """Return a runner whose number of steps ahead depends on no clock."""
+    return CudaGraphRunner(model, slots=slots, max_length=MAX_LENGTH, ahead_seconds=math.inf)
 
 
 def eager(model: Transformer, slots: int) -> EagerRunner:

@@ -4,12 +4,12 @@ from itertools import pairwise
 
 import pytest
 import torch
-from msgspec.structs import replace
 
 from model.config import ModelConfig
 from model.decoding import Hypothesis, beam_decode, greedy_decode
-from service.engine.request import Beam, Cancel, Command, Constraints, GenerationRequest, Sampling, Submit
+from service.engine.messages import Beam, Cancel, Command, Constraints, GenerationRequest, Sampling, Submit
 from tests.conftest import random_model
+from tests.generation_requests import changed, generation_request
 from tests.parity.engine import EOS, Arrivals, Run, alignment_of, logprobs_of, sources
 
 LIMIT = 25
@@ -40,7 +40,9 @@ def test_beams(run: Run, config: ModelConfig, beam: int, slots: int, length_pena
     texts = sources(40)
     expected = beam_decode(random_model(config), texts, LIMIT, beam, length_penalty, alternatives=beam)
     options = Beam(beam, length_penalty, alternatives=beam - 1)
-    arrivals = run(config, _submits([GenerationRequest(s, LIMIT, beam=options) for s in texts]), slots=slots, seed=beam)
+    arrivals = run(
+        config, _submits([generation_request(s, LIMIT, beam=options) for s in texts]), slots=slots, seed=beam
+    )
     for number, hypotheses in enumerate(expected):
         _assert_found(arrivals, number, hypotheses, length_penalty)
     endings = {arrivals.reports[number][-1].finish_reason for number in range(40)}
@@ -53,13 +55,13 @@ def test_beams_of_every_width_beside_greedy_and_sampled_requests(run: Run, confi
     """Five kinds in one batch, with cancelled beams between them."""
     texts, model = sources(60), random_model(config)
     kinds = [
-        GenerationRequest([], LIMIT),
-        GenerationRequest([], LIMIT, Sampling(temperature=1.0, seed=4)),
-        GenerationRequest([], LIMIT, beam=Beam(3, 0.6, 2)),
-        GenerationRequest([], LIMIT, beam=Beam(5, 1.0, 4)),
-        GenerationRequest([], LIMIT, constraints=Constraints(1.3, 2), top_candidates=3),
+        generation_request([], LIMIT),
+        generation_request([], LIMIT, Sampling(temperature=1.0, seed=4)),
+        generation_request([], LIMIT, beam=Beam(3, 0.6, 2)),
+        generation_request([], LIMIT, beam=Beam(5, 1.0, 4)),
+        generation_request([], LIMIT, constraints=Constraints(1.3, 2), candidates=3),
     ]
-    requests = [replace(kinds[number % 5], source_ids=source) for number, source in enumerate(texts)]
+    requests = [changed(kinds[number % 5], source_ids=source) for number, source in enumerate(texts)]
     commands: list[Command] = []
     for number, request in enumerate(requests):
         commands.append(Submit(number, request, 0.0))
@@ -76,8 +78,10 @@ def test_beams_of_every_width_beside_greedy_and_sampled_requests(run: Run, confi
         if number % 5 == 0:
             assert arrivals.tokens[number] == greedy[number]
         elif number % 5 in (2, 3):
-            beam = request.beam
-            [expected] = beam_decode(model, [request.source_ids], LIMIT, beam.size, beam.length_penalty, beam.size)
+            beam = request.search.beam
+            [expected] = beam_decode(
+                model, [request.prompt.source_ids], LIMIT, beam.size, beam.length_penalty, beam.size
+            )
             _assert_found(arrivals, number, expected, beam.length_penalty)
         else:
             alone = run(config, _submits([request]), slots=1, seed=0)
@@ -87,7 +91,7 @@ def test_beams_of_every_width_beside_greedy_and_sampled_requests(run: Run, confi
 def test_what_is_told_early_stays(run: Run, config: ModelConfig) -> None:
     """Tokens come before the search ends, and it ends as the oracle's."""
     texts = sources(30)
-    arrivals = run(config, _submits([GenerationRequest(s, LIMIT, beam=Beam(4)) for s in texts]), slots=64, seed=1)
+    arrivals = run(config, _submits([generation_request(s, LIMIT, beam=Beam(4)) for s in texts]), slots=64, seed=1)
     expected = beam_decode(random_model(config), texts, LIMIT, 4)
     assert [arrivals.tokens[number] for number in range(30)] == [best.ids for [best] in expected]
     early = sum(len(set(moments)) > 1 for moments in arrivals.moments.values())
@@ -96,10 +100,10 @@ def test_what_is_told_early_stays(run: Run, config: ModelConfig) -> None:
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_a_forced_prefix_is_part_of_the_translation(run: Run, config: ModelConfig, beam: int) -> None:
-    """As if every other token had been impossible in its places."""
+    """A forced prefix has the effect of making every other token impossible at its positions."""
     model, prefix = random_model(config), [40, 41, 40]
     for source in sources(8):
-        request = GenerationRequest(source, 12, beam=Beam(beam), forced_ids=prefix)
+        request = generation_request(source, 12, beam=Beam(beam), forced_ids=prefix)
         arrivals = run(config, _submits([request]), slots=beam, seed=0)
         ids = arrivals.tokens[0]
         assert ids[:3] == prefix
@@ -113,10 +117,10 @@ def test_a_forced_prefix_is_part_of_the_translation(run: Run, config: ModelConfi
 def test_a_beam_that_lost_its_engine_goes_on_where_its_reader_is(run: Run, config: ModelConfig) -> None:
     for source in sources(6):
         for forced in ([], [40, 41]):
-            request = GenerationRequest(source, 15, beam=Beam(4, alternatives=2), forced_ids=forced)
+            request = generation_request(source, 15, beam=Beam(4, alternatives=2), forced_ids=forced)
             whole = run(config, _submits([request]), slots=4, seed=0)
             for cut in range(1, len(whole.tokens[0])):
-                again = replace(request, told_ids=whole.tokens[0][:cut])
+                again = changed(request, sent_ids=whole.tokens[0][:cut])
                 rest = run(config, _submits([again]), slots=4, seed=0)
                 assert rest.reports[0] == whole.reports[0][cut:]
 
@@ -124,9 +128,9 @@ def test_a_beam_that_lost_its_engine_goes_on_where_its_reader_is(run: Run, confi
 @pytest.mark.parametrize("beam", [1, 3])
 def test_constraints_hold(run: Run, config: ModelConfig, beam: int) -> None:
     texts = sources(20)
-    plain = [GenerationRequest(source, LIMIT, beam=Beam(beam)) for source in texts]
+    plain = [generation_request(source, LIMIT, beam=Beam(beam)) for source in texts]
     strict = [
-        GenerationRequest(source, LIMIT, beam=Beam(beam), constraints=Constraints(no_repeat_ngram_size=2))
+        generation_request(source, LIMIT, beam=Beam(beam), constraints=Constraints(no_repeat_ngram_size=2))
         for source in texts
     ]
 
@@ -137,39 +141,40 @@ def test_constraints_hold(run: Run, config: ModelConfig, beam: int) -> None:
 
     assert repeats(plain) > 10, "a model that does not repeat itself tests nothing"
     assert repeats(strict) == 0
-    penalised = [GenerationRequest(s, LIMIT, beam=Beam(beam), constraints=Constraints(1.5)) for s in texts]
+    penalised = [generation_request(s, LIMIT, beam=Beam(beam), constraints=Constraints(1.5)) for s in texts]
     assert repeats(penalised) < repeats(plain)
 
 
 def test_candidates_are_the_most_probable_of_each_place(run: Run, config: ModelConfig) -> None:
     model, source = random_model(config), sources(1)[0]
     for request in (
-        GenerationRequest(source, 8, top_candidates=5),
-        GenerationRequest(source, 8, Sampling(temperature=3.0, seed=1), top_candidates=5),
-        GenerationRequest(source, 8, beam=Beam(3), top_candidates=5),
-        GenerationRequest(source, 8, forced_ids=[40, 41], top_candidates=5),
+        generation_request(source, 8, candidates=5),
+        generation_request(source, 8, Sampling(temperature=3.0, seed=1), candidates=5),
+        generation_request(source, 8, beam=Beam(3), candidates=5),
+        generation_request(source, 8, forced_ids=[40, 41], candidates=5),
     ):
         arrivals = run(config, _submits([request]), slots=3, seed=0)
         logprobs = logprobs_of(model, source, arrivals.tokens[0])
         for report, place in zip(arrivals.reports[0], logprobs, strict=True):
             best = place.topk(5)
-            assert [token for token, _ in report.candidates] == best.indices.tolist()
-            assert [logprob for _, logprob in report.candidates] == pytest.approx(best.values.tolist(), abs=1e-4)
+            tokens, logprobabilities = zip(*report.inspection.candidates, strict=True)
+            assert [*tokens] == best.indices.tolist()
+            assert [*logprobabilities] == pytest.approx(best.values.tolist(), abs=1e-4)
             assert report.logprob == pytest.approx(place[report.token_id].item(), abs=1e-4)
 
 
 def test_alignments_are_what_the_last_layer_looks_at(run: Run, config: ModelConfig) -> None:
     model, texts = random_model(config), sources(12)
     kinds = (Beam(), Beam(3))
-    requests = [GenerationRequest(s, 8, beam=kinds[i % 2], alignment=i % 3 > 0) for i, s in enumerate(texts)]
+    requests = [generation_request(s, 8, beam=kinds[i % 2], alignment=i % 3 > 0) for i, s in enumerate(texts)]
     arrivals = run(config, _submits(requests), slots=12, seed=0)
     for number, request in enumerate(requests):
-        weights = alignment_of(model, request.source_ids, arrivals.tokens[number])[:, :-1]
+        weights = alignment_of(model, request.prompt.source_ids, arrivals.tokens[number])[:, :-1]
         for report, each in zip(arrivals.reports[number], weights, strict=True):
-            if not request.alignment:
-                assert report.alignment is None
+            if not request.inspect.alignment:
+                assert report.inspection.alignment is None
                 continue
-            assert report.alignment is not None
-            position, weight = report.alignment
+            assert report.inspection.alignment is not None
+            position, weight = report.inspection.alignment
             assert weight == pytest.approx(each.max().item(), abs=1e-5)
             assert each[position].item() == pytest.approx(weight, abs=1e-5)

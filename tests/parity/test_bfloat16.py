@@ -4,30 +4,30 @@ import random
 
 import pytest
 import torch
-from msgspec.structs import replace
 
 from model.config import ModelConfig
 from model.transformer import Transformer
+from service.engine.messages import Beam, Command, GenerationRequest, Sampling, Submit
 from service.engine.modes import MODES
-from service.engine.request import Beam, Command, GenerationRequest, Sampling, Submit
 from tests.conftest import random_model
+from tests.generation_requests import changed, generation_request
 from tests.parity.engine import MAX_LENGTH, Arrivals, alignment_of, logprobs_of, run_with, sources
 
 LIMIT = 25
 ROUNDING = 0.2
-"""Of a log-probability here: eight bits of a logit of about 10, and of what it is the sum of."""
+"""Tolerance of a log-probability: eight bits of logits of about 10, and of the sum of them."""
 
 
 @pytest.fixture
 def requests() -> list[GenerationRequest]:
     kinds = [
-        GenerationRequest([], LIMIT),
-        GenerationRequest([], LIMIT, alignment=True),
-        GenerationRequest([], LIMIT, beam=Beam(3)),
-        GenerationRequest([], LIMIT, Sampling(1.0, seed=7)),
-        GenerationRequest([], LIMIT, forced_ids=[40, 41]),
+        generation_request([], LIMIT),
+        generation_request([], LIMIT, alignment=True),
+        generation_request([], LIMIT, beam=Beam(3)),
+        generation_request([], LIMIT, Sampling(1.0, seed=7)),
+        generation_request([], LIMIT, forced_ids=[40, 41]),
     ]
-    return [replace(kinds[number % len(kinds)], source_ids=source) for number, source in enumerate(sources(40))]
+    return [changed(kinds[number % len(kinds)], source_ids=source) for number, source in enumerate(sources(40))]
 
 
 def _run(
@@ -40,12 +40,12 @@ def _run(
 
 
 def _differences(model: Transformer, requests: list[GenerationRequest], arrivals: Arrivals) -> list[float]:
-    """Of log-probabilities of the generated tokens."""
+    """Return the differences of the generated tokens' log-probabilities."""
     model = model.cpu()
     differences = []
     for number, request in enumerate(requests):
         ids = arrivals.tokens[number]
-        logprobs = logprobs_of(model, request.source_ids, ids).float()
+        logprobs = logprobs_of(model, request.prompt.source_ids, ids).float()
         own = logprobs.gather(-1, torch.tensor(ids)[:, None]).squeeze(-1)
         differences += (own - torch.tensor(arrivals.logprobs[number])).abs().tolist()
     return differences
@@ -60,12 +60,12 @@ def test_log_probabilities(config: ModelConfig, device: torch.device, requests: 
 
 
 def test_greedy_is_nearly_the_best(config: ModelConfig, device: torch.device) -> None:
-    texts = [GenerationRequest(source, LIMIT) for source in sources(40)]
+    texts = [generation_request(source, LIMIT) for source in sources(40)]
     arrivals = _run(config, device, dict(enumerate(texts)))
     model = random_model(config)
     for number, request in enumerate(texts):
         ids = arrivals.tokens[number]
-        logprobs = logprobs_of(model, request.source_ids, ids)
+        logprobs = logprobs_of(model, request.prompt.source_ids, ids)
         own = logprobs.gather(-1, torch.tensor(ids)[:, None]).squeeze(-1)
         assert (logprobs.amax(-1) - own).max() < 2 * ROUNDING
 
@@ -74,12 +74,12 @@ def test_alignments(config: ModelConfig, device: torch.device, requests: list[Ge
     arrivals = _run(config, device, dict(enumerate(requests)))
     model = random_model(config)
     for number, request in enumerate(requests):
-        if not request.alignment:
+        if not request.inspect.alignment:
             continue
-        weights = alignment_of(model, request.source_ids, arrivals.tokens[number])[:, :-1]
+        weights = alignment_of(model, request.prompt.source_ids, arrivals.tokens[number])[:, :-1]
         for report, each in zip(arrivals.reports[number], weights, strict=True):
-            assert report.alignment is not None
-            position, weight = report.alignment
+            assert report.inspection.alignment is not None
+            position, weight = report.inspection.alignment
             assert each[position].item() == pytest.approx(weight, abs=0.05)
 
 
@@ -95,7 +95,7 @@ def test_in_other_company_only_near_ties_fall_differently(
         ours, theirs = together.tokens[number], alone.tokens[number]
         if ours == theirs:
             assert together.logprobs[number] == pytest.approx(alone.logprobs[number], abs=ROUNDING)
-        elif request.beam.size == 1 and request.sampling.temperature == 0:
+        elif request.search.beam.size == 1 and request.search.sampling.temperature == 0:
             place = next(i for i, (our, their) in enumerate(zip(ours, theirs, strict=False)) if our != their)
-            logprobs = logprobs_of(model, request.source_ids, ours)[place]
+            logprobs = logprobs_of(model, request.prompt.source_ids, ours)[place]
             assert abs(logprobs[ours[place]] - logprobs[theirs[place]]) < 2 * ROUNDING

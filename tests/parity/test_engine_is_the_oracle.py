@@ -1,14 +1,14 @@
 """The engine's continuous batch gives what offline decoding gives, however requests arrive."""
 
-import msgspec
 import pytest
 import torch
 
 from model.config import ModelConfig
 from model.decoding import beam_decode, greedy_decode
 from model.sampling import SamplingParameters, noise_states, sample
-from service.engine.request import Beam, Cancel, Command, GenerationRequest, Sampling, Submit
+from service.engine.messages import Beam, Cancel, Command, Sampling, Submit
 from tests.conftest import random_model
+from tests.generation_requests import changed, generation_request
 from tests.parity.engine import Run, sources
 
 
@@ -17,7 +17,7 @@ def test_greedy(run: Run, config: ModelConfig, slots: int) -> None:
     texts = sources(40)
     expected = greedy_decode(random_model(config), texts, 30)
     assert len({len(ids) for ids in expected}) > 3, "rows that all end together test nothing"
-    commands: list[Command] = [Submit(i, GenerationRequest(source, 30), 0.0) for i, source in enumerate(texts)]
+    commands: list[Command] = [Submit(i, generation_request(source, 30), 0.0) for i, source in enumerate(texts)]
     arrivals = run(config, commands, slots=slots, seed=slots)
     assert [arrivals.tokens[i] for i in range(40)] == expected
 
@@ -27,7 +27,7 @@ def test_cancelled_neighbours_change_nothing(run: Run, config: ModelConfig) -> N
     expected = greedy_decode(random_model(config), texts, 30)
     commands: list[Command] = []
     for i, source in enumerate(texts):
-        commands.append(Submit(i, GenerationRequest(source, 30), 0.0))
+        commands.append(Submit(i, generation_request(source, 30), 0.0))
         if i % 3 == 2:
             commands.append(Cancel(i - 1))
     arrivals = run(config, commands, slots=8, seed=1)
@@ -37,7 +37,7 @@ def test_cancelled_neighbours_change_nothing(run: Run, config: ModelConfig) -> N
 
 def test_a_seeded_sample_does_not_depend_on_its_neighbours(run: Run, config: ModelConfig) -> None:
     sampling = [Sampling(temperature=1.5, top_k=20, top_p=0.95, seed=i % 5) for i in range(30)]
-    requests = [GenerationRequest(s, 20, o) for s, o in zip(sources(30), sampling, strict=True)]
+    requests = [generation_request(s, 20, o) for s, o in zip(sources(30), sampling, strict=True)]
     together = run(config, [Submit(i, r, 0.0) for i, r in enumerate(requests)], slots=8, seed=2)
     for i, request in enumerate(requests):
         alone = run(config, [Submit(i, request, 0.0)], slots=1, seed=3)
@@ -48,7 +48,7 @@ def test_a_seeded_sample_does_not_depend_on_its_neighbours(run: Run, config: Mod
 def test_each_position_draws_its_own_number(run: Run, config: ModelConfig) -> None:
     """The engine's sample is `sample` over the full forward pass with `noise_states` of its seed and positions."""
     model, source = random_model(config), sources(1)[0]
-    request = GenerationRequest(source, 12, Sampling(temperature=2.0, seed=11))
+    request = generation_request(source, 12, Sampling(temperature=2.0, seed=11))
     ids = run(config, [Submit(0, request, 0.0)], slots=1, seed=0).tokens[0]
     with torch.inference_mode():
         logits = model(torch.tensor([source]), torch.tensor([ids]))[0]
@@ -58,13 +58,13 @@ def test_each_position_draws_its_own_number(run: Run, config: ModelConfig) -> No
 
 
 def test_a_forced_prefix_continues_as_if_never_interrupted(run: Run, config: ModelConfig) -> None:
-    """What makes a stream survive the death of its engine."""
+    """Forced prefixes let a stream survive the death of its engine."""
     source = sources(1)[0]
     for sampling in (Sampling(), Sampling(temperature=1.0, seed=3)):
-        whole = run(config, [Submit(0, GenerationRequest(source, 20, sampling), 0.0)], slots=1, seed=0)
+        whole = run(config, [Submit(0, generation_request(source, 20, sampling), 0.0)], slots=1, seed=0)
         for cut in range(1, len(whole.tokens[0])):
             told = whole.tokens[0][:cut]
-            request = GenerationRequest(source, 20, sampling, forced_ids=told, told_ids=told)
+            request = generation_request(source, 20, sampling, forced_ids=told, sent_ids=told)
             rest = run(config, [Submit(0, request, 0.0)], slots=1, seed=0)
             assert rest.tokens[0] == whole.tokens[0][cut:]
             assert rest.logprobs[0] == pytest.approx(whole.logprobs[0][cut:], abs=1e-5)
@@ -72,14 +72,14 @@ def test_a_forced_prefix_continues_as_if_never_interrupted(run: Run, config: Mod
 
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_a_prompt_is_read_and_not_told(run: Run, config: ModelConfig, beam_size: int) -> None:
-    """As models want it that are told the target language in the decoder; alone, and among others without one."""
+    """Some models read the target language in the decoder; such prompts run alone and beside requests without one."""
     prompt = [40, 41]
     some = sources(6)
     requests = [
-        GenerationRequest(source, 20, beam=Beam(beam_size, alternatives=beam_size - 1), prompt_ids=prompt)
+        generation_request(source, 20, beam=Beam(beam_size, alternatives=beam_size - 1), decoder_ids=prompt)
         for source in some
     ]
-    others = [GenerationRequest(source, 20) for source in some]
+    others = [generation_request(source, 20) for source in some]
     commands = [Submit(i, request, 0.0) for i, request in enumerate([*requests, *others])]
     arrivals = run(config, list(commands), slots=8, seed=2)
     model = random_model(config)
@@ -91,5 +91,5 @@ def test_a_prompt_is_read_and_not_told(run: Run, config: ModelConfig, beam_size:
         ]
         told = arrivals.tokens[i][:-1][:2]
         forced = told if beam_size == 1 else []
-        again = msgspec.structs.replace(requests[i], told_ids=told, forced_ids=forced)
+        again = changed(requests[i], sent_ids=told, forced_ids=forced)
         assert run(config, [Submit(0, again, 0.0)], slots=8, seed=0).tokens[0] == arrivals.tokens[i][len(told) :]

@@ -5,19 +5,19 @@ import shutil
 from dataclasses import dataclass
 
 import pytest
-from msgspec.structs import replace
 
 from model import kernels
 from model.checkpoint import load_model
-from model.manifest import load_tokenizer
+from model.checkpoint_config import load_tokenizer
 from model.tokenizer import Tokenizer
-from service.engine.generation import Generation
 from service.engine.loop import EngineLoop
+from service.engine.messages import Beam, Command, Constraints, GenerationRequest, Sampling, Submit, TokenReport
 from service.engine.modes import MODES
-from service.engine.request import Beam, Command, Constraints, GenerationRequest, Sampling, Submit, TokenReport
 from service.engine.runner import Runner
 from service.engine.scheduler import Scheduler
 from service.settings import EMBEDDED_MODEL
+from service.supervisor.generation import Generation
+from tests.generation_requests import changed, generation_request
 from tests.parity.engine import Arrivals
 from tests.system.sentences import SENTENCES
 
@@ -56,17 +56,17 @@ def requests(engine: Engine) -> dict[int, GenerationRequest]:
     """Every way to decode, in turn."""
     prefix = engine.tokenizer.encode("Les gens de")[:-1]
     kinds = [
-        GenerationRequest([], LIMIT),
-        GenerationRequest([], LIMIT, beam=Beam(4, alternatives=3), alignment=True, self_attention=True),
-        GenerationRequest([], LIMIT, Sampling(1.0, 20, 0.9, 5), alignment=True, self_attention=True),
-        GenerationRequest([], LIMIT, beam=Beam(3, 0.6), constraints=Constraints(1.2, 3)),
-        GenerationRequest([], LIMIT, top_candidates=3),
-        GenerationRequest([], LIMIT, forced_ids=prefix),
-        GenerationRequest([], LIMIT, beam=Beam(2), forced_ids=prefix),
-        GenerationRequest([], LIMIT, beam=Beam(4, alternatives=3)),
+        generation_request([], LIMIT),
+        generation_request([], LIMIT, beam=Beam(4, alternatives=3), alignment=True, self_attention=True),
+        generation_request([], LIMIT, Sampling(1.0, 20, 0.9, 5), alignment=True, self_attention=True),
+        generation_request([], LIMIT, beam=Beam(3, 0.6), constraints=Constraints(1.2, 3)),
+        generation_request([], LIMIT, candidates=3),
+        generation_request([], LIMIT, forced_ids=prefix),
+        generation_request([], LIMIT, beam=Beam(2), forced_ids=prefix),
+        generation_request([], LIMIT, beam=Beam(4, alternatives=3)),
     ]
     sources = [engine.tokenizer.encode(text) for text in SENTENCES[:: len(SENTENCES) // 49]]
-    return {number: replace(kinds[number % len(kinds)], source_ids=source) for number, source in enumerate(sources)}
+    return {number: changed(kinds[number % len(kinds)], source_ids=source) for number, source in enumerate(sources)}
 
 
 def test_alone_and_in_company(engine: Engine, requests: dict[int, GenerationRequest]) -> None:
@@ -81,23 +81,23 @@ def test_alone_and_in_company(engine: Engine, requests: dict[int, GenerationRequ
 def test_steps_ahead_are_those_that_would_have_followed(
     engine: Engine, requests: dict[int, GenerationRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of beams beside one another, and beside greedy requests."""
+    """Beams run beside other beams, and beside greedy requests."""
     plain = [Beam(), Beam(4, alternatives=3), Beam(3, 0.6), Beam(7)]
     chosen = {
-        number: GenerationRequest(request.source_ids, LIMIT, beam=plain[number % 4])
+        number: generation_request(request.prompt.source_ids, LIMIT, beam=plain[number % 4])
         for number, request in requests.items()
         if number < 8
     }
     runs = []
     for seconds in (0.0, 60.0):
-        monkeypatch.setattr("service.engine.fused._AHEAD_SECONDS", seconds)
+        monkeypatch.setattr("service.engine.cpp_runner._MULTI_STEP_SECONDS", seconds)
         runs.append(engine.run(chosen, seed=1))
     assert runs[0].reports == runs[1].reports
     assert len(runs[1].slots_used) < len(runs[0].slots_used)
 
 
 def test_from_a_second_engine(engine: Engine, requests: dict[int, GenerationRequest]) -> None:
-    """Whatever was told before the first one died, in whatever company the rest is written."""
+    """The rest is the same wherever the first engine died, and whatever else the second one generates."""
     whole = engine.run(requests, seed=1)
     generator = random.Random(0)
     for _ in range(3):

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from model.manifest import load_config
+from model.checkpoint_config import load_config
 from service import app
-from service.metrics import Metrics
+from service.observability.metrics import Metrics
 from service.settings import Settings, UnusableSettingError
 
 

@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
-from pydantic_settings import CliApp
 from typer.testing import CliRunner
 
-from service.cli import app
-from service.settings import Settings, unknown_variables, usable_gpus
+from service.cli.main import app
+from service.cli.settings_options import load_settings
+from service.settings import Settings, unknown_variables
 
 
 def test_flags_over_environment_over_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRAGOMAN_SLOTS", "7")
     monkeypatch.setenv("DRAGOMAN_PORT", "6001")
-    settings = CliApp.run(Settings, cli_args=["--port", "6002", "--max-waiting", "3"])
+    settings = load_settings(port="6002", max_waiting="3")
     assert (settings.slots, settings.port, settings.max_waiting) == (7, 6002, 3)
     assert settings.host == "127.0.0.1"
 
@@ -27,7 +27,10 @@ def test_a_wrong_value_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_replicas_are_as_many_as_cores_up_to_four(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     limit = tmp_path / "cpu.max"
-    monkeypatch.setattr("service.settings._CPU_LIMIT", limit)
+    own = tmp_path / "own"
+    own.write_text("0::/\n")
+    monkeypatch.setattr("service.hardware._CGROUPS", tmp_path)
+    monkeypatch.setattr("service.hardware._OWN_CGROUP", own)
     monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(3)), raising=False)
     assert Settings().replicas == 3
     for line, expected in (("max 100000", 3), ("200000 100000", 2), ("50000 100000", 1), ("900000 100000", 3)):
@@ -44,7 +47,12 @@ def test_replicas_are_as_many_as_cores_up_to_four(monkeypatch: pytest.MonkeyPatc
 @pytest.fixture
 def gpus(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """So many are there."""
-    return lambda count: monkeypatch.setattr("service.settings.usable_gpus", lambda: count)
+
+    def found(count: int) -> None:
+        for name in ("usable_gpus", "visible_gpus"):
+            monkeypatch.setattr(f"service.hardware.{name}", lambda: count)
+
+    return found
 
 
 def test_a_gpu_is_used_if_there_is_one(gpus: Callable[[int], None]) -> None:
@@ -60,17 +68,6 @@ def test_a_gpu_is_used_if_there_is_one(gpus: Callable[[int], None]) -> None:
     gpus(0)
     without = Settings()
     assert (without.device, without.mode) == ("cpu", "int8")
-
-
-@pytest.mark.parametrize(("answer", "count"), [("print(3)", 3), ("raise ImportError", 0)])
-def test_pytorch_is_asked_for_gpus_where_there_is_a_driver(
-    answer: str, count: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("service.settings._COUNT_GPUS", answer)
-    monkeypatch.setattr("service.settings._GPU_DRIVERS", [tmp_path / "none"])
-    assert usable_gpus.__wrapped__() == 0
-    monkeypatch.setattr("service.settings._GPU_DRIVERS", [tmp_path / "none", tmp_path])
-    assert usable_gpus.__wrapped__() == count
 
 
 def test_a_device_that_does_not_exist() -> None:

@@ -1,4 +1,4 @@
-"""What a server answers."""
+"""Reads responses of a server."""
 
 import httpx
 

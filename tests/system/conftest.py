@@ -17,7 +17,7 @@ import pytest
 
 START_SECONDS = 60.0
 COMPILES = shutil.which("c++") is not None
-"""In int8 the C++ operators give each request the same bits in any company; PyTorch rounds with the batch's shape."""
+"""The C++ operators give each int8 request the same bits in any batch; PyTorch's rounding depends on its shape."""
 
 
 def free_port() -> int:
@@ -56,7 +56,7 @@ class Server:
 
     @staticmethod
     def sample(exposition: str, name: str, labels: str = "") -> float:
-        """As `metric`, of an exposition scraped before: several values of one moment."""
+        """Return a metric of an exposition that was scraped before, for several values of one moment."""
         lines = exposition.splitlines()
         samples = [line.rsplit(" ", 1) for line in lines if line.startswith((f"{name} ", f"{name}{{"))]
         return sum(float(value) for key, value in samples if labels in key)
@@ -68,14 +68,14 @@ class Server:
             time.sleep(0.01)
 
     def wait_until_busy(self) -> None:
-        """Until an engine decodes something."""
+        """Wait until an engine decodes something."""
         deadline = time.monotonic() + START_SECONDS
         while not self.metric("dragoman_slots_used"):
             assert time.monotonic() < deadline
             time.sleep(0.005)
 
     def has_processes(self) -> bool:
-        """Whether anything of the server's process group is left, engines included."""
+        """Return whether any process of the server's process group is left, engines included."""
         try:
             os.killpg(self.process.pid, 0)
         except ProcessLookupError:
@@ -83,7 +83,7 @@ class Server:
         return True
 
     def wait_until_gone(self) -> None:
-        """Until the system has cleared away what was killed."""
+        """Wait until the system has removed the killed processes."""
         deadline = time.monotonic() + START_SECONDS
         while self.has_processes():
             assert time.monotonic() < deadline
@@ -112,7 +112,7 @@ def children(pid: int) -> list[int]:
 
 
 def processor_seconds(pid: int) -> float:
-    """That a process has had so far."""
+    """Return the processor time that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

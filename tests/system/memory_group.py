@@ -12,7 +12,7 @@ _ROOT: Final = Path("/sys/fs/cgroup")
 
 
 class _Files(NamedTuple):
-    """What version 1 and version 2 call the same."""
+    """Names of the same files in cgroup versions 1 and 2."""
 
     root: Path
     limit: str
@@ -35,7 +35,7 @@ class MemoryGroup:
         self._files = files
 
     def limit(self, size: int) -> None:
-        """In bytes; and nothing of it in swap, which would only be slow."""
+        """Limit memory to `size` bytes, without swap, which would only be slow."""
         (self._path / self._files.limit).write_text(f"{size}")
         swap = self._path / self._files.swap
         if swap.exists():
@@ -48,7 +48,7 @@ class MemoryGroup:
 
     @property
     def kills(self) -> int:
-        """Of processes, by the kernel, since the group was made."""
+        """Return the number of processes that the kernel has killed since the group was made."""
         counts = dict(line.split() for line in (self._path / self._files.kills).read_text().splitlines())
         return int(counts["oom_kill"])
 

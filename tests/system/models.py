@@ -5,8 +5,8 @@ from pathlib import Path
 import torch
 
 from model.checkpoint import save_checkpoint
+from model.checkpoint_config import CheckpointConfig, Direction, load_config
 from model.config import ModelConfig
-from model.manifest import CheckpointConfig, Direction, load_config
 from model.tokenizer import Tokenizer
 from service.settings import EMBEDDED_MODEL
 from tests.conftest import random_model
@@ -29,7 +29,7 @@ def write_model(directory: Path, tokenizer: Tokenizer, *directions: str, seed: i
 
 
 def relabel_embedded_model(directory: Path, direction: str) -> None:
-    """It comes to an end, as random ones do not, whatever it is given: French for English, say."""
+    """Relabel the embedded model: unlike a random one, it ends its sentences whatever the languages are."""
     directory.mkdir()
     for file in EMBEDDED_MODEL.iterdir():
         if file.name != "config.json":

@@ -32,7 +32,7 @@ def test_against_a_server_from_standard_input(server: Server) -> None:
 
 
 def test_against_a_server_that_keeps_the_stream_alive(start_server: StartServer) -> None:
-    """Its comments are no events."""
+    """Keep-alive comments are no events."""
     text = " ".join(SENTENCES[:40])
     with start_server("--keep-alive-seconds", "0.001") as server:
         done = _translate("--url", server.url, text)

@@ -22,7 +22,7 @@ DIRECTION: Direction = {"source": "en", "target": "fr"}
 
 
 def _told(events: list[Event]) -> list[object]:
-    """Without what differs each time: ids and timings."""
+    """Return the events without ids and timings, which differ each time."""
     return [
         (type(each), getattr(each, "text", None), getattr(each, "index", None), getattr(each, "segment", None))
         for each in events

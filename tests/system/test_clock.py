@@ -82,8 +82,10 @@ async def test_streams_deadlines_and_keep_alives_go_on(start_server: StartServer
 
 
 def test_limits_are_of_the_clock_that_was_set(start_server: StartServer, set_clock: Set) -> None:
-    """It stands still, so no minute begins between two requests. Whoever has used up its own is refused after every
-    jump, and let in once the clock shows what it was told to wait for."""
+    """The clock stands still, so no minute begins between two requests.
+
+    After every jump a caller over its limit is refused, and served once the clock has reached the reported time.
+    """
     with start_server("--anonymous-requests-per-minute", "3") as server, httpx.Client(base_url=server.url) as client:
         for jump in (timedelta(), timedelta(hours=5), timedelta(hours=-9), timedelta(days=400)):
             moment = datetime.now() + jump  # as libfaketime reads it, in the machine's own zone

@@ -78,7 +78,7 @@ async def test_who_does_not_finish_a_request_is_cut(impatient: Server) -> None:
 
 
 async def _until_cut(server: Server, begun: bytes, trickled: bytes) -> bytes:
-    """What the server says to a client that sends the one, and then the other every tenth of a second."""
+    """Send `begun`, then `trickled` every tenth of a second; return the server's response."""
     received = b""
     async with _connection(server) as (reader, writer), asyncio.timeout(30):
         writer.write(begun)
@@ -120,7 +120,7 @@ async def test_a_body_in_chunks_may_be_larger_than_headers(impatient: Server, si
 
 
 async def test_a_stream_that_is_silent_for_longer_is_not_cut(impatient: Server) -> None:
-    """Its reader would take more, and its request has come."""
+    """The reader would take more data, and its request is complete."""
     text = " ".join(SENTENCES)
     async with httpx.AsyncClient(base_url=impatient.url, timeout=60) as client:
         expected = text_of(await stream(client, text))

@@ -165,7 +165,7 @@ async def test_a_stream_tells_all_attention(client: httpx.AsyncClient, beam_size
     [{}, {"beam_size": 4}, {"temperature": 0.7, "seed": 3}, {"target_prefix": "Le vieux"}, {"format": "html"}],
 )
 async def test_a_stream_tells_the_self_attention(client: httpx.AsyncClient, options: dict[str, object]) -> None:
-    """Of each layer, over the start and what was written before."""
+    """Each layer's weights cover the start and all tokens before."""
     text = "The old dog likes Canada."
     events = await stream(client, text, self_attention=True, **options)
     tokens = [event.data for event in events if event.name == "token"]
@@ -245,12 +245,12 @@ def test_a_beam_is_no_wider_than_the_slots(start_server: StartServer) -> None:
     with start_server("--slots", "2") as server, httpx.Client(base_url=server.url, timeout=60) as client:
         body = {"q": TEXT, "source": "en", "target": "fr"}
         refused = client.post("/translate", json={**body, "beam_size": 3})
-        assert (refused.status_code, refused.json()["error"]) == (400, "beam_size: 3 is asked for, the limit is 2")
+        assert (refused.status_code, refused.json()["error"]) == (400, "beam_size: 3 is requested, the limit is 2")
         assert client.post("/translate", json={**body, "beam_size": 2, "alternatives": 1}).json()["alternatives"]
         # The default beam is as wide as it may be.
         assert client.post("/translate", json={**body, "alternatives": 1}).json()["alternatives"]
         refused = client.post("/translate", json={**body, "alternatives": 2})
-        assert (refused.status_code, refused.json()["error"]) == (400, "alternatives: 2 are asked for, the limit is 1")
+        assert (refused.status_code, refused.json()["error"]) == (400, "alternatives: 2 are requested, the limit is 1")
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from service.doctor import examine, told_settings
+from service.cli.doctor import examine, told_settings
 from service.errors import EngineFailed
-from service.settings import EMBEDDED_MODEL, Settings, usable_cores
+from service.hardware import usable_cores
+from service.settings import EMBEDDED_MODEL, Settings
 from tests.system.conftest import COMPILES
 
 
@@ -40,7 +41,7 @@ def test_what_works_is_tried_out() -> None:
 
 def test_what_is_broken_is_said(tmp_path: Path) -> None:
     done = _doctor("--models", str(tmp_path))
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr == f"dragoman: {tmp_path}: there is no checkpoint in it\n"
     assert f"models={tmp_path}" in done.stdout
 
@@ -60,7 +61,7 @@ def test_a_self_test_that_fails_is_a_problem(monkeypatch: pytest.MonkeyPatch) ->
     async def failed(*_: object) -> None:
         raise EngineFailed("it died")
 
-    monkeypatch.setattr("service.doctor._translated", failed)
+    monkeypatch.setattr("service.cli.doctor._translated", failed)
     assert examine(Settings(replicas=1), 0.2).problems == ["a translation failed: it died"]
 
 
@@ -68,7 +69,7 @@ def test_what_traces_want_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None
     def missing() -> None:
         raise ImportError
 
-    monkeypatch.setattr("service.tracing.exporter", missing)
+    monkeypatch.setattr("service.observability.tracing.exporter", missing)
     [problem] = examine(Settings(traces=True), 0.2).problems
     assert problem.startswith("traces: OpenTelemetry is missing")
 

@@ -1,4 +1,4 @@
-"""What a machine does to a server: no descriptors, no disk, a crowd at the door."""
+"""Faults of the machine: no descriptors, no disk space, too many connections."""
 
 import asyncio
 import json

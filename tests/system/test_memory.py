@@ -35,7 +35,7 @@ async def _ask(client: httpx.AsyncClient) -> list[httpx.Response]:
 
 
 def _data(pid: int) -> int:
-    """What it can write into, in bytes: unlike its address space, without what the C library has only set aside."""
+    """Return a process's writable bytes; unlike its address space, without what the C library only reserves."""
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     return int(status["VmData"].split()[0]) << 10
 
@@ -43,7 +43,7 @@ def _data(pid: int) -> int:
 async def test_a_step_without_memory_fails_its_own_requests(
     start_server: StartServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its data cannot grow: every request has an outcome, and the next ones are served."""
+    """The process's data cannot grow: every request has an outcome, and the next ones are served."""
     # Else the C library may have enough left of what loading took.
     monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "65536")
     with start_server(*ROOMY) as server:

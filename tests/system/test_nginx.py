@@ -1,4 +1,4 @@
-"""Behind a real nginx that buffers answers, as it does by default: events come as they are made."""
+"""A real nginx that buffers responses, as it does by default: events come as they are made."""
 
 import asyncio
 import os
@@ -49,7 +49,7 @@ _COMPRESSED = "gzip on; gzip_types text/event-stream;"
 
 @contextmanager
 def _nginx(directory: Path, server: Server, more: str = "") -> Iterator[str]:
-    """Its address, with `more` directives for what is passed on."""
+    """Start nginx with `more` directives for its proxy; yield its address."""
     port = free_port()
     directory.chmod(0o755)  # its workers are another user's, if it is started by root
     configuration = directory / "nginx.conf"
@@ -70,7 +70,7 @@ def _nginx(directory: Path, server: Server, more: str = "") -> Iterator[str]:
 
 
 async def _lines(url: str, engine: int, text: str, seconds: float) -> list[str]:
-    """Of a stream whose engine stands still until a keep-alive has come. Raises `TimeoutError` if none does."""
+    """Return the lines of a stream whose engine is stopped until a keep-alive; raises `TimeoutError` without one."""
     async with httpx.AsyncClient(base_url=url, timeout=60) as client, asyncio.timeout(seconds) as patience:
         os.kill(engine, signal.SIGSTOP)
         try:
@@ -87,7 +87,7 @@ async def _lines(url: str, engine: int, text: str, seconds: float) -> list[str]:
 
 
 async def test_events_come_through_as_they_are_made(start_server: StartServer, tmp_path: Path) -> None:
-    """By default, and where it compresses: then our header, if it is not ignored, makes it pass on what it has."""
+    """Both by default and with compression, our header makes nginx pass data on at once unless it is ignored."""
     text = " ".join(SENTENCES[:20])
     with start_server("--engine-timeout-seconds", "300", "--keep-alive-seconds", "0.5") as server:
         async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:

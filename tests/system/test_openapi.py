@@ -1,4 +1,4 @@
-"""What `/openapi.json` promises, tried out by schemathesis on a real server."""
+"""The promises of `/openapi.json`, tried by schemathesis on a real server."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 
-from service.access.keys import KeyFile, KeyLimits
+from service.access.key_store import KeyFile, KeyLimits
 from tests.system.conftest import Server, StartServer
 
 # A request may set itself a deadline that nothing can keep.

@@ -1,4 +1,4 @@
-"""What is there beside translations: languages, probes, documentation, the page, logs."""
+"""Routes beside translations: languages, probes, documentation, the page; and logs."""
 
 import asyncio
 import json
@@ -107,7 +107,7 @@ async def test_metrics_tell_of_engines_that_say_nothing(start_server: StartServe
 
 
 def _wait_for(server: Server, **metrics: float) -> None:
-    """Until they all have these values at one moment."""
+    """Wait until all metrics have these values at one moment."""
     deadline = time.monotonic() + START_SECONDS
     while metrics != (seen := _at_once(server, metrics)):
         assert time.monotonic() < deadline, seen

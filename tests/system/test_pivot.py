@@ -1,4 +1,4 @@
-"""Where no model translates at once, two do, one behind the other."""
+"""Pivot translations: two models in a row where no single model translates."""
 
 import os
 import re
@@ -18,7 +18,7 @@ from tests.system.sse import Event, read_events, stream, text_of
 
 @pytest.fixture(scope="module")
 def pivoting(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer) -> Iterator[Server]:
-    """From German into English, nonsense; into French; and what takes French for English, into what is no Italian."""
+    """Models from German into English (nonsense), into French, and from French relabelled English into Italian."""
     directory = tmp_path_factory.mktemp("models")
     (directory / "en-fr").symlink_to(EMBEDDED_MODEL)
     write_model(directory / "fr-sv", tokenizer, "fr-sv", seed=3, positions=64)
@@ -194,7 +194,7 @@ def test_a_reader_that_goes_away_leaves_nothing_behind(pivoting: Server) -> None
 
 
 async def test_engines_that_die_are_not_noticed(pivoting: Server) -> None:
-    """In the middle of a text, when both have work, so that each goes on where it was."""
+    """The engines die in the middle of a text, when both have work, and each goes on where it was."""
     text = "".join(f"The cat number {number} sat on the mat. " for number in range(30))
     expected = _translate(pivoting, text, "en", "it")["translatedText"]
     body = {"q": text, "source": "en", "target": "it", "stream": True}

@@ -42,6 +42,15 @@ async def test_bad_input_is_answered_clearly(client: httpx.AsyncClient, body: by
     assert await translate(client, "I am a cat.") == "Je suis un chat."
 
 
+async def test_json_without_its_content_type_is_answered_with_the_header_to_send(client: httpx.AsyncClient) -> None:
+    """The type is what curl declares for `-d` unless a header is given."""
+    body, headers = b'{"q": "a", "source": "en", "target": "fr"}', {"Content-Type": "application/x-www-form-urlencoded"}
+    for path in ("/translate", "/detect", "/v2/translate"):
+        response = await client.post(path, content=body, headers=headers)
+        assert response.status_code == 400
+        assert "send Content-Type: application/json" in response.text
+
+
 async def test_a_megabyte_of_wrong_fields_is_not_repeated(client: httpx.AsyncClient) -> None:
     fields = {f"field{i}{'x' * 90}": 1 for i in range(9000)}
     for options in ({"json": fields}, {"data": fields}):

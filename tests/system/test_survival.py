@@ -42,7 +42,7 @@ def _outline(data: object) -> object:
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 async def test_every_kind_of_stream_survives(start_server: StartServer, how: signal.Signals) -> None:
-    """Whether the engine dies or just stops: a pause, then what would have come anyway, and nothing twice."""
+    """The engine dies or stops: the stream pauses, then goes on with the same events, and none comes twice."""
     with start_server("--slots", "16", "--engine-timeout-seconds", "1") as server:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
         async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:

@@ -20,7 +20,7 @@ BODY = {"q": " ".join(SENTENCES[:3]), "source": "en", "target": "fr"}
 @pytest.fixture
 def exporter(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     exporter = InMemorySpanExporter()
-    monkeypatch.setattr("service.tracing.exporter", lambda: exporter)
+    monkeypatch.setattr("service.observability.tracing.exporter", lambda: exporter)
     monkeypatch.setenv("OTEL_SERVICE_NAME", "our-translator")
     return exporter
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from model.training import robustness
 from model.training.robustness import Case
-from service.cli import app
+from service.cli.main import app
 from tests.system.conftest import Server, StartServer
 
 # English, French, German.

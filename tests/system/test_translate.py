@@ -1,4 +1,4 @@
-"""What a client sees of translations, against a real server with the embedded model."""
+"""Translations as a client sees them, by a real server with the embedded model."""
 
 import asyncio
 import re
@@ -24,7 +24,7 @@ async def test_a_text_keeps_its_form(client: httpx.AsyncClient) -> None:
 
 
 async def test_no_sentence_is_too_long(client: httpx.AsyncClient) -> None:
-    """Its parts are translated, or copied."""
+    """The parts of a long sentence are translated or copied."""
     endless = "the cat sat on the mat, " * 300
     events = await stream(client, f"{endless} {'x' * 9000} I am a cat.")
     segments = [event.data for event in events if event.name == "segment"]
@@ -136,7 +136,7 @@ async def test_a_language_is_detected_as_libretranslate_does(client: httpx.Async
 
 
 async def test_what_is_in_the_target_language_comes_back_as_it_is(client: httpx.AsyncClient) -> None:
-    """As LibreTranslate does; in an array beside others, in a stream and in HTML, too."""
+    """LibreTranslate does the same; also in arrays beside other texts, in streams and in HTML."""
     french, html = "Où est la gare ?  J'ai perdu ma clé.\n", "<p>Où est <b>la gare</b> ? J&#39;ai perdu ma clé.</p>"
     body = {"q": [french, "I am a cat."], "source": "auto", "target": "fr", "alternatives": 1, "scores": True}
     answer = (await client.post("/translate", json=body)).json()

@@ -5,15 +5,15 @@ from pathlib import Path
 
 from torch import Tensor
 
+from model.checkpoint_config import CheckpointConfig, CheckpointError, Direction, LanguageHint
 from model.config import ModelConfig
+from model.formats.checked_source import Imported, Options, languages_unknown, read_json
 from model.formats.ctranslate2.file import read_content
 from model.formats.ctranslate2.options import ZERO_START, Special, asks_for_all_tokens, configuration, special_pieces
 from model.formats.ctranslate2.vocabulary import read_tokenizer, vocabularies
 from model.formats.ctranslate2.weights import Variables, translated
-from model.formats.multilingual import are_languages, told_before, told_behind, told_both
-from model.formats.reading import Imported, Options, languages_unknown, read_json
+from model.formats.multilingual import are_languages, source_tag_suffix, tagged_both_sides, target_tag_prefix
 from model.formats.vocabulary import Vocabulary
-from model.manifest import CheckpointConfig, CheckpointError, Direction, Wanted
 from model.tokenizer import Prompt, Tokenizer
 
 
@@ -25,7 +25,7 @@ def find(path: Path) -> Path | None:
     return None
 
 
-def read(directory: Path, wanted: Wanted) -> Imported:
+def read(directory: Path, wanted: LanguageHint) -> Imported:
     """`directory` holds model.bin. Raises `CheckpointError` for what is not supported, missing, left over or broken."""
     path, described = directory / "model.bin", directory / "config.json"
     source_words, target_words = vocabularies(directory)
@@ -44,12 +44,12 @@ def read(directory: Path, wanted: Wanted) -> Imported:
         pair = _of_a_pair(directory, vocabulary, config, weights, special, _said(package, wanted))
         return _begun(pair, package, target_words) if package.exists() else pair
     if from_zero:
-        return told_before(directory, vocabulary, config, weights, wanted)
+        return target_tag_prefix(directory, vocabulary, config, weights, wanted)
     if are_languages(vocabulary.special):
         if special.start is not None and (asks_all or special.after):
-            return told_both(directory, vocabulary, config, weights)
+            return tagged_both_sides(directory, vocabulary, config, weights)
         if special.start is None and config.embedding_norm:
-            return told_behind(directory, vocabulary, config, weights, wanted)
+            return source_tag_suffix(directory, vocabulary, config, weights, wanted)
     elif config.embedding_norm:
         bart = special._replace(before=("<s>",), after=("</s>",))
         return _of_a_pair(directory, vocabulary, config, weights, bart, wanted)
@@ -62,7 +62,7 @@ def _of_a_pair(
     config: ModelConfig,
     weights: dict[str, Tensor],
     special: Special,
-    wanted: Wanted,
+    wanted: LanguageHint,
 ) -> Imported:
     if special.start is None:
         raise CheckpointError(f"{directory}: config.json does not say what a translation begins with")
@@ -75,7 +75,7 @@ def _of_a_pair(
 
 
 def _begun(imported: Imported, package: Path, target_words: Sequence[str]) -> Imported:
-    """With the piece that an Argos package has every translation begin with, if it has one."""
+    """Add the piece that an Argos package has every translation begin with, if it has one."""
     piece = read_json(package).get("target_prefix") or None
     if piece is None:
         return imported
@@ -86,7 +86,7 @@ def _begun(imported: Imported, package: Path, target_words: Sequence[str]) -> Im
     return imported._replace(config=config, tokenizer=Tokenizer(imported.tokenizer.files, prompt))
 
 
-def _said(package: Path, wanted: Wanted) -> Wanted:
-    """What is wanted, or else what an Argos package says of itself."""
+def _said(package: Path, wanted: LanguageHint) -> LanguageHint:
+    """Return the hint, completed by the languages that an Argos package names."""
     said = read_json(package) if package.exists() else {}
-    return Wanted(wanted.source or said.get("from_code"), wanted.target or said.get("to_code"))
+    return LanguageHint(wanted.source or said.get("from_code"), wanted.target or said.get("to_code"))

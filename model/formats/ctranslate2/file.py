@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch import Tensor
 
-from model.formats.ctranslate2 import older
-from model.manifest import CheckpointError
+from model.checkpoint_config import CheckpointError
+from model.formats.ctranslate2 import legacy
 
 _VERSIONS: Final = range(4, 7)
 _SETTINGS_APART: Final = 6
@@ -21,11 +21,11 @@ _TYPES: Final = [torch.float32, torch.int8, torch.int16, torch.int32, torch.floa
 
 
 class Content(NamedTuple):
-    """As the newest version has it."""
+    """Variables as the newest version of the format names them."""
 
     variables: dict[str, Tensor]
     settings: dict[str, Any]
-    """Of config.json, where they are in this file instead."""
+    """Options of config.json, in versions that have them in this file instead."""
 
 
 def read_content(path: Path) -> Content:
@@ -57,8 +57,8 @@ class _Reader:
         if self._place != len(self._content):
             raise ValueError(f"{len(self._content) - self._place} bytes are left over")
         if revision < _SIDES_APART:
-            found = older.moved(found)
-        return Content(found, older.settings(found) if version < _SETTINGS_APART else {})
+            found = legacy.moved(found)
+        return Content(found, legacy.settings(found) if version < _SETTINGS_APART else {})
 
     def _tensor(self) -> Tensor:
         shape = [self._number("<I") for _ in range(self._number("<B"))]

@@ -1,4 +1,4 @@
-"""What a CTranslate2 model says of its kind, checked and as our configuration."""
+"""The options of a CTranslate2 model, checked and as our configuration."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,10 +6,10 @@ from typing import Final, NamedTuple
 
 from torch import Tensor
 
+from model.checkpoint_config import CheckpointError
 from model.config import Activation, ModelConfig
+from model.formats.checked_source import Options, model_config
 from model.formats.ctranslate2.weights import DECODER_OUT, PROJECTION, SOURCE, TABLES, TARGET
-from model.formats.reading import Options, model_config
-from model.manifest import CheckpointError
 
 _ACTIVATIONS: Final[dict[int, Activation]] = {0: "relu", 1: "gelu_tanh", 2: "swish", 3: "gelu"}
 _LONGEST: Final = 512  # where no table of positions says how far it goes
@@ -33,7 +33,7 @@ class Special(NamedTuple):
     """Pieces with a meaning of their own, and what else config.json says."""
 
     start: str | None
-    """What a translation begins with; None where whoever asks has to say it."""
+    """The piece that a translation begins with; None where the caller has to choose it."""
     eos: str
     before: tuple[str, ...]
     after: tuple[str, ...]
@@ -41,7 +41,7 @@ class Special(NamedTuple):
 
 
 def special_pieces(settings: Options) -> Special:
-    """Of config.json. Raises `CheckpointError`."""
+    """Read the special pieces from config.json. Raises `CheckpointError`."""
     bos, eos = settings.get("bos_token", "<s>"), settings.get("eos_token", "</s>")
     settings.only("multi_query_attention", False)
     for name in ("quantization_type", "quantization_bits", "quantization_group_size"):
@@ -59,7 +59,7 @@ def special_pieces(settings: Options) -> Special:
 def configuration(
     numbers: Options, tensors: Mapping[str, Tensor], special: Special, words: Sequence[str]
 ) -> ModelConfig:
-    """Of model.bin, where `numbers` are options. Raises `CheckpointError`."""
+    """Build the configuration from the options of model.bin, `numbers`. Raises `CheckpointError`."""
     numbers.known(_NUMBERS)
     numbers.only("decoder/alibi", 0)
     for side in _SIDES:
@@ -111,16 +111,17 @@ def configuration(
 
 
 def asks_for_all_tokens(numbers: Options, special: Special) -> bool:
-    """Whether a model is of transformers, whose tokenizers put around a text what the others' models add themselves.
+    """Return True for a model of transformers, whose tokenizer adds what others' models add themselves.
 
-    They and fairseq's say the scale of embeddings, not whether there is one; fairseq's and Marian's add the end.
+    These and fairseq's models store the scale of embeddings, not whether there is one; fairseq's and Marian's add the
+    end.
     """
     says_scale = isinstance(numbers.get("encoder/scale_embeddings"), float)
     return (says_scale or bool(numbers.get(ZERO_START, 0))) and not special.after
 
 
 def _is_scaled(numbers: Options, side: str, d_model: int) -> bool:
-    """Of OpenNMT's and Marian's models it is a flag; of fairseq's and those of transformers it is the scale itself."""
+    """Return True if embeddings are scaled: a flag in OpenNMT's and Marian's models, the scale itself in the others."""
     scale = numbers.get(f"{side}/scale_embeddings", 1)
     if isinstance(scale, int):
         return bool(scale)

@@ -5,17 +5,17 @@ from typing import Final
 
 import sentencepiece
 
-from model.formats.reading import pieces_json, read_any_json, read_files
+from model.checkpoint_config import CheckpointError
+from model.formats.checked_source import pieces_json, read_any_json, read_files
 from model.formats.vocabulary import Vocabulary, read_vocabulary
-from model.manifest import CheckpointError
-from model.pieces import JsonPieces
+from model.subwords import JsonPieces
 
 _SHARED: Final = ("sentencepiece.model", "sentencepiece.bpe.model")
 _SIDES: Final = {"source.spm": "source.model", "target.spm": "target.model"}
 
 
 def vocabularies(directory: Path) -> tuple[list[str], list[str]]:
-    """Of source and target; the same list where they share it."""
+    """Return the words of source and target; the same list where they share it."""
     shared = _vocabulary(directory, "shared_vocabulary") or _vocabulary(directory, "vocabulary")
     source, target = _vocabulary(directory, "source_vocabulary"), _vocabulary(directory, "target_vocabulary")
     if shared is not None:

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from model.checkpoint import scale_of
 from model.config import ModelConfig
-from model.formats.reading import NEVER, Weights
+from model.formats.checked_source import NEVER, Weights
 
 SOURCE: Final = "encoder/embeddings_0/weight"
 TARGET: Final = "decoder/embeddings/weight"
@@ -125,7 +125,7 @@ def _input_weights(stored: Variables, config: ModelConfig) -> dict[str, Tensor]:
 
 
 def _positions(config: ModelConfig) -> Tensor:
-    """What CTranslate2 computes where a model has no table: sines, then cosines, counted from 1 (OpenNMT-tf's)."""
+    """Return the table that CTranslate2 computes if there is none: sines, then cosines, counted from 1 (OpenNMT-tf)."""
     half = config.d_model // 2
     rates = torch.exp(torch.arange(half, dtype=torch.float64) * -(math.log(10000) / (half - 1)))
     angles = torch.arange(1, config.max_positions + 1, dtype=torch.float64)[:, None] * rates

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from model.manifest import Wanted
+from model.checkpoint_config import LanguageHint
 from model.tokenizer import Tokenizer
 from tests.model.formats.conftest import SHAPE, pieces_of, randomised, write_json, write_tokenizer_json
 
 transformers: Any = pytest.importorskip("transformers", reason="pip install 'dragoman[load]'")
 
-ENGLISH_FRENCH = Wanted("en", "fr")
+ENGLISH_FRENCH = LanguageHint("en", "fr")
 
 Build = Callable[..., Any]
 

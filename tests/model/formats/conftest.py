@@ -28,7 +28,7 @@ SHAPE: Final = {
 
 
 def randomised(model: Any) -> Any:
-    """With weights that are loud enough for every one of them to matter."""
+    """Return weights that are loud enough for every one of them to matter."""
     torch.manual_seed(0)
     computed = "embed_positions" if model.config.model_type in ("marian", "m2m_100") else "nothing"
     with torch.no_grad():

@@ -20,10 +20,10 @@ import torch
 from safetensors.torch import load_file
 
 from model.checkpoint import load_model
+from model.checkpoint_config import CheckpointError, Direction, load_config, load_tokenizer
 from model.decoding import greedy_decode
 from model.formats import import_checkpoint
 from model.formats.ctranslate2.file import read_content
-from model.manifest import CheckpointError, Direction, load_config, load_tokenizer
 
 ctranslate2: Any = pytest.importorskip("ctranslate2", reason="pip install 'dragoman[load]'")
 

@@ -1,4 +1,4 @@
-"""What CTranslate2 makes of models of transformers expects the tokens of their tokenizers: it gets them here, too."""
+"""Models of transformers that CTranslate2 has converted expect the tokens of their tokenizers, and get them here."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -8,10 +8,10 @@ import pytest
 import tokenizers
 
 from model.checkpoint import load_model
+from model.checkpoint_config import CheckpointError, LanguageHint, load_tokenizer
 from model.decoding import greedy_decode
 from model.formats import import_checkpoint
-from model.formats.reading import read_json
-from model.manifest import CheckpointError, Wanted, load_tokenizer
+from model.formats.checked_source import read_json
 from model.tokenizer import Tokenizer
 from tests.model.formats.builders import bart, marian, mbart, mbart_cc25
 from tests.model.formats.conftest import SHAPE, pieces_of, randomised, write_json, write_tokenizer_json
@@ -19,7 +19,7 @@ from tests.model.formats.conftest import SHAPE, pieces_of, randomised, write_jso
 ctranslate2: Any = pytest.importorskip("ctranslate2", reason="pip install 'dragoman[load]'")
 transformers: Any = pytest.importorskip("transformers", reason="pip install 'dragoman[load]'")
 
-ENGLISH_FRENCH = Wanted("en", "fr")
+ENGLISH_FRENCH = LanguageHint("en", "fr")
 TEXTS = ["the cat sat", "la", "a big red house ran under the mat and ate"]
 LENGTH = 14
 

@@ -12,11 +12,11 @@ import torch
 from safetensors.torch import load_file
 
 from model.checkpoint import load_model
+from model.checkpoint_config import CheckpointError, Direction, LanguageHint, load_config, load_tokenizer
 from model.config import ModelConfig
 from model.decoding import beam_decode
 from model.formats import import_checkpoint
-from model.linear import INT8_MAX, quantise_rows
-from model.manifest import CheckpointError, Direction, Wanted, load_config, load_tokenizer
+from model.quantized_linear import INT8_MAX, quantise_rows
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from tests.conftest import random_model
@@ -27,7 +27,7 @@ from ctranslate2.specs.model_spec import OPTIONAL  # noqa: E402
 
 from loadtest.compare.ctranslate2_model import specification  # noqa: E402
 
-ENGLISH_FRENCH = Wanted("en", "fr")
+ENGLISH_FRENCH = LanguageHint("en", "fr")
 SOURCES = [[5, 9, 40, 41, 7], [300], [17, 230, 231, 18, 19, 100, 101, 102, 103, 104, 105]]
 
 

@@ -9,9 +9,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from model.checkpoint import load_model
+from model.checkpoint_config import CheckpointError, load_config, load_tokenizer
 from model.decoding import beam_decode, greedy_decode
 from model.formats import import_checkpoint
-from model.manifest import CheckpointError, load_config, load_tokenizer
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from tests.model.formats.builders import ENGLISH_FRENCH, Build, bart, m2m100, marian, mbart, mbart_cc25, nllb, t5

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from model.checkpoint_config import CheckpointError, load_tokenizer
 from model.formats import import_checkpoint
-from model.formats.reading import read_json
-from model.manifest import CheckpointError, load_tokenizer
+from model.formats.checked_source import read_json
 from model.tokenizer import Tokenizer
 from service.settings import EMBEDDED_MODEL
 from tests.model.formats.builders import ENGLISH_FRENCH, Build, bart, m2m100, marian, nllb

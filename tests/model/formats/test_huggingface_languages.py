@@ -1,13 +1,13 @@
-"""Which languages an imported model of transformers has, and how it is told them."""
+"""Languages of imported models of transformers, and how they are passed to the models."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from model.checkpoint_config import CheckpointError, LanguageHint, load_tokenizer
 from model.formats import import_checkpoint
-from model.formats.reading import read_json
-from model.manifest import CheckpointError, Wanted, load_tokenizer
+from model.formats.checked_source import read_json
 from model.tokenizer import Tokenizer
 from tests.model.formats.builders import ENGLISH_FRENCH, Build, m2m100, marian, mbart, mbart_cc25, nllb, t5
 from tests.model.formats.conftest import SHAPE, randomised, write_json, write_tokenizer_json
@@ -34,7 +34,7 @@ def test_the_first_mbart_is_told_languages_behind_the_text_and_in_the_place_of_a
     tmp_path: Path, tokenizer: Tokenizer
 ) -> None:
     mbart_cc25(tmp_path, tokenizer)
-    config = import_checkpoint(tmp_path, tmp_path / "ours", Wanted("en", None))
+    config = import_checkpoint(tmp_path, tmp_path / "ours", LanguageHint("en", None))
     ours = load_tokenizer(tmp_path / "ours")
     assert [str(each) for each in config.directions] == ["en-fr"]
     theirs = transformers.MBartTokenizer.from_pretrained(tmp_path, src_lang="en_XX", tgt_lang="fr_XX")
@@ -46,12 +46,12 @@ def test_the_first_mbart_is_told_languages_behind_the_text_and_in_the_place_of_a
 
 def test_the_first_mbart_starts_in_the_language_that_is_wanted(tmp_path: Path, tokenizer: Tokenizer) -> None:
     mbart_cc25(tmp_path, tokenizer, decoder_start_token_id=None)
-    config = import_checkpoint(tmp_path, tmp_path / "ours", Wanted("fr", "pt"))
+    config = import_checkpoint(tmp_path, tmp_path / "ours", LanguageHint("fr", "pt"))
     assert config.model.bos_id == load_tokenizer(tmp_path / "ours").piece_id("pt_BR")
     with pytest.raises(CheckpointError, match="do not say its languages"):
-        import_checkpoint(tmp_path, tmp_path / "ours", Wanted("en", None))
+        import_checkpoint(tmp_path, tmp_path / "ours", LanguageHint("en", None))
     with pytest.raises(CheckpointError, match="xx is none of its languages: en, fr, pt"):
-        import_checkpoint(tmp_path, tmp_path / "ours", Wanted("en", "xx"))
+        import_checkpoint(tmp_path, tmp_path / "ours", LanguageHint("en", "xx"))
 
 
 def test_marian_reads_text_as_it_does_there(tmp_path: Path, tokenizer: Tokenizer) -> None:
@@ -91,7 +91,7 @@ def test_a_group_of_languages_is_no_direction(name: str, tmp_path: Path, tokeniz
     marian(directory, tokenizer)
     with pytest.raises(CheckpointError, match="do not say its languages"):
         import_checkpoint(directory, tmp_path / "ours")
-    wanted = Wanted("es", None) if name.endswith("-en") else Wanted(None, "it")
+    wanted = LanguageHint("es", None) if name.endswith("-en") else LanguageHint(None, "it")
     [direction] = import_checkpoint(directory, tmp_path / "ours", wanted).directions
     assert direction.codes() in (("es", "en"), ("en", "it"))
 
@@ -99,19 +99,19 @@ def test_a_group_of_languages_is_no_direction(name: str, tmp_path: Path, tokeniz
 def test_what_is_wanted_has_to_be_a_language(tmp_path: Path, tokenizer: Tokenizer) -> None:
     marian(tmp_path, tokenizer)
     with pytest.raises(CheckpointError, match="source: String should match pattern"):
-        import_checkpoint(tmp_path, tmp_path / "ours", Wanted("French", "en"))
+        import_checkpoint(tmp_path, tmp_path / "ours", LanguageHint("French", "en"))
 
 
 @pytest.mark.parametrize(
     ("build", "wanted", "message"),
     [
-        (m2m100, Wanted("ja", "en"), "ja is none of its source languages: de, en, fr$"),
-        (nllb, Wanted("en", "ja"), "ja is none of its target languages: en, fr, zh-Hans, zh-Hant$"),
-        (t5, Wanted(None, "ja"), "ja is none of its target languages: en, fr$"),
+        (m2m100, LanguageHint("ja", "en"), "ja is none of its source languages: de, en, fr$"),
+        (nllb, LanguageHint("en", "ja"), "ja is none of its target languages: en, fr, zh-Hans, zh-Hant$"),
+        (t5, LanguageHint(None, "ja"), "ja is none of its target languages: en, fr$"),
     ],
 )
 def test_what_is_wanted_has_to_be_among_the_languages(
-    build: Build, wanted: Wanted, message: str, tmp_path: Path, tokenizer: Tokenizer
+    build: Build, wanted: LanguageHint, message: str, tmp_path: Path, tokenizer: Tokenizer
 ) -> None:
     build(tmp_path, tokenizer)
     with pytest.raises(CheckpointError, match=message):
@@ -126,10 +126,10 @@ def test_what_is_wanted_of_a_group_has_to_be_one_of_it(tmp_path: Path, tokenizer
     names = {piece: piece for piece in vocabulary}
     names |= zip(list(vocabulary)[-3:-1], (">>fra<<", ">>deu<<"), strict=True)
     write_json(path, {names[piece]: token for piece, token in vocabulary.items()})
-    config = import_checkpoint(tmp_path, tmp_path / "ours", Wanted("en", "fr"))
+    config = import_checkpoint(tmp_path, tmp_path / "ours", LanguageHint("en", "fr"))
     assert [str(each) for each in config.directions] == ["en-fr", "en-de"]
     with pytest.raises(CheckpointError, match=r"ja is none of its target languages: de, fr$"):
-        import_checkpoint(tmp_path, tmp_path / "ours", Wanted("en", "ja"))
+        import_checkpoint(tmp_path, tmp_path / "ours", LanguageHint("en", "ja"))
 
 
 def test_of_many_languages_an_error_names_some(tmp_path: Path, tokenizer: Tokenizer) -> None:
@@ -138,4 +138,4 @@ def test_of_many_languages_an_error_names_some(tmp_path: Path, tokenizer: Tokeni
     config = transformers.M2M100Config(**SHAPE, vocab_size=size, pad_token_id=0, bos_token_id=1)
     randomised(transformers.M2M100ForConditionalGeneration(config)).save_pretrained(tmp_path)
     with pytest.raises(CheckpointError, match=r"en is none of its source languages: (\w{2,3}, ){19}\w+ and 4 more$"):
-        import_checkpoint(tmp_path, tmp_path / "ours", Wanted("en", None))
+        import_checkpoint(tmp_path, tmp_path / "ours", LanguageHint("en", None))

@@ -9,9 +9,10 @@ import tokenizers
 import torch
 
 from model.checkpoint import load_model
+from model.checkpoint_config import ANY, CheckpointError, LanguageHint, load_tokenizer
 from model.formats import import_checkpoint
-from model.manifest import ANY, CheckpointError, Wanted, load_tokenizer
 from model.tokenizer import Tokenizer
+from model.training.config import TokenizerConfig
 from model.training.data import train_tokenizer
 from tests.conftest import WORDS
 from tests.model.formats.builders import ENGLISH_FRENCH, Build, bart, m2m100, nllb, t5
@@ -78,7 +79,7 @@ def _fairseq_model(path: Path) -> list[str]:
     ("name", "languages", "wanted"), [("MBart50Tokenizer", 52, ANY), ("MBartTokenizer", 25, ENGLISH_FRENCH)]
 )
 def test_an_mbart_with_nothing_but_its_sentencepiece_model(
-    name: str, languages: int, wanted: Wanted, tmp_path: Path
+    name: str, languages: int, wanted: LanguageHint, tmp_path: Path
 ) -> None:
     pieces = _fairseq_model(tmp_path / "sentencepiece.bpe.model")
     write_json(tmp_path / "tokenizer_config.json", {"tokenizer_class": name})
@@ -120,7 +121,8 @@ def test_a_t5_with_nothing_but_its_sentencepiece_model(tmp_path: Path, tokenizer
     import_checkpoint(tmp_path, tmp_path / "expected")
     (tmp_path / "tokenizer.json").unlink()
     tags = {"fr": "<2fr>", "en": "<2en>"}
-    tagged = train_tokenizer([" ".join(WORDS[i:] + WORDS[:i]) for i in range(len(WORDS))], 300, 0, tags)
+    options = TokenizerConfig(vocab_size=300, case_marks=False, split_digits=False)
+    tagged = train_tokenizer([" ".join(WORDS[i:] + WORDS[:i]) for i in range(len(WORDS))], options, 0, tags)
     (tmp_path / "spiece.model").write_bytes(tagged.files["tokenizer.model"])
     config = import_checkpoint(tmp_path, tmp_path / "ours")
     read = load_tokenizer(tmp_path / "ours")

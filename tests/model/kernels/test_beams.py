@@ -1,10 +1,10 @@
-"""What beams need: the best extensions of each hypothesis, and copies of its K/V."""
+"""Operators that beams need: the best extensions of each hypothesis, and copies of its K/V."""
 
 import pytest
 import torch
 
 from model import kernels
-from model.ranking import largest
+from model.topk import largest
 
 
 @pytest.fixture(params=["operators", "fallback"], autouse=True)
@@ -64,11 +64,11 @@ def test_beams_that_are_not_the_rows_are_refused(sizes: list[int]) -> None:
 
 def test_copies_are_made_in_order_and_no_further() -> None:
     torch.manual_seed(0)
-    arena = torch.randn(2, 5, 3, 7, 4)
-    before = arena.clone()
-    kernels.copy_slots(arena, torch.tensor([(0, 1, 3), (1, 4, 7)]))
-    assert torch.equal(arena[:, 1, :, :3], before[:, 0, :, :3])
-    assert torch.equal(arena[:, 1, :, 3:], before[:, 1, :, 3:])
-    assert torch.equal(arena[:, 4], arena[:, 1])
+    buffer = torch.randn(2, 5, 3, 7, 4)
+    before = buffer.clone()
+    kernels.copy_slots(buffer, torch.tensor([(0, 1, 3), (1, 4, 7)]))
+    assert torch.equal(buffer[:, 1, :, :3], before[:, 0, :, :3])
+    assert torch.equal(buffer[:, 1, :, 3:], before[:, 1, :, 3:])
+    assert torch.equal(buffer[:, 4], buffer[:, 1])
     for untouched in (0, 2, 3):
-        assert torch.equal(arena[:, untouched], before[:, untouched])
+        assert torch.equal(buffer[:, untouched], before[:, untouched])

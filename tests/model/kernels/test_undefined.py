@@ -1,4 +1,4 @@
-"""What the C++ operators do with numbers that are not finite is defined, and does not hide them."""
+"""Numbers that are not finite are defined input of the C++ operators, and are not hidden."""
 
 import shutil
 import subprocess
@@ -16,7 +16,7 @@ _SANITIZER: Final = ["-fsanitize=undefined,float-cast-overflow", "-fno-sanitize-
 
 
 def test_numbers_that_are_not_finite(tmp_path: Path) -> None:
-    """In the variant for any processor; what is not finite is handled by none of the others' own instructions."""
+    """Run the variant for any processor; no variant handles numbers that are not finite by instructions of its own."""
     if shutil.which("c++") is None:
         pytest.skip("there is no C++ compiler")
     link = ["c++", *_SANITIZER, "-x", "c++", "-", "-o", str(tmp_path / "empty")]

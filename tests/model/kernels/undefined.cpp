@@ -28,8 +28,8 @@ bool survives(const std::vector<float>& row) {
   const std::vector<float> scale(blocks * kBlock, 1), bias(blocks * kBlock, 0);
   const std::vector<int32_t> sums(blocks * kBlock, 0);
   const Linear layer{kWidth, kWidth, groups, blocks, weight.data(), scale.data(), bias.data(), sums.data()};
-  for (const Then then : {Then::store, Then::relu, Then::gelu, Then::swish, Then::add})
-    all.linear(layer, q.data(), row.data(), 1, 0, blocks, then, out.data(), kWidth);
+  for (const Epilogue epilogue : {Epilogue::store, Epilogue::relu, Epilogue::gelu, Epilogue::swish, Epilogue::add})
+    all.linear(layer, q.data(), row.data(), 1, 0, blocks, epilogue, out.data(), kWidth);
 
   const Summary summary = all.summarise(row.data(), kWidth, -INFINITY);
   std::vector<int64_t> places(8);

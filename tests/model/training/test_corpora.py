@@ -45,8 +45,9 @@ def test_bytes_that_are_no_text_are_named_by_line(tmp_path: Path) -> None:
         (Pair("Save As Text File", "Save As Text File"), "copy"),
         (Pair("OK", "OK"), None),
         (Pair("a " * 11, "b " * 11), "too long"),
-        (Pair("The house is very old and quite small.", "The house is very old and quite small, too."),
+        (Pair("The house is very old and quite small.", "Das Haus ist sehr alt und ziemlich klein."),
          "target in another language"),
+        (Pair("In 1984 it fell.", "En 1985 il est tombé."), "numbers differ"),
         (Pair("Das Haus ist sehr alt und ziemlich klein.", "La maison est très vieille et assez petite."),
          "source in another language"),
     ],
@@ -65,14 +66,49 @@ def test_languages_are_not_judged_when_told_so_or_unknown(experiment: TrainConfi
     assert CorpusFilter(corpus.model_copy(update={"source_language": "qaa"}), experiment, set()).keeps(pair)
 
 
+def test_content_is_not_judged_when_the_config_says_so(experiment: TrainConfig) -> None:
+    pair = Pair("In 1984 it fell.", "En 1985 il est tombé.")
+    assert CorpusFilter(Corpus(path=Path("x")), _config(experiment, check_content=False), set()).keeps(pair)
+
+
+def test_few_words_are_not_judged_by_their_language(experiment: TrainConfig) -> None:
+    """Of names and labels the identifier is sure too often."""
+    pair = Pair("Das Haus ist alt.", "La maison est vieille.")
+    assert CorpusFilter(Corpus(path=Path("x")), experiment, set()).keeps(pair)
+
+
 def test_a_corpus_is_sampled_without_duplicates_by_the_seed(experiment: TrainConfig, tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_text("".join(f"s{i % 50}\tt{i % 50}\n" for i in range(100)))
     corpus = Corpus(path=Path("x.tsv"), max_pairs=20)
     first, second = (load_corpus(corpus, experiment, tmp_path) for _ in range(2))
     assert first == second
     assert len(set(first.pairs)) == len(first.pairs) == 20
-    assert first.dropped == {"duplicate": 50, "not sampled": 30}
+    assert first.dropped.keys() == {"duplicate", "not sampled"}
+    assert first.dropped.total() == 80
     assert load_corpus(corpus, experiment.model_copy(update={"seed": 2}), tmp_path).pairs != first.pairs
+
+
+def test_a_sample_is_drawn_before_bad_pairs_are_dropped_and_still_has_its_size(
+    experiment: TrainConfig, tmp_path: Path
+) -> None:
+    """Filters look at as many pairs as the sample needs, not at the whole corpus; the order of the file stays."""
+    rows = [f"s{i}\tt{i}\n" if i % 2 else f"s{i}?\tt{i}\n" for i in range(200)]
+    (tmp_path / "x.tsv").write_text("".join(rows))
+    pairs, dropped = load_corpus(Corpus(path=Path("x.tsv"), max_pairs=30), experiment, tmp_path)
+    numbers = [int(pair.source[1:]) for pair in pairs]
+    assert numbers == sorted(numbers)
+    assert len(numbers) == 30
+    assert all(number % 2 for number in numbers)
+    assert dropped["question on one side"] < 70
+    assert dropped.total() == 170
+
+
+def test_pairs_are_tidied_unless_the_config_says_not(experiment: TrainConfig, tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_text("It’s me?\tC’est moi?\n", encoding="utf-8")
+    corpus = Corpus(path=Path("x.tsv"))
+    assert load_corpus(corpus, experiment, tmp_path).pairs == [Pair("It's me?", "C'est moi ?")]
+    raw = load_corpus(corpus, _config(experiment, tidy=False), tmp_path)
+    assert raw.pairs == [Pair("It’s me?", "C’est moi?")]
 
 
 def test_a_pair_counts_once_among_all_corpora_of_its_languages(experiment: TrainConfig, tmp_path: Path) -> None:

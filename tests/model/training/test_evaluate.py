@@ -12,10 +12,10 @@ from sacrebleu.metrics.chrf import CHRF
 from torch import nn
 
 from model.checkpoint import load_model, save_checkpoint
+from model.checkpoint_config import CheckpointConfig, Direction, Wanted
 from model.config import ModelConfig
 from model.decoding import beam_decode, greedy_decode
-from model.linear import Int8Linear, PrepackedLinear
-from model.manifest import CheckpointConfig, Direction, Wanted
+from model.quantized_linear import Int8Linear, PrepackedLinear
 from model.tokenizer import Tokenizer
 from model.training import evaluate as module
 from model.training.evaluate import (

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from model.manifest import Direction
+from model.checkpoint_config import Direction
 from model.training.robustness import (
     CASES,
     Case,

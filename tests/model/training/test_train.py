@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from model.checkpoint import load_model
+from model.checkpoint_config import load_config, load_tokenizer
 from model.decoding import greedy_decode
-from model.manifest import load_config, load_tokenizer
 from model.training import train as module
 from model.training.config import Corpus, TrainConfig
 from model.training.evaluate import evaluate

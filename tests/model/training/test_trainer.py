@@ -1,5 +1,6 @@
 """The step: what it minimises, how it is divided, and that a resume is exact."""
 
+import gc
 import math
 from collections.abc import Callable
 from itertools import islice
@@ -7,25 +8,23 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.nn import functional as F
 
+from model.training import trainer as module
 from model.training.config import TrainConfig
-from model.training.data import PackedPairs, prepare
+from model.training.optimisers import build_optimisers
+from model.training.pack import Pack
 from model.training.parallel import Group
-from model.training.trainer import Trainer, TrainingError, learning_rate, token_loss, uses_bfloat16
+from model.training.prepare import prepare
+from model.training.rows import Batch, RowLengths, batches, validation_batches
+from model.training.trainer import Trainer, TrainingError, uses_bfloat16
 from model.transformer import Transformer
+from tests.disks import SmallDisk
+from tests.model.training.conftest import with_data, with_options
 
 
-@pytest.fixture
-def pairs(experiment: TrainConfig, tmp_path: Path) -> PackedPairs:
-    return prepare(experiment, tmp_path, tmp_path / "cache").train
-
-
-def _with(experiment: TrainConfig, **options: object) -> TrainConfig:
-    return experiment.model_copy(update={"optimiser": experiment.optimiser.model_copy(update=options)})
-
-
-def _trainer(config: TrainConfig, pairs: PackedPairs) -> Trainer:
-    return Trainer(config, pairs, pairs, Group("cpu"))
+def _trainer(config: TrainConfig, pack: Pack) -> Trainer:
+    return Trainer(config, pack, Group("cpu"), workers=0)
 
 
 def _steps(trainer: Trainer, count: int) -> Trainer:
@@ -34,43 +33,134 @@ def _steps(trainer: Trainer, count: int) -> Trainer:
     return trainer
 
 
+def _with_dropout(experiment: TrainConfig) -> TrainConfig:
+    return experiment.model_copy(update={"model": experiment.model.model_copy(update={"dropout": 0.1})})
+
+
 def _assert_equal_weights(ours: Transformer, theirs: Transformer) -> None:
     for name, tensor in ours.state_dict().items():
         torch.testing.assert_close(tensor, theirs.state_dict()[name], rtol=0, atol=0)
 
 
-def test_resume_is_exact(experiment: TrainConfig, pairs: PackedPairs, tmp_path: Path) -> None:
+@pytest.mark.parametrize("algorithm", ["adamw", "muon"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_resume_is_exact(experiment: TrainConfig, pack: Pack, tmp_path: Path, algorithm: str, precision: str) -> None:
     """Ten steps in a row, and five, a restart, and five more, give the same weights to the last bit."""
-    model = experiment.model.model_copy(update={"dropout": 0.1})
-    config = _with(experiment.model_copy(update={"model": model}), accumulate=2)
-    whole = _steps(_trainer(config, pairs), 10)
-    _steps(_trainer(config, pairs), 5).save(tmp_path / "state.pt")
+    options = {"accumulate": 2, "algorithm": algorithm, "precision": precision, "subword_sampling": 0.2}
+    config = with_options(_with_dropout(experiment), **options)
+    whole = _steps(_trainer(config, pack), 10)
+    _steps(_trainer(config, pack), 5).save(tmp_path / "state.pt")
     torch.manual_seed(99)
-    resumed = _trainer(config, pairs)
+    resumed = _trainer(config, pack)
     resumed.resume(tmp_path / "state.pt")
     _steps(resumed, 5)
-    assert resumed.step == whole.step == 10
+    assert (resumed.step, resumed.tokens, resumed.place) == (whole.step, whole.tokens, whole.place)
+    assert resumed.step == 10
     _assert_equal_weights(resumed.model, whole.model)
     _assert_equal_weights(resumed.averaged_model(), whole.averaged_model())
 
 
-def test_accumulated_batches_count_as_one_batch_of_all_their_tokens(
-    experiment: TrainConfig, pairs: PackedPairs
-) -> None:
-    pad = experiment.model.pad_id
-    small, large = pairs.batch(torch.arange(3).numpy(), pad), pairs.batch(torch.arange(3, 40).numpy(), pad)
-    everything = pairs.batch(torch.arange(40).numpy(), pad)
-    one, several = (_trainer(_with(experiment, clip_norm=1e9), pairs) for _ in range(2))
-    losses = [one.train_step([everything]), several.train_step([small, large])]
-    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
-    for ours, theirs in zip(one.model.parameters(), several.model.parameters(), strict=True):
-        assert ours.grad is not None
-        assert theirs.grad is not None
-        torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-6)
+def test_the_time_of_a_run_goes_on_after_a_resume(experiment: TrainConfig, pack: Pack, tmp_path: Path) -> None:
+    first = _trainer(with_options(experiment, minutes=60), pack)
+    first._seconds = 3000.0
+    _steps(first, 1).save(tmp_path / "state.pt")
+    resumed = _trainer(with_options(experiment, minutes=60), pack)
+    resumed.resume(tmp_path / "state.pt")
+    assert 3000 <= resumed.seconds < 3100
+    assert not resumed.is_over()
+    resumed._seconds = 3600.0
+    assert resumed.is_over()
 
 
-def test_the_average_of_a_short_run_is_not_its_random_beginning(experiment: TrainConfig, pairs: PackedPairs) -> None:
-    trainer = _trainer(_with(experiment, average_decay=0.999, warmup_steps=1, learning_rate=1e-2), pairs)
+@pytest.mark.parametrize(("algorithm", "learning_rate"), [("adamw", 5e-3), ("muon", 1e-2)])
+def test_the_loss_falls(experiment: TrainConfig, pack: Pack, algorithm: str, learning_rate: float) -> None:
+    """From that of a guess among 300 pieces."""
+    config = with_options(experiment, algorithm=algorithm, learning_rate=learning_rate, max_steps=60)
+    trainer = _steps(_trainer(config, pack), 1)
+    assert trainer.report().loss == pytest.approx(math.log(300), abs=1)
+    _steps(trainer, 55).report()
+    _steps(trainer, 4)
+    assert trainer.report().loss < 3
+    assert trainer.validation_loss() < 3
+
+
+def test_matrices_are_muons_and_the_rest_is_adamws(experiment: TrainConfig) -> None:
+    model = Transformer(experiment.model)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    adamw, muon = build_optimisers(model, experiment.optimiser.model_copy(update={"algorithm": "muon"}))
+    taken = [[names[id(each)] for group in one.param_groups for each in group["params"]] for one in (adamw, muon)]
+    assert sorted(taken[0] + taken[1]) == sorted(names.values())
+    assert {"embedding.weight", "encoder_norm.weight", "encoder.0.feed_forward.inner.bias"} <= set(taken[0])
+    assert {"encoder.0.feed_forward.inner.weight", "decoder.0.cross_attention.query.weight"} <= set(taken[1])
+    [alone] = build_optimisers(model, experiment.optimiser)
+    assert sum(len(group["params"]) for group in alone.param_groups) == len(names)
+
+
+def _split(pack: Pack) -> tuple[list[Batch], list[Batch]]:
+    """The same rows as one batch, and as two of other sizes."""
+    lengths = RowLengths.of(pack.validation, 32)
+    [whole] = validation_batches(pack.validation, lengths, rows=8)
+
+    def part(rows: slice) -> Batch:
+        sides = [type(side)(*(each[rows].long() for each in side)) for side in whole[:2]]
+        source, target = sides
+        return Batch(source, target, int((source.segments > 0).sum()), int((target.segments > 0).sum()))
+
+    assert int((whole.source.segments > 0).any(dim=1).sum()) > 1
+    return [part(slice(None))], [part(slice(0, 1)), part(slice(1, None))]
+
+
+def test_accumulated_batches_count_as_one_batch_of_all_their_tokens(experiment: TrainConfig, pack: Pack) -> None:
+    one, several = (_trainer(with_options(experiment, clip_norm=1e9), pack) for _ in range(2))
+    for trainer, batches in zip((one, several), _split(pack), strict=True):
+        trainer.train_step(batches)
+    assert one.report().loss == pytest.approx(several.report().loss, rel=1e-5)
+    assert one._norm.item() == pytest.approx(several._norm.item(), rel=1e-4)
+    assert one.tokens == several.tokens > 0
+    ours, theirs = (torch.nn.utils.parameters_to_vector(trainer.model.parameters()) for trainer in (one, several))
+    # Where a gradient is all rounding, AdamW takes a whole step in its direction; few weights are like that.
+    assert ((ours - theirs).abs() < 1e-6).float().mean() > 0.97
+
+
+def test_the_loss_of_a_step_is_the_mean_over_its_target_tokens(experiment: TrainConfig, pack: Pack) -> None:
+    trainer = _trainer(with_options(experiment, label_smoothing=0.2), pack)
+    [batch], _ = _split(pack)
+    with torch.no_grad():
+        logits = trainer.model.projection(trainer.model.teach(batch.source, batch.target))
+        expected = F.cross_entropy(logits.flatten(0, 1), batch.target.ids.flatten(), ignore_index=0)
+    trainer.train_step([batch])
+    report = trainer.report()
+    assert report.loss == pytest.approx(expected.item(), rel=1e-5)
+    assert report.tokens == report.all_tokens == batch.source_tokens + batch.target_tokens
+
+
+def test_validation_is_the_averages_loss_over_every_pair(experiment: TrainConfig, pack: Pack) -> None:
+    trainer = _steps(_trainer(_with_dropout(experiment), pack), 3)
+    model = trainer.averaged_model().eval()
+    nats, tokens = 0.0, 0
+    with torch.inference_mode():
+        for source, target in map(pack.validation.pair, range(len(pack.validation))):
+            ids = [torch.tensor(side.astype(int))[None] for side in (source, target)]
+            nats += F.cross_entropy(model(*ids)[0], ids[1][0], reduction="sum").item()
+            tokens += len(target)
+    assert trainer.validation_loss() == pytest.approx(nats / tokens, rel=1e-4)
+    assert trainer.validation_loss() == trainer.validation_loss()
+
+
+def test_a_report_is_of_the_steps_since_the_last_one(experiment: TrainConfig, pack: Pack) -> None:
+    trainer = _trainer(with_options(experiment, warmup_steps=5), pack)
+    _steps(trainer, 5)
+    first = trainer.report()
+    _steps(trainer, 2)
+    second = trainer.report()
+    assert (first.step, second.step) == (5, 7)
+    assert first.tokens + second.tokens == second.all_tokens == trainer.tokens
+    assert second.loss < first.loss
+    assert first.learning_rate == pytest.approx(experiment.optimiser.learning_rate, rel=0.01)
+
+
+def test_the_average_of_a_short_run_is_not_its_random_beginning(experiment: TrainConfig, pack: Pack) -> None:
+    trainer = _trainer(with_options(experiment, average_decay=0.999, warmup_steps=1, learning_rate=1e-2), pack)
     beginning = trainer.model.embedding.weight.detach().clone()
     average = _steps(trainer, 60).averaged_model().embedding.weight
     gone = (trainer.model.embedding.weight - beginning).norm()
@@ -78,63 +168,40 @@ def test_the_average_of_a_short_run_is_not_its_random_beginning(experiment: Trai
     assert (average - trainer.model.embedding.weight).norm() < 0.6 * gone
 
 
-def test_an_epoch_too_small_for_a_step_is_refused(experiment: TrainConfig, pairs: PackedPairs) -> None:
-    with pytest.raises(TrainingError, match=r"an epoch has \d+ batches, a step needs 1000"):
-        next(_trainer(_with(experiment, accumulate=1000), pairs).batches())
-
-
-def test_a_loss_that_is_no_number_stops_before_the_weights_change(experiment: TrainConfig, pairs: PackedPairs) -> None:
-    trainer = _trainer(experiment, pairs)
+def test_a_loss_that_is_no_number_is_reported_before_anything_can_be_saved(experiment: TrainConfig, pack: Pack) -> None:
+    trainer = _trainer(experiment, pack)
     with torch.no_grad():
         trainer.model.embedding.weight[:, 0] = math.nan
-    before = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
-    with pytest.raises(TrainingError, match=r"loss is nan .* at step 0"):
-        trainer.train_step(next(trainer.batches()))
-    for name, tensor in trainer.model.state_dict().items():
-        torch.testing.assert_close(tensor, before[name], rtol=0, atol=0, equal_nan=True)
+    _steps(trainer, 1)
+    with pytest.raises(TrainingError, match=r"loss is nan .* at step 1; run it again with a lower learning_rate"):
+        trainer.report()
+    with pytest.raises(TrainingError, match=r"validation loss is nan at step 1; run it again with a lower"):
+        trainer.validation_loss()
 
 
-def test_a_gradient_that_is_no_number_stops_too(experiment: TrainConfig, pairs: PackedPairs) -> None:
-    trainer = _trainer(experiment, pairs)
+def test_a_gradient_that_is_no_number_is_reported_too(experiment: TrainConfig, pack: Pack) -> None:
+    trainer = _trainer(experiment, pack)
     trainer.model.embedding.weight.register_hook(lambda gradient: gradient * math.inf)  # type: ignore[no-untyped-call]
-    with pytest.raises(TrainingError, match=r"gradient norm (nan|inf) at step 0"):
-        trainer.train_step(next(trainer.batches()))
-    assert all(parameter.isfinite().all() for parameter in trainer.model.parameters())
+    _steps(trainer, 1)
+    with pytest.raises(TrainingError, match=r"gradient norm (nan|inf) at step 1"):
+        trainer.report()
 
 
-def test_learning_rate_schedules(experiment: TrainConfig) -> None:
-    cosine = experiment.optimiser
-    assert learning_rate(cosine, 0) == pytest.approx(5e-3 / 20)
-    assert learning_rate(cosine, 20) == pytest.approx(5e-3)
-    assert learning_rate(cosine, 160) == pytest.approx(2.5e-3)
-    assert learning_rate(cosine, 300) == pytest.approx(0)
-    root = cosine.model_copy(update={"schedule": "inverse_sqrt"})
-    assert learning_rate(root, 79) == pytest.approx(2.5e-3)
+def test_a_step_is_clipped_as_configured(experiment: TrainConfig, pack: Pack) -> None:
+    """Gradients shrunk to almost nothing move AdamW by its epsilon's share alone."""
+
+    def moved(clip_norm: float) -> float:
+        trainer = _trainer(with_options(experiment, clip_norm=clip_norm, warmup_steps=1), pack)
+        before = trainer.model.embedding.weight.detach().clone()
+        return float((_steps(trainer, 1).model.embedding.weight - before).norm())
+
+    assert moved(1e-9) < 0.2 * moved(1.0)
 
 
-def test_label_smoothing_by_hand() -> None:
-    logits, target = torch.randn(1, 2, 5), torch.tensor([[3, 1]])
-    logs = logits.log_softmax(-1)[0]
-    expected = -(0.9 * (logs[0, 3] + logs[1, 1]) + 0.1 * logs.mean(-1).sum())
-    torch.testing.assert_close(token_loss(logits, target, pad_id=0, label_smoothing=0.1), expected)
-
-
-def test_loss_ignores_padding() -> None:
-    logits = torch.randn(1, 3, 7)
-    padded = token_loss(logits, torch.tensor([[4, 5, 0]]), pad_id=0)
-    torch.testing.assert_close(padded, token_loss(logits[:, :2], torch.tensor([[4, 5]]), pad_id=0))
-
-
-def test_a_step_is_smoothed_and_clipped_as_configured(experiment: TrainConfig, pairs: PackedPairs) -> None:
-    def first_step(**options: float) -> tuple[float, Trainer]:
-        trainer = _trainer(_with(experiment, **options), pairs)
-        return trainer.train_step(next(trainer.batches())), trainer
-
-    plain, trainer = first_step(clip_norm=1e-3)
-    assert first_step(label_smoothing=0.2)[0] != pytest.approx(plain, abs=1e-4)
-    gradients = [parameter.grad for parameter in trainer.model.parameters() if parameter.grad is not None]
-    norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
-    assert norm.item() == pytest.approx(1e-3, rel=0.01)
+def test_smoothing_changes_the_step_and_not_the_loss(experiment: TrainConfig, pack: Pack) -> None:
+    plain, smoothed = (_steps(_trainer(with_options(experiment, label_smoothing=s), pack), 1) for s in (0.0, 0.2))
+    assert plain.report().loss == pytest.approx(smoothed.report().loss, rel=1e-6)
+    assert plain._norm.item() != pytest.approx(smoothed._norm.item(), rel=1e-3)
 
 
 def test_bfloat16_only_where_the_processor_has_it(experiment: TrainConfig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,16 +214,151 @@ def test_bfloat16_only_where_the_processor_has_it(experiment: TrainConfig, monke
     assert uses_bfloat16(experiment.optimiser.model_copy(update={"precision": "bfloat16"}), "cpu")
 
 
+def test_layers_compute_in_bfloat16_and_weights_stay_in_float32(experiment: TrainConfig, pack: Pack) -> None:
+    """Updates too small for bfloat16's eight bits add up in the masters, and reach the copy when they are enough."""
+    config = with_options(experiment, precision="bfloat16", learning_rate=1e-5, warmup_steps=1)
+    trainer = _trainer(config, pack)
+    masters = dict(trainer.model.named_parameters())
+    copies = dict(trainer._working._copy.named_parameters())
+    name = "encoder.0.feed_forward.inner.weight"
+    assert {each.dtype for each in masters.values()} == {torch.float32}
+    assert copies[name].dtype == torch.bfloat16
+    assert copies["embedding.weight"] is masters["embedding.weight"]
+    before = masters[name].detach().clone()
+    _steps(trainer, 3)
+    assert (masters[name] != before).float().mean() > 0.9
+    assert (masters[name] != masters[name].to(torch.bfloat16).float()).float().mean() > 0.9
+    assert copies[name].equal(masters[name].to(torch.bfloat16))
+    assert copies[name].grad is None
+
+
+def test_bfloat16_takes_nearly_the_steps_of_float32(experiment: TrainConfig, pack: Pack) -> None:
+    losses = []
+    for precision in ("float32", "bfloat16"):
+        trainer = _steps(_trainer(with_options(experiment, precision=precision), pack), 20)
+        losses.append((trainer.report().loss, trainer.validation_loss()))
+    assert losses[1] == pytest.approx(losses[0], rel=0.02)
+
+
+def test_pieces_are_sampled_until_the_rate_decays(
+    experiment: TrainConfig, pack: Pack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+
+    def watched(*arguments: object, sampled: bool, **options: object) -> object:
+        asked.append(sampled)
+        return batches(*arguments, sampled=sampled, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "batches", watched)
+    config = with_options(experiment, schedule="flat", decay=0.5, max_steps=30, subword_sampling=0.5)
+    trainer = _trainer(config, pack)
+    _steps(trainer, 30)
+    assert asked == [True, False]
+    assert trainer.place.epoch > 0, "and goes on where it was"
+
+
+def test_a_decay_takes_its_share_of_the_run_and_is_remembered(
+    experiment: TrainConfig, pack: Pack, tmp_path: Path
+) -> None:
+    config = with_options(experiment, schedule="flat", decay=0.2, warmup_steps=1, max_steps=10**6)
+    first = _steps(_trainer(config, pack), 8)
+    assert not first.is_over()
+    first.decay_now()
+    _steps(first, 1).save(tmp_path / "state.pt")
+    resumed = _trainer(config, pack)
+    resumed.resume(tmp_path / "state.pt")
+    resumed.decay_now(minutes=1000)  # one that has begun goes on
+    _steps(resumed, 1)
+    assert resumed.report().learning_rate == pytest.approx(config.optimiser.learning_rate / 2)
+    assert resumed.is_over()
+
+
+def test_processes_with_other_clocks_take_the_same_step(experiment: TrainConfig, pack: Pack) -> None:
+    """A second process, whose run began half an hour of two earlier."""
+
+    class TwoClocks(Group):
+        size = 2
+
+        def sum(self, *values: float) -> list[float]:
+            return [*(2 * value for value in values[:-1]), 2 * values[-1] + 1800] if len(values) == 3 else list(values)
+
+        def sum_gradients(self, parameters: object) -> None:
+            pass
+
+    config = with_options(experiment, schedule="flat", decay=0.5, warmup_steps=1, minutes=30)
+    group = TwoClocks("cpu")
+    group.size = 2
+    trainer = Trainer(config, pack, group, workers=0)
+    trainer.train_step(next(trainer.batches()))
+    [rate] = {each["lr"] for one in trainer._optimisers for each in one.param_groups}
+    assert rate == pytest.approx(config.optimiser.learning_rate, rel=0.02)
+    trainer._seconds = 450.0
+    trainer.train_step(next(trainer.batches()))
+    [rate] = {each["lr"] for one in trainer._optimisers for each in one.param_groups}
+    # Their mean is 450 + 900 seconds of 1800: half of the falling half is left.
+    assert rate == pytest.approx(config.optimiser.learning_rate / 2, rel=0.02)
+
+
+@pytest.mark.parametrize("changed", ["model", "optimiser.algorithm", "the pack"])
+def test_a_state_of_another_experiment_is_refused(
+    experiment: TrainConfig, pack: Pack, tmp_path: Path, changed: str
+) -> None:
+    state = tmp_path / "state.pt"
+    _steps(_trainer(experiment, pack), 1).save(state)
+    other, other_pack = experiment, pack
+    if changed == "model":
+        other = experiment.model_copy(update={"model": experiment.model.model_copy(update={"ffn_dim": 128})})
+    elif changed == "optimiser.algorithm":
+        other = with_options(experiment, algorithm="muon")
+    else:
+        other_pack = prepare(with_data(experiment, check_content=False), tmp_path, tmp_path / "other")
+        (tmp_path / "train.tsv").write_text("a\tA\n" + (tmp_path / "train.tsv").read_text(encoding="utf-8"))
+        other_pack = prepare(experiment, tmp_path, tmp_path / "longer")
+    problem = rf"state\.pt is of another experiment: {changed} differ; use another output$"
+    with pytest.raises(TrainingError, match=problem):
+        _trainer(other, other_pack).resume(state)
+    schedule = {"learning_rate": 1e-4, "schedule": "flat", "max_steps": 999, "batch_tokens": 256}
+    _trainer(with_options(experiment, **schedule), pack).resume(state)
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", None])
+def test_a_broken_state_is_named(experiment: TrainConfig, pack: Pack, tmp_path: Path, content: bytes | None) -> None:
+    state = tmp_path / "state.pt"
+    _steps(_trainer(experiment, pack), 1).save(state)
+    state.write_bytes(state.read_bytes()[:-1000] if content is None else content)
+    with pytest.raises(TrainingError, match=r"/state\.pt cannot be read: .*; delete it to begin anew$"):
+        _trainer(experiment, pack).resume(state)
+
+
+def test_a_full_disk_keeps_the_last_good_state(experiment: TrainConfig, pack: Pack, disk: SmallDisk) -> None:
+    state = disk.path / "state.pt"
+    small = experiment.model.model_copy(update={"d_model": 8, "ffn_dim": 16})
+    trainer = _steps(_trainer(experiment.model_copy(update={"model": small}), pack), 1)
+    trainer.save(state)
+    before = state.read_bytes()
+    disk.fill()
+    _steps(trainer, 1)
+    with pytest.raises(
+        TrainingError, match=r"^[^\n]*/state\.pt cannot be written: [^\n]*; free some space, and run it again$"
+    ):
+        trainer.save(state)
+    gc.collect()  # PyTorch closes the file with the writer
+    assert state.read_bytes() == before
+    assert not (disk.path / "state.partial").exists()
+    disk.make_room()
+    trainer.save(state)
+    assert state.read_bytes() != before
+
+
 def test_steps_go_through_what_the_compiler_returns(
-    experiment: TrainConfig, pairs: PackedPairs, monkeypatch: pytest.MonkeyPatch
+    experiment: TrainConfig, pack: Pack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The compiler itself takes a minute on a CPU; what is ours is that it is asked and that its result runs."""
 
-    def compile_call(call: Callable[..., torch.Tensor], *, dynamic: bool) -> Callable[..., torch.Tensor]:
-        assert dynamic
+    def compile_call(call: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
         return lambda *inputs: call(*inputs) * 0
 
     monkeypatch.setattr(torch, "compile", compile_call)
-    trainer = _trainer(_with(experiment, compile=True), pairs)
-    assert trainer.train_step(next(trainer.batches())) == pytest.approx(math.log(320))
+    trainer = _steps(_trainer(with_options(experiment, compile=True), pack), 1)
+    assert trainer.report().loss == pytest.approx(math.log(300))
     assert all(not name.startswith("_orig") for name in trainer.model.state_dict())

@@ -1,4 +1,4 @@
-"""Terms are found as whole words, in the forms that they may have."""
+"""Glossaries: terms are found as whole words, in their possible forms; files of entries are read and checked."""
 
 import random
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ import pytest
 
 from service.text import glossary as module
 from service.text.glossary import EntriesError, Format, Glossary, read_entries, write_entries
-from service.text.plain import Splitter
+from service.text.splitter import Splitter
 
 GLOSSARY = Glossary(
     {"cat": "matou", "cat  food": "croquettes", "Dr. No": "Dr Non", "iPhone": "iTruc", "C++": "C plus", "猫": "cat"}
@@ -47,12 +47,12 @@ def test_every_sentence_may_begin_with_a_capital() -> None:
     ]
 
 
-def test_of_what_overlaps_the_longer_is_kept() -> None:
+def test_the_longer_of_two_overlapping_terms_is_kept() -> None:
     glossary = Glossary({"cat": "matou", "example.com": "ici", "say {name} now": "dis"})
     text = "a cat, {cat}, https://a.org/cat, example.com, say {name} now"
     [segment] = Splitter(lambda segment: True, glossary=glossary).split(text, "en")
     assert [term.translation for term in segment.terms] == ["matou", "{cat}", "https://a.org/cat", "ici", "dis"]
-    assert segment.reading().text == "a cat, X, X, example.com, say {name} now"
+    assert segment.model_input().text == "a cat, X, X, example.com, say {name} now"
 
 
 def test_a_million_words_of_terms_are_found_one_after_the_other() -> None:
@@ -62,19 +62,19 @@ def test_a_million_words_of_terms_are_found_one_after_the_other() -> None:
 
 
 def test_terms_that_never_match_are_not_tried_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At each token a search among all terms at once, however many lengths they have."""
-    asked = 0
-    longest = module._Beginnings.longest
+    """Each token takes one search among all terms, however many lengths they have."""
+    searches = 0
+    longest = module._PrefixIndex.longest
 
-    def counted(self: module._Beginnings, other: str) -> int:
-        nonlocal asked
-        asked += 1
+    def counted(self: module._PrefixIndex, other: str) -> int:
+        nonlocal searches
+        searches += 1
         return longest(self, other)
 
-    monkeypatch.setattr(module._Beginnings, "longest", counted)
+    monkeypatch.setattr(module._PrefixIndex, "longest", counted)
     glossary = Glossary({f"{'.' * length}!": "x" for length in range(1, 200)} | {f"{'. ' * 99}{n}": "x" for n in "ab"})
     assert not [*glossary.find("." * 10_000)]
-    assert asked <= 3 * 10_000
+    assert searches <= 3 * 10_000
 
 
 def test_the_search_finds_what_trying_every_term_finds() -> None:
@@ -134,9 +134,9 @@ def test_entries_are_read_as_they_were_written() -> None:
         ("a\tb\n\tc", "tsv", "line 2 is not"),
         ("a\tb\tc", "tsv", "line 1 is not"),
         ("a,", "csv", "line 1 is not"),
-        ("a,b\n\n a ,c", "csv", "line 3 has a term that was there before: a"),
-        (f"a,{'x' * 201}", "csv", "line 1 is longer than 200"),
-        ("a,b\nc,d\ne,f\nwhat is never looked at", "csv", "more than 2, which is the limit"),
+        ("a,b\n\n a ,c", "csv", "line 3 repeats a term: a"),
+        (f"a,{'x' * 201}", "csv", "line 1: a side is longer than 200"),
+        ("a,b\nc,d\ne,f\nwhat is never looked at", "csv", "more than 2 entries, the limit"),
         ("a,b" + "x" * 200_000, "csv", "line 1: field larger than"),
     ],
 )

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from service.access.keys import KeyFile, KeyLimits
+from service.access.key_store import KeyFile, KeyLimits
 from tests.system.conftest import Server, run_server
 
 REQUEST = {"source": "en", "target": "fr"}

@@ -108,7 +108,7 @@ async def test_two_keys_under_load_get_their_own_limits(keyed: KeyedServer) -> N
 
 
 def test_streams_at_the_same_time_are_limited_and_given_back(keyed: KeyedServer) -> None:
-    """And pages of other origins get tokens as they come, too."""
+    """Pages of other origins get tokens as they come, too."""
     body = {"q": LONG_TEXT, **REQUEST, "stream": True, "api_key": keyed.keys["stream"]}
     url = f"{keyed.url}/translate"
     with httpx.Client(timeout=60) as client:

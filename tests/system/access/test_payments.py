@@ -1,4 +1,4 @@
-"""What a key pays for, on real servers."""
+"""Charges to a key's quota, on real servers."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ import deepl
 import httpx
 import pytest
 
-from service.access.keys import KeyFile, KeyLimits
+from service.access.key_store import KeyFile, KeyLimits
 from tests.service.access.redis import needs_redis, run_redis
 from tests.system.access.conftest import REQUEST, TEXT, KeyedServer
 from tests.system.conftest import Server, StartServer, run_server
@@ -38,7 +38,7 @@ def test_what_fails_costs_nothing_of_the_quota(keyed: KeyedServer) -> None:
 
 
 def test_a_stream_that_is_resumed_is_paid_once(keyed: KeyedServer) -> None:
-    """In whatever way it is asked for again; another text is another stream."""
+    """The way of resuming does not matter; another text is another stream."""
     key, url = keyed.keys["free"], f"{keyed.url}/translate"
     text = f"{TEXT} It is my cat."
     body = {"q": text, **REQUEST}

@@ -10,7 +10,7 @@ import deepl
 import httpx
 import pytest
 
-from service.access.keys import KeyFile, KeyLimits
+from service.access.key_store import KeyFile, KeyLimits
 from tests.disks import SmallDisk
 from tests.system.access.conftest import REQUEST, TEXT, TRANSLATED
 from tests.system.conftest import Server, StartServer
@@ -18,7 +18,7 @@ from tests.system.conftest import Server, StartServer
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """As a process does that has begun to write, and goes on for ever."""
+    """Lock the database as a process does that has begun to write and never ends."""
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
@@ -31,12 +31,12 @@ def _added(path: Path) -> str:
 
 @pytest.fixture(autouse=True)
 def one_try(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of DeepL's client, which else asks for half a minute."""
+    """Let DeepL's client try once; by default it retries for half a minute."""
     monkeypatch.setattr(deepl.http_client, "max_network_retries", 0)
 
 
 def _check_refused(server: Server, key: str, reason: str) -> None:
-    """What has to be counted is refused, in a moment and with one line of the log; the rest is answered."""
+    """Check that metered requests are refused at once with one line in the log, and that others are served."""
     body = {"q": TEXT, **REQUEST}
     with httpx.Client(base_url=server.url, timeout=60) as client:
         for stream in (False, True):
@@ -83,7 +83,7 @@ def test_a_file_of_keys_on_a_full_disk(disk: SmallDisk, start_server: StartServe
 
 
 def test_glossaries_on_a_full_disk(disk: SmallDisk, start_server: StartServer) -> None:
-    """What there is goes on being used; whoever makes another is told why it cannot be."""
+    """Stored glossaries go on working; the error says why another one cannot be created."""
     kept = disk.path / "glossaries"
     with ExitStack() as stack:
         server = stack.enter_context(start_server("--glossaries", str(kept)))

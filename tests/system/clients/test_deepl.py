@@ -127,7 +127,7 @@ def test_a_kept_glossary_is_known_by_its_name_too(keeping: tuple[Server, Server]
     ("wrong", "message"),
     [
         ({"entries": "cat"}, "entries: line 1 is not a term and its translation"),
-        ({"entries": "cat\tchat\n\ncat\tmatou"}, "entries: line 3 has a term that was there before: cat"),
+        ({"entries": "cat\tchat\n\ncat\tmatou"}, "entries: line 3 repeats a term: cat"),
         ({"entries": ""}, "entries: there are none"),
         ({"source_lang": "auto"}, "source_lang: auto is not supported; available: EN"),
         ({"target_lang": "DE"}, "target_lang: DE is not supported; available: FR"),
@@ -149,7 +149,7 @@ def test_where_no_glossaries_are_kept_none_is_read(server: Server) -> None:
 
 
 def test_deepl_s_errors_have_its_shape(server: Server) -> None:
-    """On whatever way they come: bad JSON, too much text, a route that is not there, a wrong method."""
+    """Every kind of error: bad JSON, too much text, an unknown route, a wrong method."""
     url = f"{server.url}/v2/translate"
     body = {"text": ["Yes."], "target_lang": "FR", "source_lang": "EN"}
     answers = [
@@ -168,7 +168,7 @@ def test_deepl_s_errors_have_its_shape(server: Server) -> None:
 
 
 def test_deepl_s_forms_and_variants(server: Server) -> None:
-    """As deepl's older clients and curl send them; the language is known by its variants too."""
+    """DeepL's older clients and curl send forms; language variants are accepted, too."""
     fields = {"text": ["I am a cat.", "Yes."], "source_lang": "en-GB", "target_lang": "fr-CA", "split_sentences": "0"}
     answer = httpx.post(
         f"{server.url}/v2/translate", data=fields, headers={"Authorization": "DeepL-Auth-Key any"}

@@ -40,7 +40,7 @@ def test_a_form_is_answered_as_json_is(server: Server) -> None:
 
 
 def test_a_multipart_form_is_answered_as_json_is(server: Server) -> None:
-    """As `FormData` of a browser sends it; LibreTranslate takes both kinds."""
+    """A browser's `FormData` is multipart; LibreTranslate takes both kinds of form."""
     url = f"{server.url}/translate"
     fields = {"q": f"{SENTENCES[1]}\n{SENTENCES[2]} é", "source": "en", "target": "fr", "alternatives": 1}
     parts = [(name, (None, str(value))) for name, value in fields.items()]

@@ -20,7 +20,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def complaints() -> list[str]:
-    """What the browser wrote to its console: errors, and violations of the policy among them."""
+    """Collect errors on the browser's console, violations of the content policy included."""
     return []
 
 

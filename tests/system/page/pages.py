@@ -1,4 +1,4 @@
-"""What the tests of the page share."""
+"""Helpers for the tests of the page."""
 
 import json
 

@@ -14,7 +14,7 @@ pytestmark = needs_chromium
 
 
 def test_the_beam_is_seen_while_it_searches(page: Page) -> None:
-    """Its steps before the first token is settled, too; and later those of the token that is chosen."""
+    """The page shows steps before the first token is settled, and later the steps of the chosen token."""
     text = "The old man is waiting for my friends."
     events = _beam_events(page, text)
     first = next(number for number, event in enumerate(events) if b"event: token" in event)
@@ -38,7 +38,7 @@ def test_the_beam_is_seen_while_it_searches(page: Page) -> None:
 
 
 def test_a_sentence_is_chosen_before_its_first_token(page: Page) -> None:
-    """Its beam is seen at once, and what comes of it later; its first token is shown then."""
+    """The page shows the beam at once and its outcome later; the first token appears then."""
     text = "Yes.\nThe old man is waiting for my friends."
     events = _beam_events(page, text)
     first = next(at for at, event in enumerate(events) if b"event: token" in event and b'"segment":1' in event)
@@ -60,7 +60,7 @@ def test_a_sentence_is_chosen_before_its_first_token(page: Page) -> None:
 
 
 def _beam_events(page: Page, text: str) -> list[bytes]:
-    """What the page asks for with its view open, event by event."""
+    """Send the page's request with its view open; return the response event by event."""
     body = {"q": text, "source": "en", "target": "fr", "stream": True, "beam_size": 4, "hypotheses": True}
     details = {"attention": True, "self_attention": True, "top_candidates": 5}
     return httpx.post(f"{page.url}translate", json=body | details).content.split(b"\r\n\r\n")
@@ -111,7 +111,7 @@ def test_inside_the_model(page: Page) -> None:
 
 
 def test_the_triangle_is_the_masked_self_attention(page: Page) -> None:
-    """In each layer its numbers are the stream's: a token's row ends where it was written, and the rest is masked."""
+    """Each layer shows the stream's numbers: a token's row ends at its own position, and the rest is masked."""
     text = "The old dog likes Canada."
     body = {"q": text, "source": "en", "target": "fr", "stream": True, "self_attention": True}
     events = httpx.post(f"{page.url}translate", json=body).content.split(b"\r\n\r\n")

@@ -1,4 +1,4 @@
-"""It fits on desktops and phones, in light and dark."""
+"""The page fits on desktops and phones, in light and dark."""
 
 import pytest
 from playwright.sync_api import Browser, ViewportSize

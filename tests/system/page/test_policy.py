@@ -1,4 +1,4 @@
-"""What the browser is told to keep out."""
+"""The page's content security policy."""
 
 import pytest
 from playwright.sync_api import BrowserContext, Page

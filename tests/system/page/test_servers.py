@@ -5,7 +5,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect
 
-from service.access.keys import KeyFile, KeyLimits
+from service.access.key_store import KeyFile, KeyLimits
 from service.settings import EMBEDDED_MODEL
 from tests.system.browser import needs_chromium
 from tests.system.conftest import StartServer

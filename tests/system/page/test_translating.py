@@ -1,4 +1,4 @@
-"""What people see while they translate, and what it leaves on the server."""
+"""The page while people translate, and the requests that it leaves on the server."""
 
 import json
 import re
@@ -135,7 +135,7 @@ def test_alternatives_and_the_beam(page: Page) -> None:
 
 
 def test_languages_swap_with_their_texts(context: BrowserContext, complaints: list[str]) -> None:
-    """Where a server translates both ways; the embedded model does not."""
+    """The server here translates both ways, unlike the embedded model."""
     known = [{"code": code, "name": code.upper(), "targets": [other]} for code, other in (("en", "fr"), ("fr", "en"))]
     page = listened(context.new_page(), complaints)
     page.route("**/languages", lambda route: route.fulfill(json=known))

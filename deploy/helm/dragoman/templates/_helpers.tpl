@@ -34,7 +34,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- end -}}
 {{- end -}}
 
-{{/* The later of two variables of one name would win, also over what the grace period and the probes go by. */}}
+{{/* The later of two variables of one name would win, also over the values of the grace period and the probes. */}}
 {{- define "dragoman.extraEnv" -}}
 {{- $given := concat (keys .Values.settings) (list "host" "port") -}}
 {{- if .Values.model.existingClaim -}}
@@ -49,7 +49,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- toYaml .Values.extraEnv -}}
 {{- end -}}
 
-{{/* Helm reads every number of a file as a float and would write a million as 1e+06. */}}
+{{/* Helm reads every number as a float and would write a million as 1e+06. */}}
 {{- define "dragoman.text" -}}
 {{- if and (kindIs "float64" .) (eq . (floor .)) -}}
 {{- int64 . -}}

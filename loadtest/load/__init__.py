@@ -1,0 +1,1 @@
+"""Load on a running server by locust: scenarios, and the saturation curve."""

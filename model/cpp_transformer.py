@@ -1,0 +1,168 @@
+"""The encoder and the decode step as two calls of C++, in int8: the transformer's fastest form on a CPU.
+
+It computes what the modules compute with every `nn.Linear` replaced by `Int8Linear` (one scale for each row of
+activations, one for each output channel, exact products), with query, key and value in one product, without padding,
+and with the best token found while the logits are still in the core's cache. Every row's result has the same bits alone
+and among others. `model/kernels/int8_transformer.cpp` is the other half.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from model import kernels
+from model.cache import SlotCache
+from model.config import Activation, ModelConfig
+from model.decode_step import NO_OUTPUTS, Outputs, Queries
+from model.quantized_linear import INT8_MAX, quantise_rows
+from model.sampling import Sampled
+from model.topk import NO_BEAMS, Beams, Extensions
+from model.transformer import Transformer
+
+# In model/kernels/compute.cpp, and PyTorch's default.
+NORM_EPSILON: Final = 1e-5
+
+# `Epilogue` in model/kernels/compute.h.
+_ACTIVATIONS: Final[dict[Activation, int]] = {"relu": 1, "gelu": 2, "swish": 3}
+
+
+class DecodeScores(NamedTuple):
+    """The results of a decode step."""
+
+    best: Sampled
+    """The most probable token of each row, `[steps, rows]`."""
+    logits: Tensor
+    """Logits for `outputs.logits` in the last step, float32 `[rows, vocab]`."""
+    alignment: Tensor
+    """Weights over the source for `outputs.alignment`, float32 `[rows, longest source]`, 0 after a source's end."""
+    self_attention: Tensor
+    """Weights over the row's own slot for `outputs.self_attention`, the mean of the heads of each layer, float32
+    `[rows, layers, longest]`, 0 after a row's own position."""
+    extensions: Extensions
+    """The best ones of each of `beams`, `[steps, beams, twice the largest size]` each."""
+
+
+class CppTransformer:
+    """A float32 `Transformer` on a CPU as int8 in C++, reading and writing a `SlotCache`.
+
+    Its weights are taken from the model, which is of no use then. Raises RuntimeError where there are no operators.
+    """
+
+    @staticmethod
+    def is_available() -> bool:
+        """Return True if the operators are there; build them if need be, which takes some seconds."""
+        return kernels.load()
+
+    @staticmethod
+    def supports(config: ModelConfig) -> bool:
+        """Return True if it computes transformers of this kind."""
+        return (
+            config.norm == "layer"
+            and config.norm_epsilon == NORM_EPSILON
+            and config.activation in _ACTIVATIONS
+            and not config.gated
+            and config.positions != "relative"
+            and config.num_heads * config.head_dim == config.d_model
+        )
+
+    def __init__(self, model: Transformer, cache: SlotCache) -> None:
+        if not self.is_available():
+            raise RuntimeError("the C++ operators could not be built")
+        config = model.config
+        assert self.supports(config)
+        shape = {
+            "d_model": config.d_model,
+            "num_heads": config.num_heads,
+            "ffn_dim": config.ffn_dim,
+            "encoder_layers": config.encoder_layers,
+            "decoder_layers": config.decoder_layers,
+            "alignment_layer": config.decoder_layers - 1,
+            "pre_norm": int(config.norm_order == "pre"),
+            "scale_embedding": int(config.scale_embedding),
+            "activation": _ACTIVATIONS[config.activation],
+        }
+        # Any: a class that C++ registers has no annotations.
+        self._engine: Any = torch.classes.dragoman.Int8Transformer(shape, dict(_weights(model)), cache.buffers())
+        self._eos_id = config.eos_id
+
+    def encode(self, ids: Tensor, positions: Tensor, offsets: Tensor, slots: Sequence[int]) -> None:
+        """Encode sources that stand one behind the other, and keep their K/V in the cache's `slots`.
+
+        `ids` and `positions [tokens]`; source s is tokens `offsets[s]` to `offsets[s + 1]`; all int64.
+        """
+        self._engine.encode(ids, positions, offsets, torch.tensor(slots))
+
+    def decode(
+        self,
+        queries: Queries,
+        outputs: Outputs = NO_OUTPUTS,
+        beams: Beams = NO_BEAMS,
+        ahead: int = 0,
+        seconds: float = 0.0,
+    ) -> DecodeScores:
+        """Run one step, or several.
+
+        Up to `ahead` steps follow in the same call, in which each row reads its own best token, and a beam's rows are
+        its best extensions: none after a step that ended a row or a hypothesis, nor when `seconds` are over. In those
+        the first child of a row inherits its slot; others take, in their order, the lowest slots that had none.
+        """
+        best, logprobs, logits, alignment, self_attention, ids, sums = self._engine.decode(
+            list(queries),
+            [list(rows) for rows in outputs],
+            beams.rows,
+            beams.totals,
+            ahead,
+            self._eos_id,
+            seconds,
+        )
+        extensions = Extensions(*ids, *sums)
+        return DecodeScores(Sampled(best, logprobs), logits, alignment, self_attention, extensions)
+
+
+def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:
+    """Names as in `Transformer.state_dict`, except for linear layers that are applied to the same input: as one."""
+    modules = dict(model.named_modules())
+    target = model.embedding.weight.detach().float().contiguous()
+    source = model.source_embedding
+    yield "target_input.tokens", target
+    yield "source_input.tokens", target if source is None else source.weight.detach().float().contiguous()
+    yield "target_input.table", model.target_input.table.detach().float().contiguous()
+    yield "source_input.table", model.source_input.table.detach().float().contiguous()
+    for name, module in modules.items():
+        if isinstance(module, nn.LayerNorm):
+            yield f"{name}.weight", module.weight.detach().float().contiguous()
+            yield f"{name}.bias", module.bias.detach().float().contiguous()
+    for name, parts in _linears(modules):
+        quantised, scales = quantise_rows(_together([part.weight.detach().float() for part in parts]), INT8_MAX)
+        for part in parts:
+            del part.weight  # or there would be two of all of them
+        yield f"{name}.weight", quantised.to(torch.int8)
+        yield f"{name}.scale", scales
+        yield f"{name}.bias", torch.cat([_bias(part) for part in parts])
+
+
+def _together(weights: list[Tensor]) -> Tensor:
+    return weights[0] if len(weights) == 1 else torch.cat(weights)
+
+
+def _linears(modules: dict[str, nn.Module]) -> Iterator[tuple[str, list[nn.Linear]]]:
+    for name, module in modules.items():
+        parent, _, own = name.rpartition(".")
+        if not isinstance(module, nn.Linear) or own in {"key", "value"}:
+            continue
+        if own != "query":
+            yield name, [module]
+            continue
+        others = [each for part in ("key", "value") if isinstance(each := modules[f"{parent}.{part}"], nn.Linear)]
+        if parent.endswith("self_attention"):
+            yield f"{parent}.qkv", [module, *others]
+        else:
+            # The query is the target's, key and value are the source's.
+            yield name, [module]
+            yield f"{parent}.kv", others
+
+
+def _bias(linear: nn.Linear) -> Tensor:
+    return torch.zeros(linear.out_features) if linear.bias is None else linear.bias.detach().float()

@@ -1,0 +1,225 @@
+"""The base of all formats: options that are checked, weights that are renamed, and errors for whatever is left over."""
+
+import json
+import zipfile
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from model.checkpoint_config import CheckpointConfig, CheckpointError
+from model.config import Activation, ModelConfig
+from model.tokenizer import Tokenizer
+
+NEVER: Final = -1e4
+"""A bias that makes a token impossible: its probability is 0 in float32."""
+
+ACTIVATIONS: Final[dict[str, Activation]] = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "swish": "swish",
+    "silu": "swish",
+}
+"""Activations by the names that transformers has for them."""
+
+
+class Imported(NamedTuple):
+    """A checkpoint of another format, as one of ours."""
+
+    config: CheckpointConfig
+    weights: dict[str, Tensor]
+    tokenizer: Tokenizer
+
+
+class Options:
+    """The settings of another format. Collects what is not supported, so that one error can list all of it."""
+
+    def __init__(self, values: Mapping[str, Any], path: Path) -> None:
+        self._values = values
+        self._path = path
+        self._problems: list[str] = []
+
+    def get(self, name: str, default: Any = None) -> Any:
+        value = self._values.get(name)
+        return default if value is None else value
+
+    def has(self, name: str) -> bool:
+        """Return True if the option is there, if only as null."""
+        return name in self._values
+
+    def number(self, name: str, default: int | None = None) -> int:
+        """A count or an id; 0 stands for what is missing or wrong, until `check`."""
+        value = self.get(name, default)
+        if isinstance(value, list) and value:  # some have several ends of sentence
+            value = value[0]
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        self.refuse(f"{name} is {value}")
+        return 0
+
+    def only(self, name: str, *allowed: Any, default: Any = None) -> Any:
+        """The value, if it is one of `allowed`; what is absent is `default`, or the first of them."""
+        value = self.get(name, allowed[0] if default is None else default)
+        if value not in allowed:
+            self.refuse(f"{name} is {value}")
+            return allowed[0]
+        return value
+
+    def same(self, *names: str) -> int:
+        """A number that two sides must agree on."""
+        numbers = {name: self.number(name) for name in names}
+        if len(set(numbers.values())) > 1:
+            self.refuse(" but ".join(f"{name} is {value}" for name, value in numbers.items()))
+        return numbers[names[0]]
+
+    def known(self, names: Collection[str]) -> None:
+        """Refuse every setting that is not one of these."""
+        for name in self._values.keys() - names:
+            self.refuse(f"{name} is {self._values[name]}")
+
+    def refuse(self, problem: str) -> None:
+        self._problems.append(problem)
+
+    def check(self) -> None:
+        """Raises `CheckpointError` naming every problem."""
+        if self._problems:
+            raise CheckpointError(f"{self._path}: not supported: {'; '.join(sorted(self._problems))}")
+
+
+class Weights:
+    """The tensors of a checkpoint, each to be taken once; `check` refuses what is missing, or left over."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], path: Path) -> None:
+        self._left = dict(tensors)
+        self._path = path
+        self._problems: list[str] = []
+
+    def take(self, name: str) -> Tensor:
+        """The tensor of that name; where it is missing an empty one, until `check`."""
+        if name in self._left:
+            return self._left.pop(name)
+        self.refuse(f"missing {name}")
+        return torch.zeros(0, 0)
+
+    def refuse(self, problem: str) -> None:
+        self._problems.append(problem)
+
+    def take_if(self, name: str) -> Tensor | None:
+        return self._left.pop(name, None)
+
+    def renamed(self, names: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Tensor]]:
+        """Yield the weights of a table of (ours, theirs) by our names."""
+        for ours, theirs in names:
+            yield ours, self.take(theirs)
+
+    def drop(self, *names: str) -> None:
+        """Drop weights that are stored, but computed or tied here."""
+        for name in names:
+            self._left.pop(name, None)
+
+    def check(self) -> None:
+        """Raises `CheckpointError` naming each weight that is missing or left over."""
+        problems = self._problems + [f"unexpected {name}" for name in self._left]
+        if problems:
+            raise CheckpointError(f"{self._path}: {'; '.join(sorted(problems))}")
+
+
+def languages_unknown(directory: Path) -> CheckpointError:
+    """Return the error for a format that does not record its languages."""
+    return CheckpointError(f"{directory}: the files do not say its languages: `dragoman import --source ...`")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """An object. Raises `CheckpointError` for a file that is missing, broken or of something else."""
+    content = read_any_json(path)
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path}: is not of its format: {type(content).__name__}, not an object")
+    return content
+
+
+def read_any_json(path: Path) -> Any:
+    """Raises `CheckpointError` for a file that is missing or broken."""
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path}: {error}") from None
+
+
+def ordered(vocabulary: dict[str, int], size: int) -> list[str]:
+    """Pieces by id, up to the last that has one; ids without get a name that no text has."""
+    pieces = [f"<unused {i}>" for i in range(max(vocabulary.values(), default=-1) + 1)]
+    for piece, token in vocabulary.items():
+        if not 0 <= token < size:
+            raise CheckpointError(f"the vocabulary has the id {token}, the model {size} of them")
+        pieces[token] = piece
+    return pieces
+
+
+def pieces_json(pieces: list[str]) -> bytes:
+    return json.dumps(pieces, ensure_ascii=False).encode()
+
+
+def read_files(directory: Path, names: dict[str, str]) -> dict[str, bytes]:
+    """The files of these names, by ours."""
+    try:
+        return {ours: (directory / theirs).read_bytes() for theirs, ours in names.items()}
+    except OSError as error:
+        raise CheckpointError(f"{directory}: {error}") from None
+
+
+def read_weights(directory: Path) -> Weights:
+    """Read weights from safetensors, or from PyTorch's format without running code in it; from one file or several."""
+    for name, read in (("model.safetensors", _read_safetensors), ("pytorch_model.bin", _read_torch)):
+        index = directory / f"{name}.index.json"
+        parts = sorted(set(read_json(index)["weight_map"].values())) if index.exists() else [name]
+        if all((directory / part).exists() for part in parts):
+            return Weights({key: tensor for part in parts for key, tensor in read(directory / part)}, directory)
+    raise CheckpointError(f"{directory} has neither model.safetensors nor pytorch_model.bin")
+
+
+def _read_safetensors(path: Path) -> Iterator[tuple[str, Tensor]]:
+    try:
+        with safe_open(path, "pt") as file:
+            for name in file.keys():  # noqa: SIM118  it is no dict
+                yield name, file.get_tensor(name)
+    except SafetensorError as error:
+        raise CheckpointError(f"{path}: {error}") from None
+
+
+def _read_torch(path: Path) -> Iterator[tuple[str, Tensor]]:
+    try:
+        # Those of before PyTorch 1.6 are no zip files, and cannot be mapped.
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+        yield from content.items()
+    except Exception as error:  # it raises many kinds
+        raise CheckpointError(f"{path}: {str(error).splitlines()[0]}") from None
+
+
+def table(
+    layers: int, names: Iterable[tuple[str, str]], kinds: Sequence[str] = ("weight", "bias")
+) -> list[tuple[str, str]]:
+    """A table of (ours, theirs) for every layer `{i}`, with each kind of parameter."""
+    return [
+        (f"{ours.format(i=i)}.{kind}", f"{theirs.format(i=i)}.{kind}")
+        for i in range(layers)
+        for ours, theirs in names
+        for kind in kinds
+    ]
+
+
+def impossible(vocab_size: int, *token_ids: int) -> Tensor:
+    """A bias `[vocab_size]` of the projection under which these are never written."""
+    bias = torch.zeros(vocab_size)
+    bias[list(token_ids)] = NEVER
+    return bias
+
+
+def model_config(options: Options, **fields: Any) -> ModelConfig:
+    """Checked before, so that what is unsupported is said first. Raises `CheckpointError`, or pydantic's error."""
+    options.check()
+    return ModelConfig(**fields)

@@ -1,0 +1,242 @@
+"""Text to pieces of words and back, with the ids that a model knows them by: SentencePiece, or a `tokenizer.json`.
+
+Knows nothing of languages, special tokens or tensors.
+"""
+
+import json
+import re
+from collections.abc import Collection, Sequence
+from typing import Any, Final, Protocol
+
+import sentencepiece
+import tokenizers
+
+from model.case_marks import CASE_MARKS, mark_case
+
+_SPACE: Final = "\u2581"  # SentencePiece's visible space
+_UNKNOWN: Final = "<unk>"
+_BYTE: Final = re.compile(r"<0x([0-9A-F]{2})>")
+_SPECIAL: Final = re.compile(r"<(?!0x)[^<>]+>|>>[^<>]+<<|__[a-z_]+__")
+"""How pieces look that stand for no text: ends of sentences, padding, languages."""
+_REPLACEMENT: Final = "\ufffd".encode()
+
+Span = tuple[int, int]
+
+
+class Pieces(Protocol):
+    """One side's vocabulary."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def highest(self) -> int:
+        """The highest id that a text may get."""
+        ...
+
+    def encode(self, texts: Sequence[str], sampling: float | None = None) -> list[list[int]]:
+        """Ids of each text; what looks like a special token is text like any other.
+
+        With `sampling`, a segmentation is drawn (Kudo 2018, alpha), where the kind of pieces can.
+        """
+        ...
+
+    def spans(self, text: str) -> list[Span]:
+        """Which characters of a text each of its ids stands for: from, up to; with white space and gaps."""
+        ...
+
+    def find(self, piece: str) -> int | None:
+        """The id of a special piece."""
+        ...
+
+    def bytes_of(self, token_id: int) -> bytes:
+        """The UTF-8 that a token stands for: part of a character for a byte token.
+
+        b"" for a special one, and for an id without a piece, of which models have some.
+        """
+        ...
+
+
+def seed_sampling(seed: int) -> None:
+    """Make the segmentations that this process samples from here on a function of `seed`."""
+    sentencepiece.set_random_generator_seed(seed)
+
+
+class SentencePieces:
+    """A SentencePiece model, its pieces numbered by itself or by a `vocabulary`, which may have others, too.
+
+    `tags` are pieces that no text has, whatever the model says of them.
+    """
+
+    def __init__(self, model: bytes, vocabulary: Sequence[str] | None = None, tags: Collection[str] = ()) -> None:
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        if not self._processor.get_piece_size():
+            raise ValueError("a SentencePiece model without pieces")  # an empty file is one
+        self._is_own = vocabulary is None
+        own = map(self._processor.id_to_piece, range(self._processor.get_piece_size()))
+        pieces = list(own if vocabulary is None else vocabulary)
+        self._ids = {piece: i for i, piece in reversed(list(enumerate(pieces)))}
+        self._unknown = self._ids.get(_UNKNOWN, self._processor.unk_id())
+        self._bytes = [self._bytes_of(piece) for piece in pieces]
+        self._bytes[self._unknown] = _REPLACEMENT
+        self._tags = {self._ids[tag] for tag in tags if tag in self._ids}
+        for token in self._tags:
+            self._bytes[token] = b""
+
+    def __len__(self) -> int:
+        return len(self._bytes)
+
+    @property
+    def highest(self) -> int:
+        own = map(self._processor.id_to_piece, range(self._processor.get_piece_size()))
+        return max([self._unknown, *(token for token in map(self._id, own) if self._bytes[token])])
+
+    def encode(self, texts: Sequence[str], sampling: float | None = None) -> list[list[int]]:
+        # One by one: for a list SentencePiece starts threads, which take longer than sentences do.
+        options: dict[str, Any] = {"enable_sampling": True, "alpha": sampling, "nbest_size": -1} if sampling else {}
+        if self._is_own:
+            batch: list[list[int]] = [self._processor.encode(text, **options) for text in texts]
+        else:
+            batch = [list(map(self._id, self._processor.encode(text, out_type=str, **options))) for text in texts]
+        if not self._tags:
+            return batch
+        return [[self._unknown if token in self._tags else token for token in ids] for ids in batch]
+
+    def spans(self, text: str) -> list[Span]:
+        offsets: list[Span] = self._processor.encode(text, return_type="offset_mapping")["offsets"]
+        return offsets
+
+    def find(self, piece: str) -> int | None:
+        return self._ids.get(piece)
+
+    def bytes_of(self, token_id: int) -> bytes:
+        return self._bytes[token_id] if token_id < len(self._bytes) else b""
+
+    def _id(self, piece: str) -> int:
+        return self._ids.get(piece, self._unknown)
+
+    def _bytes_of(self, piece: str) -> bytes:
+        token = self._processor.piece_to_id(piece)
+        if self._processor.is_unknown(token):
+            # Not the model's own: of the other side, or special.
+            return b"" if _SPECIAL.fullmatch(piece) else _of_metaspace(piece)
+        if self._processor.is_control(token) or self._processor.is_unused(token):
+            return b""
+        return _of_metaspace(piece)
+
+
+class CaseMarkedPieces:
+    """Pieces of text with case marks (model/case_marks.py), for a vocabulary that has a piece for each mark."""
+
+    def __init__(self, inner: Pieces) -> None:
+        self._inner = inner
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    @property
+    def highest(self) -> int:
+        return self._inner.highest
+
+    def encode(self, texts: Sequence[str], sampling: float | None = None) -> list[list[int]]:
+        return self._inner.encode([mark_case(text).text for text in texts], sampling)
+
+    def spans(self, text: str) -> list[Span]:
+        marked = mark_case(text)
+        offsets = [*marked.offsets, len(text)]
+        return [
+            # A mark has no characters of its own; what follows it belongs to it, too.
+            (offsets[start], offsets[start] if marked.text[start:end] in CASE_MARKS else offsets[end])
+            for start, end in self._inner.spans(marked.text)
+        ]
+
+    def find(self, piece: str) -> int | None:
+        return self._inner.find(piece)
+
+    def bytes_of(self, token_id: int) -> bytes:
+        """As those of other pieces, case marks included: `CaseRestorer` takes them out."""
+        return self._inner.bytes_of(token_id)
+
+
+class JsonPieces:
+    """Hugging Face's `tokenizer.json`: SentencePiece's pieces or bytes of BPE. Raises `ValueError` for other kinds.
+
+    `tags` are pieces that no text has, as those that the file calls special.
+    """
+
+    def __init__(self, content: bytes, tags: Collection[str] = ()) -> None:
+        try:
+            self._tokenizer = tokenizers.Tokenizer.from_str(content.decode())
+        except Exception as error:  # the library knows no narrower one
+            raise ValueError(f"tokenizer.json: {error}") from None
+        self._tokenizer.encode_special_tokens = True
+        description = json.loads(content)
+        special = {each["id"] for each in description.get("added_tokens") or () if each["special"]}
+        special |= {self._tokenizer.token_to_id(tag) for tag in tags}
+        decoder = json.dumps(description.get("decoder"), ensure_ascii=False)
+        if "ByteLevel" in decoder:
+            to_bytes = _of_byte_level
+        elif "Metaspace" in decoder or _SPACE in decoder:
+            to_bytes = _of_metaspace
+        else:
+            raise ValueError(f"tokenizer.json: no rule is known for the decoder {decoder}")
+        size = self._tokenizer.get_vocab_size()
+        pieces = [self._tokenizer.id_to_token(i) for i in range(size)]
+        self._unknown = self._unknown_id(description["model"])
+        self._names = [piece or "" for piece in pieces]
+        self._bytes = [b"" if i in special or piece is None else to_bytes(piece) for i, piece in enumerate(pieces)]
+
+    def __len__(self) -> int:
+        return len(self._bytes)
+
+    @property
+    def highest(self) -> int:
+        return max([self._unknown, *(token for token, each in enumerate(self._bytes) if each)])
+
+    def encode(self, texts: Sequence[str], sampling: float | None = None) -> list[list[int]]:
+        # One by one, as above.
+        return [self._plain(self._tokenizer.encode(text, add_special_tokens=False).ids) for text in texts]
+
+    def spans(self, text: str) -> list[Span]:
+        return self._tokenizer.encode(text, add_special_tokens=False).offsets
+
+    def _plain(self, ids: list[int]) -> list[int]:
+        """Without special tokens: "</s>" in a text would end it, "fra_Latn" would choose a language."""
+        return [token if self._bytes[token] else self._unknown for token in ids]
+
+    def _unknown_id(self, model: dict[str, Any]) -> int:
+        """Of Unigram by id, of BPE by name; byte-level BPE has none, and needs none."""
+        found = model.get("unk_id")
+        if found is None:
+            found = self._tokenizer.token_to_id(model.get("unk_token") or _UNKNOWN)
+        return 0 if found is None else int(found)
+
+    def name(self, token_id: int) -> str:
+        """The piece as it is written in the file."""
+        return self._names[token_id]
+
+    def find(self, piece: str) -> int | None:
+        found: int | None = self._tokenizer.token_to_id(piece)
+        return found
+
+    def bytes_of(self, token_id: int) -> bytes:
+        return self._bytes[token_id] if token_id < len(self._bytes) else b""
+
+
+def _of_metaspace(piece: str) -> bytes:
+    if byte := _BYTE.fullmatch(piece):
+        return bytes([int(byte[1], 16)])
+    return piece.replace(_SPACE, " ").encode()
+
+
+def _byte_letters() -> dict[str, int]:
+    """Printable Latin-1 letters stand for themselves, those from U+0100 on for the other bytes, in ascending order."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
+
+
+_BYTE_LETTERS: Final = _byte_letters()
+
+
+def _of_byte_level(piece: str) -> bytes:
+    return bytes(_BYTE_LETTERS[letter] for letter in piece)

@@ -1,0 +1,56 @@
+"""Cross-entropy of tied or untied logits that never stand in memory as a whole."""
+
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+_LEAST: Final = 1e-30  # a probability whose logarithm is finite
+
+
+def smoothed_cross_entropy(
+    states: Tensor, weight: Tensor, target_ids: Tensor, pad_id: int, smoothing: float = 0.0, chunk: int = 1024
+) -> Tensor:
+    """Nats of `target_ids [positions]` under the logits `states @ weight.T`, summed over all but `pad_id`.
+
+    `states` are `[positions, d_model]`, `weight` is `[vocab, d_model]`. The value is without label smoothing, so that
+    runs compare; the gradient is that of the smoothed loss.
+    """
+    nats: Tensor = _ChunkedCrossEntropy.apply(states, weight, target_ids, pad_id, smoothing, chunk)  # type: ignore
+    return nats
+
+
+class _ChunkedCrossEntropy(torch.autograd.Function):
+    """Logits, softmax and gradients of a chunk of positions at a time, all in the forward pass."""
+
+    @staticmethod
+    def forward(  # noqa: PLR0913  autograd takes no keywords
+        ctx: Any, states: Tensor, weight: Tensor, target_ids: Tensor, pad_id: int, smoothing: float, chunk: int
+    ) -> Tensor:
+        matrix = weight.to(states.dtype)
+        kept = (target_ids != pad_id).to(states.dtype)[:, None]
+        states_gradient = torch.empty_like(states)
+        weight_gradient = torch.zeros_like(weight)
+        nats = torch.zeros((), device=states.device)
+        for start in range(0, len(states), chunk):
+            chosen = slice(start, start + chunk)
+            part, real, gradient, ids = states[chosen], kept[chosen], states_gradient[chosen], target_ids[chosen, None]
+            # Probabilities become the gradient of the logits in place: less 1 - smoothing at the target id.
+            probabilities = torch.softmax(part @ matrix.T, dim=-1)
+            right = probabilities.gather(1, ids)
+            nats -= (right.float().clamp_min(_LEAST).log() * real).sum()
+            probabilities.scatter_(1, ids, right - (1 - smoothing)).mul_(real)
+            torch.mm(probabilities, matrix, out=gradient)
+            weight_gradient += probabilities.T @ part
+        # The share that smoothing gives to every id is the same for each position: no need to touch the logits for it.
+        even = smoothing / len(weight)
+        states_gradient -= kept * (matrix.sum(dim=0) * even)
+        weight_gradient -= (states * kept).sum(dim=0) * even
+        ctx.save_for_backward(states_gradient, weight_gradient)
+        return nats
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        states_gradient, weight_gradient = ctx.saved_tensors
+        [scale] = gradients
+        return states_gradient * scale.to(states_gradient.dtype), weight_gradient * scale, None, None, None, None

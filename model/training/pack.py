@@ -1,0 +1,150 @@
+"""A pack: a directory with everything that a run learns from, filtered, tokenised and numbered once.
+
+    pack.json         what it was made of, and the SHA-256 of the other files
+    tokenizer.model
+    names.txt         words that `copied_words` may replace
+    train.ids.npy     uint16, all pairs one after another: the source, then the target, each with its end of sentence
+    train.lengths.npy uint16 [pairs, 2], tokens of source and target
+    validation.ids.npy, validation.lengths.npy
+
+It holds no time and no path but those that the experiment names: equal corpora and settings make equal packs, and a
+pack trains on any machine.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from model.checkpoint_config import Direction, load_tokenizer, sha256_of
+from model.tokenizer import TRAINED_FILE, Tokenizer
+from model.training.config import TrainConfig
+
+PACK_FILE: Final = "pack.json"
+NAMES_FILE: Final = "names.txt"
+_ARRAYS: Final = ("train", "validation")
+PACK_FILES: Final = {TRAINED_FILE, NAMES_FILE} | {
+    f"{name}.{kind}.npy" for name in _ARRAYS for kind in ("ids", "lengths")
+}
+
+
+class PackError(ValueError):
+    """A pack cannot be used; says which file and why."""
+
+
+class PackedPart(BaseModel):
+    """Pairs of one corpus and direction; they stand one after another in the arrays."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    direction: Direction
+    repeat: float
+    pairs: int
+
+
+class PackInfo(BaseModel):
+    """The content of `pack.json`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal[1] = 1
+    made_of: dict[str, Any]
+    train: tuple[PackedPart, ...]
+    validation: tuple[PackedPart, ...]
+    sha256: dict[str, str]
+
+
+@dataclass(frozen=True)
+class PackedPairs:
+    """Tokenised pairs in flat arrays; pair i is the tokens from `offsets[2 i]` to `offsets[2 i + 2]`."""
+
+    ids: NDArray[np.uint16]
+    lengths: NDArray[np.uint16]
+    offsets: NDArray[np.int64]
+    parts: tuple[PackedPart, ...]
+
+    def __len__(self) -> int:
+        """The number of pairs."""
+        return len(self.lengths)
+
+    def pair(self, index: int) -> tuple[NDArray[np.uint16], NDArray[np.uint16]]:
+        """Source and target ids of a pair."""
+        start, middle, end = self.offsets[2 * index : 2 * index + 3]
+        return self.ids[start:middle], self.ids[middle:end]
+
+    def per_pair(self, values: Iterable[float]) -> NDArray[np.float32]:
+        """A value of each part, for each of its pairs."""
+        counts = [part.pairs for part in self.parts]
+        return np.repeat(np.fromiter(values, dtype=np.float32, count=len(counts)), counts)
+
+
+class Pack(NamedTuple):
+    """An opened pack; the arrays stay on disk until they are read."""
+
+    info: PackInfo
+    tokenizer: Tokenizer
+    names: frozenset[str]
+    train: PackedPairs
+    validation: PackedPairs
+
+    def digest(self) -> str:
+        """A hash of the content, the same for equal packs."""
+        return hashlib.sha256(json.dumps(self.info.sha256, sort_keys=True).encode()).hexdigest()
+
+
+def load_pack(directory: Path) -> Pack:
+    """Open a pack; raises `PackError` for a file that is missing, cut off or changed."""
+    path = directory / PACK_FILE
+    advice = f"delete {directory} and prepare the pack again"
+    try:
+        info = PackInfo.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise PackError(f"{path}: {error.strerror}; {advice}") from None
+    except ValidationError as error:
+        problem = error.errors()[0]
+        field = "".join(f"{name}: " for name in problem["loc"][:1])
+        raise PackError(f"{path}: {field}{problem['msg']}; {advice}") from None
+    if set(info.sha256) != PACK_FILES:
+        raise PackError(f"{path}: sha256 does not name the files of a pack; {advice}")
+    for name, digest in info.sha256.items():
+        try:
+            is_whole = sha256_of(directory / name) == digest
+        except OSError as error:
+            raise PackError(f"{directory / name}: {error.strerror}; {advice}") from None
+        if not is_whole:
+            raise PackError(f"{directory / name} is cut off or was changed; {advice}")
+    tokenizer = Tokenizer.from_directory(directory)
+    names = frozenset((directory / NAMES_FILE).read_text(encoding="utf-8").split())
+    pairs = [_open(name, parts, directory) for name, parts in zip(_ARRAYS, (info.train, info.validation), strict=True)]
+    for name, each in zip(_ARRAYS, pairs, strict=True):
+        if sum(part.pairs for part in each.parts) != len(each):
+            raise PackError(f"{path}: {name} counts other pairs than {name}.lengths.npy holds; {advice}")
+    return Pack(info, tokenizer, names, pairs[0], pairs[1])
+
+
+def check_pack(pack: Pack, config: TrainConfig) -> None:
+    """Raises `PackError` where an experiment cannot train from a pack, naming the field."""
+    advice = "prepare a pack with this experiment"
+    pieces = len(pack.tokenizer)
+    if pieces != config.model.vocab_size:
+        raise PackError(f"model.vocab_size: {config.model.vocab_size}, but the pack has {pieces} pieces; {advice}")
+    theirs, ours = {part.direction for part in pack.info.train}, set(config.directions())
+    if theirs != ours:
+        names = [", ".join(sorted(map(str, directions))) for directions in (ours, theirs)]
+        raise PackError(f"data.train: the experiment is for {names[0]}, the pack for {names[1]}; {advice}")
+    if config.start_from is not None and load_tokenizer(config.start_from).files != pack.tokenizer.files:
+        raise PackError(f"start_from: {config.start_from} has another tokenizer than the pack; {advice}")
+
+
+def _open(name: str, parts: tuple[PackedPart, ...], directory: Path) -> PackedPairs:
+    ids = np.load(directory / f"{name}.ids.npy", mmap_mode="r")
+    lengths = np.load(directory / f"{name}.lengths.npy")
+    offsets = np.concatenate([[0], np.cumsum(lengths.reshape(-1), dtype=np.int64)])
+    return PackedPairs(ids, lengths, offsets, parts)

@@ -1,0 +1,59 @@
+"""The learning rate over a run, by steps or by the clock, and when the run is over. Pure arithmetic."""
+
+import math
+from dataclasses import dataclass
+
+from model.training.config import OptimiserConfig
+
+
+@dataclass
+class Decay:
+    """A final decay that was requested while a run went on: from where, and how many steps or seconds it takes."""
+
+    first_step: int
+    first_second: float
+    steps: float
+    seconds: float
+
+    @classmethod
+    def now(cls, options: OptimiserConfig, step: int, second: float, minutes: float | None) -> "Decay":
+        """A decay of `minutes`, or one that makes up the share of the whole run that `options.decay` says."""
+        if minutes is not None:
+            return cls(step, second, math.inf, 60 * minutes)
+        return cls(step, second, max(1.0, step * options.decay / (1 - options.decay)), math.inf)
+
+    def left(self, step: int, second: float) -> float:
+        """The share of the decay that is left, from 1 to 0."""
+        done = max((step - self.first_step) / self.steps, (second - self.first_second) / self.seconds)
+        return max(0.0, 1.0 - done)
+
+
+def share_left(options: OptimiserConfig, step: int, second: float) -> float:
+    """The share of a run that is left after `step` steps and `second` seconds, from 1 to 0."""
+    done = step / options.max_steps
+    if options.minutes is not None:
+        done = max(done, second / 60 / options.minutes)
+    return max(0.0, 1.0 - done)
+
+
+def is_decaying(options: OptimiserConfig, step: int, second: float, decay: Decay | None) -> bool:
+    """True in the last part of a flat run, when its learning rate falls."""
+    return decay is not None or (options.schedule == "flat" and share_left(options, step, second) < options.decay)
+
+
+def is_over(options: OptimiserConfig, step: int, second: float, decay: Decay | None) -> bool:
+    """True when nothing of the run is left."""
+    return (share_left(options, step, second) if decay is None else decay.left(step, second)) <= 0.0
+
+
+def learning_rate(options: OptimiserConfig, step: int, second: float, decay: Decay | None = None) -> float:
+    """Linear warm-up, then half a cosine to 0, or flat and at the end linear to 0."""
+    warm = min(1.0, (step + 1) / options.warmup_steps)
+    left = share_left(options, step, second)
+    if decay is not None:
+        factor = decay.left(step, second)
+    elif options.schedule == "cosine":
+        factor = 0.5 * (1 - math.cos(math.pi * left))
+    else:
+        factor = min(1.0, left / options.decay)
+    return options.learning_rate * warm * factor

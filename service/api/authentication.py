@@ -1,0 +1,61 @@
+"""Who asks: the key and the address of a request, as a dependency of the routes."""
+
+from typing import Annotated, Final
+
+import msgspec
+from fastapi import Depends, Request
+
+from service.access.control import Caller
+from service.api.dependencies import ServiceDependency
+from service.api.request_body import JSON, check_declared_type, media_type, read_form
+from service.errors import InvalidRequest
+
+_SCHEMES: Final = frozenset({"bearer", "deepl-auth-key"})
+_FIELD: Final = "api_key"
+
+
+class _Body(msgspec.Struct):
+    """Of a JSON body the only field that is looked at here; the others are skipped, not built."""
+
+    api_key: str | None = None
+
+
+async def caller_of(request: Request, service: ServiceDependency) -> Caller:
+    """The caller, whose request is counted. Raises `KeyRequired`, `InvalidKey` and `RateLimited`."""
+    key = await _key(request) if service.access.has_keys else None
+    caller = await service.access.admit(key, request.client.host if request.client else None)
+    if caller.key is not None:
+        request.state.key_name = caller.key.name
+    return caller
+
+
+CallerDependency = Annotated[Caller, Depends(caller_of)]
+
+
+def owner_of(caller: Caller) -> str | None:
+    """Whose glossaries a caller has: those of its key; all who have none share theirs."""
+    # Not its name, which another key may get once this one is removed.
+    return None if caller.key is None else caller.key.label
+
+
+async def _key(request: Request) -> str | None:
+    """From the header (of DeepL's clients, or a bearer's), the URL, or the body (both of LibreTranslate's)."""
+    scheme, _, value = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() in _SCHEMES:
+        return value.strip()
+    return request.query_params.get(_FIELD) or await _key_in_body(request)
+
+
+async def _key_in_body(request: Request) -> str | None:
+    """Return the key of the body; the route reports what else is wrong with it.
+
+    Raises `InvalidRequest` for JSON that is declared as a form: a key in it would not be found.
+    """
+    await check_declared_type(request)
+    try:
+        if media_type(request) == JSON:
+            return msgspec.json.decode(await request.body(), type=_Body).api_key
+        field = (await read_form(request)).get(_FIELD)
+        return field if isinstance(field, str) else None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, InvalidRequest):
+        return None

@@ -1,0 +1,125 @@
+"""Bodies of requests: JSON, or the two kinds of forms."""
+
+import sys
+from collections.abc import Iterable
+from typing import Any, Final, TypeVar
+from urllib.parse import parse_qsl
+
+from fastapi import Request
+from pydantic import ValidationError
+from python_multipart.multipart import parse_options_header
+from starlette.exceptions import HTTPException
+
+from service.api.dependencies import service_of
+from service.api.error_handlers import invalid_request
+from service.api.field_types import RequestBody, has_more_values
+from service.errors import InvalidRequest, TooLong
+from service.text.glossary import MAX_ENTRIES
+
+M = TypeVar("M", bound=RequestBody)
+
+JSON: Final = "application/json"
+FORM: Final = "application/x-www-form-urlencoded"
+MULTIPART: Final = "multipart/form-data"
+_OTHER_FIELDS: Final = 100
+"""What a request may have beside its texts and its glossary: more than there are."""
+_MOST_PROBLEMS: Final = 100
+"""Of which an answer tells a few."""
+_UTF_8: Final = frozenset({b"utf-8", b"utf8"})
+
+
+def body_of(model: type[RequestBody]) -> dict[str, Any]:
+    """What OpenAPI is told of a route whose body is read by `parse_body`."""
+    json, form = model.model_json_schema(), _as_form(model.model_json_schema())
+    content = {JSON: {"schema": json}, FORM: {"schema": form}, MULTIPART: {"schema": form}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def _as_form(schema: dict[str, Any]) -> dict[str, Any]:
+    """The same, where a field is absent instead of null."""
+    for field in schema["properties"].values():
+        if "anyOf" in field:
+            choices = [choice for choice in field.pop("anyOf") if choice != {"type": "null"}]
+            field |= choices[0] if len(choices) == 1 else {"anyOf": choices}
+    return schema
+
+
+async def parse_body(request: Request, model: type[M], *, or_url: bool = False) -> M:
+    """The body as JSON (strict types) or form; raises `InvalidRequest` and `TooLong`.
+
+    With `or_url`, fields of a form may be in the URL as well, and all of them where there is no body; what the URL says
+    beside JSON is not looked at.
+    """
+    await check_declared_type(request)
+    json = await request.body() if media_type(request) == JSON else None
+    if json and has_more_values(json, most := MAX_ENTRIES + await _max_fields(request)):
+        raise TooLong("body", f"more than {most} values: texts, entries of a glossary and other fields")
+    in_url = await form_fields(request, request.scope["query_string"], "URL") if or_url and not json else {}
+    try:
+        if json is not None and not in_url:
+            return model.model_validate_json(json, strict=True)
+        form = {} if json is not None else await read_form(request)
+        return model.model_validate(form | in_url)
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_input=False, include_context=False)[:_MOST_PROBLEMS]
+    # Not above: an exception keeps the one that it is raised beside, and that one has all that was sent.
+    raise invalid_request(problems)
+
+
+def media_type(request: Request) -> str:
+    """JSON, if nothing else is said."""
+    return request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+
+
+async def check_declared_type(request: Request) -> None:
+    """Raise `InvalidRequest` for JSON that is declared as a form, as curl's `-d` does unless a header is given.
+
+    No form begins with a brace: its encoders escape braces.
+    """
+    if media_type(request) == FORM and (await request.body()).lstrip()[:1] == b"{":
+        raise InvalidRequest("Content-Type", f"the body is JSON, but it was sent as {FORM}: send Content-Type: {JSON}")
+
+
+async def read_form(request: Request) -> dict[str, object]:
+    """A form's fields; one that is repeated becomes an array. Raises `InvalidRequest`."""
+    kind = media_type(request)
+    if kind == FORM:
+        return await form_fields(request, await request.body())
+    if kind == MULTIPART:
+        return _collected(await _multipart(request))
+    raise InvalidRequest("Content-Type", f"must be {JSON}, {FORM} or {MULTIPART}")
+
+
+async def form_fields(request: Request, body: bytes, name: str = "body") -> dict[str, object]:
+    """The fields of an url-encoded form. Raises `InvalidRequest`, which calls it by `name`."""
+    most = await _max_fields(request)
+    try:
+        return _collected(parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=most))
+    except UnicodeDecodeError:
+        raise InvalidRequest(name, "is not valid UTF-8") from None
+    except ValueError:
+        raise InvalidRequest(name, f"has more than {most} fields") from None
+
+
+async def _multipart(request: Request) -> list[tuple[str, str]]:
+    # Starlette would decode with whatever codec is named: some take minutes, some raise or give lone surrogates.
+    _, parameters = parse_options_header(request.headers["content-type"])
+    if parameters.get(b"charset", b"utf-8").lower() not in _UTF_8:
+        raise InvalidRequest("Content-Type", "charset must be UTF-8")
+    await request.body()  # kept by the request, whose size is limited already: no part needs a limit of its own
+    try:
+        form = await request.form(max_files=0, max_fields=await _max_fields(request), max_part_size=sys.maxsize)
+    except HTTPException as error:  # Starlette's word for what is no such form
+        raise InvalidRequest("body", error.detail) from None
+    return [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
+
+
+async def _max_fields(request: Request) -> int:
+    return (await service_of(request)).translator.limits.max_texts + _OTHER_FIELDS
+
+
+def _collected(pairs: Iterable[tuple[str, str]]) -> dict[str, object]:
+    fields: dict[str, list[str]] = {}
+    for name, value in pairs:
+        fields.setdefault(name, []).append(value)
+    return {name: values[0] if len(values) == 1 else values for name, values in fields.items()}

@@ -1,0 +1,282 @@
+"""Wire types of the HTTP API. They end here: nothing below `api` sees them."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from service.api.field_types import Alternatives, ApiKey, Entries, Flag, LanguageCode, RequestBody, Secret, Texts
+from service.engine.messages import Beam, Constraints, Inspect, Sampling
+from service.errors import InvalidRequest
+from service.registry.model_version import State
+from service.text.glossary import Glossary
+from service.translation.options import MAX_BEAM_SIZE, TranslationOptions
+
+_MAX_SEED: Final = 2**63 - 1
+_MAX_TOP_K: Final = 2**31 - 1  # more than any vocabulary
+_MAX_CANDIDATES: Final = 20
+_MAX_NGRAM: Final = 64
+_ALTERNATIVES_BEAM: Final = 4
+"""A beam just as wide as the alternatives would find worse ones; LibreTranslate's is 4 as well."""
+
+
+class _Request(RequestBody):
+    """Names each unknown field, but not a megabyte of them."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_fields(cls, value: Any) -> Any:
+        if isinstance(value, dict) and len(value) > (most := 2 * len(cls.model_fields)):
+            raise PydanticCustomError("too_many_fields", f"more than {most} fields")
+        return value
+
+
+class TranslateRequest(_Request):
+    """LibreTranslate's request, and what we add to it. Unknown fields are refused, not ignored."""
+
+    q: Texts = Field(description="text to translate, or several", examples=["I am a cat."])
+    source: LanguageCode = Field(
+        description="language code of the text, in capitals or not, with a country or not; auto detects it, for each "
+        "text of an array by itself. What is in the target language already is copied",
+        examples=["en"],
+    )
+    target: LanguageCode = Field(description="language code to translate into, as that of source", examples=["fr"])
+    format: Literal["text", "html", ""] = Field(
+        default="text",
+        description="html: tags, attributes and comments are kept; inline tags follow their words, and so come with "
+        'the last token of their sentence; not translated are code, scripts, translate="no" and class="notranslate". '
+        "Empty is text",
+    )
+    alternatives: Alternatives = 0
+    api_key: ApiKey = None
+    secret: Secret = None
+    stream: Flag = Field(default=False, description="answer with server-sent events")
+    temperature: float = Field(default=0.0, ge=0.0, le=10.0, description="0 is greedy")
+    top_k: int = Field(default=0, ge=0, le=_MAX_TOP_K, description="sample from the k best tokens; 0 from all")
+    top_p: float = Field(default=1.0, gt=0.0, le=1.0, description="sample from the most probable tokens of this sum")
+    seed: int = Field(default=0, ge=0, le=_MAX_SEED, description="same seed, same sample")
+    beam_size: int | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_BEAM_SIZE,
+        description="hypotheses of beam search; 1, the default, is greedy. With alternatives the default is one more "
+        f"than those, and at least {_ALTERNATIVES_BEAM} where the server's limit allows",
+    )
+    length_penalty: float = Field(
+        default=1.0, ge=0.0, le=10.0, description="beam search divides scores by length to this power"
+    )
+    repetition_penalty: float = Field(
+        default=1.0, ge=0.1, le=10.0, description="above 1, tokens that were written become less probable"
+    )
+    no_repeat_ngram_size: int = Field(
+        default=0, ge=0, le=_MAX_NGRAM, description="so many tokens in a row come no second time; 0 is no such rule"
+    )
+    glossary: Entries = Field(
+        default={},
+        description="translations of terms, written so wherever the term is a whole word of the text; one in lower "
+        "case is also found all in capitals, and with a capital at the beginning of a sentence",
+        examples=[{"cat": "matou"}],
+    )
+    glossary_id: str | None = Field(
+        default=None, max_length=200, description="id or name of a glossary that the server keeps, in the place of one"
+    )
+    target_prefix: str = Field(
+        default="", description="what the translation begins with, and goes on from; for a text of one sentence"
+    )
+    top_candidates: int = Field(
+        default=0, ge=0, le=_MAX_CANDIDATES, description="of each streamed token, so many that were most probable there"
+    )
+    alignment: Flag = Field(
+        default=False, description="with each streamed token, the characters of its text that it comes from most"
+    )
+    attention: Flag = Field(
+        default=False, description="as alignment, and all weights over the tokens of the sentence, to draw them"
+    )
+    self_attention: Flag = Field(
+        default=False,
+        description="with each streamed token, what the decoder looked at of its own text to write it: for each of its "
+        "layers the weights of the start and of all tokens before, the mean of the heads; of a long sentence these are "
+        "many: about 7 bytes for each layer and each pair of its tokens",
+    )
+    hypotheses: Flag = Field(
+        default=False, description="with each step of beam search, an event with the live hypotheses, to draw them"
+    )
+    scores: Flag = Field(default=False, description="also answer the mean log-probability of each text's tokens")
+    max_new_tokens: int | None = Field(default=None, ge=1, description="per sentence, a target prefix included")
+    timeout_seconds: float | None = Field(default=None, gt=0.0, le=3600.0)
+
+    def check_without_stream(self) -> None:
+        """Raises `InvalidRequest` for what a whole answer has no place for."""
+        for field in ("top_candidates", "alignment", "attention", "self_attention", "hypotheses"):
+            if getattr(self, field):
+                raise InvalidRequest(field, "comes in the events of a stream: ask for stream")
+
+    def options(self, max_beam_size: int) -> TranslationOptions:
+        """Raises `InvalidRequest` for options that exclude one another; the limit is only that of the default beam."""
+        if self.glossary and self.glossary_id:
+            raise InvalidRequest("glossary_id", "there is a glossary in the request already")
+        beam = self._beam(max_beam_size)
+        return TranslationOptions(
+            sampling=Sampling(self.temperature, self.top_k, self.top_p, self.seed),
+            beam=beam,
+            constraints=Constraints(self.repetition_penalty, self.no_repeat_ngram_size),
+            target_prefix=self.target_prefix,
+            glossary=Glossary(self.glossary),
+            inspect=Inspect(
+                self.top_candidates,
+                self._tells_alignment(),
+                self.attention,
+                self.self_attention,
+                self._tells_hypotheses(beam),
+            ),
+            is_html=self.format == "html",
+            max_new_tokens=self.max_new_tokens,
+            timeout_seconds=self.timeout_seconds,
+        )
+
+    def _tells_hypotheses(self, beam: Beam) -> bool:
+        if self.hypotheses and beam.size == 1:
+            raise InvalidRequest("hypotheses", "are a beam's: ask for beam_size above 1")
+        if self.hypotheses and self.format == "html":
+            raise InvalidRequest("hypotheses", "have no tags yet; not with html")
+        return self.hypotheses
+
+    def _tells_alignment(self) -> bool:
+        for field in ("alignment", "attention"):
+            if getattr(self, field) and self.format == "html":
+                raise InvalidRequest(field, "is told of characters, which HTML writes as references; not with html")
+        return self.alignment or self.attention
+
+    def _beam(self, max_size: int) -> Beam:
+        wide = max(self.alternatives + 1, min(_ALTERNATIVES_BEAM, max_size))
+        size = self.beam_size or (wide if self.alternatives else 1)
+        if size <= self.alternatives:
+            raise InvalidRequest("beam_size", f"must be at least {self.alternatives + 1} for so many alternatives")
+        if size > 1 and self.temperature > 0:
+            cause = "beam_size above 1" if self.beam_size else "alternatives"
+            raise InvalidRequest("temperature", f"must be 0 with {cause}: beam search does not sample")
+        return Beam(size, self.length_penalty, self.alternatives)
+
+    def texts(self) -> list[str]:
+        return [self.q] if isinstance(self.q, str) else self.q
+
+    def characters(self) -> int:
+        """What the request counts for against limits and quotas."""
+        return sum(map(len, self.texts()))
+
+    def name(self) -> str:
+        """That of all requests whose streams have the same events, whoever sends them and however.
+
+        That is so as long as `glossary_id` means the same; a long glossary takes some milliseconds.
+        """
+        told = self.model_dump_json(exclude={"api_key", "secret", "stream", "timeout_seconds"})
+        return hashlib.sha256(told.encode()).hexdigest()
+
+
+class StreamQuery(TranslateRequest):
+    """The same request in a URL: one text."""
+
+    q: str = Field(description="text to translate", examples=["I am a cat."])
+
+
+class DetectedLanguage(BaseModel):
+    language: str = Field(description="language code", examples=["en"])
+    confidence: float = Field(ge=0.0, le=100.0, description="in whole per cent", examples=[97.0])
+
+
+class TranslateResponse(BaseModel):
+    """Each field has the shape of `q`: for an array, an array of what one text has. Only what is asked for is there."""
+
+    translatedText: str | list[str] = Field(examples=["Je suis un chat."])
+    alternatives: list[str] | list[list[str]] = Field(
+        default=[],
+        description="other translations, the best first; of several sentences, the i-th best of each",
+        examples=[["Je suis une chatte."]],
+    )
+    scores: float | list[float | None] | None = Field(
+        default=None,
+        description="mean log-probability of a text's tokens; null where nothing was translated",
+        examples=[-0.15],
+    )
+    alternativeScores: list[float | None] | list[list[float | None]] = Field(
+        default=[], description="those of the alternatives", examples=[[-0.42]]
+    )
+    detectedLanguage: DetectedLanguage | list[DetectedLanguage] | None = Field(
+        default=None, description="where source is auto"
+    )
+    pivot: str | list[str | None] | None = Field(
+        default=None,
+        description="the language between, where no model translates from source into target at once",
+        examples=["en"],
+    )
+
+
+class DetectRequest(_Request):
+    """LibreTranslate's. Unknown fields are refused, not ignored."""
+
+    q: Texts = Field(
+        description="text whose language is wanted; of an array, all of it together", examples=["I am a cat."]
+    )
+    api_key: ApiKey = None
+    secret: Secret = None
+
+
+class ErrorResponse(BaseModel):
+    """What went wrong, for people, and its stable code."""
+
+    error: str = Field(examples=["q: field required"])
+    code: str = Field(examples=["invalid_request"])
+
+
+class Language(BaseModel):
+    """A language, and what it can be translated into, itself included: that is a copy."""
+
+    code: str = Field(examples=["en"])
+    name: str = Field(examples=["English"])
+    targets: list[str] = Field(examples=[["en", "fr"]])
+
+
+class NamedLanguage(BaseModel):
+    code: str = Field(examples=["en"])
+    name: str = Field(examples=["English"])
+
+
+class LanguageChoice(BaseModel):
+    source: NamedLanguage
+    target: NamedLanguage
+
+
+class FrontendSettings(BaseModel):
+    """What LibreTranslate tells its page; ours reads the limit and the languages to begin with."""
+
+    charLimit: int = Field(examples=[50_000])
+    frontendTimeout: int = Field(
+        description="milliseconds of a pause in typing before a page translates", examples=[300]
+    )
+    apiKeys: bool = Field(default=False, description="the server knows API keys")
+    keyRequired: bool = Field(default=False, description="and answers nobody without one")
+    suggestions: bool = False
+    filesTranslation: bool = False
+    supportedFilesFormat: list[str] = []
+    language: LanguageChoice
+
+
+class ModelStatus(BaseModel):
+    """A model of this server."""
+
+    name: str = Field(description="that of its file or directory", examples=["en-fr"])
+    directions: Sequence[str] = Field(description="what it translates", examples=[["en-fr"]])
+    languages: Sequence[str] = Field(description="each of which it translates into every other")
+    state: State
+    reason: str | None = Field(default=None, description="why it failed, or could not be loaded the last time")
+    memory_bytes: int = Field(description="resident memory of its engine processes now")
+
+
+class Status(BaseModel):
+    """The answer of a probe."""
+
+    status: str = Field(examples=["ok"])

@@ -1,0 +1,242 @@
+"""`dragoman doctor`: what would run here, and whether it does."""
+
+import asyncio
+import platform
+import statistics
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import msgspec
+
+from model.checkpoint_config import CheckpointError
+from service.api.dependencies import Service
+from service.app import VERSION, build_service
+from service.errors import EngineFailed, ServiceError
+from service.hardware import usable_cores
+from service.observability import tracing
+from service.registry.model_version import State
+from service.registry.scan import ignored_entries, scan
+from service.settings import Settings, UnusableSettingError, unknown_variables
+from service.translation.events import Finished
+from service.translation.options import TranslationOptions
+
+_HIDDEN: Final = "***"
+_CPU_INFO: Final = Path("/proc/cpuinfo")
+_CPU_NAMES: Final = ("model name", "Model", "Hardware")
+_CPU_FLAGS: Final = ("flags", "Features")
+# Those that make a difference to the arithmetic of a model.
+_FEATURES: Final = frozenset(
+    "avx2 fma avx_vnni avx512f avx512bw avx512_vnni avx512_bf16 amx_int8 amx_bf16 asimd asimddp i8mm bf16 sve".split()
+)
+_SENTENCES: Final = (
+    "Where is the station?",
+    "I have lost my key.",
+    "The cat sat on the mat.",
+    "It has been raining since this morning, so we stayed at home.",
+    "Could you tell me how much this costs?",
+)
+_AT_ONCE: Final = 16
+_START_SECONDS: Final = 600.0
+"""The first start compiles the C++ operators."""
+
+
+class Processor(msgspec.Struct):
+    name: str
+    cores: int
+    """That this process may use, as the settings count them."""
+    features: list[str]
+    operators: str | None
+    """What the C++ operators are compiled for; None where there are none."""
+
+
+class Model(msgspec.Struct):
+    name: str
+    state: str
+    reason: str | None
+    directions: list[str]
+    max_sentence_tokens: int | None = None
+
+
+class Speed(msgspec.Struct):
+    """Of `at_once` translations at the same time."""
+
+    at_once: int
+    tokens_per_second: float
+    first_token_milliseconds: float
+    """The median."""
+
+
+class Report(msgspec.Struct):
+    version: str
+    python: str
+    pytorch: str
+    processor: Processor
+    gpus: list[str]
+    settings: dict[str, Any]
+    """All of them."""
+    given: list[str]
+    """Those that are not left at their defaults."""
+    models: list[Model] = []
+    speeds: list[Speed] = []
+    notes: list[str] = []
+    problems: list[str] = []
+    """Why a server with these settings would not work; [] if it would."""
+
+
+def examine(settings: Settings, seconds: float) -> Report:
+    """Look at everything, and translate for so long."""
+    import torch
+
+    report = Report(
+        version=VERSION,
+        python=platform.python_version(),
+        pytorch=str(torch.__version__),
+        processor=_processor(),
+        gpus=[torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())],
+        settings=told_settings(settings),
+        given=sorted(settings.model_fields_set),
+    )
+    if report.processor.operators is None and settings.device == "cpu":
+        report.notes.append("there are no C++ operators, for want of a compiler: several times slower than with them")
+    report.notes += unknown_variables()
+    if settings.models is not None:
+        report.notes += _odd_entries(settings.models)
+    try:
+        if settings.traces:
+            tracing.provider(VERSION).shutdown()
+        service = build_service(settings.model_copy(update={"log_level": "error"}))
+    except (CheckpointError, UnusableSettingError) as error:
+        report.problems.append(str(error))
+    else:
+        asyncio.run(_try_out(service, seconds, report))
+    return report
+
+
+def _odd_entries(models: Path) -> list[str]:
+    try:
+        odd = ignored_entries(models, scan(models))
+    except CheckpointError:  # which is said where the models are loaded
+        return []
+    return [f"{models / name} is passed over: it is neither a directory nor an Argos package" for name in odd]
+
+
+def _processor() -> Processor:
+    import torch
+
+    from model import kernels
+
+    lines = _CPU_INFO.read_text(encoding="utf-8").splitlines() if _CPU_INFO.exists() else []
+    facts = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    name = next((facts[each] for each in _CPU_NAMES if each in facts), platform.processor() or platform.machine())
+    flags = next((facts[each].split() for each in _CPU_FLAGS if each in facts), [])
+    operators = str(torch.ops.dragoman.variants()[0]) if kernels.load() else None
+    return Processor(name, usable_cores(), sorted(_FEATURES & set(flags)), operators)
+
+
+def told_settings(settings: Settings) -> dict[str, Any]:
+    """All settings, without the passwords of Redis."""
+    told = settings.model_dump(mode="json")
+    if settings.redis_url is not None:
+        url = urlsplit(str(settings.redis_url))
+        # Its client also takes them, and those of certificates, from the query.
+        options = [(name, _HIDDEN if "password" in name else value) for name, value in parse_qsl(url.query)]
+        address = url.netloc.replace(f":{url.password}@", f":{_HIDDEN}@")
+        told["redis_url"] = url._replace(netloc=address, query=urlencode(options, safe=_HIDDEN)).geturl()
+    return told
+
+
+async def _try_out(service: Service, seconds: float, report: Report) -> None:
+    service.library.start()
+    try:
+        async with asyncio.timeout(_START_SECONDS):
+            with suppress(EngineFailed):  # each model says why
+                await service.library.wait_until_tried()
+        at_once = min(_AT_ONCE, service.settings.slots * service.settings.replicas)
+        for number in sorted({1, at_once}) if service.library.started else ():
+            report.speeds.append(await _speed(service, number, seconds / 2))
+    except TimeoutError:
+        report.problems.append(f"the engines were not ready after {_START_SECONDS:.0f} s")
+    except ServiceError as error:
+        report.problems.append(f"a translation failed: {error.message}")
+    finally:
+        await service.library.stop()
+        report.problems += await service.access.problems()
+        await service.access.aclose()
+    for entry in service.library.versions:
+        limit = entry.model.max_sentence_tokens if entry.model else None
+        report.models.append(
+            Model(entry.name, entry.state, entry.reason, entry.model.summary() if entry.model else [], limit)
+        )
+        if entry.state is State.FAILED:
+            report.problems.append(f"{entry.name}: {entry.reason}")
+
+
+async def _speed(service: Service, at_once: int, seconds: float) -> Speed:
+    started = time.monotonic()
+    finished: list[Finished] = []
+
+    async def translate_on(number: int) -> None:
+        while time.monotonic() < started + seconds:
+            finished.append(await _translated(service, _SENTENCES[(number + len(finished)) % len(_SENTENCES)]))
+
+    await asyncio.gather(*(translate_on(number) for number in range(at_once)))
+    elapsed = time.monotonic() - started
+    tokens = sum(each.usage.generated_tokens for each in finished)
+    waits = [each.timings.time_to_first_token_seconds for each in finished]
+    return Speed(at_once, round(tokens / elapsed, 1), round(1000 * statistics.median(waits), 2))
+
+
+async def _translated(service: Service, text: str) -> Finished:
+    source, target = service.translator.directions[0].codes()
+    translation = service.translator.start([text], source, target, TranslationOptions())
+    try:
+        return await translation.finished()
+    finally:
+        translation.close()
+
+
+def lines(report: Report) -> list[str]:
+    """The report for people."""
+    processor, settings = report.processor, report.settings
+    operators = f"C++, for {processor.operators}" if processor.operators else "PyTorch's"
+    told = [
+        ("version", f"Dragoman {report.version}, Python {report.python}, PyTorch {report.pytorch}"),
+        ("processor", f"{processor.name}, {_counted(processor.cores, 'core')}: {' '.join(processor.features)}"),
+        ("operators", operators),
+        ("GPU", ", ".join(report.gpus) or "none"),
+        (
+            "engines",
+            f"{settings['mode']} on {settings['device']}, {_counted(settings['replicas'], 'replica')} with "
+            f"{_counted(settings['threads'], 'thread')} each, {settings['slots']} slots each",
+        ),
+        ("settings", ", ".join(f"{name}={settings[name]}" for name in report.given) or "defaults"),
+        *(("model", _model_line(model)) for model in report.models),
+        *(("self-test", _speed_line(speed)) for speed in report.speeds),
+        *(("note", note) for note in report.notes),
+    ]
+    return [f"{name:10} {text}" for name, text in told]
+
+
+def _model_line(model: Model) -> str:
+    if model.state != State.READY:
+        return f"{model.name}: {model.state}"
+    return f"{model.name}: {_some(model.directions)}; sentences of up to {model.max_sentence_tokens} tokens"
+
+
+def _some(directions: Sequence[str], most: int = 6) -> str:
+    left = len(directions) - most
+    return ", ".join(directions[:most]) + (f" and {left} more" if left > 0 else "")
+
+
+def _speed_line(speed: Speed) -> str:
+    at_once = "one at a time" if speed.at_once == 1 else f"{speed.at_once} at once"
+    rate, wait = speed.tokens_per_second, speed.first_token_milliseconds
+    return f"{at_once}: {rate:,.0f} tokens/s, first token after {wait:.1f} ms"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,123 @@
+"""The settings of a server as options of a command, in groups. What a setting means stands in `service.settings`."""
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import typer
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+from rich.markup import escape
+
+from service.cli.common import fail
+from service.settings import EMBEDDED_MODEL, Settings
+
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Address": ("host", "port"),
+    "Models and glossaries": ("model", "models", "models_poll_seconds", "max_models_memory_mb", "glossaries"),
+    "Engines": ("device", "mode", "threads", "replicas", "slots", "max_prefill", "engine_timeout_seconds"),
+    "Limits of requests": (
+        "max_sentence_tokens",
+        "max_characters",
+        "max_texts",
+        "max_body_bytes",
+        "max_waiting",
+        "max_segments_in_flight",
+        "request_timeout_seconds",
+    ),
+    "Connections": (
+        "receive_timeout_seconds",
+        "send_timeout_seconds",
+        "keep_alive_seconds",
+        "drain_seconds",
+        "trusted_proxies",
+        "cors_origins",
+    ),
+    "Access": ("keys", "redis_url"),
+    "Access without a key": (
+        "anonymous_requests_per_minute",
+        "anonymous_characters_per_minute",
+        "anonymous_streams",
+    ),
+    "Logs": ("log_level",),
+    # In a group of their own: their second names would narrow the columns of others.
+    "Switches": ("anonymous", "restore_capitals", "traces"),
+}
+"""Every setting, in the order of the help."""
+
+
+def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for each setting, in the place of its parameter `settings`.
+
+    Options are strings here: `Settings` checks them, so that a flag and its environment variable have the same errors.
+    """
+
+    @functools.wraps(command)
+    def with_settings(**values: Any) -> None:
+        given = {name: value for name in Settings.model_fields if (value := values.pop(name)) is not None}
+        command(settings=load_settings(**given), **values)
+
+    own = [each for each in inspect.signature(command).parameters.values() if each.name != "settings"]
+    options = [_option(name, group) for group, names in GROUPS.items() for name in names]
+    keyword_only = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own, *options)]
+    with_settings.__dict__["__signature__"] = inspect.Signature(keyword_only)
+    with_settings.__annotations__ = {each.name: each.annotation for each in keyword_only}
+    return with_settings
+
+
+def load_settings(**given: Any) -> Settings:
+    """Build the settings: `given` before the environment, the environment before defaults.
+
+    A wrong value ends the program with its name.
+    """
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        # Defaults that depend on a wrong value are no mistakes of their own.
+        mistakes = [each for each in error.errors() if each["type"] != "default_factory_not_called"]
+        problems = [": ".join(filter(None, (".".join(map(str, each["loc"])), each["msg"]))) for each in mistakes]
+        fail("; ".join(problems))
+
+
+def _option(name: str, group: str) -> inspect.Parameter:
+    """The option of one setting, without a default of its own: only options that the user gives are passed on."""
+    field = Settings.model_fields[name]
+    flag = f"--{name.replace('_', '-')}"
+    is_switch = field.annotation is bool
+    option = typer.Option(
+        f"{flag}/--no-{flag[2:]}" if is_switch else flag,
+        # Rich takes what is in brackets for markup.
+        help=escape(f"{field.description}{_default(field)}"),
+        rich_help_panel=group,
+        show_default=False,
+        metavar=None if is_switch else _metavar(field.annotation),
+    )
+    kind = bool | None if is_switch else str | None
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
+
+
+def _default(field: FieldInfo) -> str:
+    """Describe the default; an empty string if there is none to show."""
+    default = field.default
+    if field.default_factory is not None:
+        default = getattr(field.default_factory, "__name__", "").replace("_", " ").replace("gpu", "GPU")
+    elif default is None or default == ():
+        return ""
+    elif default == EMBEDDED_MODEL:
+        default = "the embedded English-French model"
+    elif isinstance(default, bool):
+        default = "on" if default else "off"
+    return f" [default: {default}]"
+
+
+def _metavar(annotation: Any) -> str:
+    """The kind of value, in the style of the other commands: <int>, <path>, <a|b>."""
+    if typing.get_origin(annotation) is Literal:
+        return f"<{'|'.join(typing.get_args(annotation))}>"
+    if isinstance(annotation, types.UnionType):
+        [annotation, *_] = typing.get_args(annotation)
+    return {int: "<int>", float: "<float>", Path: "<path>"}.get(annotation, "<str>")

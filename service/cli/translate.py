@@ -1,0 +1,213 @@
+"""`dragoman translate`: texts, standard input or files, translated by an engine of our own or by a server."""
+
+import json
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TextIO
+
+import msgspec
+from pydantic import ValidationError
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from service.api.error_handlers import invalid_request
+from service.api.schemas import TranslateRequest
+from service.api.sse import EVENT_NAMES, AnswerShape, payload
+from service.app import build_service
+from service.client import AsyncClient, Detected, Done, Event, Options, Segment, Start, Token
+from service.client.events import event_of, translations_of
+from service.settings import Settings
+from service.text.glossary import EntriesError, read_entries
+
+# A file goes in requests of about this size, whole lines each: enough to fill a batch, far below a server's limit.
+_REQUEST_CHARACTERS: Final = 10_000
+_REQUEST_TEXTS: Final = 100
+
+Stream = Callable[[str | list[str]], AsyncGenerator[Event]]
+"""Translates a text, or several in one request."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What to translate, how, and where it goes."""
+
+    source: str
+    target: str
+    options: Options = field(default_factory=Options)
+    as_json: bool = False
+    """An object for each text, or each line of a file, instead of text."""
+    output: TextIO = sys.stdout
+    progress: bool = False
+
+
+class InputError(Exception):
+    """A file that cannot be read."""
+
+
+@asynccontextmanager
+async def local_engine(settings: Settings, job: Job) -> AsyncIterator[Stream]:
+    """An engine of our own, for as long as the context lasts.
+
+    Raises `ServiceError`, `CheckpointError` and `UnusableSettingError`.
+    """
+    # Someone at a terminal reads the translation; what an engine notes in passing is for a server's log.
+    # And nobody is asked for a key here.
+    for_one = {"log_level": "warning", "replicas": 1, "keys": None, "redis_url": None}
+    service = build_service(settings.model_copy(update=for_one))
+
+    async def stream(q: str | list[str]) -> AsyncGenerator[Event]:
+        request = _request(q, job)
+        options = request.options(service.translator.limits.max_beam_size)
+        shape = AnswerShape(isinstance(q, list), request.alternatives > 0, request.scores)
+        translation = service.translator.start(request.texts(), request.source, request.target, options)
+        try:
+            async for events in translation.events():
+                for event in events:
+                    # By way of the wire, so that it is what a server would have sent.
+                    told = event_of(EVENT_NAMES[type(event)], msgspec.json.encode(payload(event, shape)))
+                    assert told is not None
+                    yield told
+        finally:
+            translation.close()
+
+    service.library.start()
+    try:
+        await service.library.wait_until_tried()
+        yield stream
+    finally:
+        await service.library.stop()
+
+
+def _request(q: str | list[str], job: Job) -> TranslateRequest:
+    try:
+        return TranslateRequest.model_validate({"q": q, "source": job.source, "target": job.target, **job.options})
+    except ValidationError as error:
+        raise invalid_request([dict(each) for each in error.errors()]) from None
+
+
+@asynccontextmanager
+async def server(url: str, api_key: str | None, job: Job) -> AsyncIterator[Stream]:
+    """A running server; its streams raise `ClientError`."""
+    async with AsyncClient(url, api_key=api_key) as client:
+        yield lambda q: client.stream(q, source=job.source, target=job.target, **job.options)
+
+
+def read(files: Sequence[Path] | None, *, by_line: bool) -> list[str]:
+    """The texts of files, or of standard input: whole, line ends as they are, or their lines. Raises `InputError`."""
+    paths: Sequence[Path | None] = files or [None]
+    texts = [_read(path) for path in paths]
+    return [line for text in texts for line in text.splitlines()] if by_line else texts
+
+
+def _read(path: Path | None) -> str:
+    name = "standard input" if path is None else str(path)
+    try:
+        return (sys.stdin.buffer.read() if path is None else path.read_bytes()).decode()
+    except UnicodeDecodeError:
+        raise InputError(f"{name} is not UTF-8") from None
+    except OSError as error:
+        raise InputError(f"{name}: {error.strerror}") from None
+
+
+def read_glossary(path: Path) -> dict[str, str]:
+    """The entries of a file: CSV if its name says so, else TSV. Raises `InputError`."""
+    try:
+        return read_entries(_read(path), "csv" if path.suffix.lower() == ".csv" else "tsv")
+    except EntriesError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+async def translate(stream: Stream, texts: Sequence[str], job: Job) -> None:
+    """Translate texts one after the other, line for line, writing what comes as it comes."""
+    with _progress(sum(map(len, texts)), job) as advance:
+        write = _write_json if job.as_json else _Announcing().write_text
+        for q in _grouped(texts) if job.as_json else _pieces(texts):
+            async with aclosing(stream(q)) as events:
+                await write(q, events, job.output, advance)
+
+
+class _Announcing:
+    """Says on standard error which language was detected, whenever it is another one than before."""
+
+    def __init__(self) -> None:
+        self._language: str | None = None
+
+    async def write_text(
+        self, q: str | list[str], events: AsyncIterator[Event], output: TextIO, advance: Callable[[float], None]
+    ) -> None:
+        await _write_text(q, self._announced(events), output, advance)
+
+    async def _announced(self, events: AsyncIterator[Event]) -> AsyncIterator[Event]:
+        async for event in events:
+            if isinstance(event, Start) and isinstance(found := event.detectedLanguage, Detected):
+                if found.language != self._language:
+                    print(f"detected: {found.language} ({found.confidence:.0f} %)", file=sys.stderr)
+                self._language = found.language
+            yield event
+
+
+async def _write_text(
+    q: str | list[str], events: AsyncIterator[Event], output: TextIO, advance: Callable[[float], None]
+) -> None:
+    left = len(q)
+    async for event in events:
+        match event:
+            case Token(text=text):
+                output.write(text)
+                output.flush()
+            case Segment(text=text):
+                # A translation is about as long as its text; where it is not, the end puts it right.
+                advance(step := min(len(text), left))
+                left -= step
+            case Done():
+                advance(left)
+
+
+async def _write_json(
+    q: str | list[str], events: AsyncIterator[Event], output: TextIO, advance: Callable[[float], None]
+) -> None:
+    async for event in events:
+        if isinstance(event, Done):
+            for text, translation in zip(q, translations_of(event), strict=True):
+                answer: dict[str, object] = {"text": text, "translatedText": translation.text}
+                if event.scores is not None:
+                    answer["score"] = translation.score
+                if translation.detected is not None:
+                    answer["detectedLanguage"] = msgspec.to_builtins(translation.detected)
+                if translation.alternatives:
+                    answer["alternatives"] = [msgspec.to_builtins(each) for each in translation.alternatives]
+                output.write(json.dumps(answer, ensure_ascii=False) + "\n")
+            output.flush()
+            advance(sum(map(len, q)))
+
+
+def _pieces(texts: Iterable[str]) -> Iterator[str]:
+    """Each text in whole lines, as many at a time as make a good request: sentences do not cross lines."""
+    for text in texts:
+        yield from map("".join, _grouped(text.splitlines(keepends=True)))
+
+
+def _grouped(texts: Iterable[str]) -> Iterator[list[str]]:
+    group: list[str] = []
+    characters = 0
+    for text in texts:
+        if group and (characters + len(text) > _REQUEST_CHARACTERS or len(group) == _REQUEST_TEXTS):
+            yield group
+            group, characters = [], 0
+        group.append(text)
+        characters += len(text)
+    if group:
+        yield group
+
+
+@contextmanager
+def _progress(characters: int, job: Job) -> Iterator[Callable[[float], None]]:
+    """A bar on standard error, where somebody looks at it."""
+    columns = (TextColumn("{task.percentage:>3.0f} %"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=not job.progress) as progress:
+        task = progress.add_task("", total=characters)
+        yield lambda amount: progress.advance(task, amount)
+        progress.update(task, completed=characters)

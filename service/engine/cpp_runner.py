@@ -1,0 +1,37 @@
+"""Execution of a plan in C++ and int8: `model.cpp_transformer` behind the Runner protocol."""
+
+from typing import Final
+
+import torch
+
+from model.cache import SlotCache
+from model.cpp_transformer import CppTransformer
+from model.transformer import Transformer
+from service.engine.batching import SourceBatch, StepBatch, StepScores
+
+# A new request, or a cancelled one, waits so long at most for the steps that run ahead.
+_MULTI_STEP_SECONDS: Final = 0.001
+
+
+class CppRunner:
+    """A whole encoder batch, or a whole decode step, in one call; or several steps, where one takes less than the call.
+
+    For a small model and few requests most of a step would be Python and the report of it.
+    """
+
+    def __init__(self, model: Transformer, *, slots: int, max_length: int) -> None:
+        self._cache = SlotCache(model.config, slots=slots, max_source_length=max_length, max_target_length=max_length)
+        self._model = CppTransformer(model, self._cache)
+
+    @torch.inference_mode()
+    def prefill(self, sources: SourceBatch) -> None:
+        self._model.encode(sources.ids[0], sources.positions[0], sources.offsets, sources.slots)
+
+    @torch.inference_mode()
+    def decode(self, batch: StepBatch) -> StepScores:
+        self._cache.copy_target(batch.copies)
+        scores = self._model.decode(batch.queries, batch.outputs, batch.beams, batch.steps_ahead, _MULTI_STEP_SECONDS)
+        alignment = scores.alignment if batch.outputs.alignment else None
+        self_attention = scores.self_attention if batch.outputs.self_attention else None
+        best, extensions = scores.best, scores.extensions
+        return StepScores(best.tokens, best.logprobs, scores.logits, alignment, self_attention, extensions)

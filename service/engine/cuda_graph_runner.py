@@ -1,0 +1,238 @@
+"""Execution of a plan on a GPU: the decode step as CUDA graphs, one for each of a few shapes; the encoder eagerly.
+
+A step's shape is a bucket: how many rows it has, and how many positions each may look at, in sources and targets alike,
+both rounded up to a power of two. What is too many is filled with rows that write to a slot of their own. Steps that
+ask for alignments, or for self-attention, have buckets of their own. Logits are always computed, and copied to the CPU
+for the rows that want them.
+
+The most used buckets are recorded at the start, so that a ready engine has them. The others are recorded when they are
+first needed, which takes little more than a few eager steps and is logged. Prompts and forced prefixes are rows too: a
+step may have more of them than there are slots. One with more than twice as many is not worth a graph and is done
+eagerly, by the same code.
+
+How numbers are rounded depends on the bucket: the log-probabilities of a request differ in their last bits with what
+else is in the batch, and a near tie may fall either way.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from model.attention import padding_mask
+from model.cache import SlotCache
+from model.static_decode_step import StaticDecodeStep, StepBuffers, StepTables
+from model.transformer import Transformer
+from service.engine.batching import SourceBatch, StepBatch, StepScores, extensions_of
+from service.engine.device import CapturedStep, RepeatedStep, Transfer, executor_of
+from service.engine.runner import DeviceLost
+
+logger = logging.getLogger(__name__)
+
+_NARROWEST: Final = 32
+_COMMON_WIDTH: Final = 64
+"""Sentences are mostly shorter than this, in tokens: buckets up to here are recorded at the start."""
+
+_MULTI_STEP_TOKENS: Final = 16
+"""Tokens of all rows together that are generated ahead, at most. What is done behind a row's end is in vain, and ends
+are as frequent as there are rows."""
+
+_MULTI_STEP_SECONDS: Final = 0.002
+"""A new request, or a cancelled one, waits so long at most for the steps that run ahead, and for one more."""
+
+
+class Bucket(NamedTuple):
+    """The shape of a decode step."""
+
+    rows: int
+    width: int
+    with_alignment: bool = False
+    with_self_attention: bool = False
+
+
+@contextmanager
+def _errors_of_the_device() -> Iterator[None]:
+    """After most errors of CUDA, an illegal address for one, all that follows in the process fails too."""
+    try:
+        yield
+    except torch.AcceleratorError as error:  # not of its memory being full: that is an error of its own
+        raise DeviceLost from error
+
+
+class CudaGraphRunner:
+    """The Runner of a model on a GPU; on any other device the same, without graphs."""
+
+    def __init__(
+        self, model: Transformer, *, slots: int, max_length: int, ahead_seconds: float = _MULTI_STEP_SECONDS
+    ) -> None:
+        weight = model.embedding.weight
+        self._model = model
+        self._executor = executor_of(weight.device)
+        self._device, self._dtype = weight.device, weight.dtype
+        self._cache = SlotCache(
+            model.config,
+            slots=slots + 1,
+            max_source_length=max_length,
+            max_target_length=max_length,
+            dtype=weight.dtype,
+            device=weight.device,
+        )
+        self._row_sizes = [*_sizes(1, slots), 2 * slots]
+        self._widths = _sizes(_NARROWEST, max_length)
+        # A row that fills up a bucket: bos at the first position of the last slot, with a source of one token there.
+        self._filling = torch.tensor([[model.config.bos_id], [0], [slots], [slots], [1]])
+        self._ahead_seconds = ahead_seconds
+        self._slots = slots
+        # One for all sizes: the logits of a large vocabulary would otherwise take several times as much memory.
+        self._tables = self._new_tables(slots)
+        self._buffers: dict[int, StepBuffers] = {}
+        self._captured: dict[Bucket, tuple[StepBuffers, CapturedStep]] = {}
+        self._capture_common()
+
+    @torch.inference_mode()
+    def _capture_common(self) -> None:
+        started = time.monotonic()
+        # The largest first: the others fit into its memory.
+        for rows in reversed(self._row_sizes[:-1]):
+            for width in reversed([each for each in self._widths if each <= _COMMON_WIDTH]):
+                self._capture(Bucket(rows, width))
+        seconds = round(time.monotonic() - started, 3)
+        what = "decode steps captured" if self._executor.records else "decode steps of fixed shapes, without graphs"
+        logger.info(what, extra={"steps": len(self._captured), "seconds": seconds})
+
+    @_errors_of_the_device()
+    @torch.inference_mode()
+    def prefill(self, sources: SourceBatch) -> None:
+        ids = pad_sequence(list(torch.split(sources.ids[0], sources.lengths)), batch_first=True)
+        lengths, slots = self._executor.upload(torch.tensor([sources.lengths, sources.slots]))
+        mask = padding_mask(lengths, ids.shape[1], self._dtype)
+        self._cache.write_padded_source(slots, self._model.encode(self._executor.upload(ids), mask))
+
+    @_errors_of_the_device()
+    @torch.inference_mode()
+    def decode(self, batch: StepBatch) -> StepScores:
+        if batch.copies:
+            self._copy(batch.copies)
+        queries, outputs = batch.queries, batch.outputs
+        rows = len(queries.tokens)
+        beam_rows = batch.beam_rows
+        ahead = 0 if beam_rows else min(batch.steps_ahead, _MULTI_STEP_TOKENS // rows)
+        buffers, step = self._step_of(batch, ahead)
+        inputs = self._filling.repeat(1, buffers.rows)
+        inputs[:, :rows] = torch.stack(queries)
+        buffers.inputs.copy_(self._executor.upload(inputs))
+        tokens, logprobs = self._run(buffers, step, rows, ahead)
+        both = self._rows_of(buffers.logits, [*outputs.logits, *beam_rows])
+        logits, of_beams = both[: len(outputs.logits)], both[len(outputs.logits) :]
+        alignment = self_attention = None
+        if outputs.alignment:
+            alignment = self._looked_at(buffers.alignment, outputs.alignment, queries.source_lengths)
+        if outputs.self_attention:
+            self_attention = self._looked_at(buffers.self_attention, outputs.self_attention, queries.positions + 1)
+        return StepScores(tokens, logprobs, logits, alignment, self_attention, extensions_of(batch, of_beams))
+
+    def _run(self, buffers: StepBuffers, step: CapturedStep, rows: int, ahead: int) -> tuple[Tensor, Tensor]:
+        """Tokens and log-probabilities, `[steps, rows]`: one step, and up to `ahead` more.
+
+        None after a step that gave an end of sentence. While there is time, the next step is already running when the
+        CPU reads what one has given, so that the GPU does not wait for it; a step too many changes nothing that is
+        read later.
+        """
+        running = deque([self._replay(buffers, step, rows)])
+        given: list[list[Tensor]] = []
+        end = time.monotonic() + self._ahead_seconds
+        while running:
+            if ahead > 0 and time.monotonic() < end:
+                ahead -= 1
+                running.append(self._replay(buffers, step, rows))
+            given.append(running.popleft().wait())
+            if bool((given[-1][0] == self._model.config.eos_id).any()):
+                break
+        tokens, logprobs = zip(*given, strict=True)
+        return torch.stack(tokens), torch.stack(logprobs)
+
+    def _replay(self, buffers: StepBuffers, step: CapturedStep, rows: int) -> Transfer:
+        step.replay()
+        return self._executor.download(buffers.tokens[:rows], buffers.logprobs[:rows])
+
+    def _looked_at(self, weights: Tensor, rows: list[int], lengths: Tensor) -> Tensor:
+        """Return `rows` of `weights [rows, ..., width]`, as wide as the longest of them."""
+        return self._rows_of(weights[..., : int(lengths[rows].max())], rows)
+
+    def _rows_of(self, table: Tensor, rows: list[int]) -> Tensor:
+        """Copy rows of a table on the device, `[rows, ...]`, to the CPU."""
+        if not rows:
+            return torch.empty(0, *table.shape[1:])
+        [chosen] = self._executor.download(table[self._executor.upload(torch.tensor(rows))]).wait()
+        return chosen
+
+    def _copy(self, copies: list[tuple[int, int, int]]) -> None:
+        origins, destinations, positions = torch.tensor(copies).T
+        pair = self._executor.upload(torch.stack([origins, destinations]))
+        # What a shorter one gets too much is overwritten before it is looked at.
+        self._cache.copy_target_at_once(pair[0], pair[1], int(positions.max()))
+
+    def _step_of(self, batch: StepBatch, ahead: int) -> tuple[StepBuffers, CapturedStep]:
+        """Return the step of the smallest bucket that has room for the batch and for so many steps ahead."""
+        rows = len(batch.queries.tokens)
+        longest = max(int(batch.queries.source_lengths.max()), int(batch.queries.positions.max()) + 1 + ahead)
+        width = next(each for each in self._widths if each >= longest)
+        looking = bool(batch.outputs.alignment), bool(batch.outputs.self_attention)
+        if rows > self._row_sizes[-1]:
+            buffers = self._new_buffers(rows)
+            return buffers, RepeatedStep(self._step(buffers, Bucket(rows, width, *looking)))
+        size = next(each for each in self._row_sizes if each >= rows)
+        bucket = Bucket(size, width, *looking)
+        if bucket not in self._captured:
+            started = time.monotonic()
+            self._capture(bucket)
+            seconds = round(time.monotonic() - started, 3)
+            if self._executor.records:
+                logger.info("decode step captured while serving", extra={**bucket._asdict(), "seconds": seconds})
+        return self._captured[bucket]
+
+    def _capture(self, bucket: Bucket) -> None:
+        if bucket.rows not in self._buffers:
+            self._buffers[bucket.rows] = self._new_buffers(bucket.rows)
+        buffers = self._buffers[bucket.rows]
+        # It is run: on rows that are nobody's.
+        buffers.inputs.copy_(self._executor.upload(self._filling))
+        step = self._step(buffers, bucket)
+        try:
+            captured = self._executor.capture(step)
+        except torch.OutOfMemoryError:
+            # Without its graph it is slower; trying again with each step would fail them all.
+            logger.warning("no memory left for a graph of this size", extra=bucket._asdict())
+            captured = RepeatedStep(step)
+        self._captured[bucket] = buffers, captured
+
+    def _step(self, buffers: StepBuffers, bucket: Bucket) -> StaticDecodeStep:
+        return StaticDecodeStep(
+            self._model,
+            self._cache,
+            buffers,
+            bucket.width,
+            with_alignment=bucket.with_alignment,
+            with_self_attention=bucket.with_self_attention,
+        )
+
+    def _new_buffers(self, rows: int) -> StepBuffers:
+        return StepBuffers(rows, self._tables if rows <= self._slots else self._new_tables(rows))
+
+    def _new_tables(self, rows: int) -> StepTables:
+        return StepTables(rows, self._model.config, self._widths[-1], self._device)
+
+
+def _sizes(first: int, last: int) -> list[int]:
+    """Powers of two times `first` below `last`, then `last`."""
+    sizes = []
+    while first < last:
+        sizes.append(first)
+        first *= 2
+    return [*sizes, last]

@@ -1,0 +1,139 @@
+"""Devices beyond plain operators: recording a step and replaying it, and copies that nobody waits for.
+
+On a GPU a step of a small model is hundreds of kernels, each shorter than Python takes to start it: recorded as one
+CUDA graph they are started at once. Any other device runs the step again, so that the callers are tested without a GPU.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+class CapturedStep(Protocol):
+    """Work on tensors that stay where they are, ready to be done again."""
+
+    def replay(self) -> None:
+        """Do it again; returns before it is done."""
+        ...
+
+
+class Transfer(Protocol):
+    """Tensors on their way to the CPU."""
+
+    def wait(self) -> list[Tensor]:
+        """The tensors, once they are there: as they were when they were sent, and the caller's to change."""
+        ...
+
+
+class Executor(Protocol):
+    """One device. All is done in the order in which it was asked for."""
+
+    records: bool
+    """True if captured steps are recorded, False if they are run again."""
+
+    def capture(self, step: Callable[[], object]) -> CapturedStep:
+        """Record what `step` does. It is done a few times for that, on whatever its tensors hold."""
+        ...
+
+    def upload(self, tensor: Tensor) -> Tensor:
+        """A tensor of the CPU, on the device; not to be changed afterwards."""
+        ...
+
+    def download(self, *tensors: Tensor) -> Transfer:
+        """Tensors of the device, on the CPU once what was asked for before is done."""
+        ...
+
+
+def executor_of(device: torch.device) -> Executor:
+    """The one that suits the device."""
+    return CudaExecutor(device) if device.type == "cuda" else PlainExecutor(device)
+
+
+class PlainExecutor:
+    """A device without graphs."""
+
+    records = False
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def capture(self, step: Callable[[], object]) -> CapturedStep:
+        step()  # as a recording would, so that no caller relies on its leaving everything as it was
+        return RepeatedStep(step)
+
+    def upload(self, tensor: Tensor) -> Tensor:
+        return tensor.to(self._device)
+
+    def download(self, *tensors: Tensor) -> Transfer:
+        return _FinishedTransfer([tensor.to("cpu", copy=True) for tensor in tensors])
+
+
+class RepeatedStep:
+    """A step that is done again instead of replayed."""
+
+    def __init__(self, step: Callable[[], object]) -> None:
+        self._step = step
+
+    def replay(self) -> None:
+        self._step()
+
+
+class _FinishedTransfer:
+    def __init__(self, tensors: list[Tensor]) -> None:
+        self._tensors = tensors
+
+    def wait(self) -> list[Tensor]:
+        return self._tensors
+
+
+class CudaExecutor:
+    """A GPU, which becomes the current one of this process. Graphs share their memory: one runs at a time."""
+
+    records = True
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        torch.cuda.set_device(device)
+        self._pool = torch.cuda.graph_pool_handle()
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+    def capture(self, step: Callable[[], object]) -> CapturedStep:
+        # Twice before: libraries choose kernels and allocate workspaces when they first meet a shape, and neither
+        # can be recorded.
+        current = torch.cuda.current_stream()
+        self._stream.wait_stream(current)
+        try:
+            with torch.cuda.stream(self._stream):
+                for _ in range(2):
+                    step()
+            current.wait_stream(self._stream)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
+                step()
+        finally:
+            torch.cuda.set_stream(current)  # a capture that fails leaves its own
+        return graph
+
+    def upload(self, tensor: Tensor) -> Tensor:
+        # Pinned memory is not used again before the copy is done: PyTorch's allocator sees to that.
+        return tensor.pin_memory().to(self._device, non_blocking=True)
+
+    def download(self, *tensors: Tensor) -> Transfer:
+        hosts = [torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True) for tensor in tensors]
+        for host, tensor in zip(hosts, tensors, strict=True):
+            host.copy_(tensor, non_blocking=True)
+        event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        event.record()
+        return _PendingTransfer(hosts, event)
+
+
+class _PendingTransfer:
+    def __init__(self, tensors: list[Tensor], event: torch.cuda.Event) -> None:
+        self._tensors = tensors
+        self._event = event
+
+    def wait(self) -> list[Tensor]:
+        self._event.synchronize()
+        return self._tensors

@@ -1,0 +1,260 @@
+"""Messages between the HTTP process and an engine process: plain values, no torch, no HTTP.
+
+Commands go down, reports come up, one report a step. Both are msgpack; ids are the HTTP side's.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from model.beam_search import NOT_INSPECTED, Inspection
+
+FinishReason = Literal["stop", "length"]
+"""`stop`: end of sentence; `length`: `max_new_tokens` reached."""
+
+
+class Prompt(msgspec.Struct, frozen=True, array_like=True):
+    """Token ids that the model reads: those of the source, and those that the decoder reads after bos.
+
+    `decoder_ids` are no part of the translation, but a beam counts them in its lengths.
+    """
+
+    source_ids: list[int]
+    decoder_ids: list[int] = []
+
+
+class Sampling(msgspec.Struct, frozen=True, array_like=True):
+    """The rule that chooses tokens. Temperature 0 is greedy; `top_k` 0 and `top_p` 1 restrict nothing."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+
+
+class Beam(msgspec.Struct, frozen=True, array_like=True):
+    """Beam width; 1 disables beam search. See `model.decoding.beam_decode` for the rules.
+
+    Scores are divided by length ** `length_penalty`; the `alternatives` next best hypotheses are reported too.
+    """
+
+    size: int = 1
+    length_penalty: float = 1.0
+    alternatives: int = 0
+
+
+class Search(msgspec.Struct, frozen=True, array_like=True):
+    """The search for a translation, and the limit of its length."""
+
+    max_new_tokens: int
+    sampling: Sampling = Sampling()
+    beam: Beam = Beam()
+
+
+class GivenTerm(msgspec.Struct, frozen=True, array_like=True):
+    """A part of the source, by positions from `start` up to `end`, whose translation is given: `ids`, one or more."""
+
+    start: int
+    end: int
+    ids: list[int]
+
+
+class Constraints(msgspec.Struct, frozen=True, array_like=True):
+    """Rules about what a translation must and must not contain.
+
+    The first two are rules against repetition, over the ids so far, the prompt included (`model.logits_processors`); 1
+    and 0 disable them. The translation begins with `forced_ids`, fewer than `max_new_tokens` and without eos, however
+    improbable they are. `terms`, in the order of the source, are translated as given (`engine.forced_terms`);
+    `closing_ids` are punctuation marks after which a sentence normally ends.
+    """
+
+    repetition_penalty: float = 1.0
+    no_repeat_ngram_size: int = 0
+    forced_ids: list[int] = []
+    terms: list[GivenTerm] = []
+    closing_ids: list[int] = []
+
+    @property
+    def changes_logits(self) -> bool:
+        return self.repetition_penalty != 1.0 or self.no_repeat_ngram_size != 0
+
+
+class Resume(msgspec.Struct, frozen=True, array_like=True):
+    """Tokens that the client has from an engine that died: they are generated again, but not reported again.
+
+    `sent_terms` has a term's number or None for each of `sent_ids`; it is empty where the request has no terms.
+    """
+
+    sent_ids: list[int] = []
+    sent_terms: list[int | None] = []
+
+
+class Inspect(msgspec.Struct, frozen=True, array_like=True):
+    """Details that are reported of each token (`Inspection`).
+
+    `candidates` is the number of most probable tokens; `alignment` is the position of the source with the largest
+    cross-attention weight, `attention` all of these weights, only with `alignment`; `self_attention` the weights over
+    what was written before. With `hypotheses`, the live hypotheses are reported after each step of a beam.
+    """
+
+    candidates: int = 0
+    alignment: bool = False
+    attention: bool = False
+    self_attention: bool = False
+    hypotheses: bool = False
+
+    @property
+    def weights(self) -> bool:
+        """True if attention weights of any kind are needed."""
+        return self.alignment or self.self_attention
+
+
+class GenerationRequest(msgspec.Struct, frozen=True, array_like=True):
+    """One segment to translate.
+
+    A request that `yields_to_new`, in the middle of a long text, lets new requests have their first token before it
+    goes on.
+    """
+
+    prompt: Prompt
+    search: Search
+    constraints: Constraints = Constraints()
+    resume: Resume = Resume()
+    inspect: Inspect = Inspect()
+    yields_to_new: bool = False
+
+
+class Submit(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Queue a request. `submitted_at` is `time.monotonic()`, which all processes of a machine share."""
+
+    request_id: int
+    request: GenerationRequest
+    submitted_at: float
+
+
+class Cancel(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Forget a request, wherever it is; unknown ids are ignored."""
+
+    request_id: int
+
+
+Command = Submit | Cancel
+
+
+class Alternative(msgspec.Struct, frozen=True, array_like=True):
+    """Another translation than the one that was reported, and the sum of its log-probabilities."""
+
+    tokens: list["TokenReport"]
+    logprob: float
+
+
+class TokenReport(msgspec.Struct, frozen=True, array_like=True):
+    """One token of one request; the last one carries the reason, and the alternatives if there are any.
+
+    `term` is the number of the given term that the token belongs to.
+    """
+
+    request_id: int
+    token_id: int
+    logprob: float
+    finish_reason: FinishReason | None = None
+    alternatives: Sequence[Alternative] = ()
+    term: int | None = None
+    inspection: Inspection = NOT_INSPECTED
+
+
+class LiveHypothesis(msgspec.Struct, frozen=True, array_like=True):
+    """One that a beam goes on with after a step: `ids` behind the `parent`-th of those before, and the sum of all its
+    log-probabilities. `term` is as in `TokenReport`."""
+
+    parent: int
+    ids: list[int]
+    logprob: float
+    term: int | None = None
+
+
+class BeamReport(msgspec.Struct, frozen=True, array_like=True):
+    """All live hypotheses of one request after a step, the best first; before the first step there is an empty one."""
+
+    request_id: int
+    hypotheses: list[LiveHypothesis]
+
+
+SegmentReport = TokenReport | BeamReport
+"""Reports of a segment, in the order of the steps, and within a step the tokens first."""
+
+
+class StepStats(msgspec.Struct, frozen=True, array_like=True):
+    """Figures of one turn of the loop, and the engine's state after it."""
+
+    slots_used: int
+    batch_rows: int = 0
+    steps: int = 0
+    """Decoder steps of this turn, each with `batch_rows` rows; more than one in multi-step decoding."""
+    source_tokens: int = 0
+    encode_seconds: float | None = None
+    step_seconds: float | None = None
+    """Mean seconds of one decoder step."""
+    queue_seconds: list[float] = []
+    admitted: list[int] = []
+    """The requests that `queue_seconds` are of."""
+
+
+class StepReport(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """One message a step, for all of its requests; `failed` are those that ended with a failure."""
+
+    tokens: list[TokenReport]
+    stats: StepStats
+    failed: list[int] = []
+    beams: list[BeamReport] = []
+
+
+class Ready(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The engine has loaded its model, onto `device`."""
+
+    parameters: int
+    device: str
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The engine cannot start, and why."""
+
+    reason: str
+
+
+Report = StepReport | Ready | Failed
+
+
+class Loaded(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The fork server has its model."""
+
+
+class Forked(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The fork server has made an engine process."""
+
+    pid: int
+
+
+ForkReply = Loaded | Failed | Forked
+
+
+class EngineOptions(msgspec.Struct, frozen=True):
+    """Everything that the engine processes of a model are told.
+
+    `device` is `cpu`, `cuda:1` or the like, or `cuda`, of which each replica takes the next in turn. With a
+    `fingerprint` the files of the checkpoint have to be those that had it (`model.checkpoint_config`). Where not every
+    library of the system survives a fork, an engine process loads the model for itself: then it `forks` not.
+    """
+
+    checkpoint: str
+    mode: str
+    threads: int
+    slots: int
+    max_prefill: int
+    max_length: int
+    log_level: str = "info"
+    device: str = "cpu"
+    fingerprint: str = ""
+    forks: bool = sys.platform == "linux"

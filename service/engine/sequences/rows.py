@@ -1,0 +1,102 @@
+"""Rows of a decoder step: a request has one for each token that is to be read."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from service.engine.messages import Constraints, GenerationRequest
+
+UNCONSTRAINED: Final = Constraints()
+
+
+class Row(NamedTuple):
+    """A query of the decoder: what a hypothesis of `ids` could go on with."""
+
+    request: GenerationRequest
+    slot: int
+    source_slot: int
+    ids: list[int]
+    """All before it, the prompt included, without bos; its position is their number."""
+    parent: int = 0
+    """The hypothesis's rank among those of its request."""
+    total: float = 0.0
+    """The sum of log-probabilities of `ids`; only a beam asks for it."""
+    wanted: int = 1
+    """The number of extensions that the row needs; 0 if only its K/V are needed."""
+    forced: int | None = None
+    """The token that must come next, whatever is probable."""
+    term: int | None = None
+    """The term that the forced token belongs to, by its number."""
+    pending: Sequence[int] = ()
+    """The terms that may come next, by their numbers."""
+    is_ranked: bool = False
+    """True if the best extensions of all rows of its beam are enough, whatever its own ones are."""
+    is_greedy: bool = False
+    """True if its most probable token is enough, and nothing is inspected."""
+
+    @property
+    def is_constrained(self) -> bool:
+        """True if its logits change before a token is chosen; a forced token is not chosen."""
+        return self.forced is None and self.request.constraints.changes_logits
+
+    @property
+    def needs_alignment(self) -> bool:
+        """True if its cross-attention weights are needed."""
+        return self.wanted > 0 and (self.request.inspect.alignment or bool(self.pending))
+
+    @property
+    def needs_self_attention(self) -> bool:
+        """True if self-attention weights were requested."""
+        return self.wanted > 0 and self.request.inspect.self_attention
+
+    @property
+    def needs_logits(self) -> bool:
+        """True if the best token alone does not determine how the row goes on."""
+        request = self.request
+        if self.is_greedy or self.is_ranked or self.term is not None:
+            return False
+        return self.wanted > 0 and (
+            self.forced is not None
+            or self.wanted > 1
+            or request.search.sampling.temperature > 0
+            or self.is_constrained
+            or request.inspect.candidates > 0
+            or bool(self.pending)
+        )
+
+    @property
+    def steps_ahead(self) -> int:
+        """The number of further steps that it may take if each takes its most probable token; for a beam, steps of the
+        beam."""
+        if self.is_greedy:
+            may = True
+        elif self.is_ranked:
+            may = not self.request.inspect.hypotheses
+        else:
+            is_looked_at = self.needs_alignment or self.needs_self_attention
+            may = self.wanted == 1 and not (self.needs_logits or is_looked_at or self.term is not None)
+        if not may:
+            return 0
+        return self.request.search.max_new_tokens + len(self.request.prompt.decoder_ids) - len(self.ids) - 1
+
+
+def is_plain(request: GenerationRequest) -> bool:
+    """Return True if only the logits decide how the request's rows go on, and nothing is inspected."""
+    changed = request.constraints.changes_logits or request.constraints.terms
+    return not (changed or request.inspect.weights or request.inspect.candidates)
+
+
+def prompt_rows(request: GenerationRequest, slot: int) -> list[Row]:
+    """The prompt, a row for each token; they are only there for their K/V."""
+    return [
+        Row(request, slot, slot, request.prompt.decoder_ids[:i], wanted=0)
+        for i in range(len(request.prompt.decoder_ids))
+    ]
+
+
+def prefix_rows(request: GenerationRequest, slot: int, wanted_from: int) -> list[Row]:
+    """The forced prefix, all in one step: a row for each token."""
+    prompt, forced = request.prompt.decoder_ids, request.constraints.forced_ids
+    return [
+        Row(request, slot, slot, prompt + forced[:i], wanted=int(i >= wanted_from), forced=token)
+        for i, token in enumerate(forced)
+    ]

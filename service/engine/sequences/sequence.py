@@ -1,0 +1,41 @@
+"""The protocol of every sequence, and the result of its steps."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from model.beam_search import Choice, Extension, Path
+from service.engine.messages import FinishReason, LiveHypothesis
+from service.engine.sequences.rows import Row
+
+
+class SearchDiffers(Exception):
+    """A search that was begun again does not begin with what was told of it: a near tie, in a mode that has them."""
+
+
+class StepResult(NamedTuple):
+    """The tokens that a step has settled, and the reason if the translation has ended."""
+
+    choices: Sequence[Choice]
+    finish_reason: FinishReason | None = None
+    alternatives: Sequence[Path] = ()
+    live: Sequence[LiveHypothesis] = ()
+    """The live hypotheses of a beam, if they were requested."""
+
+
+class TargetSequence(Protocol):
+    """One request's hypotheses."""
+
+    def copies(self) -> list[tuple[int, int, int]]:
+        """Target K/V to copy before the next step: (from slot, to slot, positions)."""
+        ...
+
+    def rows(self) -> list[Row]:
+        """The rows of the next step."""
+        ...
+
+    def advance(self, extensions: list[Extension]) -> StepResult:
+        """Go on with what the rows have given: those of the first row, then of the second, ...
+
+        Raises `SearchDiffers`.
+        """
+        ...

@@ -1,0 +1,63 @@
+"""What this machine has for engines: cores, as far as a container's limit allows, and GPUs. Knows no settings."""
+
+import contextlib
+import functools
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from service.interpreter import python_command
+
+_CGROUPS: Final = Path("/sys/fs/cgroup")
+_OWN_CGROUP: Final = Path("/proc/self/cgroup")
+
+# Of NVIDIA's driver on Linux, and of Windows' in WSL.
+_GPU_DRIVERS: Final = (Path("/proc/driver/nvidia"), Path("/dev/nvidiactl"), Path("/dev/dxg"))
+_COUNT_GPUS: Final = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
+
+
+def usable_gpus() -> int:
+    """Count the GPUs that the engines' PyTorch can use; without a driver of NVIDIA's, 0 at once."""
+    return visible_gpus() if any(driver.exists() for driver in _GPU_DRIVERS) else 0
+
+
+@functools.cache
+def visible_gpus() -> int:
+    """Ask PyTorch how many GPUs it can use, in another process and for some seconds.
+
+    The HTTP process itself does not load PyTorch.
+    """
+    asked = subprocess.run(python_command("-c", _COUNT_GPUS), stdout=subprocess.PIPE, text=True, check=False)
+    return int(asked.stdout) if asked.returncode == 0 else 0
+
+
+def usable_device(name: str) -> str:
+    """`auto` is the GPU if there is one; any other name is its own."""
+    if name != "auto":
+        return name
+    return "cuda" if usable_gpus() else "cpu"
+
+
+def usable_cores() -> int:
+    """Count the cores that this process may run on, as far as limits on processor time allow; at least 1.
+
+    A limit may be set on the process' own cgroup (a container) or on any above it (systemd's CPUQuota of a slice).
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, int(min([cores, *_cpu_limits()])))
+
+
+def _cpu_limits() -> Iterator[float]:
+    """Limits in cores, from the process' own cgroup up to the root (Linux' cgroup v2, cpu.max)."""
+    try:
+        lines = _OWN_CGROUP.read_text(encoding="utf-8").splitlines()
+    except OSError:  # no Linux
+        return
+    own = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), "")
+    for group in (Path(own), *Path(own).parents):
+        # "QUOTA PERIOD" in microseconds, or "max PERIOD"; the root has no such file.
+        with contextlib.suppress(OSError, ValueError):
+            quota, period = (_CGROUPS / group / "cpu.max").read_text(encoding="ascii").split()
+            yield int(quota) / int(period)

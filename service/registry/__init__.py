@@ -1,0 +1,1 @@
+"""The models of a server: which are served, what each translates, and the route of each text through them."""

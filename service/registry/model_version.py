@@ -1,0 +1,56 @@
+"""One version of a model: a checkpoint in the directory, and its state in this server."""
+
+import asyncio
+from dataclasses import dataclass
+from enum import StrEnum
+
+from service.registry.process_memory import resident_bytes
+from service.registry.scan import FoundModel
+from service.registry.served_model import ServedModel
+
+
+class State(StrEnum):
+    LOADING = "loading"
+    READY = "ready"
+    UNLOADED = "unloaded"
+    """Not in memory, for lack of room; the next request loads it."""
+    UNLOADING = "unloading"
+    """Takes no new requests."""
+    FAILED = "failed"
+
+
+@dataclass(eq=False)
+class ModelVersion:
+    """One version of a model; a changed checkpoint of the same name is another version."""
+
+    found: FoundModel
+    state: State = State.LOADING
+    reason: str | None = None
+    """The reason why it failed, or why the last load failed."""
+    model: ServedModel | None = None
+    """None until its files have been read."""
+    offered: bool = False
+    """True if requests are sent to it, loaded or not."""
+    needed_bytes: int = 0
+    """The memory of its loaded engines: an estimate until they are first loaded, then measured."""
+    task: asyncio.Task[None] | None = None
+    """The task that loads it."""
+
+    @property
+    def name(self) -> str:
+        return self.found.name
+
+    @property
+    def has_requests(self) -> bool:
+        """True if requests are running in its engines or waiting for them."""
+        return self.model is not None and self.model.pool.load > 0
+
+    @property
+    def is_idle(self) -> bool:
+        """True if its engines run without a request."""
+        return self.model is not None and self.model.pool.running and not self.has_requests
+
+    @property
+    def memory_bytes(self) -> int:
+        """The memory that its engines use now."""
+        return resident_bytes(self.model.pool.parent_pid, self.model.pool.pids) if self.model else 0

@@ -1,0 +1,43 @@
+"""A scan of the models directory. Knows nothing of how models are loaded."""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from model.checkpoint_config import CheckpointError, fingerprint
+
+_PACKAGE: Final = ".argosmodel"
+
+
+class FoundModel(NamedTuple):
+    """A checkpoint in the directory, as it was at the scan."""
+
+    name: str
+    path: Path
+    fingerprint: str
+
+
+def scan(directory: Path) -> Mapping[str, FoundModel]:
+    """Return the checkpoints of a directory by name: all directories and Argos packages that are not hidden.
+
+    Raises `CheckpointError` if the directory cannot be read.
+    """
+    try:
+        paths = sorted(directory.iterdir())
+    except OSError as error:
+        raise CheckpointError(f"{directory}: {error.strerror}") from None
+    found = (_found(path) for path in paths if path.name[0] != ".")
+    return {each.name: each for each in found if each is not None}
+
+
+def ignored_entries(directory: Path, found: Collection[str]) -> list[str]:
+    """Return the names that are not models, except hidden ones: other files, broken links."""
+    return sorted(path.name for path in directory.iterdir() if path.name[0] != "." and path.name not in found)
+
+
+def _found(path: Path) -> FoundModel | None:
+    try:
+        is_model = path.is_dir() or path.suffix == _PACKAGE
+        return FoundModel(path.name, path, fingerprint(path)) if is_model else None
+    except OSError:
+        return None  # it is being removed at this moment, or cannot be read

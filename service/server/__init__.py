@@ -1,0 +1,1 @@
+"""Uvicorn, with connections that have deadlines and a shutdown that lets requests finish."""

@@ -1,0 +1,249 @@
+"""Supervision of one engine process: its start, its commands and reports, its death and its replacement.
+
+Its requests are in `engine_requests`.
+"""
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from service.engine.channel import Frames, frame
+from service.engine.messages import Cancel, Failed, GenerationRequest, Ready, Report, StepReport, Submit
+from service.errors import EngineFailed
+from service.supervisor.engine_requests import EngineObserver, EngineRequests
+from service.supervisor.fork_server import Engine, ForkServer
+from service.supervisor.generation import Generation
+from service.supervisor.watchdog import CHECK_SECONDS, Watchdog
+
+logger = logging.getLogger(__name__)
+
+_READ_BYTES: Final = 1 << 16
+_FIRST_BACKOFF_SECONDS: Final = 0.1
+_LONGEST_BACKOFF_SECONDS: Final = 10.0
+_STABLE_SECONDS: Final = 5.0
+"""An engine that was ready for so long did not die of its start, and its death is no reason to wait."""
+_STOP_SECONDS: Final = 5.0
+# From the fork: the model is there, but a GPU may have to take it in and record its graphs.
+_READY_SECONDS: Final = 120.0
+
+
+class EngineProcess:
+    """Supervises one engine process, the `replica`-th of a model.
+
+    An engine that has work and says nothing for `timeout_seconds`, or for a few without taking processor time,
+    is killed, and replaced like one that died.
+    """
+
+    def __init__(
+        self, fork_server: ForkServer, replica: int, observer: EngineObserver, timeout_seconds: float = 30.0
+    ) -> None:
+        self._fork_server = fork_server
+        self._options = fork_server.options
+        self._replica = replica
+        self._timeout_seconds = timeout_seconds
+        self._heard_at = 0.0
+        self._ready_at = math.inf
+        self._observer = observer
+        self._slots_used = 0
+        self._requests = EngineRequests(observer, self._cancel)
+        self._engine: Engine | None = None
+        self._supervisor: asyncio.Task[None] | None = None
+        self._loaded = asyncio.Event()
+        self._start_failure: str | None = None
+        self._started = asyncio.Event()
+
+    @property
+    def pid(self) -> int | None:
+        """The id of the engine process, while there is one."""
+        return None if self._engine is None else self._engine.pid
+
+    @property
+    def parent_pid(self) -> int | None:
+        """The id of the process that it is a fork of, while there is one."""
+        return self._fork_server.pid
+
+    @property
+    def ready(self) -> bool:
+        return self._loaded.is_set()
+
+    @property
+    def load(self) -> int:
+        """Slots that the requests in flight, waiting or running, hold or need."""
+        return self._requests.load
+
+    @property
+    def running(self) -> int:
+        """Requests that an engine has let into its slots, whether it still answers or not."""
+        return self._requests.running
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for slots, or for an engine that has some."""
+        return self._requests.waiting
+
+    @property
+    def slots(self) -> int:
+        return self._options.slots
+
+    @property
+    def slots_used(self) -> int:
+        """The number of slots in use in the engine's last report; 0 without an engine."""
+        return self._slots_used
+
+    def start(self) -> None:
+        """Begin supervision; returns at once. Also after a stop."""
+        self._started = asyncio.Event()
+        self._start_failure = None
+        self._fork_server.acquire(self)
+        self._supervisor = asyncio.create_task(self._supervise())
+
+    async def wait_until_started(self) -> None:
+        """Wait until the first start has succeeded; raise `EngineFailed` if it has failed or was stopped."""
+        await self._started.wait()
+        if self._start_failure is not None:
+            raise EngineFailed(self._start_failure)
+
+    def stop(self, reason: str = "the engine was stopped") -> Coroutine[Any, Any, None]:
+        """End the engine process; requests in flight get an error, later ones wait for the next start.
+
+        Which are later is settled by the call, not when it is awaited.
+        """
+        return self._stop(self._requests.in_flight, reason)
+
+    async def _stop(self, held: Sequence[Generation], reason: str) -> None:
+        if self._supervisor is not None:
+            self._supervisor.cancel()
+            await asyncio.gather(self._supervisor, return_exceptions=True)
+        await self._fork_server.release(self)
+        self._requests.fail(held, reason)
+        if not self._started.is_set():
+            self._start_failure = reason
+            self._started.set()
+
+    def submit(self, request: GenerationRequest) -> Generation:
+        """Hand a request to the engine; while none is up, it waits for the next one."""
+        assert 1 <= request.search.beam.size <= self._options.slots
+        assert len(request.constraints.forced_ids) < request.search.max_new_tokens
+        was_idle = len(self._requests) == 0
+        generation = self._requests.add(request)
+        if was_idle:
+            self._heard_at = generation.submitted_at  # it had nothing to report before
+        if self.ready:
+            self._send(Submit(generation.request_id, request, generation.submitted_at))
+        return generation
+
+    def _cancel(self, generation: Generation) -> None:
+        if self._requests.remove(generation.request_id) and self.ready:
+            self._send(Cancel(generation.request_id))
+
+    def _send(self, command: Submit | Cancel) -> None:
+        assert self._engine is not None
+        # Not awaited, and not sent to an engine whose death we have not read yet: the state that matters
+        # is in the generations, and the next engine gets it.
+        if not self._engine.commands.is_closing():
+            self._engine.commands.write(frame(command))
+
+    async def _supervise(self) -> None:
+        backoff = _FIRST_BACKOFF_SECONDS
+        while True:
+            self._ready_at = math.inf
+            try:
+                await self._run_once()
+            except EngineFailed as error:
+                logger.error("engine cannot start", extra={"reason": str(error)})
+                self._start_failure = str(error)
+            except Exception:
+                # Out of descriptors or memory for a process, most likely: as bad as a death, and as passing.
+                logger.exception("the engine process could not be run")
+            finally:
+                was_ready = self.ready
+                self._loaded.clear()
+                self._requests.engine_ended()
+                self._slots_used = 0
+                await self._reap()
+            if not self._started.is_set():
+                # No restart would mend a first start that failed.
+                self._start_failure = self._start_failure or "the engine process ended before it was ready"
+                self._started.set()
+                return
+            if was_ready:
+                self._requests.fail_suspects()
+            if time.monotonic() - self._ready_at > _STABLE_SECONDS:
+                backoff = _FIRST_BACKOFF_SECONDS
+            self._observer.restarted()
+            logger.error("engine process ended, starting another", extra={"backoff_seconds": backoff})
+            await asyncio.sleep(backoff)
+            backoff = min(2 * backoff, _LONGEST_BACKOFF_SECONDS)
+
+    async def _run_once(self) -> None:
+        """Start an engine and read its reports until it is gone."""
+        self._engine = engine = await self._fork_server.fork(self._replica)
+        self._heard_at = time.monotonic()
+        frames = Frames()
+        decoder = msgspec.msgpack.Decoder(Report)
+        while data := await self._read(engine):
+            self._heard_at = time.monotonic()
+            for body in frames.feed(data):
+                self._handle(decoder.decode(body))
+
+    async def _read(self, engine: Engine) -> bytes:
+        """Return what the engine reports next; b"" when it has ended, or was silent for too long."""
+        silence = Watchdog(engine.pid)
+        while True:
+            try:
+                async with asyncio.timeout(CHECK_SECONDS):
+                    return await engine.reports.read(_READ_BYTES)
+            except ConnectionError:
+                return b""  # it died with commands unread
+            except TimeoutError:
+                if self._has_hung(silence):
+                    logger.error("the engine has hung", extra={"silent_seconds": time.monotonic() - self._heard_at})
+                    engine.kill()
+                    return b""
+
+    def _has_hung(self, silence: Watchdog) -> bool:
+        if not self.ready:
+            return time.monotonic() - self._heard_at > _READY_SECONDS
+        return len(self._requests) > 0 and silence.is_hung(self._heard_at, self._timeout_seconds)
+
+    async def _reap(self) -> None:
+        """Let the engine end, if it has not; one that does not is killed."""
+        engine, self._engine = self._engine, None
+        if engine is None:
+            return
+        try:
+            async with asyncio.timeout(_STOP_SECONDS):
+                if not engine.commands.is_closing():
+                    engine.commands.write_eof()
+                while await engine.reports.read(_READ_BYTES):
+                    pass
+        except TimeoutError:
+            engine.kill()
+        except OSError:
+            pass  # it has ended
+        engine.commands.close()
+        if self._options.forks:
+            await engine.clear_away()
+
+    def _handle(self, report: Report) -> None:
+        match report:
+            case StepReport():
+                self._slots_used = report.stats.slots_used
+                self._requests.handle_step(report)
+            case Ready(parameters, device):
+                facts = {"parameters": parameters, "mode": self._options.mode, "device": device}
+                logger.info("engine ready", extra=facts)
+                self._start_failure = None
+                self._ready_at = time.monotonic()
+                self._loaded.set()
+                self._started.set()
+                for command in self._requests.continuations():
+                    self._send(command)
+            case Failed(reason):
+                logger.error("engine cannot start", extra={"reason": reason})
+                self._start_failure = reason

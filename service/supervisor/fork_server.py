@@ -1,0 +1,245 @@
+"""The process that has loaded a model, of which the engine processes are forks; seen from the HTTP process.
+
+So the replicas of a model share the memory of its weights, and an engine that died is replaced as fast as a process
+forks. The program is `service.engine.worker`.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import time
+from typing import Final, NamedTuple
+
+import msgspec
+
+from service.engine.channel import Frames
+from service.engine.messages import EngineOptions, Failed, Forked, ForkReply
+from service.errors import EngineFailed
+from service.interpreter import python_command
+
+logger = logging.getLogger(__name__)
+
+_READ_BYTES: Final = 1 << 16
+_FORK_SECONDS: Final = 3.0  # it takes milliseconds
+# How long the model may take to load: the first time it may come from a slow disk, and later as it did before.
+_FIRST_LOAD_SECONDS: Final = 600.0
+_LEAST_LOAD_SECONDS: Final = 30.0
+_TIMES_SLOWER: Final = 10
+_STOP_SECONDS: Final = 5.0
+_PAUSE_SECONDS: Final = 1.0
+_CLEAR_SECONDS: Final = 0.01
+
+
+class Engine(NamedTuple):
+    """An engine process at the other end of a socket."""
+
+    pid: int
+    reports: asyncio.StreamReader
+    """Ends with the process."""
+    commands: asyncio.StreamWriter
+    """The engine ends when this ends."""
+
+    def kill(self) -> None:
+        """Kill the process; only while `reports` has not ended, because its id may be another process's afterwards."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+    async def clear_away(self) -> None:
+        """Reap the process once it has ended: the first process of a container inherits forks whose parent has died."""
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(self.pid, os.WNOHANG) == (0, 0):  # noqa: ASYNC110, ASYNC222
+                await asyncio.sleep(_CLEAR_SECONDS)
+
+
+class ForkServer:
+    """Makes the engine processes of one model. Is started when the first is wanted, and again when it has died.
+
+    One that does not answer, or does not come to the end of loading, is killed and counts as dead.
+    """
+
+    def __init__(self, options: EngineOptions) -> None:
+        self.options = options
+        self._users: set[object] = set()
+        self._process: _ForkingProcess | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._load_seconds = _FIRST_LOAD_SECONDS
+        # One request after the other: a reply does not say to which.
+        self._turn = asyncio.Lock()
+
+    @property
+    def pid(self) -> int | None:
+        """While there is a process."""
+        return None if self._process is None else self._process.pid
+
+    async def fork(self, replica: int) -> Engine:
+        """An engine process that will say when it is ready. Loads the model first if need be.
+
+        Raises `EngineFailed` if that cannot be, and OSError.
+        """
+        async with self._turn:
+            if self._process is not None:
+                try:
+                    return await self._fork(self._process, replica)
+                except (EOFError, ConnectionError, TimeoutError) as error:
+                    logger.error("the fork server does not answer", extra={"reason": repr(error)})
+            return await self._fork(await self._start(), replica)
+
+    async def _start(self) -> "_ForkingProcess":
+        self._process = process = await _ForkingProcess.start(self.options)
+        started = time.monotonic()
+        try:
+            async with asyncio.timeout(self._load_seconds):
+                await process.loaded()
+        except (EOFError, ConnectionError):
+            await self._drop()
+            raise EngineFailed("the engine process ended before it was ready") from None
+        except TimeoutError:
+            await self._drop()
+            seconds = self._load_seconds
+            self._load_seconds *= 2  # if it has not hung, but the machine is that slow, it comes to its end some time
+            raise EngineFailed(f"the model was not loaded after {seconds:.0f} s") from None
+        except BaseException:
+            await self._drop()
+            raise
+        self._load_seconds = max(_LEAST_LOAD_SECONDS, _TIMES_SLOWER * (time.monotonic() - started))
+        self._watch = asyncio.create_task(self._replace(process))
+        return process
+
+    async def _replace(self, process: "_ForkingProcess") -> None:
+        """When it has died: not only when an engine has, too, and its streams wait."""
+        await process.ended()
+        if self._process is not process:
+            return
+        logger.error("the fork server has died, starting another")
+        self._process = None
+        process.release()
+        await asyncio.sleep(_PAUSE_SECONDS)
+        async with self._turn:
+            if self._process is None and self._users:
+                try:
+                    await self._start()
+                except (EngineFailed, OSError) as error:
+                    logger.error("the fork server cannot start", extra={"reason": str(error)})
+
+    async def _fork(self, process: "_ForkingProcess", replica: int) -> Engine:
+        ours, theirs = socket.socketpair()
+        try:
+            async with asyncio.timeout(_FORK_SECONDS):
+                pid = await process.fork(replica, theirs)
+        except EngineFailed:
+            ours.close()
+            raise
+        except BaseException:
+            ours.close()
+            # A reply that came later would be taken for the next one's.
+            await self._drop()
+            raise
+        finally:
+            theirs.close()
+        if pid == process.pid:
+            self._process = None  # it does not fork, and is the engine itself
+            process.release()
+        return Engine(pid, *await asyncio.open_unix_connection(sock=ours))
+
+    def acquire(self, user: object) -> None:
+        """Release one user; the process stays for the others' next `fork` until all have released it."""
+        self._users.add(user)
+
+    async def release(self, user: object) -> None:
+        """After the last one, returns when all engine processes are gone, too."""
+        self._users.discard(user)
+        if not self._users:
+            if self._watch is not None:
+                # It may be loading the model, which nobody waits for any more.
+                self._watch.cancel()
+                await asyncio.gather(self._watch, return_exceptions=True)
+            async with self._turn:
+                await self._drop(_STOP_SECONDS)
+
+    async def _drop(self, patience: float = 0.0) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            await process.end(patience)
+
+
+class _ForkingProcess:
+    """`python -m service.engine.worker`, and the socket on which it is asked for forks."""
+
+    def __init__(self, process: asyncio.subprocess.Process, control: socket.socket) -> None:
+        self._process = process
+        self._control = control
+        self._frames = Frames()
+
+    @classmethod
+    async def start(cls, options: EngineOptions) -> "_ForkingProcess":
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        command = python_command("-m", "service.engine.worker", str(theirs.fileno()))
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                msgspec.json.encode(options).decode(),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=2,  # a library that prints
+                pass_fds=[theirs.fileno()],
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        return cls(process, ours)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def loaded(self) -> None:
+        """Wait until the model is loaded; raise `EngineFailed` with the reported reason, and EOFError if the process
+        ends."""
+        reply = await self._reply()
+        if isinstance(reply, Failed):
+            raise EngineFailed(reply.reason)
+
+    async def fork(self, replica: int, channel: socket.socket) -> int:
+        """The id of an engine process at that end of a channel.
+
+        Raises `EngineFailed` if there can be none, EOFError or ConnectionError if this one is gone.
+        """
+        socket.send_fds(self._control, [bytes([replica])], [channel.fileno()])
+        reply = await self._reply()
+        if isinstance(reply, Failed):
+            raise EngineFailed(reply.reason)
+        assert isinstance(reply, Forked)
+        return reply.pid
+
+    async def _reply(self) -> ForkReply:
+        while not (bodies := self._frames.feed(data := await self._received())):
+            if not data:
+                raise EOFError("it has ended")
+        reply: ForkReply = msgspec.msgpack.decode(bodies[0], type=ForkReply)
+        return reply
+
+    async def _received(self) -> bytes:
+        return await asyncio.get_running_loop().sock_recv(self._control, _READ_BYTES)
+
+    async def ended(self) -> None:
+        await self._process.wait()
+
+    def release(self) -> None:
+        """Ask for nothing more: it ends when its forks have ended."""
+        self._control.close()
+
+    async def end(self, patience: float) -> None:
+        """Wait for the end for so many seconds, then kill the process; its forks go on."""
+        self.release()
+        try:
+            async with asyncio.timeout(patience):
+                await self._process.wait()
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()

@@ -1,0 +1,96 @@
+"""One engine request as the HTTP process sees it: what was asked, what has come back, who waits for more."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from service.engine.messages import BeamReport, GenerationRequest, Resume, SegmentReport, TokenReport
+from service.errors import DeadlineExceeded, ServiceError
+
+
+class Generation:
+    """One request in flight: what was asked, what has come back, and who waits for more."""
+
+    def __init__(self, request_id: int, request: GenerationRequest, cancel: Callable[["Generation"], None]) -> None:
+        self.request_id = request_id
+        self.request = request
+        self._cancel = cancel
+        self.submitted_at = time.monotonic()
+        self.queued_at = self.submitted_at
+        """When an engine was given it, or the next one after that was lost."""
+        self.admitted_at: float | None = None
+        self.engines_lost = 0
+        self.tokens: list[TokenReport] = []
+        self._reports: list[SegmentReport] = []
+        self._beams_sent = 0
+        self._beams_to_skip = 0
+        self._failure: ServiceError | None = None
+        self._read_count = 0
+        self._arrived = asyncio.Event()
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.tokens) and self.tokens[-1].finish_reason is not None
+
+    def deliver(self, token: TokenReport) -> None:
+        self.tokens.append(token)
+        self._reports.append(token)
+        self._arrived.set()
+
+    def deliver_beam(self, beam: BeamReport) -> None:
+        if self._beams_to_skip > 0:
+            self._beams_to_skip -= 1  # told by an engine that died: the search was begun again
+            return
+        self._beams_sent += 1
+        self._reports.append(beam)
+        self._arrived.set()
+
+    def close(self) -> None:
+        """End of interest, finished or not: an unfinished request leaves its engine."""
+        self._cancel(self)
+
+    def fail(self, error: ServiceError) -> None:
+        """End the request; its reader gets `error` instead of more tokens."""
+        self._failure = error
+        self._arrived.set()
+
+    async def read_tokens(self, deadline: float) -> list[TokenReport]:
+        """Return new tokens as `read` does, for a request without hypotheses."""
+        assert not self.request.inspect.hypotheses
+        return [report for report in await self.read(deadline) if isinstance(report, TokenReport)]
+
+    async def read(self, deadline: float) -> list[SegmentReport]:
+        """Return what has come since the last call, at least one report; [] once all was read.
+
+        `deadline` is on the event loop's clock. Raises `DeadlineExceeded`, and whatever the request was failed with.
+        """
+        if self._read_count == len(self._reports) and self._failure is None:
+            if self.finished:
+                return []
+            self._arrived.clear()
+            # Several times a step, so no `asyncio.timeout_at`, which takes as long as all the rest of a wait.
+            timer = asyncio.get_running_loop().call_at(deadline, self._arrived.set)
+            try:
+                await self._arrived.wait()
+            finally:
+                timer.cancel()
+            if self._read_count == len(self._reports) and self._failure is None:
+                raise DeadlineExceeded("the translation was not finished in time")
+        if self._failure is not None:
+            raise self._failure
+        fresh = self._reports[self._read_count :]
+        self._read_count = len(self._reports)
+        return fresh
+
+    def continuation(self) -> GenerationRequest:
+        """The request that makes another engine go on where this one stopped; it is that engine's from then on."""
+        self._beams_to_skip = self._beams_sent
+        told = [token.token_id for token in self.tokens]
+        # A beam is searched again from its start; one hypothesis goes on behind what was told.
+        told_last = self.request.search.beam.size == 1 and len(told) > len(self.request.constraints.forced_ids)
+        forced = told if told_last else self.request.constraints.forced_ids
+        terms = [token.term for token in self.tokens] if self.request.constraints.terms else []
+        constraints = msgspec.structs.replace(self.request.constraints, forced_ids=forced)
+        return msgspec.structs.replace(self.request, constraints=constraints, resume=Resume(told, terms))

@@ -1,0 +1,68 @@
+"""The inline tags of a sentence as marks: pairs of opening and closing tags, and single ones."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from service.text.html.source_map import PlacedTag
+from service.text.html.tokenizer import TokenKind
+from service.text.segment import Mark
+
+VOID_ELEMENTS: Final = frozenset("area base br col embed hr img input link meta param source track wbr".split())
+_DEEPEST: Final = 50  # nested elements
+
+
+def _partners(tags: Sequence[PlacedTag]) -> dict[int, int]:
+    """Map the index of each opening tag to that of its closing tag, and back."""
+    partners: dict[int, int] = {}
+    open_tags: list[int] = []
+    names: Counter[str] = Counter()
+    for number, (_, token) in enumerate(tags):
+        if token.kind is TokenKind.OPEN and token.name not in VOID_ELEMENTS and not token.raw.endswith("/>"):
+            open_tags.append(number)
+            names[token.name] += 1
+        elif token.kind is TokenKind.CLOSE and names[token.name]:
+            # Tags opened since then were never closed and have no partner.
+            while number not in partners:
+                last = open_tags.pop()
+                names[tags[last].token.name] -= 1
+                if tags[last].token.name == token.name:
+                    partners[number], partners[last] = last, number
+    return partners
+
+
+def inner_range(tags: Sequence[PlacedTag], start: int, end: int) -> tuple[int, int]:
+    """Return the range of tags inside a sentence; tags around all or none of it stay at its edges."""
+    partners = _partners(tags)
+
+    def is_paired_at(number: int, *places: int) -> bool:
+        return number not in partners or tags[partners[number]].place in places
+
+    first, last = 0, len(tags)
+    while first < last and tags[first].place == start and is_paired_at(first, start, end):
+        first += 1
+    while last > first and tags[last - 1].place == end and (is_paired_at(last - 1, end) or partners[last - 1] < first):
+        last -= 1
+    return first, last
+
+
+def to_marks(tags: Sequence[PlacedTag], offset: int) -> list[Mark]:
+    """Convert tags to nested marks; a tag without a partner, or nested too deep, is a mark by itself."""
+    partners = _partners(tags)
+    levels: list[list[Mark]] = [[]]
+    opened: list[PlacedTag] = []
+    for number, tag in enumerate(tags):
+        partner = partners.get(number)
+        if partner is not None and partner > number and len(levels) > _DEEPEST:
+            del partners[number], partners[partner]
+            partner = None
+        place = tag.place - offset
+        if partner is None:
+            levels[-1].append(Mark(place, place, tag.token.raw))
+        elif partner > number:
+            opened.append(tag)
+            levels.append([])
+        else:
+            inside, opening = levels.pop(), opened.pop()
+            levels[-1].append(Mark(opening.place - offset, place, opening.token.raw, tag.token.raw, inside))
+    return levels[0]

@@ -1,0 +1,141 @@
+"""HTML to segments: block tags separate them, inline tags stay in their sentences as marks, the rest is copied."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from typing import Final
+
+from service.text.html.inline_tags import VOID_ELEMENTS, inner_range, to_marks
+from service.text.html.source_map import OBJECT, Fragment, PlacedTag, SourceMap, parse_text, tags_outside, with_source
+from service.text.html.tokenizer import Token, TokenKind, tokenize
+from service.text.segment import Encoding, Segment
+from service.text.splitter import Splitter
+
+_BLOCKS: Final = frozenset(
+    "address article aside audio base blockquote body br button canvas caption center col colgroup dd details dialog "
+    "dir div dl dt embed fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr "
+    "html iframe legend li link main map menu meta nav noscript object ol optgroup option p param picture pre script "
+    "search section select source style summary table tbody td template textarea tfoot th thead title tr track ul "
+    "video xmp".split()
+)
+# Elements whose content is not language, or is drawn.
+_COPIED: Final = frozenset("pre code kbd samp var svg math object template script style textarea xmp".split())
+_TEXT_ATTRIBUTES: Final = frozenset("alt title placeholder aria-label".split())
+
+
+def split_html(html: str, language: str, splitter: Splitter) -> Iterator[Segment]:
+    """Split HTML lazily; the segments' texts joined are the HTML."""
+    return splitter.merge_copied(_segments(html, language, splitter))
+
+
+def split_attribute(text: str, language: str, splitter: Splitter) -> Iterator[Segment]:
+    """Split the unescaped value of an attribute into segments with escaped text."""
+    value = [Fragment(character, escape(character, quote=True)) for character in text]
+    return splitter.merge_copied(_sentences(value, language, splitter, encoding="attribute"))
+
+
+def _is_standalone(tag: Token, run: Sequence[Fragment]) -> bool:
+    """Return True for a picture or a field without text before it: its attributes are read like those of a block."""
+    return tag.name in ("img", "input") and not any(fragment.text.strip() for fragment in run)
+
+
+def _segments(html: str, language: str, splitter: Splitter) -> Iterator[Segment]:
+    run: list[Fragment] = []
+    for fragment in _fragments(tokenize(html)):
+        if fragment.tag is None or not (fragment.tag.name in _BLOCKS or _is_standalone(fragment.tag, run)):
+            run.append(fragment)
+            continue
+        yield from _sentences(run, language, splitter)
+        run = []
+        yield from _block_tag(fragment.tag, language, splitter)
+    yield from _sentences(run, language, splitter)
+
+
+def _fragments(tokens: Iterable[Token]) -> Iterator[Fragment]:
+    """Yield the fragments of texts, each tag as one, and each copied element with its content as one."""
+    copied: list[Token] = []
+    depth = 0
+    for token in tokens:
+        # An inline element that is never closed ends with its block.
+        if copied and copied[0].name not in _BLOCKS and token.name in _BLOCKS:
+            yield _copied_fragment(copied)
+            copied = []
+        if copied:
+            copied.append(token)
+            depth += _depth_change(token, copied[0].name)
+            if depth == 0:
+                yield _copied_fragment(copied)
+                copied = []
+        elif _opens_copied_element(token):
+            copied, depth = [token], 1
+        elif token.kind is TokenKind.TEXT:
+            yield from parse_text(token.raw)
+        else:
+            yield Fragment("", token.raw, token)
+    if copied:
+        yield _copied_fragment(copied)
+
+
+def _depth_change(token: Token, name: str) -> int:
+    if token.name != name:
+        return 0
+    return {TokenKind.OPEN: 1, TokenKind.CLOSE: -1}[token.kind]
+
+
+def _opens_copied_element(tag: Token) -> bool:
+    if tag.kind is not TokenKind.OPEN or tag.name in VOID_ELEMENTS:
+        return False
+    if tag.name in _COPIED:
+        return True
+    values = {name: tag.raw[start:end].lower() for name, start, end in tag.attributes()}
+    return values.get("translate") == "no" or "notranslate" in values.get("class", "").split()
+
+
+def _copied_fragment(content: Sequence[Token]) -> Fragment:
+    name, raw = content[0].name, "".join(token.raw for token in content)
+    return Fragment("", raw, Token(TokenKind.OTHER, raw, name)) if name in _BLOCKS else Fragment(OBJECT, raw)
+
+
+def _block_tag(tag: Token, language: str, splitter: Splitter) -> Iterator[Segment]:
+    """Yield a block tag as copied segments, and the text in its attributes as translated ones."""
+    raw, done = tag.raw, 0
+    for name, start, end in tag.attributes() if tag.kind is TokenKind.OPEN else ():
+        if name in _TEXT_ATTRIBUTES and raw[start - 1] in "\"'":
+            yield _copied_segment(raw[done:start])
+            value = list(parse_text(raw[start:end]))
+            yield from _sentences(value, language, splitter, encoding="attribute")
+            done = end
+    yield _copied_segment(raw[done:])
+
+
+def _copied_segment(raw: str) -> Segment:
+    return Segment(raw, "", "", translatable=False)
+
+
+def _sentences(
+    run: Sequence[Fragment], language: str, splitter: Splitter, encoding: Encoding = "html"
+) -> Iterator[Segment]:
+    """Split a run of text and inline tags into sentences."""
+    source_map = SourceMap(run)
+    position = ended = 0
+    trailing: list[PlacedTag] = []
+    for found in splitter.sentences(source_map.text, language, source_map.copied_terms()):
+        start = position + len(found.before)
+        end = start + len(found.sentence)
+        position += len(found.text)
+        if not found.sentence:
+            continue
+        before, own = source_map.take_tags_before(start), source_map.take_tags_of_sentence(end)
+        first, last = inner_range(own, start, end)
+        inner = own[first:last]
+        terms = [with_source(source_map, term, start, inner) for term in found.terms]
+        yield found._replace(
+            before=source_map.raw(ended, start, [*trailing, *before, *own[:first]]),
+            after="",
+            raw=source_map.raw(start, end, inner),
+            terms=terms,
+            marks=to_marks(tags_outside(found.terms, start, inner), start),
+            encoding=encoding,
+        )
+        ended, trailing = end, own[last:]
+    length = len(source_map.text)
+    yield _copied_segment(source_map.raw(ended, length, [*trailing, *source_map.take_tags_before(length + 1)]))

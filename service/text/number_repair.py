@@ -1,0 +1,136 @@
+"""Repair of numbers in a translation: models drop, double and swap digits.
+
+A number with the value of one in the sentence stays as the model wrote it, in the style of its language: 1 234,5 for
+1,234.5. A number that is similar to one in the sentence but has another value is replaced by that one, as the sentence
+writes it. A number similar to none stays: the model made it of words, or converted it.
+"""
+
+import copy
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from itertools import chain
+from typing import Final, Self
+
+import regex
+
+from service.text.segment import Aligned
+
+# French has a space before a colon.
+_SEPARATOR: Final = r"(?:[\s.,:/'’-]|\s:)"
+_NUMBER: Final = regex.compile(rf"\d+(?:{_SEPARATOR}\d+)*+")
+_UNFINISHED: Final = regex.compile(rf"{_NUMBER.pattern}{_SEPARATOR}?$")
+# Separators within one figure; other separators are between figures, as in a date or a telephone number.
+_GROUPING: Final = regex.compile(r"(?<=\d)(?:[.,'’]|\s(?=\d{3}(?!\d)))(?=\d)")
+_FIGURE: Final = regex.compile(r"\d+")
+# Their size differs between languages: 120 million are 1.2亿.
+_MULTIPLIERS: Final = regex.compile(
+    r"[\s-]?(?:hundred|thousand|mill|[bt]r?illi|(?:k|m|bn|mn|mil|mio)\b|mrd|lakh|crore|тыс|млн|млрд|[百千万萬亿億兆천만억])",
+    regex.IGNORECASE,
+)
+_ALIKE: Final = 0.7
+_MOST_PARTS: Final = 3
+"""The figures of a date or a time, which other languages reorder."""
+_SHORTEST: Final = 3
+"""Digits; a shorter number in the translation may mean anything."""
+_SHORTEST_REPAIRED: Final = 5
+"""Digits of the number in the sentence; languages rewrite times, dates and small amounts in similar digits."""
+_LONGEST: Final = 50
+"""Digits; longer digit strings are not numbers, and take long to compare."""
+_LONGEST_HELD: Final = 100  # characters
+
+Figures = tuple[str, ...]
+
+
+def _figures(number: str) -> Figures:
+    """Return the figures of a number, without group separators."""
+    return tuple(_FIGURE.findall(_GROUPING.sub("", _ascii_digits(number))))
+
+
+def _ascii_digits(number: str) -> str:
+    return "".join(str(int(each)) if each.isdecimal() else each for each in number)
+
+
+class SentenceNumbers:
+    """The numbers of a sentence, against which numbers of its translation are checked."""
+
+    def __init__(self, sentence: str) -> None:
+        found = [(each[0], each.end()) for each in _NUMBER.finditer(sentence)]
+        self._figures = {number: _figures(number) for number, _ in found}
+        exact = {"".join(self._figures[each]): each for each, end in found if not _MULTIPLIERS.match(sentence, end)}
+        lengths = range(_SHORTEST_REPAIRED, _LONGEST + 1)
+        self._spellings = {digits: number for digits, number in exact.items() if len(digits) in lengths}
+        self._whole = {*self._figures.values()}
+        short = chain.from_iterable(each for each in self._whole if len(each) <= _MOST_PARTS)
+        self._parts = {spelled for figure in short for spelled in (figure, figure.lstrip("0"))}
+
+    def __bool__(self) -> bool:
+        return bool(self._figures)
+
+    def repair(self, number: str) -> str:
+        """Return a number of the translation as it should be."""
+        figures = _figures(number)
+        digits = "".join(figures)
+        is_vague = len(digits) < _SHORTEST and number == digits
+        if is_vague or figures in self._whole or self._is_made_of_parts(number):
+            return number
+        similar = get_close_matches(digits, self._spellings, n=1, cutoff=_ALIKE)
+        # Not all languages write a zero before a decimal point.
+        is_same = similar and similar[0] != digits and similar[0].lstrip("0") == digits.lstrip("0")
+        return self._spellings[similar[0]] if similar and not is_same else number
+
+    def _is_made_of_parts(self, number: str) -> bool:
+        """Return True for several of the numbers side by side, or for figures of a date, without repetitions."""
+        return self._are_parts([_figures(part) for part in number.split()]) or self._are_parts(
+            [(figure.lstrip("0") or figure,) for figure in _FIGURE.findall(_ascii_digits(number))]
+        )
+
+    def _are_parts(self, parts: Sequence[Figures]) -> bool:
+        return len({*parts}) == len(parts) and all(
+            part in self._whole or (len(part) == 1 and part[0] in self._parts) for part in parts
+        )
+
+
+class NumberRepair:
+    """Repairs the numbers of a streamed translation: holds each number back until it is complete."""
+
+    def __init__(self, sentence: str) -> None:
+        self._numbers = SentenceNumbers(sentence)
+        self._held: Sequence[Aligned] = ()
+
+    def copy(self) -> Self:
+        return copy.copy(self)
+
+    def push(self, part: Aligned) -> Sequence[Aligned]:
+        """Add a part of the translation and return the parts that are final."""
+        if not self._numbers:
+            return [part]
+        parts = [*self._held, part]
+        text = "".join(each.text for each in parts)
+        unfinished = _UNFINISHED.search(text)
+        end = unfinished.start() if unfinished and len(unfinished[0]) <= _LONGEST_HELD else len(text)
+        self._held = [*_slice(parts, end, len(text))]
+        return [*self._repaired([*_slice(parts, 0, end)])]
+
+    def flush(self) -> Sequence[Aligned]:
+        """Return the parts that were held back."""
+        held, self._held = self._held, ()
+        return [*self._repaired(held)]
+
+    def _repaired(self, parts: Sequence[Aligned]) -> Iterator[Aligned]:
+        done = 0
+        for found in _NUMBER.finditer("".join(part.text for part in parts)):
+            number = self._numbers.repair(found[0])
+            if number != found[0]:
+                yield from _slice(parts, done, found.start())
+                first = next(_slice(parts, *found.span()))
+                yield first._replace(text=number)
+                done = found.end()
+        yield from _slice(parts, done, sum(len(part.text) for part in parts))
+
+
+def _slice(parts: Sequence[Aligned], start: int, end: int) -> Iterator[Aligned]:
+    """Yield the characters from `start` to `end`."""
+    for part in parts:
+        if text := part.text[max(start, 0) : max(end, 0)]:
+            yield part._replace(text=text)
+        start, end = start - len(part.text), end - len(part.text)

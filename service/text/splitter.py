@@ -1,0 +1,132 @@
+"""Plain texts to segments, without losing a character: the segments' texts joined are the text."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from service.text.glossary import EMPTY_GLOSSARY, Finder
+from service.text.placeholders import find_verbatim
+from service.text.segment import Fits, Segment, Term, segment_of
+from service.text.sentences import chunks, find_cut, is_closing_punctuation, sentence_ends
+
+# The lines of `str.splitlines`, one by one.
+_LINE: Final = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]*+(?:\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])|.++")
+# The beginning of a list item, a quoted line or a heading, in Markdown and elsewhere.
+_BULLET: Final = re.compile(r"(?:\s*(?:[-*+•‣◦▪●·–—>]|#{1,6}|\[[ xX]\]|\(?[0-9]{1,3}[.)]|\(?[a-zA-Z]\))(?=\s))*\s*")
+_CELL: Final = re.compile(r"[^\t]*\t*")
+
+
+@dataclass(frozen=True)
+class Splitter:
+    """Splits texts into sentences that the model `fits`. Sentences that are too long and cannot be cut are copied.
+
+    With `restore_capitals`, sentences in capitals are translated in lower case (`Segment.capitals`). Terms of the
+    `glossary` get its translations.
+    """
+
+    fits: Fits
+    restore_capitals: bool = True
+    glossary: Finder = EMPTY_GLOSSARY
+    separator: str = ""
+    """Text put between the translations of two sentences without white space between (`sentence_separator`)."""
+
+    def split(self, text: str, language: str) -> Iterator[Segment]:
+        """Split `text` into sentences, line by line, and lines with tabs cell by cell.
+
+        Lazy: reads `text` only as far as segments are taken.
+        """
+        return self.merge_copied(self._segments(text, language))
+
+    def merge_copied(self, segments: Iterable[Segment]) -> Iterator[Segment]:
+        """Attach segments without a sentence to the one before them, or at the beginning to the one after them."""
+        last: Segment | None = None
+        between: list[str] = []
+        for found in segments:
+            if not found.sentence:
+                between.append(found.text)
+                continue
+            copied = "".join(between)
+            between = []
+            if last is None:
+                found = found._replace(before=copied + found.before)
+            else:
+                yield last._replace(after=last.after + copied)
+            last = found
+        copied = "".join(between)
+        if last is not None:
+            yield last._replace(after=last.after + copied)
+        elif copied:
+            yield Segment(copied, "", "", translatable=False)
+
+    def _segments(self, text: str, language: str) -> Iterator[Segment]:
+        done = 0
+        for line in _LINE.finditer(text):
+            bullet = _BULLET.match(text, line.start(), line.end())
+            assert bullet is not None
+            if bullet.end() == line.end():
+                continue  # together with the lines after it that have no sentence either
+            if done < line.start():
+                yield Segment(text[done : line.start()], "", "")
+            before = bullet[0]
+            for cell in _CELL.finditer(text, bullet.end(), line.end()):
+                for segment in self.sentences(cell[0], language):
+                    yield segment._replace(before=before + segment.before)
+                    before = ""
+            done = line.end()
+        if done < len(text):
+            yield Segment(text[done:], "", "")
+
+    def sentences(self, text: str, language: str, kept: Sequence[Term] = ()) -> Iterator[Segment]:
+        """Split a line, or a part of one, into sentences; `kept`, in order, are copied as URLs and the like are."""
+        last = Segment("", "", "")
+        for segment in self._sentences(text, language, kept):
+            touches = last.sentence and segment.sentence and not (last.after or segment.before)
+            is_separated = touches and not is_closing_punctuation(segment.sentence[0])
+            yield segment._replace(separator=self.separator) if is_separated else segment
+            last = segment
+
+    def _sentences(self, text: str, language: str, kept: Sequence[Term]) -> Iterator[Segment]:
+        offset = first_kept = 0
+        for chunk in chunks(text):
+            last_kept = bisect_left(kept, offset + len(chunk), first_kept, key=lambda term: term.start)
+            own, first_kept = kept[first_kept:last_kept], last_kept
+            copied = [term._replace(start=term.start - offset, end=term.end - offset) for term in own]
+            offset += len(chunk)
+            ends = list(sentence_ends(chunk, language))
+            terms = _without_overlaps([*self.glossary.find(chunk, [0, *ends]), *_verbatim_terms(chunk), *copied])
+            start = first = 0
+            for end in ends:
+                last = bisect_left(terms, end, first, key=lambda term: term.start)
+                if last > first and terms[last - 1].end > end:
+                    continue  # a term continues after it, and so does the sentence
+                yield from self._split_to_fit(chunk, start, end, terms[first:last])
+                start, first = end, last
+
+    def _split_to_fit(self, text: str, start: int, end: int, terms: Sequence[Term]) -> Iterator[Segment]:
+        """Yield the sentence from `start` to `end`, in parts if it is too long for the model."""
+        inside = [term._replace(start=term.start - start, end=term.end - start) for term in terms]
+        segment = segment_of(text[start:end], inside, restore_capitals=self.restore_capitals)
+        if not segment.translatable or self.fits(segment):
+            yield segment
+        elif (place := find_cut(text, start, end, terms)) is None:
+            yield segment._replace(translatable=False)
+        else:
+            yield from self._split_to_fit(text, start, place, [term for term in terms if term.end <= place])
+            yield from self._split_to_fit(text, place, end, [term for term in terms if term.end > place])
+
+
+def _verbatim_terms(chunk: str) -> list[Term]:
+    return [Term(start, end, chunk[start:end], is_copy=True) for start, end in find_verbatim(chunk)]
+
+
+def _without_overlaps(terms: Iterable[Term]) -> list[Term]:
+    """Sort terms by position; of two that overlap the longer one stays, of equally long ones the first given."""
+    found: list[Term] = []
+    for term in sorted(terms, key=lambda each: each.start - each.end):
+        place = bisect_left(found, term.start, key=lambda each: each.start)
+        is_free = place == 0 or found[place - 1].end <= term.start
+        if is_free and (place == len(found) or term.end <= found[place].start):
+            found.insert(place, term)
+    return found

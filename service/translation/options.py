@@ -1,0 +1,55 @@
+"""Options of a translation, limits of a request, and the maximum length of a translation."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from service.engine.messages import Beam, Constraints, Inspect, Sampling
+from service.registry.served_model import ServedModel
+from service.text.glossary import EMPTY_GLOSSARY, Glossary
+
+MAX_BEAM_SIZE: Final = 16
+"""Wider beams often translate worse (Koehn and Knowles 2017, section 3.6) and hold a slot for each hypothesis."""
+
+# Enough for a target much longer than its source; stops a model that repeats itself.
+_TARGET_TOKENS_PER_SOURCE_TOKEN: Final = 3
+_EXTRA_TARGET_TOKENS: Final = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationOptions:
+    """Options of a translation; `None` leaves the choice to the server."""
+
+    sampling: Sampling = field(default_factory=Sampling)
+    beam: Beam = field(default_factory=Beam)
+    constraints: Constraints = field(default_factory=Constraints)
+    target_prefix: str = ""
+    inspect: Inspect = field(default_factory=Inspect)
+    """Hypotheses only with a beam, and not with `is_html`."""
+    is_html: bool = False
+    """Not with alignment."""
+    glossary: Glossary = EMPTY_GLOSSARY
+    max_new_tokens: int | None = None
+    timeout_seconds: float | None = None
+
+    def of_first(self) -> "TranslationOptions":
+        """Return the options for the first model of a pivot route, of which only the best translation is used."""
+        beam = Beam(self.beam.size, self.beam.length_penalty)
+        return TranslationOptions(beam=beam, constraints=self.constraints)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """The limits of one request, for any model."""
+
+    max_characters: int
+    max_texts: int
+    max_segments_in_flight: int
+    max_beam_size: int
+    restore_capitals: bool
+    timeout_seconds: float
+
+
+def default_target_length(source_tokens: int, forced_tokens: int, model: ServedModel) -> int:
+    """Return the maximum length of a translation in tokens, if the request sets no `max_new_tokens`."""
+    generous = _TARGET_TOKENS_PER_SOURCE_TOKEN * source_tokens + _EXTRA_TARGET_TOKENS
+    return min(forced_tokens + generous, model.max_new_tokens)

@@ -1,0 +1,142 @@
+"""Postprocessing: from the token ids of one version of a segment to its text."""
+
+import copy
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import dropwhile
+from typing import Final
+
+from model.tokenizer import Detokenizer, Tokenizer
+from service.engine.messages import TokenReport
+from service.text.html.tag_placement import place_marks
+from service.text.number_repair import NumberRepair
+from service.text.segment import PLACEHOLDER, Aligned, Segment, Term, has_words, is_word_character
+from service.text.sentences import is_unspaced
+
+# Also matches the X of an x-ray: rayons X.
+_LIKE_PLACEHOLDER: Final = re.compile(rf"(?<![a-z]){PLACEHOLDER}(?![a-z])", re.IGNORECASE)
+_APOSTROPHES: Final = ("'", "’")
+
+Spans = Sequence[tuple[int, int] | None]
+"""The span of characters that each token stands for; None for a token that stands for none."""
+
+
+class StreamingPostprocessor:
+    """Turns the tokens of one version of a segment into text, one at a time; returned text never changes.
+
+    If tags have to be placed, the whole text is returned with the last token; only then `spans` are needed. The first
+    `forced` tokens are the target prefix, whose numbers are not repaired.
+    """
+
+    def __init__(self, segment: Segment, tokenizer: Tokenizer, spans: Spans, forced: int = 0) -> None:
+        self._segment = segment
+        self._forced = forced
+        self._spans = spans
+        self._detokenizer = Detokenizer(tokenizer)
+        words = segment.model_input().text
+        self._numbers = NumberRepair(words)
+        # If the sentence has no other X, every X beyond the terms was made up by the model.
+        placeholders = sum(term.has_placeholder for term in segment.terms)
+        self._drops_placeholders = 0 < placeholders == len(_LIKE_PLACEHOLDER.findall(words))
+        self._held_placeholder = ""
+        self._term: int | None = None
+        self._last_text = segment.before
+        self._is_first = True
+        self._has_words = False
+        self._aligned: list[Aligned] = []
+
+    def copy(self) -> "StreamingPostprocessor":
+        """Return an independent copy, which continues from here."""
+        other = copy.copy(self)
+        other._detokenizer, other._aligned = self._detokenizer.copy(), [*self._aligned]
+        other._numbers = self._numbers.copy()
+        return other
+
+    def push(self, token: TokenReport, *, is_last: bool) -> str:
+        """Add a token and return the text that is final."""
+        segment = self._segment
+        parts = [*self._parts(token)]
+        if is_last:
+            rest = self._numbers.push(Aligned(self._detokenizer.flush(), None))
+            parts += self._rendered([*rest, *self._numbers.flush()])
+        if segment.marks:
+            self._aligned += parts
+            text = place_marks(segment.sentence, segment.marks, self._aligned) if is_last else ""
+        else:
+            text = "".join(part.text for part in parts)
+        if self._is_first:
+            text = segment.separator + segment.before + text
+            self._is_first = False
+        return text + segment.after if is_last else text
+
+    def _parts(self, token: TokenReport) -> Iterator[Aligned]:
+        """Yield the parts of the text that this token completes."""
+        text, place = self._detokenizer.push(token.token_id), self._place(token)
+        if token.term is not None:
+            yield from self._rendered(self._numbers.flush())
+            has_space = (self._held_placeholder + text)[:1].isspace()
+            term, self._term, self._held_placeholder = self._term, token.term, ""
+            # A term is written with its first token.
+            text = "" if token.term == term else self._term_text(has_space, self._segment.terms[token.term])
+            yield Aligned(text, place)
+        else:
+            text = self._without_placeholder(text)
+            if self._term is not None and text:
+                text = self._detach(self._segment.terms[self._term], text)
+                self._term = None if text else self._term
+            part = Aligned(text, place)
+            yield from self._rendered([part] if self._forced > 0 else self._numbers.push(part))
+        self._forced -= 1
+        self._last_text = text or self._last_text
+        self._has_words = self._has_words or has_words(text)
+
+    def _rendered(self, parts: Iterable[Aligned]) -> Iterator[Aligned]:
+        return (Aligned(self._segment.render(part.text), part.place) for part in parts)
+
+    def _without_placeholder(self, text: str) -> str:
+        """Drop a placeholder that stands for no term; hold it back, as it may still become a word."""
+        held, self._held_placeholder = self._held_placeholder, ""
+        if self._drops_placeholders and (held + text).strip() in ("", PLACEHOLDER):
+            self._held_placeholder = held + text
+            return ""
+        return held + text if text[:1].isalnum() or not held.strip() else text
+
+    def _detach(self, term: Term, text: str) -> str:
+        """Return the text after a term, without letters that would extend the term to another word.
+
+        A model may continue a placeholder as a word; a term followed by a space is not the beginning of one.
+        """
+        follows = self._segment.sentence[term.end : term.end + 1]
+        if term.is_copy and text[:1].isspace() and follows and is_word_character(follows):
+            return text[1:]
+        if not text[:1].isalnum() or is_unspaced(text[:1]):
+            return text
+        if not term.is_copy:
+            return "".join(dropwhile(str.isalnum, text))
+        return " " + text if follows.isspace() else text
+
+    def _term_text(self, has_space: bool, term: Term) -> str:
+        """Return a term's translation, with a space before it if the model wrote one and it does not belong there."""
+        segment = self._segment
+        words = term.translation if term.is_copy else segment.render(self._cased(term))
+        last = self._last_text[-1:]
+        before = segment.sentence[term.start - 1 : term.start] if term.start else ""
+        if is_unspaced(before):
+            before = ""  # no evidence about spaces
+        is_attached = before != "" and not before.isspace() and (before.isalnum() or not last.isalnum())
+        if not term.is_copy and (last in _APOSTROPHES or is_unspaced(last) or is_unspaced(words[:1])):
+            is_attached = True
+        return words if is_attached or not has_space or last.isspace() else " " + words
+
+    def _cased(self, term: Term) -> str:
+        """Return the translation of a term, with a capital at the beginning of a sentence."""
+        words = term.translation.upper() if term.capitals else term.translation
+        first = next(filter(str.isalpha, self._segment.sentence), "")
+        is_plain = words.partition(" ")[0].islower()  # unlike "iPhone"
+        return words[:1].upper() + words[1:] if first.isupper() and is_plain and not self._has_words else words
+
+    def _place(self, token: TokenReport) -> int | None:
+        if token.term is not None:
+            return self._segment.terms[token.term].start
+        span = self._spans[token.inspection.alignment[0]] if token.inspection.alignment else None
+        return span and span[0]

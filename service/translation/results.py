@@ -1,0 +1,205 @@
+"""Results: the events of a segment as its tokens arrive, and the translation of a text from its segments."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from msgspec import UNSET
+
+from model.tokenizer import Tokenizer
+from service.engine.messages import BeamReport, FinishReason, LiveHypothesis, SegmentReport, TokenReport
+from service.text.segment import Segment
+from service.translation.events import (
+    Alignment,
+    Alternative,
+    BeamStepped,
+    Candidate,
+    Hypothesis,
+    SegmentFinished,
+    TextTranslated,
+    TokenGenerated,
+)
+from service.translation.postprocess import Spans, StreamingPostprocessor
+
+_ATTENTION_DIGITS: Final = 4
+"""Enough for a picture; a sentence has as many weights as the product of source and target length."""
+
+
+class Version(NamedTuple):
+    """One translation of a segment: its text with the white space around it, and its log-probability."""
+
+    text: str
+    logprob: float
+    tokens: int
+
+    @property
+    def score(self) -> float | None:
+        """The mean log-probability of its tokens; None if none was generated."""
+        return self.logprob / self.tokens if self.tokens else None
+
+
+class _Live(NamedTuple):
+    """A live hypothesis of a beam."""
+
+    postprocessor: StreamingPostprocessor
+    text: str = ""
+    tokens: int = 0
+
+    def extended(self, report: LiveHypothesis) -> "_Live":
+        postprocessor, text = self.postprocessor.copy(), self.text
+        for token_id in report.ids:
+            text += postprocessor.push(TokenReport(0, token_id, 0.0, term=report.term), is_last=False)
+        return _Live(postprocessor, text, self.tokens + len(report.ids))
+
+
+class SegmentAssembly:
+    """Builds the text and the events of one segment from its tokens."""
+
+    def __init__(
+        self,
+        index: int,
+        segment: Segment,
+        tokenizer: Tokenizer,
+        spans: Spans = (),
+        told_from: int | None = None,
+        forced: int = 0,
+    ) -> None:
+        """`spans` are the spans of the source ids in the sentence.
+
+        `told_from` is the position of the sentence in its text; None if alignment is not requested. The first `forced`
+        tokens are the target prefix.
+        """
+        self._index = index
+        self._segment = segment
+        self._tokenizer = tokenizer
+        self._spans = spans
+        self._told_from = told_from
+        self._forced = forced
+        self._postprocessor = self._new_postprocessor()
+        self._live: list[_Live] = []
+        self._steps = 0
+        self._best = Version("", 0.0, 0)
+        self._last: TokenReport | None = None
+
+    def event(self, report: SegmentReport) -> TokenGenerated | BeamStepped:
+        """Convert a report to its event; reports come in order."""
+        return self.push(report) if isinstance(report, TokenReport) else self._step(report)
+
+    def _step(self, report: BeamReport) -> BeamStepped:
+        before = self._live or [_Live(self._new_postprocessor())]
+        self._live = [before[each.parent].extended(each) for each in report.hypotheses]
+        self._steps += 1
+        pairs = zip(self._live, report.hypotheses, strict=True)
+        hypotheses = [Hypothesis(live.text, each.logprob / live.tokens) for live, each in pairs]
+        return BeamStepped(self._index, self._steps, hypotheses)
+
+    @property
+    def tokens(self) -> int:
+        return self._best.tokens
+
+    def push(self, token: TokenReport) -> TokenGenerated:
+        text = self._postprocessor.push(token, is_last=token.finish_reason is not None)
+        candidates = [Candidate(self._piece(each), logprob) for each, logprob in token.inspection.candidates]
+        alignment = token.inspection.alignment
+        aligned = UNSET if alignment is None or self._told_from is None else self._aligned(*alignment)
+        attention = _rounded(token.inspection.attention)
+        source_tokens = [*map(self._in_text, self._spans)] if attention and self.tokens == 0 else UNSET
+        generated = TokenGenerated(
+            self._index,
+            self.tokens,
+            text,
+            token.logprob,
+            candidates or UNSET,
+            aligned,
+            attention or UNSET,
+            source_tokens,
+            [*map(_rounded, token.inspection.self_attention)] or UNSET,
+        )
+        self._best = Version(self._best.text + text, self._best.logprob + token.logprob, self.tokens + 1)
+        self._last = token
+        return generated
+
+    def versions(self) -> list[Version]:
+        """Return the translation and its alternatives, the best first."""
+        assert self._last is not None
+        others = self._last.alternatives
+        return [
+            self._best,
+            *(Version(self._text_of(each.tokens), each.logprob, len(each.tokens)) for each in others),
+        ]
+
+    def _text_of(self, tokens: Sequence[TokenReport]) -> str:
+        postprocessor = self._new_postprocessor()
+        return "".join(postprocessor.push(token, is_last=token is tokens[-1]) for token in tokens)
+
+    def _new_postprocessor(self) -> StreamingPostprocessor:
+        return StreamingPostprocessor(self._segment, self._tokenizer, self._spans, self._forced)
+
+    @property
+    def finish_reason(self) -> FinishReason:
+        assert self._last is not None
+        assert self._last.finish_reason is not None
+        return self._last.finish_reason
+
+    def _aligned(self, position: int, weight: float) -> Alignment | None:
+        span = self._in_text(self._spans[position])
+        return None if span is None else Alignment(*span, weight)
+
+    def _in_text(self, span: tuple[int, int] | None) -> tuple[int, int] | None:
+        assert self._told_from is not None
+        return span and (self._told_from + span[0], self._told_from + span[1])
+
+    def _piece(self, token_id: int) -> str:
+        return self._segment.render(self._tokenizer.piece_bytes(token_id).decode(errors="replace"))
+
+
+def _rounded(weights: Sequence[float]) -> list[float]:
+    return [round(weight, _ATTENTION_DIGITS) for weight in weights]
+
+
+def segment_finished(
+    index: int, text_index: int, versions: Sequence[Version], reason: FinishReason, *, with_alternatives: bool
+) -> SegmentFinished:
+    """Return the event that ends a translated segment."""
+    best, *others = versions
+    alternatives = _alternatives(best.text, others) if with_alternatives else UNSET
+    return SegmentFinished(index, text_index, best.text, best.score, reason, alternatives)
+
+
+def copied_events(index: int, text_index: int, segment: Segment) -> tuple[TokenGenerated, SegmentFinished]:
+    """Return the events of a segment that is copied."""
+    text = segment.copied_text
+    return TokenGenerated(index, 0, text, None), SegmentFinished(index, text_index, text, None, "copied")
+
+
+@dataclass
+class TextAssembly:
+    """Joins one text from the versions of its segments, with `count` alternatives.
+
+    The i-th alternative of a text consists of the i-th of each segment, or the best if a segment has fewer.
+    """
+
+    count: int
+    _segments: list[Sequence[Version]] = field(init=False, default_factory=list)
+
+    def add(self, versions: Sequence[Version]) -> None:
+        """Add the versions of the next segment."""
+        self._segments.append(versions)
+
+    def finished(self) -> TextTranslated:
+        best, *others = (self._version(rank) for rank in range(1 + self.count))
+        return TextTranslated(best.text, best.score, _alternatives(best.text, others))
+
+    def _version(self, rank: int) -> Version:
+        chosen = [versions[rank] if rank < len(versions) else versions[0] for versions in self._segments]
+        return Version(
+            "".join(each.text for each in chosen),
+            sum(each.logprob for each in chosen),
+            sum(each.tokens for each in chosen),
+        )
+
+
+def _alternatives(best: str, others: Sequence[Version]) -> list[Alternative]:
+    """Return each different text once, as LibreTranslate does: different tokens can spell the same text."""
+    different = {version.text: version for version in reversed(others) if version.text != best}
+    return [Alternative(version.text, version.score) for version in others if different.get(version.text) is version]

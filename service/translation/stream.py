@@ -1,0 +1,279 @@
+"""A translation in progress: it submits segments to engines and yields events in the order of the text."""
+
+import asyncio
+import secrets
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import aclosing
+from itertools import islice
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from service.engine.messages import GenerationRequest, Prompt, Search, SegmentReport, TokenReport
+from service.errors import DeadlineExceeded, ServiceError
+from service.registry.served_model import ServedModel
+from service.supervisor.generation import Generation
+from service.text.language_detection import Detected
+from service.translation.events import Event, Finished, Started, Timings, Usage
+from service.translation.fairness import FirstTokenPriority
+from service.translation.options import Limits, TranslationOptions, default_target_length
+from service.translation.pivot import PivotHandover, SubmittedSegment, pivot_sentence
+from service.translation.preprocess import EncodedSegment
+from service.translation.results import SegmentAssembly, TextAssembly, Version, copied_events, segment_finished
+
+
+class Job(NamedTuple):
+    """A checked request.
+
+    `segments` are made lazily: a book is not split before its first sentence is translated. `source` is the language of
+    the first text; `detected` are the languages of all texts, if they were detected.
+    """
+
+    segments: Iterator[EncodedSegment]
+    texts: int
+    source: str
+    target: str
+    options: TranslationOptions
+    detected: Sequence[Detected] = ()
+    pivots: Sequence[str | None] = ()
+    """The pivot language of each text; () if there is none."""
+    executor: Executor | None = None
+    """Prepares a long text outside of the event loop; None for short texts, which are prepared in it."""
+
+
+_LOOK_AHEAD_SECONDS: Final = 0.05
+"""Processor time of one look-ahead; the rest of the text is prepared later."""
+
+
+class Progress(NamedTuple):
+    """The progress of a translation, with times of `time.monotonic`."""
+
+    started_at: float
+    admitted_at: float | None
+    """The time when the first translated segment got its slot."""
+    first_token_at: float | None
+    ended_at: float
+    segments: int
+    source_tokens: int
+    generated_tokens: int
+
+
+class Translation:
+    """A request in progress. Keeps a window of its segments in the engines; `events` are in the order of the text."""
+
+    def __init__(
+        self, job: Job, limits: Limits, priority: FirstTokenPriority, on_close: Callable[["Translation"], None]
+    ) -> None:
+        self.id = secrets.token_hex(8)
+        """The `X-Request-ID` of a stream over HTTP, which is also in the log."""
+        self._priority = priority
+        self._job = job
+        self._on_close = on_close
+        self._failure: ServiceError | None = None
+        self._started_at = time.monotonic()
+        self._deadline = asyncio.get_running_loop().time() + (job.options.timeout_seconds or limits.timeout_seconds)
+        # A beam holds a slot for each hypothesis: long texts leave as many slots to others as without a beam.
+        self._window = max(limits.max_segments_in_flight // job.options.beam.size, 1)
+        self._ahead: deque[PivotHandover] = deque()
+        self._filling: asyncio.Task[None] | None = None
+        self._segments = 0
+        self._source_tokens = 0
+        self._generated_tokens = 0
+        self._first: Generation | None = None
+        self._first_token_at: float | None = None
+        self.characters_sent = 0
+        """Characters of the sentences whose translation `events` has begun to yield."""
+        self.is_in_preparation = True
+        """True until the first segments have been submitted."""
+        self._is_long = False
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        """Submit the next segments of the text, as many as the window allows; if it is long, in the background."""
+        if self._job.executor is None:
+            self._submit_all(self._prepare(self._window - len(self._ahead)))
+        elif self._filling is None or self._filling.done():
+            if self._filling is not None:
+                self._filling.result()
+            self._filling = asyncio.create_task(self._fill(self._job.executor))
+            # Nobody awaits it if the translation is closed first: mark its exception as retrieved.
+            self._filling.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+    async def _fill(self, executor: Executor) -> None:
+        count = self._window - len(self._ahead)
+        prepared = await asyncio.get_running_loop().run_in_executor(executor, self._prepare, count)
+        self._submit_all(prepared)
+
+    def _prepare(self, count: int) -> list[EncodedSegment]:
+        """Prepare the next segments, at most `count`; at least one if the text has more. Runs in any thread."""
+        # All are prepared before any is submitted, so that an engine gets them in one batch; but a text that is slow to
+        # split, or an adversarial glossary, must leave time to others.
+        until = time.thread_time() + _LOOK_AHEAD_SECONDS
+        prepared: list[EncodedSegment] = []
+        for segment in islice(self._job.segments, count):
+            prepared.append(segment)
+            if time.thread_time() >= until:
+                break
+        return prepared
+
+    def _submit_all(self, prepared: Sequence[EncodedSegment]) -> None:
+        # The deadline is otherwise checked while waiting for the engine, which a fast engine never makes necessary.
+        if prepared and asyncio.get_running_loop().time() >= self._deadline:
+            raise DeadlineExceeded("the translation was not finished in time")
+        for work in prepared:
+            first = self._submit(work)
+            is_last = work.then is None or first.generation is None
+            self._ahead.append(PivotHandover(first, None if is_last else self._hand_over(first)))
+        if self.is_in_preparation:
+            self.is_in_preparation = False
+            self._is_long = len(self._ahead) == self._window
+            if self._source_tokens:
+                self._priority.expect(self)
+
+    async def _next(self) -> PivotHandover | None:
+        """Return the next segment once it is submitted, or None at the end of the text."""
+        if not self._ahead and self._filling is not None:
+            filling, self._filling = self._filling, None
+            await asyncio.wait([filling])
+            if not filling.cancelled():
+                filling.result()
+        if not self._ahead:
+            return None
+        if self._failure is not None:
+            raise self._failure
+        return self._ahead[0]
+
+    def _submit(self, work: EncodedSegment, *, is_cut: bool = False) -> SubmittedSegment:
+        self._source_tokens += len(work.source_ids)
+        generation = work.model.submit(self._request(work, work.model)) if work.model and work.source_ids else None
+        self._first = self._first or generation
+        return SubmittedSegment(work, generation, is_cut)
+
+    async def _hand_over(self, first: SubmittedSegment) -> list[SubmittedSegment]:
+        """Submit the first model's translation to the second model."""
+        assert first.generation is not None
+        assert first.encoded.then is not None
+        reports = [report async for some in self._reports_of(first.generation) for report in some]
+        tokens = [report for report in reports if isinstance(report, TokenReport)]
+        self._generated_tokens += len(tokens)
+        is_cut = tokens[-1].finish_reason == "length"
+        sentence = pivot_sentence(first.encoded, tokens)
+        return [self._submit(each, is_cut=is_cut) for each in first.encoded.then(first.encoded, sentence)]
+
+    def _request(self, work: EncodedSegment, model: ServedModel) -> GenerationRequest:
+        ids, options = work.source_ids, self._job.options if work.then is None else self._job.options.of_first()
+        length = options.max_new_tokens or default_target_length(len(ids), len(work.forced_ids), model)
+        return GenerationRequest(
+            Prompt(ids, list(work.prompt_ids)),
+            Search(length, options.sampling, options.beam),
+            replace(
+                options.constraints,
+                forced_ids=list(work.forced_ids),
+                terms=list(work.terms),
+                closing_ids=list(work.closing_ids),
+            ),
+            # Tags are placed by the alignment.
+            inspect=replace(options.inspect, alignment=options.inspect.alignment or bool(work.segment.marks)),
+            yields_to_new=self._is_long,
+        )
+
+    def close(self) -> None:
+        """Cancel all unfinished segments; may be called twice."""
+        if self._filling is not None:
+            self._filling.cancel()
+        while self._ahead:
+            self._ahead.popleft().close()
+        self.is_in_preparation = False
+        self._priority.arrived(self)
+        self._on_close(self)
+
+    def fail(self, error: ServiceError) -> None:
+        """End the translation: `events` raises `error` next."""
+        self._failure = error
+        for each in self._ahead:
+            each.fail(error)
+
+    def progress(self) -> Progress:
+        """Return the progress until now, for traces."""
+        return Progress(
+            self._started_at,
+            None if self._first is None else self._first.admitted_at,
+            self._first_token_at,
+            time.monotonic(),
+            self._segments,
+            self._source_tokens,
+            self._generated_tokens,
+        )
+
+    async def finished(self) -> Finished:
+        """Return the last of `events`; raises the errors of `events`."""
+        async with aclosing(self.events()) as stream:
+            async for events in stream:
+                if isinstance(last := events[-1], Finished):
+                    return last
+        raise AssertionError("a translation ends with Finished")
+
+    async def events(self) -> AsyncGenerator[Sequence[Event]]:
+        """Yield events in the order of the text, as many at a time as are available; the last one is `Finished`.
+
+        Raises `DeadlineExceeded`, `EngineFailed`, and the error passed to `fail`.
+        """
+        job = self._job
+        yield [Started(self.id, job.source, job.target, job.detected, job.pivots)]
+        wanted = job.options.beam.alternatives
+        texts = [TextAssembly(wanted) for _ in range(job.texts)]
+        while current := await self._next():
+            unsent = current.characters
+            for submitted in await current.final_segments():
+                work, number = submitted.encoded, self._segments
+                self._segments += 1
+                if submitted.generation is None or work.model is None:
+                    unsent = self._count_as_sent(unsent)
+                    yield copied_events(number, work.text_index, work.segment)
+                    texts[work.text_index].add([Version(work.segment.copied_text, 0.0, 0)])
+                    # A book of numbers would otherwise hold the event loop.
+                    await self._give_way()
+                    continue
+                told_from = work.offset if job.options.inspect.alignment else None
+                assembly = SegmentAssembly(
+                    number, work.segment, work.model.tokenizer, work.spans, told_from, len(work.forced_ids)
+                )
+                async for reports in self._reports_of(submitted.generation):
+                    events = [assembly.event(report) for report in reports]
+                    if self._first_token_at is None and assembly.tokens:
+                        self._first_token_at = time.monotonic()
+                        self._priority.arrived(self)
+                    unsent = self._count_as_sent(unsent)
+                    yield events
+                    await self._give_way()
+                self._generated_tokens += assembly.tokens
+                versions = assembly.versions()
+                texts[work.text_index].add(versions)
+                reason = "length" if submitted.is_cut else assembly.finish_reason
+                yield [segment_finished(number, work.text_index, versions, reason, with_alternatives=wanted > 0)]
+            if self._ahead:  # not closed meanwhile
+                self._ahead.popleft()
+                self._look_ahead()
+        now = time.monotonic()
+        usage = Usage(self._segments, self._source_tokens, self._generated_tokens)
+        timings = Timings((self._first_token_at or now) - self._started_at, now - self._started_at)
+        yield [Finished([text.finished() for text in texts], usage, timings, job.detected, job.pivots)]
+
+    def _count_as_sent(self, characters: int) -> int:
+        """Count a segment's characters once: returns how many are left to count, 0."""
+        self.characters_sent += characters
+        return 0
+
+    async def _give_way(self) -> None:
+        if self._is_long:
+            await self._priority.wait_for_others()
+        else:
+            await asyncio.sleep(0)
+
+    async def _reports_of(self, generation: Generation) -> AsyncGenerator[list[SegmentReport]]:
+        while reports := await generation.read(self._deadline):
+            yield reports
+        generation.close()

@@ -1,0 +1,211 @@
+"""The translator: it checks requests, finds their routes and starts them. Knows nothing of HTTP and engines."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, NamedTuple
+
+from model.checkpoint_config import Direction
+from service.errors import InvalidRequest, NotReady, QueueFull, TooLong
+from service.registry.routing import Route, Routes
+from service.text.html.tokenizer import text_sample
+from service.text.language_codes import match_code
+from service.text.language_detection import SAMPLE_CHARACTERS, Detected, rank_languages
+from service.text.pivot_glossary import pivot_finders
+from service.translation.fairness import FirstTokenPriority
+from service.translation.options import Limits, TranslationOptions
+from service.translation.preprocess import CopyPreprocessor, Preprocessor, preprocess
+from service.translation.stream import Job, Translation
+
+AUTOMATIC: Final = "auto"
+"""The source language code for detection, done for each text by itself."""
+_SURE_PERCENT: Final = 50
+"""Per cent of confidence above which a text is in one language for sure; a few words may be in any."""
+
+_LONG_CHARACTERS: Final = 4000
+"""Longer requests are prepared in a thread, so that splitting and encoding them does not hold the event loop."""
+_MOST_IN_PREPARATION: Final = 64
+"""Long requests without a segment in an engine yet: the queue of the engines does not count these."""
+
+
+class FieldNames(NamedTuple):
+    """The field names of a caller's API, for error messages."""
+
+    text: str = "q"
+    source: str = "source"
+    target: str = "target"
+    automatic: Sequence[str] = (AUTOMATIC,)
+    """Values of the source field that request detection."""
+    spelled: Callable[[str], str] = str
+    """Converts a language code to the caller's spelling."""
+
+
+class Translator:
+    """Sends requests to the models that can translate them."""
+
+    def __init__(self, routes: Callable[[], Routes], limits: Limits) -> None:
+        """`routes` is called with every request, as models come and go."""
+        self._routes = routes
+        self.limits = limits
+        self._priority = FirstTokenPriority()
+        # A single thread: each one more would take its turn between two turns of the event loop.
+        self._executor = ThreadPoolExecutor(1, "preparation")
+        self.running: set[Translation] = set()
+        """Translations that are not closed, in an engine or only with a slow reader."""
+
+    @property
+    def directions(self) -> Sequence[Direction]:
+        """All directions, one or more; raises `NotReady` if there are none."""
+        self._targets()
+        return self._routes().directions
+
+    @property
+    def languages(self) -> Mapping[str, frozenset[str]]:
+        """The targets of each language, including itself (copied). Raises `NotReady` if there are none."""
+        targets = self._targets()
+        return {each: targets.get(each, frozenset()) | {each} for each in self._routes().languages}
+
+    def start(
+        self,
+        texts: Sequence[str],
+        source: str | None,
+        target: str,
+        options: TranslationOptions,
+        names: FieldNames = FieldNames(),  # noqa: B008  it cannot be changed
+    ) -> Translation:
+        """Check a request and submit it; the caller must `close` the translation.
+
+        Languages are written as for `direction`. A text that is already in `target` is copied. Raises
+        `InvalidRequest`, `TooLong` and `QueueFull`, before any output.
+        """
+        source, target = self.direction(source, target, names)
+        self._check(texts, options, names)
+        detected = [self._detect(text, target, options, names) for text in texts] if source == AUTOMATIC else []
+        sources = [each.language for each in detected] or [source] * len(texts)
+        found = {each: self._routes().find(each, target) for each in set(sources)}
+        routes = {each: route for each, route in found.items() if route is not None}
+        assert all(each in routes or each == target for each in found)  # checked by `direction`
+        is_long = sum(map(len, texts)) > _LONG_CHARACTERS
+        if is_long and sum(each.is_in_preparation for each in self.running) >= _MOST_IN_PREPARATION:
+            raise QueueFull("too many requests are waiting; try again in a moment")
+        _admit(routes.values(), options)
+        preprocessors = {each: self._preprocessor(route, options) for each, route in routes.items()}
+        copying = CopyPreprocessor()
+        segments = preprocess(texts, [preprocessors.get(each, copying) for each in sources], options.target_prefix)
+        pivot_of = {each: route.pivot for each, route in routes.items()}
+        pivots = [pivot_of.get(each) for each in sources] if any(pivot_of.values()) else ()
+        executor = self._executor if is_long else None
+        job = Job(segments, len(texts), next(iter(sources), source), target, options, detected, pivots, executor)
+        models = {model for route in routes.values() for model in route.models}
+
+        def on_close(closed: Translation) -> None:
+            self.running.discard(closed)
+            for model in models:
+                model.release(closed)
+
+        translation = Translation(job, self.limits, self._priority, on_close)
+        for model in models:
+            model.acquire(translation)
+        self.running.add(translation)
+        return translation
+
+    def direction(
+        self,
+        source: str | None,
+        target: str,
+        names: FieldNames = FieldNames(),  # noqa: B008  it cannot be changed
+    ) -> tuple[str, str]:
+        """Return the models' codes of source and target, however a caller writes them; no source is `AUTOMATIC`.
+
+        Any language may be its own target, and a target of texts whose language is detected. Raises `InvalidRequest`,
+        and `NotReady` if there are no models.
+        """
+        known = self._targets()
+        languages = self._routes().languages
+        itself = None if source is None else match_code(source, languages)
+        if itself is not None and match_code(target, languages) == itself:
+            return itself, itself
+        if source is None or source.lower() in names.automatic:
+            meant, available = AUTOMATIC, languages
+            # Languages that can be translated into come before those that can only be copied: `pt` for `pt-BR`.
+            found = match_code(target, frozenset().union(*known.values())) or match_code(target, languages)
+        elif named := match_code(source, known) or itself:
+            meant, available = named, known.get(named, frozenset({named}))
+            found = match_code(target, available)
+        else:
+            raise _unknown(names.source, source, [*names.automatic, *map(names.spelled, sorted(known))])
+        if found is None:
+            raise _unknown(names.target, target, map(names.spelled, sorted(available)))
+        return meant, found
+
+    def detect(self, text: str) -> list[Detected]:
+        """Return the known languages that a text may be in, one or more, the most probable first."""
+        sources = self._targets()
+        ranked = rank_languages(text, self._routes().languages)
+        # Without evidence, any language that can be translated.
+        return [each for each in ranked if each.confidence] or [each for each in ranked if each.language in sources][:1]
+
+    def _detect(self, text: str, target: str, options: TranslationOptions, names: FieldNames) -> Detected:
+        """Return the language of a text: the target, or a language that can be translated into it.
+
+        A text whose language is not sure gets the most probable language that can be translated into the target. If
+        none can, the most probable language counts. Raises `InvalidRequest` for a text in another language.
+        """
+        targets = self._targets()
+        ranked = rank_languages(
+            text_sample(text, SAMPLE_CHARACTERS) if options.is_html else text, self._routes().languages
+        )
+        possible = next((each for each in ranked if target in targets.get(each.language, ())), None)
+        first = ranked[0]
+        if possible is not None and first.confidence <= _SURE_PERCENT:
+            return possible
+        # Scripts and countries of one language cannot be distinguished; a copy then loses nothing.
+        itself = next(each for each in ranked if each.language == target)
+        for found in (itself, possible):
+            if found is not None and found.confidence == first.confidence:
+                return found
+        own, wanted = names.spelled(first.language), names.spelled(target)
+        raise InvalidRequest(names.source, f"the text is in {own}, which cannot be translated into {wanted}")
+
+    def _targets(self) -> Mapping[str, frozenset[str]]:
+        """Return the targets of each source language; raises `NotReady` if there are none."""
+        if not (targets := self._routes().targets):
+            raise NotReady("no model is loaded")
+        return targets
+
+    def _preprocessor(self, route: Route, options: TranslationOptions) -> Preprocessor:
+        restore = self.limits.restore_capitals
+        if route.second is None:
+            return Preprocessor(route.first, options, options.glossary, restore_capitals=restore)
+        glossary = pivot_finders(options.glossary)
+        second = Preprocessor(route.second, options, glossary.second, restore_capitals=restore)
+        return Preprocessor(route.first, options, glossary.first, restore_capitals=restore, second=second)
+
+    def _check(self, texts: Sequence[str], options: TranslationOptions, names: FieldNames) -> None:
+        limits = self.limits
+        if len(texts) > limits.max_texts:
+            raise TooLong(names.text, f"{len(texts)} texts, the limit is {limits.max_texts}")
+        if (characters := sum(map(len, texts))) > limits.max_characters:
+            raise TooLong(names.text, f"{characters} characters, the limit is {limits.max_characters}")
+        if options.beam.alternatives >= limits.max_beam_size:
+            asked, most = options.beam.alternatives, limits.max_beam_size - 1
+            raise InvalidRequest("alternatives", f"{asked} are requested, the limit is {most}")
+        if options.beam.size > limits.max_beam_size:
+            raise InvalidRequest("beam_size", f"{options.beam.size} is requested, the limit is {limits.max_beam_size}")
+
+
+def _unknown(field: str, code: str, available: Iterable[str]) -> InvalidRequest:
+    return InvalidRequest(field, f"{code} is not supported; available: {', '.join(available)}")
+
+
+def _admit(routes: Iterable[Route], options: TranslationOptions) -> None:
+    """Raise `InvalidRequest` or `QueueFull` if a route cannot take the request."""
+    for route in routes:
+        limit = route.last.model.max_new_tokens
+        if options.max_new_tokens is not None and options.max_new_tokens > limit:
+            raise InvalidRequest("max_new_tokens", f"the limit is {limit}")
+        if route.pivot is not None and options.inspect.alignment:
+            field = "attention" if options.inspect.attention else "alignment"
+            source, target = route.first.direction.source, route.last.direction.target
+            raise InvalidRequest(field, f"is not available from {source} into {target}, by way of {route.pivot}")
+        for model in route.models:
+            model.pool.admit()

@@ -1,0 +1,28 @@
+"""Requests to an engine from flat arguments, so that a test names only the fields that it is about."""
+
+from typing import Any, Final
+
+from msgspec.structs import fields, replace
+
+from service.engine.messages import GenerationRequest, Prompt, Sampling, Search
+
+_GREEDY: Final = Sampling()
+
+
+def generation_request(
+    source_ids: list[int], max_new_tokens: int, sampling: Sampling = _GREEDY, **changes: Any
+) -> GenerationRequest:
+    """Return a request with `changes` to its defaults, as in `changed`."""
+    return changed(GenerationRequest(Prompt(source_ids), Search(max_new_tokens, sampling)), **changes)
+
+
+def changed(request: GenerationRequest, **changes: Any) -> GenerationRequest:
+    """Return the request with other values of its fields, or of the fields of its groups."""
+    own = {each.name for each in fields(request)}
+    for name, value in changes.items():
+        if name in own:
+            request = replace(request, **{name: value})
+            continue
+        [group] = [each for each in own if hasattr(getattr(request, each), name)]
+        request = replace(request, **{group: replace(getattr(request, group), **{name: value})})
+    return request

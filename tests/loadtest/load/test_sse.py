@@ -1,0 +1,99 @@
+"""Reading streams: what is an event, and what is wrong with a stream."""
+
+import json
+from collections.abc import Iterable
+
+import pytest
+
+from loadtest.load.sse import ServerSentEvent, Transcript, read_events
+from service.api.sse import encode
+
+
+def _read(stream: bytes) -> list[ServerSentEvent]:
+    lines = iter(stream.splitlines(keepends=True))
+    return list(read_events(lambda: next(lines, b"")))
+
+
+def _event(name: str, **data: object) -> ServerSentEvent:
+    return ServerSentEvent(name, json.dumps(data))
+
+
+def _problem(events: Iterable[ServerSentEvent]) -> str | None:
+    transcript = Transcript()
+    for event in events:
+        transcript.add(event)
+    return transcript.problem()
+
+
+START = _event("start", id="1", segments=1, source="en", target="fr")
+TOKENS = [_event("token", text=text) for text in ("Le", " chat", "")]
+DONE = _event("done", translatedText="Le chat")
+
+
+def test_reads_what_the_service_writes() -> None:
+    stream = encode(0, "token", {"text": "été : \n"}) + encode(1, "done", {"translatedText": "été : \n"})
+
+    assert [(event.name, json.loads(event.data)) for event in _read(stream)] == [
+        ("token", {"text": "été : \n"}),
+        ("done", {"translatedText": "été : \n"}),
+    ]
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+def test_line_ends(line_end: bytes) -> None:
+    assert _read(b"event: token\ndata: 1\n\n".replace(b"\n", line_end)) == [("token", "1")]
+
+
+def test_comments_and_other_fields_are_skipped() -> None:
+    stream = b": keep-alive\n\nid: 7\nevent: token\n: in between\nretry: 5\ndata: 1\n\n"
+
+    assert _read(stream) == [("token", "1")]
+
+
+def test_only_one_space_is_dropped_and_colons_stay() -> None:
+    assert _read(b"data:  a: b\n\ndata:c\n\n") == [("message", " a: b"), ("message", "c")]
+
+
+def test_data_lines_are_joined() -> None:
+    assert _read(b"data: a\ndata: b\n\n") == [("message", "a\nb")]
+
+
+def test_an_event_without_data_is_none_and_leaves_no_name_behind() -> None:
+    assert _read(b"event: token\n\ndata: 1\n\n") == [("message", "1")]
+
+
+def test_an_event_cut_off_by_the_end_is_dropped() -> None:
+    assert _read(b"data: 1\n\nevent: done\ndata: 2\n") == [("message", "1")]
+
+
+def test_an_event_is_given_before_the_next_line_is_asked_for() -> None:
+    lines = iter([b"data: 1\n", b"\n"])
+
+    assert next(read_events(lambda: next(lines))).data == "1"
+
+
+def test_a_whole_stream_has_no_problem() -> None:
+    assert _problem([START, *TOKENS, DONE]) is None
+
+
+@pytest.mark.parametrize(
+    ("events", "problem"),
+    [
+        ([], "stream ended without done"),
+        ([START, *TOKENS], "stream ended without done"),
+        ([START, *TOKENS[1:], DONE], "token texts differ from translatedText"),
+        ([START, *TOKENS, TOKENS[0], DONE], "token texts differ from translatedText"),
+        ([START, *TOKENS, DONE, DONE], "stream went on after done"),
+        ([START, *TOKENS, DONE, TOKENS[2]], "stream went on after done"),
+        ([START, *TOKENS, _event("error", error="!", code="engine_failed")], "stream ended with error engine_failed"),
+        ([START, *TOKENS, DONE, _event("error", error="!", code="late")], "stream ended with error late"),
+    ],
+)
+def test_problems(events: list[ServerSentEvent], problem: str) -> None:
+    assert _problem(events) == problem
+
+
+@pytest.mark.parametrize("data", ["", "{", "[]", "{}", '{"text": 1}'])
+def test_malformed_data_is_refused(data: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        Transcript().add(ServerSentEvent("token", data))

@@ -1,0 +1,241 @@
+"""The fused int8 transformer: what the modules give with `Int8Linear`, on any processor."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from model.attention import attention_weights
+from model.cache import SlotCache
+from model.config import Activation, ModelConfig, NormOrder
+from model.cpp_transformer import CppTransformer
+from model.decode_step import NO_OUTPUTS, Queries
+from model.kernels.compiler import VARIANTS
+from model.layers import DecoderLayer
+from model.quantized_linear import Int8Linear, replace_linears
+from tests.conftest import random_model
+from tests.model.side import SLOTS, Side, fused_config, packed, random_sources
+
+pytestmark = pytest.mark.usefixtures("operators")
+
+
+@pytest.mark.parametrize("variant", VARIANTS, indirect=True)
+@pytest.mark.parametrize("norm_order", ["pre", "post"])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "swish"])
+def test_it_is_the_model_with_int8_linears(variant: str, norm_order: NormOrder, activation: Activation) -> None:
+    _assert_is_the_model(fused_config(norm_order, activation))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"positions": "table", "scale_embedding": False},
+        {"embedding_norm": True, "projection_bias": True},
+        {"source_vocab_size": 500, "tied_projection": False},
+    ],
+)
+def test_public_checkpoints_differ_from_ours(kind: dict[str, Any]) -> None:
+    _assert_is_the_model(fused_config().model_copy(update=kind))
+
+
+def test_what_it_does_not_know() -> None:
+    kinds: list[dict[str, Any]] = [
+        {"norm": "rms"},
+        {"gated": True},
+        {"positions": "relative"},
+        {"head_size": 5},
+        {"norm_epsilon": 1e-6},
+    ]
+    assert not any(CppTransformer.supports(fused_config().model_copy(update=kind)) for kind in kinds)
+
+
+def _assert_is_the_model(config: ModelConfig) -> None:
+    model = random_model(config)
+    side, cache = Side(model), SlotCache(config, slots=SLOTS, max_source_length=20, max_target_length=20)
+    plain = copy.deepcopy(model)
+    replace_linears(plain, lambda linear: Int8Linear(linear, operator=False))
+    sources = random_sources(5, config)
+    slots, lengths = [7, 0, 11, 3, 2], torch.tensor([len(source) for source in sources])
+    side.encode(sources, slots)
+    ids, positions, offsets = packed(sources)
+    where = torch.tensor(slots)
+    with torch.inference_mode():
+        cache.write_source(slots, lengths.tolist(), plain.encode_packed(ids[None], positions[None], offsets))
+        for name, buffer in side.cache.buffers().items():
+            _assert_nearly_equal(buffer, cache.buffers()[name])
+        tokens = torch.full_like(lengths, config.bos_id)
+        for position in range(6):
+            places = torch.full_like(lengths, position)
+            logits = plain.decode(
+                tokens[:, None],
+                places[:, None],
+                None,
+                cache.source(where[:, None], lengths[:, None]),
+                None,
+                cache.rows(where[:, None], places[:, None]),
+            )[:, 0]
+            scores = side.decode(tokens, places, where, lengths)
+            _assert_nearly_equal(scores.logits, logits)
+            (tokens,) = scores.best.tokens
+
+
+def _assert_nearly_equal(ours: Tensor, expected: Tensor) -> None:
+    """Floats that differ in the last bit are sometimes rounded to neighbouring integers, hence not closer than this."""
+    assert (ours - expected).norm() <= 0.01 * expected.norm()
+
+
+def test_the_best_token_is_the_largest_logit() -> None:
+    config = fused_config()
+    side = Side(random_model(config))
+    sources = random_sources(SLOTS, config)
+    side.encode(sources, list(range(SLOTS)))
+    tokens, slots = torch.arange(SLOTS), torch.arange(SLOTS)
+    scores = side.decode(tokens, torch.zeros_like(slots), slots, torch.tensor([len(each) for each in sources]))
+    best = scores.logits.max(dim=-1)
+    assert scores.best.tokens.tolist() == [best.indices.tolist()]
+    torch.testing.assert_close(scores.best.logprobs[0], scores.logits.log_softmax(-1).amax(-1), rtol=1e-5, atol=1e-5)
+
+
+def test_of_equal_logits_the_first_is_best() -> None:
+    config = fused_config()
+    model = random_model(config)
+    with torch.no_grad():
+        # 600 and 601 stand in another chunk than 5 does.
+        for twin in (600, 601):
+            model.embedding.weight[twin] = model.embedding.weight[5]
+        model.embedding.weight[[5, 600, 601]] *= 20
+    side = Side(model)
+    sources = random_sources(SLOTS, config)
+    side.encode(sources, list(range(SLOTS)))
+    slots = torch.arange(SLOTS)
+    scores = side.decode(slots, slots * 0, slots, torch.tensor([len(each) for each in sources]))
+    twins = scores.logits.argmax(dim=-1) == 5
+    assert twins.any()
+    assert scores.best.tokens[0, twins].eq(5).all()
+
+
+def test_no_rows_are_refused() -> None:
+    side = Side(random_model(fused_config()))
+    none = torch.tensor([], dtype=torch.int64)
+    with pytest.raises(RuntimeError, match="no rows"):
+        side.decode(none, none, none, none)
+
+
+def test_alignment_is_what_the_last_layer_looks_at() -> None:
+    config = fused_config()
+    model = random_model(config)
+    side = Side(model)
+    plain = copy.deepcopy(model)
+    replace_linears(plain, lambda linear: Int8Linear(linear, operator=False))
+    sources = random_sources(3, config)
+    lengths = torch.tensor([len(source) for source in sources])
+    slots = torch.arange(3)
+    side.encode(sources, slots.tolist())
+    tokens = torch.tensor([3, 4, 5])
+    scores = side.fused.decode(Queries(tokens, slots * 0, slots, slots, lengths), NO_OUTPUTS._replace(alignment=[0, 2]))
+    layer = plain.decoder[-1]
+    assert isinstance(layer, DecoderLayer)
+    queries: list[Tensor] = []
+    layer.cross_attention.query.register_forward_hook(lambda module, inputs, output: queries.append(output))
+    with torch.inference_mode():
+        plain.decode(
+            tokens[:, None],
+            slots[:, None] * 0,
+            None,
+            side.cache.source(slots[:, None], lengths[:, None]),
+            None,
+            SlotCache(config, slots=3, max_source_length=1, max_target_length=2).rows(
+                slots[:, None], slots[:, None] * 0
+            ),
+        )
+    keys = side.cache.buffers()["source_keys"][-1]
+    for row, source in enumerate((0, 2)):
+        length = int(lengths[source])
+        query = queries[0][source].view(1, config.num_heads, 1, config.head_dim)
+        weights = attention_weights(query, keys[source, :, :length][None], torch.zeros(1, 1, 1, length))
+        torch.testing.assert_close(scores.alignment[row, :length], weights[0, :, 0].mean(0), rtol=1e-4, atol=1e-5)
+        assert not scores.alignment[row, length:].any()
+
+
+def test_self_attention_is_what_each_layer_looks_at() -> None:
+    """Rows of two slots at several positions each see their own slot up to their own position; others are not
+    returned."""
+    config = fused_config()
+    model = random_model(config)
+    side, cache = Side(model), SlotCache(config, slots=SLOTS, max_source_length=20, max_target_length=20)
+    plain = copy.deepcopy(model)
+    replace_linears(plain, lambda linear: Int8Linear(linear, operator=False))
+    sources = random_sources(2, config)
+    side.encode(sources, [4, 1])
+    for name in ("source_keys", "source_values"):
+        cache.buffers()[name].copy_(side.cache.buffers()[name])
+    tokens, positions = torch.tensor([1, 50, 60, 70, 1]), torch.tensor([0, 1, 2, 3, 0])
+    slots = torch.tensor([4, 4, 4, 4, 1])
+    lengths = torch.tensor([len(sources[0])] * 4 + [len(sources[1])])
+    scores = side.fused.decode(
+        Queries(tokens, positions, slots, slots, lengths), NO_OUTPUTS._replace(self_attention=[1, 3, 4])
+    )
+    assert scores.self_attention.shape == (3, config.decoder_layers, 4)
+    queries: list[Tensor] = []
+    for module in plain.decoder:
+        assert isinstance(module, DecoderLayer)
+        module.self_attention.query.register_forward_hook(lambda module, inputs, output: queries.append(output))
+    places = [slots[:, None], positions[:, None]]
+    with torch.inference_mode():
+        plain.decode(
+            tokens[:, None], places[1], None, cache.source(places[0], lengths[:, None]), None, cache.rows(*places)
+        )
+    for number, row in enumerate((1, 3, 4)):
+        seen = int(positions[row]) + 1
+        for layer, each in enumerate(queries):
+            query = each[row].view(1, config.num_heads, 1, config.head_dim)
+            keys = cache.buffers()["target_keys"][layer, slots[row], :, :seen]
+            weights = attention_weights(query, keys[None], torch.zeros(1, 1, 1, seen))[0, :, 0].mean(0)
+            own = scores.self_attention[number, layer]
+            torch.testing.assert_close(own[:seen], weights, rtol=1e-4, atol=1e-5)
+            assert not own[seen:].any()
+
+
+def test_what_is_outside_is_refused() -> None:
+    side = Side(random_model(fused_config()))
+
+    def decode(tokens: int = 0, positions: int = 0, slots: int = 0, source_slots: int = 0, length: int = 1) -> None:
+        first, second, third = torch.tensor([tokens]), torch.tensor([positions]), torch.tensor([slots])
+        side.fused.decode(
+            Queries(first, second, third, torch.tensor([source_slots]), torch.tensor([length])),
+            NO_OUTPUTS._replace(logits=logit_rows),
+        )
+
+    logit_rows = [0]
+    decode()
+    for refused, message in (
+        ({"tokens": 777}, r"ids\[0\] is 777"),
+        ({"tokens": -1}, r"ids\[0\] is -1"),
+        ({"positions": 20}, r"positions\[0\] is 20"),
+        ({"slots": SLOTS}, r"slots\[0\] is 12"),
+        ({"source_slots": -1}, r"source_slots\[0\] is -1"),
+        ({"length": 21}, r"source_lengths\[0\] is 21"),
+        ({"length": 0}, "a source is empty"),
+    ):
+        with pytest.raises(RuntimeError, match=message):
+            decode(**refused)
+    logit_rows = [1]
+    with pytest.raises(RuntimeError, match="there is no row 1"):
+        decode()
+    one, first = torch.tensor([1]), torch.tensor([0])
+    for aligned, looking in (([1], []), ([], [-1])):
+        with pytest.raises(RuntimeError, match="there is no row"):
+            side.fused.decode(
+                Queries(first, first, first, first, one), NO_OUTPUTS._replace(alignment=aligned, self_attention=looking)
+            )
+    for offsets in ([0, 2], [0, 0, 3], [1, 3]):
+        with pytest.raises(RuntimeError, match=r"offsets|has 0 tokens"):
+            side.fused.encode(torch.arange(3), torch.arange(3), torch.tensor(offsets), list(range(len(offsets) - 1)))
+
+
+def test_sources_longer_than_the_buffer_are_refused() -> None:
+    side = Side(random_model(fused_config()))
+    with pytest.raises(RuntimeError, match="source 0 has 21 tokens"):
+        side.encode([torch.arange(21)], [0])

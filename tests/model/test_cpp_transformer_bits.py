@@ -1,0 +1,187 @@
+"""The fused int8 transformer's bits: the same alone and among others, on any processor, however steps are taken."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from model import kernels
+from model.config import Activation
+from model.cpp_transformer import DecodeScores
+from model.decode_step import NO_OUTPUTS, Queries
+from model.kernels.compiler import VARIANTS
+from model.topk import Beams
+from model.transformer import Transformer
+from tests.conftest import random_model
+from tests.model.side import SLOTS, Side, fused_config, random_sources
+
+pytestmark = pytest.mark.usefixtures("operators")
+
+
+@pytest.mark.parametrize("variant", VARIANTS, indirect=True)
+def test_a_row_has_the_same_bits_alone_and_among_others(variant: str) -> None:
+    config = fused_config()
+    model = random_model(config)
+    together, alone = Side(model), Side(model)
+    sources = random_sources(SLOTS, config)
+    lengths = torch.tensor([len(source) for source in sources])
+    together.encode(sources, list(range(SLOTS)))
+    for slot, source in enumerate(sources):
+        alone.encode([source], [slot])
+    slots = torch.randperm(SLOTS, generator=torch.Generator().manual_seed(1))
+    for position in range(4):
+        tokens, places = slots * 7 % 90, torch.full_like(slots, position)
+        scores = together.decode(tokens, places, slots, lengths[slots])
+        for row in range(SLOTS):
+            one = slice(row, row + 1)
+            single = alone.decode(tokens[one], places[one], slots[one], lengths[slots][one])
+            assert torch.equal(single.logits[0], scores.logits[row])
+            assert single.best.logprobs[0, 0] == scores.best.logprobs[0, row]
+    for name, buffer in together.cache.buffers().items():
+        assert torch.equal(buffer, alone.cache.buffers()[name]), name
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu", "swish"])
+def test_every_variant_gives_the_same_bits(activation: Activation) -> None:
+    """A stream can go on in a process on another kind of machine."""
+    config = fused_config(activation=activation)
+    model = random_model(config)
+    sources = random_sources(SLOTS, config)
+    slots, lengths = torch.arange(SLOTS), torch.tensor([len(source) for source in sources])
+    best, *others = torch.ops.dragoman.variants()
+    results: list[DecodeScores] = []
+    arenas: list[dict[str, Tensor]] = []
+    try:
+        for variant in (best, *others):
+            torch.ops.dragoman.choose_variant(variant)
+            side = Side(model)
+            side.encode(sources, slots.tolist())
+            results.append(side.decode(slots, slots * 0, slots, lengths))
+            arenas.append(side.cache.buffers())
+    finally:
+        torch.ops.dragoman.choose_variant(best)
+    for scores, memory in zip(results[1:], arenas[1:], strict=True):
+        for name, buffer in memory.items():
+            assert torch.equal(buffer, arenas[0][name]), name
+        assert torch.equal(scores.logits, results[0].logits)
+        assert torch.equal(scores.best.logprobs, results[0].best.logprobs)
+
+
+def test_threads_change_nothing() -> None:
+    config = fused_config()
+    config = config.model_copy(update={"d_model": 192, "ffn_dim": 512, "vocab_size": 4000})
+    model = random_model(config)
+    sources = random_sources(SLOTS, config)
+    slots, lengths = torch.arange(SLOTS), torch.tensor([len(source) for source in sources])
+    beams = Beams(torch.tensor([[1, 3, 3], [4, 7, 9]]), torch.zeros(SLOTS))
+    before, results = torch.get_num_threads(), []
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            side = Side(model)
+            side.encode(sources, slots.tolist())
+            scores = side.decode(slots, slots * 0, slots, lengths)
+            ranked = side.fused.decode(Queries(slots, slots * 0, slots, slots, lengths), beams=beams)
+            results.append([*scores.best, scores.logits, scores.alignment, *ranked.extensions])
+    finally:
+        torch.set_num_threads(before)
+    for one, three in zip(*results, strict=True):
+        assert torch.equal(one, three)
+
+
+def test_several_positions_of_a_slot_at_once_are_as_one_after_the_other() -> None:
+    config = fused_config()
+    model = random_model(config)
+    once, stepwise = Side(model), Side(model)
+    source = random_sources(1, config)
+    for side in (once, stepwise):
+        side.encode(source, [4])
+    tokens, positions = torch.tensor([1, 50, 60, 70]), torch.arange(4)
+    slots, lengths = torch.full((4,), 4), torch.full((4,), len(source[0]))
+    scores = once.decode(tokens, positions, slots, lengths)
+    for row in range(4):
+        one = slice(row, row + 1)
+        single = stepwise.decode(tokens[one], positions[one], slots[one], lengths[one])
+        assert torch.equal(single.logits[0], scores.logits[row])
+
+
+def test_steps_ahead_are_the_steps_that_would_have_followed() -> None:
+    config = fused_config()
+    model = random_model(config)
+    ahead, stepwise = Side(model), Side(model)
+    sources = random_sources(SLOTS, config)
+    slots, lengths = torch.arange(SLOTS), torch.tensor([len(source) for source in sources])
+    for side in (ahead, stepwise):
+        side.encode(sources, slots.tolist())
+    scores = ahead.fused.decode(Queries(slots, slots * 0, slots, slots, lengths), ahead=5, seconds=60.0)
+    assert len(scores.best.tokens) == 6
+    tokens = slots
+    for position, (best, logprobs) in enumerate(zip(*scores.best, strict=True)):
+        single = stepwise.decode(tokens, slots * 0 + position, slots, lengths)
+        (tokens,) = single.best.tokens
+        assert torch.equal(best, tokens)
+        assert torch.equal(logprobs, single.best.logprobs[0])
+
+
+def test_steps_ahead_end_with_the_first_end_of_sentence_or_with_the_time() -> None:
+    model = random_model(fused_config())
+    slots, lengths = torch.arange(SLOTS), torch.ones(SLOTS, dtype=torch.int64)
+    side = Side(model)
+    side.encode([torch.tensor([5])] * SLOTS, slots.tolist())
+    free = side.fused.decode(Queries(slots, slots * 0, slots, slots, lengths), ahead=9, seconds=60.0).best.tokens
+    assert len(free) == 10
+    single = side.fused.decode(Queries(slots, slots * 0, slots, slots, lengths), ahead=9, seconds=0.0)
+    assert len(single.best.tokens) == 1
+    eos = int(free[3, 7])
+    first = int((free == eos).any(dim=1).nonzero()[0])
+    ending = Transformer(model.config.model_copy(update={"eos_id": eos})).eval()
+    ending.load_state_dict(model.state_dict())
+    side = Side(ending)
+    side.encode([torch.tensor([5])] * SLOTS, slots.tolist())
+    stopped = side.fused.decode(Queries(slots, slots * 0, slots, slots, lengths), ahead=9, seconds=60.0).best.tokens
+    assert torch.equal(stopped, free[: first + 1])
+
+
+def test_hypotheses_share_a_source() -> None:
+    config = fused_config()
+    model = random_model(config)
+    shared, own = Side(model), Side(model)
+    (source,) = random_sources(1, config)
+    shared.encode([source], [2])
+    own.encode([source, source], [2, 5])
+    slots, lengths = torch.tensor([2, 5]), torch.full((2,), len(source))
+    tokens, positions = torch.tensor([8, 9]), torch.tensor([0, 0])
+    scores = shared.fused.decode(
+        Queries(tokens, positions, slots, torch.tensor([2, 2]), lengths), NO_OUTPUTS._replace(logits=[0, 1])
+    )
+    assert torch.equal(scores.logits, own.decode(tokens, positions, slots, lengths).logits)
+
+
+def test_neighbours_in_a_packed_batch_are_not_seen() -> None:
+    """Each source's K/V depend on its own tokens only."""
+    config = fused_config()
+    model = random_model(config)
+    sides = Side(model), Side(model)
+    first, *others = random_sources(4, config)
+    sides[0].encode([first, *others], [0, 1, 2, 3])
+    sides[1].encode([*(torch.full_like(each, 9) for each in others), first], [1, 2, 3, 0])
+    for (name, buffer), other in zip(sides[0].cache.buffers().items(), sides[1].cache.buffers().values(), strict=True):
+        assert torch.equal(buffer[:, 0], other[:, 0]), name
+
+
+def test_a_beam_s_best_extensions_are_those_of_its_logits() -> None:
+    config = fused_config()
+    side = Side(random_model(config))
+    sources = random_sources(SLOTS, config)
+    slots, lengths = torch.arange(SLOTS), torch.tensor([len(source) for source in sources])
+    side.encode(sources, slots.tolist())
+    rows, totals = torch.tensor([[1, 3, 3], [4, 1, 6], [7, 4, 4]]), -torch.rand(SLOTS)
+    logits = side.decode(slots, slots * 0, slots, lengths).logits
+    found = side.fused.decode(Queries(slots, slots * 0, slots, slots, lengths), beams=Beams(rows, totals)).extensions
+    inside = [row for first, count, _ in rows.tolist() for row in range(first, first + count)]
+    expected = kernels.best_extensions(logits[inside], totals[inside], [3, 1, 4], 12)
+    for beam, size in enumerate([3, 6, 4]):
+        assert torch.equal(found.parents[0, beam, : 2 * size], expected.parents[beam, : 2 * size])
+        assert torch.equal(found.tokens[0, beam, : 2 * size], expected.tokens[beam, : 2 * size])
+        torch.testing.assert_close(found.totals[0, beam, : 2 * size], expected.totals[beam, : 2 * size])
+        torch.testing.assert_close(found.logprobs[0, beam, : 2 * size], expected.logprobs[beam, : 2 * size])
+        assert found.totals[0, beam, 2 * size :].isneginf().all(), "filled up"

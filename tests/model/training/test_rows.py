@@ -1,0 +1,294 @@
+"""Packed rows lose no pair, keep both limits, and are a function of pack, config and place."""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from model.checkpoint_config import Direction
+from model.training import rows as module
+from model.training.config import AugmentConfig, TrainConfig
+from model.training.pack import Pack, PackedPairs, PackedPart
+from model.training.prepare import prepare
+from model.training.rows import (
+    Batch,
+    IdPair,
+    PairReader,
+    Place,
+    RowLengths,
+    batches,
+    pack_rows,
+    validation_batches,
+)
+from tests.model.training.conftest import with_data, with_options
+
+LENGTHS = RowLengths(24, 32)
+SMALL_CHUNK = 60
+_SIZES = st.lists(st.tuples(st.integers(1, LENGTHS.source), st.integers(1, LENGTHS.target)), max_size=40)
+
+
+def _id_pairs(sizes: list[tuple[int, int]]) -> list[IdPair]:
+    """Every pair of other ids than every other."""
+    return [
+        (np.full(source, 2 * i + 10, dtype=np.uint16), np.full(target, 2 * i + 11, dtype=np.uint16))
+        for i, (source, target) in enumerate(sizes)
+    ]
+
+
+def _sentences(side: NDArray[np.int32]) -> dict[tuple[int, int], tuple[list[int], list[int], list[int]]]:
+    """By row and segment: ids, positions, and where they stand in the row."""
+    found: dict[tuple[int, int], tuple[list[int], list[int], list[int]]] = {}
+    for row, (ids, positions, segments) in enumerate(side):
+        for place in np.flatnonzero(segments):
+            lists = found.setdefault((row, int(segments[place])), ([], [], []))
+            for values, value in zip(lists, (ids[place], positions[place], place), strict=True):
+                values.append(int(value))
+    return found
+
+
+@given(sizes=_SIZES)
+def test_every_pair_is_in_one_segment_of_one_row_on_both_sides(sizes: list[tuple[int, int]]) -> None:
+    pairs = _id_pairs(sizes)
+    packed = pack_rows(pairs, LENGTHS)
+    assert [side.shape[1:] for side in packed] == [(3, LENGTHS.source), (3, LENGTHS.target)]
+    source, target = map(_sentences, packed)
+    assert source.keys() == target.keys()
+    assert len(source) == len(pairs)
+    found = sorted((source[place][0], target[place][0]) for place in source)
+    assert found == sorted((ids.tolist(), translation.tolist()) for ids, translation in pairs)
+    for _, positions, places in (*source.values(), *target.values()):
+        assert positions == list(range(len(positions)))
+        assert places == list(range(places[0], places[0] + len(places))), "a sentence stands in one piece"
+    for side in packed:
+        assert not side[:, :2][np.broadcast_to(side[:, 2:] == 0, side[:, :2].shape)].any(), "nothing is in what is left"
+
+
+def test_rows_of_pairs_as_long_as_real_ones_are_nearly_full() -> None:
+    """Log-normal lengths of 25 tokens in the mean, translations a fifth longer."""
+    random = np.random.default_rng(1)
+    source = random.lognormal(3.0, 0.6, size=4000)
+    target = source * random.normal(1.2, 0.15, size=4000).clip(0.5, 2)
+    sizes = [(int(one) + 2, int(other) + 2) for one, other in zip(source, target, strict=True)]
+    lengths = RowLengths.of(_packed_pairs(_id_pairs(sizes)), 128)
+    packed = pack_rows(
+        [pair for pair in _id_pairs(sizes) if len(pair[0]) <= lengths.source and len(pair[1]) <= 128], lengths
+    )
+    filled = [(side[:, 2] > 0).mean() for side in packed]
+    assert lengths.target == 128
+    assert filled[1] > 0.95
+    assert filled[0] > 0.9
+
+
+def _packed_pairs(pairs: list[IdPair]) -> PackedPairs:
+    ids = np.concatenate([side for pair in pairs for side in pair])
+    lengths = np.array([[len(side) for side in pair] for pair in pairs], dtype=np.uint16)
+    offsets = np.concatenate([[0], lengths.reshape(-1).cumsum(dtype=np.int64)])
+    part = PackedPart(name="x", direction=Direction(source="en", target="fr"), repeat=1.0, pairs=len(pairs))
+    return PackedPairs(ids, lengths, offsets, (part,))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "lengths"),
+    [
+        ([(10, 20), (10, 20)], (64, 128)),
+        ([(20, 10)], (128, 64)),
+        ([(10, 10)], (128, 128)),
+        ([(10, 11)], (120, 128)),  # 116.4 positions, in eights
+        ([(30, 31)], (128, 128)),
+    ],
+)
+def test_the_longer_side_has_the_whole_row_and_the_other_its_share(
+    sizes: list[tuple[int, int]], lengths: tuple[int, int]
+) -> None:
+    assert RowLengths.of(_packed_pairs(_id_pairs(sizes)), 128) == lengths
+
+
+def test_no_pairs_make_no_rows() -> None:
+    assert [len(side) for side in pack_rows([], LENGTHS)] == [0, 0]
+
+
+def _stream(
+    pack: Pack, config: TrainConfig, place: Place | None = None, *, sampled: bool = False, workers: int = 0
+) -> Iterator[tuple[Batch, Place]]:
+    return batches(pack, config, place or Place(), sampled=sampled, workers=workers)
+
+
+def _epoch(pack: Pack, config: TrainConfig, epoch: int = 0, *, sampled: bool = False) -> list[Batch]:
+    found: list[Batch] = []
+    for batch, place in _stream(pack, config, Place(epoch), sampled=sampled):
+        if place.epoch != epoch:
+            return found
+        found.append(batch)
+    raise AssertionError("batches end")
+
+
+def _pairs_of(found: list[Batch]) -> Counter[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """How often each pair of ids is in some batches."""
+    counts: Counter[tuple[tuple[int, ...], tuple[int, ...]]] = Counter()
+    for batch in found:
+        sides = [_sentences(torch.stack(list(side), dim=1).numpy()) for side in (batch.source, batch.target)]
+        counts.update((tuple(sides[0][place][0]), tuple(sides[1][place][0])) for place in sides[0])
+    return counts
+
+
+def _expected(pack: Pack) -> Counter[tuple[tuple[int, ...], tuple[int, ...]]]:
+    pairs = map(pack.train.pair, range(len(pack.train)))
+    return Counter((tuple(source.tolist()), tuple(target.tolist())) for source, target in pairs)
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PAIRS_A_CHUNK", SMALL_CHUNK)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_an_epoch_has_every_pair_once(experiment: TrainConfig, pack: Pack) -> None:
+    """With a row a batch; larger ones leave out what does not make a batch."""
+    config = with_options(experiment, batch_tokens=64)
+    assert config.optimiser.rows == 1
+    for epoch in range(2):
+        assert _pairs_of(_epoch(pack, config, epoch)) == _expected(pack)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_what_does_not_make_a_batch_is_less_than_a_batch_a_chunk(experiment: TrainConfig, pack: Pack) -> None:
+    config = with_options(experiment, batch_tokens=256)
+    found = _epoch(pack, config)
+    rows = config.optimiser.rows
+    assert all(batch.source.ids.shape[0] == batch.target.ids.shape[0] == rows for batch in found)
+    seen, expected = _pairs_of(found), _expected(pack)
+    assert not seen - expected
+    chunks = -(-len(pack.train) // SMALL_CHUNK)
+    left_out = sum(len(source) for source, _ in (expected - seen).elements())
+    assert left_out < chunks * rows * found[0].source.ids.shape[1]
+
+
+def test_tokens_of_a_batch_are_those_that_fill_no_gap(experiment: TrainConfig, pack: Pack) -> None:
+    for batch in _epoch(pack, experiment):
+        assert batch.source_tokens == int((batch.source.ids != 0).sum())
+        assert batch.target_tokens == int((batch.target.ids != 0).sum())
+
+
+def test_rows_of_every_batch_have_one_shape(experiment: TrainConfig, pack: Pack) -> None:
+    shapes = {(batch.source.ids.shape, batch.target.ids.shape) for batch in _epoch(pack, experiment)}
+    assert len(shapes) == 1
+    assert max(max(shape) for shape in next(iter(shapes))) <= experiment.optimiser.row_tokens
+
+
+@pytest.mark.parametrize(("repeat", "counts"), [(2.0, {2}), (1.5, {1, 2}), (0.25, {0, 1})])
+def test_a_repeat_is_how_often_an_epoch_has_a_pair(
+    experiment: TrainConfig, tmp_path: Path, repeat: float, counts: set[int]
+) -> None:
+    corpora = [corpus.model_copy(update={"repeat": repeat}) for corpus in experiment.data.train]
+    config = with_data(experiment, train=corpora)
+    reader = PairReader(prepare(config, tmp_path, tmp_path / "repeated"), config, sampled=False)
+    pairs = len(reader.order(0)) / repeat
+    seen = [np.bincount(reader.order(epoch), minlength=515) for epoch in range(2)]
+    for times in seen:
+        assert set(times.tolist()) == counts
+        assert times.sum() == pytest.approx(515 * repeat, rel=0.15)
+    assert pairs == pytest.approx(515, rel=0.15)
+    if len(counts) > 1:
+        assert (seen[0] != seen[1]).any(), "drawn anew each epoch"
+
+
+def test_a_corpus_too_small_for_a_batch_is_filled_up_with_empty_rows(experiment: TrainConfig, pack: Pack) -> None:
+    config = with_options(experiment, batch_tokens=64_000)
+    [batch] = _epoch(pack, config)
+    assert len(batch.source.ids) == 1000
+    assert _pairs_of([batch]) == _expected(pack)
+
+
+def _equal(ours: Batch, theirs: Batch) -> bool:
+    return ours[2:] == theirs[2:] and all(
+        one.equal(other)
+        for side, other_side in zip(ours[:2], theirs[:2], strict=True)
+        for one, other in zip(side, other_side, strict=True)
+    )
+
+
+def _changing(experiment: TrainConfig) -> TrainConfig:
+    """Everything that is drawn: pieces and changed pairs."""
+    augment = AugmentConfig(lowercase=0.3, uppercase=0.3, emoji=0.2, copied_words=0.5)
+    return with_data(with_options(experiment, batch_tokens=128, subword_sampling=0.5), augment=augment)
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_a_run_goes_on_from_any_place_with_the_same_batches(experiment: TrainConfig, pack: Pack, workers: int) -> None:
+    """Over the end of a chunk and of an epoch, and whoever packs them."""
+    config = _changing(experiment)
+    whole = list(islice(_stream(pack, config, sampled=True), 60))
+    assert {place.epoch for _, place in whole} == {0, 1}
+    assert max(place.chunk for _, place in whole) > 3
+    starts = range(0, 50, 7) if workers == 0 else (5, 40)
+    for start in starts:
+        rest = list(islice(_stream(pack, config, whole[start][1], sampled=True, workers=workers), 9))
+        assert [place for _, place in rest] == [place for _, place in whole[start + 1 : start + 10]]
+        for (ours, _), (theirs, _) in zip(rest, whole[start + 1 : start + 10], strict=True):
+            assert _equal(ours, theirs)
+
+
+def test_loading_draws_no_number_that_dropout_would_draw(experiment: TrainConfig, pack: Pack) -> None:
+    before = torch.get_rng_state()
+    next(_stream(pack, experiment))
+    assert torch.get_rng_state().equal(before)
+
+
+def test_batches_are_a_function_of_the_seed_and_differ_from_epoch_to_epoch(experiment: TrainConfig, pack: Pack) -> None:
+    config = with_options(experiment, batch_tokens=64_000)
+    [first], [again], [second] = (_epoch(pack, config, epoch) for epoch in (0, 0, 1))
+    [other] = _epoch(pack, config.model_copy(update={"seed": 5}))
+    assert _equal(first, again)
+    assert not _equal(first, second)
+    assert not _equal(first, other)
+
+
+def test_pairs_are_changed_anew_in_each_epoch(experiment: TrainConfig, pack: Pack) -> None:
+    augment = AugmentConfig(numbers=0.0, emoji=0.3)
+    config = with_data(with_options(experiment, batch_tokens=64_000), augment=augment)
+    first, second = (_pairs_of(_epoch(pack, config, epoch)) for epoch in (0, 1))
+    changed = [pairs - _expected(pack) for pairs in (first, second)]
+    for each in changed:
+        assert 0.2 < each.total() / len(pack.train) < 0.4
+        (source, target), _ = next(iter(each.items()))
+        assert pack.tokenizer.decode(source)[-1] == pack.tokenizer.decode(target)[-1], "the emoji"
+    assert changed[0] != changed[1]
+
+
+def test_pieces_are_sampled_for_their_share_where_the_run_samples(experiment: TrainConfig, pack: Pack) -> None:
+    """Other pieces of the same text."""
+    config = with_options(experiment, batch_tokens=64_000, subword_sampling=0.5)
+    plain, sampled = (_pairs_of(_epoch(pack, config, sampled=sampled)) for sampled in (False, True))
+    assert plain == _expected(pack)
+    other = sampled - plain
+    assert 0.1 < other.total() / len(pack.train) <= 0.6
+
+    def texts(pairs: Counter[tuple[tuple[int, ...], tuple[int, ...]]]) -> Counter[tuple[str, ...]]:
+        return Counter(tuple(pack.tokenizer.decode(side) for side in pair) for pair in pairs.elements())
+
+    assert texts(sampled) == texts(plain)
+
+
+def test_validation_batches_have_every_pair_once_and_are_filled_up(experiment: TrainConfig, pack: Pack) -> None:
+    lengths = RowLengths.of(pack.train, 32)
+    first, again = (validation_batches(pack.train, lengths, rows=5) for _ in range(2))
+    assert _pairs_of(first) == _expected(pack)
+    assert all(_equal(ours, theirs) for ours, theirs in zip(first, again, strict=True))
+    assert {len(batch.source.ids) for batch in first} == {5}
+    assert not first[-1].source.segments[-1].any()
+
+
+def test_a_batch_goes_to_a_device_as_numbers_that_index(experiment: TrainConfig, pack: Pack) -> None:
+    batch, _ = next(_stream(pack, experiment))
+    moved = batch.to(torch.device("cpu"))
+    assert {each.dtype for side in moved[:2] for each in side} == {torch.int64}
+    assert moved.target.ids.equal(batch.target.ids.long())
+    assert moved[2:] == batch[2:]

@@ -1,0 +1,225 @@
+"""The application's door, without an engine: whose address counts, which origins, which request id."""
+
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, closing
+from pathlib import Path
+
+import httpx
+import pytest
+
+from model.checkpoint_config import Direction
+from service.access.key_store import KeyFile
+from service.api.schemas import TranslateRequest
+from service.app import create_app
+from service.glossary_store import GlossaryStore
+from service.settings import Settings
+from service.text.glossary import Glossary
+
+Connect = Callable[..., httpx.AsyncClient]
+
+
+@pytest.fixture
+async def connect() -> AsyncIterator[Connect]:
+    """A client at this address, of an application with these settings."""
+    async with AsyncExitStack() as stack:
+
+        def connected(address: str = "192.0.2.1", **settings: object) -> httpx.AsyncClient:
+            app = create_app(Settings.model_validate(settings))
+            stack.push_async_callback(app.state.service.access.aclose)
+            transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=(address, 4321))
+            return httpx.AsyncClient(transport=transport, base_url="http://server")
+
+        yield connected
+
+
+async def _ask(client: httpx.AsyncClient, forwarded_for: str | None = None) -> int:
+    headers = {} if forwarded_for is None else {"X-Forwarded-For": forwarded_for}
+    return (await client.get("/v2/usage", headers=headers)).status_code
+
+
+async def test_a_trusted_proxy_tells_whose_request_it_is(connect: Connect) -> None:
+    client = connect("10.1.2.3", trusted_proxies="10.0.0.0/8", anonymous_requests_per_minute=1)
+    assert await _ask(client, "192.0.2.1") == 200
+    assert await _ask(client, "192.0.2.2") == 200
+    assert await _ask(client, "192.0.2.1") == 429
+    # What a client wrote itself stands before what the proxy has added.
+    assert await _ask(client, "192.0.2.99, 192.0.2.1") == 429
+    assert await _ask(client, "192.0.2.99, 192.0.2.1, 10.9.9.9") == 429
+
+
+@pytest.mark.parametrize("trusted", ["10.0.0.0/8", "10.1.2.3"])
+async def test_a_socket_for_both_versions_of_ip_shows_it_otherwise(connect: Connect, trusted: str) -> None:
+    client = connect("::ffff:10.1.2.3", trusted_proxies=trusted, anonymous_requests_per_minute=1)
+    assert [await _ask(client, address) for address in ("192.0.2.1", "192.0.2.2", "192.0.2.1")] == [200, 200, 429]
+    other = connect("::ffff:11.1.2.3", trusted_proxies=trusted, anonymous_requests_per_minute=1)
+    assert [await _ask(other, address) for address in ("192.0.2.1", "192.0.2.2")] == [200, 429]
+
+
+@pytest.mark.parametrize("trusted", ["", "10.0.0.0/8"])
+async def test_anybody_else_is_not_believed(connect: Connect, trusted: str) -> None:
+    client = connect("127.0.0.1", trusted_proxies=trusted, anonymous_requests_per_minute=1)
+    assert await _ask(client, "192.0.2.1") == 200
+    assert await _ask(client, "192.0.2.2") == 429
+
+
+async def test_a_refusal_is_counted_by_its_reason(connect: Connect) -> None:
+    client = connect(anonymous_requests_per_minute=1)
+    for expected in (200, 429):
+        assert await _ask(client) == expected
+    metrics = (await client.get("/metrics")).text
+    assert 'dragoman_refusals_total{reason="requests"} 1.0' in metrics
+    assert 'dragoman_refusals_total{reason="quota"} 0.0' in metrics
+    assert 'dragoman_requests_total{endpoint="/v2/usage",outcome="rate_limited"} 1.0' in metrics
+    assert "192.0.2.1" not in metrics
+
+
+async def test_a_refusal_says_when_to_come_again(connect: Connect) -> None:
+    client = connect(anonymous_requests_per_minute=1)
+    await _ask(client)
+    answer = await client.post("/detect", json={"q": "I am a cat."})
+    assert answer.json() == {"error": "too many requests: the limit is 1 a minute", "code": "rate_limited"}
+    assert 1 <= int(answer.headers["retry-after"]) <= 120
+    usage = await client.get("/v2/usage")
+    assert usage.status_code == 429
+    assert usage.json() == {"message": "too many requests: the limit is 1 a minute"}
+
+
+async def test_pages_of_other_origins(connect: Connect) -> None:
+    client = connect(cors_origins="https://a.example,https://b.example")
+    asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type"}
+    for origin, allowed in (("https://b.example", True), ("https://c.example", False)):
+        for answer in (
+            await client.options("/translate", headers={"Origin": origin, **asked}),
+            await client.get("/languages", headers={"Origin": origin}),
+            await client.post("/translate", headers={"Origin": origin}, json={}),
+        ):
+            assert answer.headers.get("access-control-allow-origin") == (origin if allowed else None)
+            assert answer.headers["x-request-id"]
+        assert answer.headers["access-control-expose-headers"] == "Retry-After, X-Request-ID"
+
+
+async def test_without_the_setting_no_origin_is_allowed(connect: Connect) -> None:
+    answer = await connect().get("/languages", headers={"Origin": "https://a.example"})
+    assert "access-control-allow-origin" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("abc-123:4.5_6", True), ("x" * 128, True), ("x" * 129, False), ("a b", False), ('a"b', False), ("", False)],
+)
+async def test_a_request_id_is_kept_if_it_is_harmless(connect: Connect, given: str, kept: bool) -> None:
+    client = connect()
+    for path in ("/livez", "/readyz", "/not-there", "/v2/usage"):
+        told = (await client.get(path, headers={"X-Request-ID": given})).headers["x-request-id"]
+        assert (told == given) is kept
+        assert told
+
+
+async def test_a_bug_is_answered_with_an_id_and_to_other_origins(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    client = connect(cors_origins="*")
+    monkeypatch.setattr("service.translation.translator.Translator.detect", broken)
+    answer = await client.post("/detect", json={"q": "Hi."}, headers={"Origin": "https://a.example"})
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")
+    assert "a bug" not in answer.text
+    assert answer.headers["access-control-allow-origin"] == "*"
+    [logged] = [record for record in caplog.records if record.message == "unexpected error"]
+    assert logged.__dict__["request_id"] == answer.headers["x-request-id"]
+
+
+async def test_a_glossary_is_put_in_order_beside_the_event_loop(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others are served meanwhile."""
+    threads: list[threading.Thread] = []
+
+    def noted(entries: Mapping[str, str]) -> Glossary:
+        threads.append(threading.current_thread())
+        return Glossary(entries)
+
+    monkeypatch.setattr("service.api.schemas.Glossary", noted)
+    monkeypatch.setattr("service.api.dependencies.Service.check_ready", lambda service: None)
+    body = {"q": "a", "source": "en", "target": "fr", "glossary": {"cat": "matou"}}
+    assert (await connect().post("/translate", json=body)).json()["error"] == "no model is loaded"
+    assert threads
+    assert threading.main_thread() not in threads
+
+
+async def test_so_is_a_stream_with_a_glossary_named(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+
+    def noted(request: TranslateRequest) -> str:
+        threads.append(threading.current_thread())
+        return "name"
+
+    monkeypatch.setattr(TranslateRequest, "name", noted)
+    body = {"q": "a", "source": "en", "target": "fr", "glossary": {"cat": "matou"}, "stream": True}
+    await connect().post("/translate", json=body)
+    assert threads
+    assert threading.main_thread() not in threads
+
+
+async def test_a_damaged_glossary_is_said_and_the_others_are_there(connect: Connect, tmp_path: Path) -> None:
+    store = GlossaryStore(tmp_path)
+    direction = Direction(source="en", target="fr")
+    damaged, good = (store.add(name, direction, {"cat": "matou"}, None).id for name in ("damaged", "good"))
+    file = tmp_path / f"{damaged}.json"
+    file.write_bytes(file.read_bytes().replace(b'"matou"', b"7"))
+    client = connect(glossaries=tmp_path)
+    answer = await client.get(f"/v2/glossaries/{damaged}/entries")
+    assert answer.status_code == 500
+    assert answer.json()["message"].startswith("glossary_id: the file of this glossary is damaged")
+    assert (await client.get(f"/v2/glossaries/{good}/entries")).text == "cat\tmatou"
+    assert len((await client.get("/v2/glossaries")).json()["glossaries"]) == 2
+    assert (await client.delete(f"/v2/glossaries/{damaged}")).status_code == 204
+
+
+@pytest.mark.parametrize(("field", "value"), [("trusted_proxies", "10.0.0.0/8,proxy"), ("cors_origins", "a.example")])
+def test_a_wrong_setting_is_named(field: str, value: str) -> None:
+    with pytest.raises(ValueError, match=field):
+        Settings.model_validate({field: value})
+
+
+@pytest.mark.parametrize("charset", ["punycode", "undefined", "unicode_escape", '"UTF-16"'])
+@pytest.mark.parametrize("with_keys", [False, True])
+async def test_a_form_s_codec_is_not_the_client_s_choice(
+    connect: Connect, tmp_path: Path, charset: str, with_keys: bool
+) -> None:
+    client = connect(**_keys(tmp_path) if with_keys else {})
+    headers = {"Content-Type": f"multipart/form-data; boundary=B; charset={charset}"}
+    part = b'--B\r\nContent-Disposition: form-data; name="api_key"\r\n\r\ndragoman-\\ud800-x\r\n--B--\r\n'
+    answer = await client.post("/translate", content=part, headers=headers)
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith("api_key: " if with_keys else "Content-Type: charset must be UTF-8")
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "UTF8", '"UTF-8"'])
+async def test_a_form_may_say_that_it_is_utf_8(connect: Connect, charset: str) -> None:
+    headers = {"Content-Type": f"multipart/form-data; boundary=B; charset={charset}"}
+    part = b'--B\r\nContent-Disposition: form-data; name="q"\r\n\r\n\xc3\xa9\r\n--B--\r\n'
+    answer = await connect().post("/translate", content=part, headers=headers)
+    assert (answer.status_code, answer.json()["error"]) == (
+        400,
+        "source: field required; target: field required",
+    )
+
+
+@pytest.mark.parametrize("body", [b'{"q": ' + b"[" * 10_000, b'{"api_key": "\\ud800"}', b'{"api_key": "\xed\xa0\x80"}'])
+@pytest.mark.parametrize("with_keys", [False, True])
+async def test_json_that_cannot_be_read_is_refused(
+    connect: Connect, tmp_path: Path, body: bytes, with_keys: bool
+) -> None:
+    answer = await connect(**_keys(tmp_path) if with_keys else {}).post("/translate", content=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith("api_key: " if with_keys else "body: ")
+
+
+def _keys(directory: Path) -> dict[str, object]:
+    path = directory / "keys.db"
+    with closing(KeyFile(path, create=True)):
+        return {"keys": path}

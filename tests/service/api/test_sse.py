@@ -1,0 +1,205 @@
+"""The wire format, and how a stream ends when its translation does not."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
+from typing import cast
+
+import msgspec
+import pytest
+from starlette.requests import ClientDisconnect
+from starlette.types import Message
+
+from service.access.control import Access
+from service.api.sse import AnswerShape, TranslationStream, answer, encode
+from service.errors import DeadlineExceeded, EngineFailed, NotReady
+from service.settings import Settings
+from service.translation.events import (
+    Alternative,
+    Candidate,
+    Event,
+    Finished,
+    Started,
+    TextTranslated,
+    Timings,
+    TokenGenerated,
+    Usage,
+)
+from service.translation.stream import Translation
+
+EVENTS: list[Event] = [
+    Started("x", "en", "fr"),
+    TokenGenerated(0, 0, "Oui\u2028\n", -0.5),
+    Finished([TextTranslated("Oui\u2028\n", -0.5, [])], Usage(1, 2, 1), Timings(0.1, 0.2)),
+]
+
+
+class ScriptedTranslation:
+    """Gives its events, then raises `error` if there is one."""
+
+    def __init__(self, events: Sequence[Event], error: Exception | None = None) -> None:
+        self._events = events
+        self._error = error
+        self.closed = False
+
+    async def events(self) -> AsyncGenerator[Sequence[Event]]:
+        for event in self._events:
+            yield [event]
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class EndlessTranslation(ScriptedTranslation):
+    """Gives its events, and then never another."""
+
+    async def events(self) -> AsyncGenerator[Sequence[Event]]:
+        async for events in super().events():
+            yield events
+        await asyncio.Event().wait()
+
+
+async def _stream(
+    translation: ScriptedTranslation,
+    last_event_id: int = -1,
+    context: AbstractAsyncContextManager[object] | None = None,
+    *,
+    reader_leaves: bool = False,
+) -> tuple[list[str], object]:
+    """The lines that were sent, and the outcome."""
+    response = TranslationStream(
+        cast(Translation, translation),
+        shape=AnswerShape(),
+        last_event_id=last_event_id,
+        keep_alive_seconds=60,
+        context=context,
+    )
+    body = b""
+
+    async def send(message: Message) -> None:
+        nonlocal body
+        body += message.get("body", b"")
+
+    async def receive() -> Message:
+        if not reader_leaves:
+            await asyncio.Event().wait()
+        return {"type": "http.disconnect"}
+
+    scope = {"type": "http", "method": "POST", "state": {}}
+    await response(scope, receive, send)
+    assert translation.closed
+    return body.decode().split("\r\n"), scope["state"]["outcome"]  # type: ignore[index]
+
+
+def test_an_event_is_one_data_line_whatever_its_text() -> None:
+    data = {"text": "a\nb\r\u2028 é 😀"}
+    lines = encode(3, "token", data).decode().split("\r\n")
+    assert lines[:2] == ["id: 3", "event: token"]
+    assert json.loads(lines[2].removeprefix("data: ")) == data
+    assert lines[3:] == ["", ""]
+    assert "\n" not in lines[2]
+
+
+def test_an_answer_has_the_shape_of_the_text_and_what_was_asked_for() -> None:
+    first = TextTranslated("Oui", -0.5, [Alternative("Ouais", -0.75), Alternative("Si", -1.5)])
+    nothing = TextTranslated("42", None, [])
+    finished = Finished([first, nothing], Usage(1, 2, 1), Timings(0.1, 0.2))
+    assert answer(finished, AnswerShape()) == {"translatedText": "Oui"}
+    assert answer(finished, AnswerShape(alternatives=True, scores=True)) == {
+        "translatedText": "Oui",
+        "alternatives": ["Ouais", "Si"],
+        "scores": -0.5,
+        "alternativeScores": [-0.75, -1.5],
+    }
+    assert answer(finished, AnswerShape(is_array=True, alternatives=True, scores=True)) == {
+        "translatedText": ["Oui", "42"],
+        "alternatives": [["Ouais", "Si"], []],
+        "scores": [-0.5, None],
+        "alternativeScores": [[-0.75, -1.5], []],
+    }
+
+
+def test_an_event_has_no_field_that_nobody_asked_for() -> None:
+    plain = json.loads(msgspec.json.encode(TokenGenerated(0, 0, "Oui", -0.5)))
+    assert plain == {"segment": 0, "index": 0, "text": "Oui", "logprob": -0.5}
+    asked = TokenGenerated(0, 0, "Oui", -0.5, [Candidate("Oui", -0.5)], None)
+    assert json.loads(msgspec.json.encode(asked)) == plain | {
+        "candidates": [{"text": "Oui", "logprob": -0.5}],
+        "alignment": None,
+    }
+
+
+async def test_a_whole_stream() -> None:
+    lines, outcome = await _stream(ScriptedTranslation(EVENTS))
+    assert [line for line in lines if line.startswith("event")] == ["event: start", "event: token", "event: done"]
+    assert outcome == "ok"
+
+
+async def test_a_resumed_stream_starts_behind_the_last_event() -> None:
+    lines, _ = await _stream(ScriptedTranslation(EVENTS), last_event_id=0)
+    assert [line for line in lines if line.startswith("id")] == ["id: 1", "id: 2"]
+
+
+@pytest.mark.parametrize("error", [NotReady("the server is shutting down"), ValueError("a bug")])
+async def test_who_resumes_after_an_error_misses_nothing(error: Exception) -> None:
+    """As a browser's EventSource does: by the last id that has come."""
+    words = ["Je", " suis", " un", " chat."]
+    tokens = [TokenGenerated(0, index, word, -0.5) for index, word in enumerate(words)]
+    for count in range(len(tokens) + 1):
+        broken, _ = await _stream(ScriptedTranslation([EVENTS[0], *tokens[:count]], error))
+        last_id = [line.removeprefix("id: ") for line in broken if line.startswith("id: ")][-1]
+        rest, _ = await _stream(ScriptedTranslation([EVENTS[0], *tokens, EVENTS[-1]]), last_event_id=int(last_id))
+        data = [json.loads(line.removeprefix("data: ")) for line in broken + rest if line.startswith("data: ")]
+        assert [each["text"] for each in data if "text" in each] == words
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(DeadlineExceeded("late"), "deadline_exceeded"), (ValueError("a bug"), "internal_error")]
+)
+async def test_an_error_is_the_last_event(error: Exception, code: str) -> None:
+    lines, outcome = await _stream(ScriptedTranslation(EVENTS[:2], error))
+    assert lines[-4] == "event: error"
+    assert json.loads(lines[-3].removeprefix("data: "))["code"] == code
+    assert outcome == code
+
+
+@pytest.mark.parametrize(
+    ("error", "used"), [(None, 5), (EngineFailed("dead"), 0), (DeadlineExceeded("late"), 0), (ValueError("a bug"), 0)]
+)
+async def test_a_stream_that_fails_costs_nothing(error: Exception | None, used: int) -> None:
+    async with aclosing(Access(Settings())) as access, AsyncExitStack() as stack:
+        caller = await access.admit(None, "192.0.2.1")
+        await stack.enter_async_context(access.charged(caller, 5))
+        await _stream(ScriptedTranslation(EVENTS, error), context=stack.pop_all())
+        assert await access.characters_used(caller) == used
+
+
+@pytest.mark.parametrize(
+    ("translation", "reader_leaves", "end"),
+    [
+        (ScriptedTranslation(EVENTS), False, None),
+        (ScriptedTranslation(EVENTS[:2], EngineFailed("dead")), False, EngineFailed),
+        (EndlessTranslation(EVENTS[:2]), True, ClientDisconnect),
+    ],
+)
+async def test_what_it_runs_in_is_told_how_it_ended(
+    translation: ScriptedTranslation, reader_leaves: bool, end: type[Exception] | None
+) -> None:
+    ends: list[type[Exception] | None] = []
+
+    @asynccontextmanager
+    async def noted() -> AsyncIterator[None]:
+        try:
+            yield
+        except Exception as error:
+            ends.append(type(error))
+            raise
+        ends.append(None)
+
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(noted())
+        await _stream(translation, context=stack.pop_all(), reader_leaves=reader_leaves)
+    assert ends == [end]

@@ -1,0 +1,134 @@
+"""The first minutes with `dragoman`: help, typos, and errors of one line."""
+
+import importlib.metadata
+import socket
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from service.cli.doctor import Processor, Report
+from service.cli.main import app
+from service.cli.settings_options import GROUPS
+from service.settings import EMBEDDED_MODEL, Settings
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments)
+
+
+@pytest.fixture(autouse=True)
+def logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A handler that `serve` installs would outlive the test's standard error."""
+    monkeypatch.setattr("service.logs.configure", lambda level: None)
+
+
+def test_the_version() -> None:
+    done = _run("--version")
+    assert (done.exit_code, done.stdout) == (0, f"dragoman {importlib.metadata.version('dragoman')}\n")
+
+
+def test_every_setting_is_in_one_group() -> None:
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(Settings.model_fields)
+
+
+@pytest.mark.parametrize("command", ["serve", "doctor"])
+def test_the_help_shows_every_setting_whole(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "90")  # Typer gives names two fifths of the width
+    done = _run(command, "--help")
+    assert done.exit_code == 0
+    for group in GROUPS:
+        assert f" {group} " in done.stdout
+    for name in Settings.model_fields:
+        assert f"--{name.replace('_', '-')} " in done.stdout
+    assert "…" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("serv",), "no such command 'serv'. Did you mean 'serve'? (see `dragoman --help`)"),
+        (("serve", "--slotz", "3"), "no such option: --slotz; did you mean --slots? (see `dragoman serve --help`)"),
+        (("doctor", "--slotz", "3"), "no such option: --slotz; did you mean --slots? (see `dragoman doctor --help`)"),
+        (("translate", "--sorce", "en"), "no such option: --sorce; did you mean --source?"),
+        (("keys", "ad"), "no such command 'ad'. Did you mean 'add'? (see `dragoman keys --help`)"),
+        (("keys", "add"), "missing argument"),
+        (("serve", "--slots"), "option '--slots' requires an argument"),
+        (("serve", "en"), "got unexpected extra argument(s) (en)"),
+    ],
+)
+def test_a_typo_is_answered_in_one_line(arguments: tuple[str, ...], message: str) -> None:
+    done = _run(*arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    [line] = done.stderr.splitlines()
+    assert line.replace("root", "dragoman").startswith(f"dragoman: {message}")
+
+
+def test_a_port_in_use_is_reported_with_the_reason() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = _run("serve", "--port", str(port))
+    expected = f"dragoman: host, port: cannot listen on 127.0.0.1, port {port}: address already in use\n"
+    assert (done.exit_code, done.stderr) == (2, expected)
+
+
+def test_a_host_that_is_not_here_is_reported_with_the_reason() -> None:
+    done = _run("serve", "--host", "192.0.2.1", "--port", "0")
+    assert done.exit_code == 2
+    [line] = done.stderr.splitlines()
+    assert line.startswith("dragoman: host, port: cannot listen on 192.0.2.1, port 0: ")
+
+
+@pytest.mark.parametrize("command", [("serve",), ("doctor",)])
+@pytest.mark.parametrize(
+    ("gpus", "device", "problem"),
+    [
+        (0, "cuda", "cuda cannot be used: PyTorch finds no GPUs here"),
+        (0, "cuda:0", "cuda:0 cannot be used: PyTorch finds no GPUs here"),
+        (1, "cuda:1", "cuda:1 cannot be used: PyTorch finds 1 GPU here"),
+    ],
+)
+def test_a_device_that_is_not_here_is_reported_with_the_reason(
+    command: tuple[str, ...], gpus: int, device: str, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.hardware.visible_gpus", lambda: gpus)
+    done = _run(*command, "--device", device)
+    assert (done.exit_code, done.stderr) == (2, f"dragoman: device: {problem}\n")
+    monkeypatch.setenv("DRAGOMAN_DEVICE", device)
+    done = _run("translate", "Yes.")
+    assert (done.exit_code, done.stderr) == (2, f"dragoman: device: {problem}\n")
+
+
+@pytest.mark.parametrize("command", [("serve",), ("doctor", "--seconds", "0.1"), ("translate", "Yes.")])
+def test_a_model_that_cannot_be_read_is_reported_with_the_reason(command: tuple[str, ...], tmp_path: Path) -> None:
+    done = _run(*command, "--model", str(tmp_path))
+    assert done.exit_code == 2
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"dragoman: {tmp_path}")
+    assert "config.json" in line
+
+
+def test_options_win_over_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flags of both kinds reach the settings; a wrong variable is named like a wrong option."""
+    seen: list[Settings] = []
+
+    def examine(settings: Settings, seconds: float) -> Report:
+        seen.append(settings)
+        return Report("", "", "", Processor("", 1, [], None), [], settings.model_dump(mode="json"), [])
+
+    monkeypatch.setattr("service.cli.doctor.examine", examine)
+    monkeypatch.setenv("DRAGOMAN_SLOTS", "7")
+    monkeypatch.setenv("DRAGOMAN_THREADS", "2")
+    assert (
+        _run("doctor", "--slots", "8", "--no-restore-capitals", "--cors-origins", "http://a, http://b").exit_code == 0
+    )
+    [settings] = seen
+    assert (settings.slots, settings.threads, settings.restore_capitals) == (8, 2, False)
+    assert settings.cors_origins == ("http://a", "http://b")
+    assert settings.model == EMBEDDED_MODEL
+    monkeypatch.setenv("DRAGOMAN_THREADS", "many")
+    done = _run("doctor")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("dragoman: threads: ")

@@ -1,0 +1,238 @@
+"""The scheduler by its rules, then under random histories."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.beam_search import Choice, Extension
+from service.engine.messages import Beam, GenerationRequest, TokenReport
+from service.engine.scheduler import MAX_PREFIX_ROWS, Plan, Scheduler
+from tests.generation_requests import generation_request
+
+EOS = 2
+
+
+def _scheduler(slots: int = 2, max_prefill: int = 8) -> Scheduler:
+    return Scheduler(slots=slots, max_prefill=max_prefill, eos_id=EOS)
+
+
+def _request(max_new_tokens: int = 5, forced: list[int] | None = None, beam: int = 1) -> GenerationRequest:
+    return generation_request([7, EOS], max_new_tokens, forced_ids=forced or [], beam=Beam(beam))
+
+
+def _step(scheduler: Scheduler, token: int = 9) -> tuple[Plan, list[TokenReport]]:
+    """Every row goes on with `token`, or is given some others for a beam's width."""
+    plan = scheduler.schedule()
+    extensions = [
+        [
+            Extension(row.parent, Choice(token + rank if row.forced is None else row.forced, -0.5), row.total - 0.5)
+            for row in running.sequence.rows()
+            for rank in range(row.wanted)
+        ]
+        for running in plan.running
+    ]
+    reports, _, failed = scheduler.update(plan, [[own] for own in extensions])
+    assert not failed
+    return plan, reports
+
+
+def _ids(plan: Plan) -> list[int]:
+    return [running.request_id for running in plan.running]
+
+
+def test_first_come_first_served_up_to_the_slots() -> None:
+    scheduler = _scheduler(slots=2)
+    for request_id in (10, 11, 12):
+        scheduler.add(request_id, _request())
+    plan, _ = _step(scheduler)
+    assert _ids(plan) == [10, 11]
+    assert (scheduler.slots_used, scheduler.waiting) == (2, 1)
+
+
+def test_a_step_encodes_no_more_than_max_prefill() -> None:
+    scheduler = _scheduler(slots=10, max_prefill=3)
+    for request_id in range(7):
+        scheduler.add(request_id, _request())
+    admitted = [len(_step(scheduler)[0].admitted) for _ in range(4)]
+    assert admitted == [3, 3, 1, 0]
+
+
+def test_joins_at_the_next_step_and_leaves_at_its_own_last_token() -> None:
+    scheduler = _scheduler()
+    scheduler.add(1, _request(max_new_tokens=3))
+    _step(scheduler)
+    scheduler.add(2, _request(max_new_tokens=3))
+    assert _ids(_step(scheduler)[0]) == [1, 2]
+    _, reports = _step(scheduler)
+    assert [(r.request_id, r.finish_reason) for r in reports] == [(1, "length"), (2, None)]
+    assert _ids(_step(scheduler)[0]) == [2]
+    assert not scheduler.has_work
+
+
+def test_end_of_sentence_stops() -> None:
+    scheduler = _scheduler()
+    scheduler.add(1, _request())
+    _, reports = _step(scheduler, token=EOS)
+    assert reports == [TokenReport(1, EOS, -0.5, "stop")]
+
+
+def test_a_cancelled_request_frees_its_slot_in_the_next_plan() -> None:
+    scheduler = _scheduler(slots=1)
+    scheduler.add(1, _request())
+    scheduler.add(2, _request())
+    _step(scheduler)
+    scheduler.cancel(1)
+    plan, _ = _step(scheduler)
+    assert _ids(plan) == [2]
+    assert plan.running[0].slots == [0]
+
+
+def test_cancelling_the_waiting_and_the_unknown() -> None:
+    scheduler = _scheduler(slots=1)
+    scheduler.add(1, _request())
+    scheduler.add(2, _request())
+    scheduler.cancel(2)
+    scheduler.cancel(99)
+    assert scheduler.waiting == 1
+
+
+def test_a_forced_prefix_takes_one_step_and_then_as_many_as_ever() -> None:
+    scheduler = _scheduler()
+    scheduler.add(1, _request(max_new_tokens=4, forced=[5, 6]))
+    seen = [[report.token_id for report in _step(scheduler)[1]] for _ in range(3)]
+    assert seen == [[5, 6], [9], [9]]
+    assert not scheduler.has_work
+
+
+def test_prefixes_are_bounded_for_each_step() -> None:
+    scheduler = _scheduler(slots=10)
+    long, longer = [5] * (MAX_PREFIX_ROWS // 2), [5] * 2 * MAX_PREFIX_ROWS
+    for request_id, forced in enumerate([long, long, long, [], longer, [5]]):
+        scheduler.add(request_id, _request(max_new_tokens=1000, forced=forced))
+    admitted = [[each.request_id for each in _step(scheduler)[0].admitted] for _ in range(4)]
+    assert admitted == [[0, 1], [2, 3], [4], [5]], "one that is too long comes alone"
+
+
+def _patient(max_new_tokens: int = 9) -> GenerationRequest:
+    return generation_request([7, EOS], max_new_tokens, yields_to_new=True)
+
+
+def test_the_patient_stand_aside_where_another_gets_its_first_token() -> None:
+    scheduler = _scheduler(slots=10)
+    scheduler.add(1, _patient())
+    scheduler.add(2, _request())
+    assert _ids(_step(scheduler)[0]) == [1, 2], "what is admitted goes on"
+    scheduler.add(3, _patient())
+    assert _ids(_step(scheduler)[0]) == [1, 2, 3]
+    scheduler.add(4, _request())
+    assert _ids(_step(scheduler)[0]) == [2, 4], "so does who has begun"
+    assert _ids(_step(scheduler)[0]) == [1, 2, 3, 4]
+
+
+def test_but_never_twice_in_a_row() -> None:
+    scheduler = _scheduler(slots=10)
+    scheduler.add(0, _patient())
+    _step(scheduler)
+    steps = []
+    for request_id in range(1, 5):
+        scheduler.add(request_id, _request(max_new_tokens=1))
+        steps.append(_ids(_step(scheduler)[0]))
+    assert steps == [[1], [0, 2], [3], [0, 4]]
+
+
+def test_a_beam_waits_for_all_its_slots_and_nobody_overtakes() -> None:
+    scheduler = _scheduler(slots=4)
+    scheduler.add(1, _request(max_new_tokens=1, beam=2))
+    scheduler.add(2, _request(max_new_tokens=2, beam=3))
+    scheduler.add(3, _request())
+    assert [_ids(_step(scheduler)[0]) for _ in range(4)] == [[1], [2, 3], [2, 3], [3]]
+
+
+def test_a_cancelled_beam_frees_all_its_slots() -> None:
+    scheduler = _scheduler(slots=4)
+    scheduler.add(1, _request(beam=4))
+    _step(scheduler)
+    assert scheduler.slots_used == 4
+    scheduler.cancel(1)
+    assert scheduler.slots_used == 0
+    scheduler.add(2, _request(beam=4))
+    assert _ids(_step(scheduler)[0]) == [2]
+
+
+def test_a_failed_step_ends_its_requests() -> None:
+    scheduler = _scheduler(slots=1)
+    scheduler.add(1, _request())
+    scheduler.add(2, _request())
+    plan = scheduler.schedule()
+    assert scheduler.fail(plan) == [1]
+    assert _ids(scheduler.schedule()) == [2]
+
+
+@pytest.mark.parametrize("fails", [1, 2])
+def test_a_request_whose_writer_fails_ends_alone(caplog: pytest.LogCaptureFixture, fails: int) -> None:
+    scheduler = _scheduler(slots=4)
+    scheduler.add(1, _request(beam=2))
+    scheduler.add(2, _request())
+    plan = scheduler.schedule()
+    beyond = Extension(5, Choice(7, -0.5), -0.5)  # of a hypothesis that a beam does not have
+    given = {1: [Extension(0, Choice(token, -0.1), -0.1) for token in (5, 6)], 2: [Extension(0, Choice(7, -0.5), -0.5)]}
+    given[fails] = {1: [beyond], 2: []}[fails]
+    reports, _, failed = scheduler.update(plan, [[own] for own in given.values()])
+    [other] = {1, 2} - {fails}
+    assert failed == [fails]
+    assert [report.request_id for report in reports] == [other] * (other == 2)
+    assert _ids(scheduler.schedule()) == [other]
+    assert "failed in what it makes of a step" in caplog.text
+
+
+@given(
+    slots=st.integers(1, 4),
+    max_prefill=st.integers(1, 3),
+    actions=st.lists(
+        st.one_of(
+            st.tuples(st.just("add"), st.integers(1, 12)),
+            st.tuples(st.just("cancel"), st.integers(0, 30)),
+            st.tuples(st.just("step"), st.integers(2, 4)),
+        ),
+        max_size=60,
+    ),
+)
+def test_random_histories(slots: int, max_prefill: int, actions: list[tuple[str, int]]) -> None:
+    """No slot is used twice, nobody overtakes, and every request ends exactly once."""
+    scheduler = _scheduler(slots, max_prefill)
+    added: list[int] = []
+    admitted: list[int] = []
+    ended: list[int] = []
+    cancelled: set[int] = set()
+    drain = [("step", 3)] * 400
+    for action, value in [*actions, *drain]:
+        if action == "add":
+            scheduler.add(len(added), _request(max_new_tokens=1 + value % 6, beam=min(slots, 1 + value // 6)))
+            added.append(len(added))
+        elif action == "cancel" and value < len(added) and value not in ended:
+            scheduler.cancel(value)
+            cancelled.add(value)
+        elif action == "step":
+            plan, reports = _step(scheduler, token=value)
+            used = [slot for running in plan.running for slot in running.slots]
+            assert len(set(used)) == len(used) <= slots
+            assert all(0 <= slot < slots for slot in used)
+            assert len(plan.admitted) <= max_prefill
+            assert not cancelled & set(_ids(plan))
+            admitted += [running.request_id for running in plan.admitted]
+            ended += [report.request_id for report in reports if report.finish_reason]
+    assert admitted == sorted(admitted)
+    assert sorted(ended) == sorted(set(added) - cancelled)
+    assert not scheduler.has_work
+
+
+def test_a_search_that_differs_from_what_was_told_ends_its_own_request() -> None:
+    scheduler = _scheduler(slots=4)
+    scheduler.add(1, generation_request([9, EOS], 5, beam=Beam(2), sent_ids=[4]))
+    scheduler.add(2, _request())
+    plan = scheduler.schedule()
+    beam = [Extension(0, Choice(token, -0.1), -0.1) for token in (5, 5)]
+    reports, _, failed = scheduler.update(plan, [[beam], [[Extension(0, Choice(7, -0.5), -0.5)]]])
+    assert failed == [1]
+    assert [report.request_id for report in reports] == [2]
+    assert scheduler.slots_used == 1

@@ -1,0 +1,145 @@
+"""The metrics of the design are all there, in base units, and move."""
+
+from pathlib import Path
+
+import pytest
+
+from service.app import build_service, create_app
+from service.engine.messages import StepReport, StepStats, TokenReport
+from service.observability.metrics import Metrics
+from service.registry.model_version import State
+from service.settings import Settings
+from tests.generation_requests import generation_request
+
+NAMES = {
+    "dragoman_requests_total",
+    "dragoman_requests_running",
+    "dragoman_requests_waiting",
+    "dragoman_queue_seconds",
+    "dragoman_time_to_first_token_seconds",
+    "dragoman_inter_token_seconds",
+    "dragoman_request_seconds",
+    "dragoman_source_tokens_total",
+    "dragoman_generated_tokens_total",
+    "dragoman_batch_rows",
+    "dragoman_slots",
+    "dragoman_slots_used",
+    "dragoman_encode_seconds",
+    "dragoman_step_seconds",
+    "dragoman_engine_restarts_total",
+    "dragoman_ready",
+    "dragoman_engine_ready",
+    "dragoman_engine_memory_bytes",
+    "dragoman_model_load_failed",
+    "dragoman_models",
+    "dragoman_tasks",
+    "dragoman_build_info",
+}
+
+
+def _lines(metrics: Metrics) -> list[str]:
+    return metrics.exposition().decode().splitlines()
+
+
+def test_every_metric_is_exposed_from_the_start() -> None:
+    metrics = Metrics("1", "fp32")
+    metrics.observer("en-fr", 0)
+    documented = {line.split()[2] for line in _lines(metrics) if line.startswith("# TYPE")}
+    assert documented >= NAMES
+
+
+def test_a_step_and_a_request_are_counted() -> None:
+    metrics = Metrics("1", "fp32")
+    observer = metrics.observer("en-fr", 0)
+    stats = StepStats(
+        5, batch_rows=4, steps=3, source_tokens=8, encode_seconds=0.2, step_seconds=0.004, queue_seconds=[0.1]
+    )
+    observer.step(StepReport([TokenReport(1, 5, -0.1), TokenReport(2, 5, -0.1)], stats))
+    observer.first_token(0.03)
+    observer.next_token(0.0015)
+    metrics.request_finished("/translate", "ok", 0.5)
+    metrics.request_finished("/translate", "deadline_exceeded", 119.0)
+    lines = _lines(metrics)
+    for expected in (
+        'dragoman_source_tokens_total{model="en-fr"} 8.0',
+        'dragoman_generated_tokens_total{model="en-fr"} 2.0',
+        'dragoman_batch_rows_bucket{le="2.0"} 0.0',
+        'dragoman_batch_rows_bucket{le="4.0"} 3.0',
+        'dragoman_step_seconds_bucket{le="0.005"} 3.0',
+        'dragoman_step_seconds_bucket{le="0.002"} 0.0',
+        'dragoman_inter_token_seconds_bucket{le="0.002"} 1.0',
+        'dragoman_requests_total{endpoint="/translate",outcome="ok"} 1.0',
+        'dragoman_request_seconds_bucket{endpoint="/translate",le="60.0"} 1.0',
+        'dragoman_request_seconds_bucket{endpoint="/translate",le="120.0"} 2.0',
+    ):
+        assert expected in lines
+    observer.restarted()
+    assert 'dragoman_engine_restarts_total{model="en-fr",replica="0"} 1.0' in _lines(metrics)
+
+
+async def test_models_and_engines_are_seen_as_they_are() -> None:
+    """Of each engine, and not only of one that says something."""
+    service = build_service(Settings(replicas=2, slots=8))
+    [entry] = service.library.versions
+    assert entry.model is not None
+    pool = entry.model.pool
+
+    def seen() -> set[str]:
+        lines = service.metrics.exposition(service.ready, service.library.versions).decode().splitlines()
+        names = ["ready", "models", "model_load_failed", "engine_ready", "requests_running", "requests_waiting"]
+        names += ["slots", "slots_used"]
+        return {
+            line
+            for line in lines
+            if line.startswith(tuple(f"dragoman_{name}{mark}" for name in names for mark in " {"))
+        }
+
+    assert {"dragoman_ready 0.0", 'dragoman_models{state="loading"} 1.0'} <= seen()
+    assert 'dragoman_models{state="failed"} 0.0' in seen()
+    assert not any("engine_ready" in line for line in seen()), "nobody expects it yet"
+    for _ in range(3):
+        pool.engines[1].submit(generation_request([5, 2], 4))
+    assert 'dragoman_requests_waiting{model="en-fr",replica="1"} 3.0' in seen()
+    pool.engines[1]._handle(StepReport([], StepStats(2, queue_seconds=[0.1, 0.1], admitted=[0, 1])))
+    entry.state, pool.running = State.READY, True
+    assert seen() >= {
+        'dragoman_models{state="loading"} 0.0',
+        'dragoman_models{state="ready"} 1.0',
+        'dragoman_engine_ready{model="en-fr",replica="0"} 0.0',
+        'dragoman_engine_ready{model="en-fr",replica="1"} 0.0',
+        'dragoman_requests_waiting{model="en-fr",replica="0"} 0.0',
+        'dragoman_requests_waiting{model="en-fr",replica="1"} 1.0',
+        'dragoman_requests_running{model="en-fr",replica="1"} 2.0',
+        'dragoman_slots{model="en-fr",replica="1"} 0.0',
+        'dragoman_slots_used{model="en-fr",replica="1"} 2.0',
+    }
+    pool.engines[1]._loaded.set()
+    assert seen() >= {
+        'dragoman_engine_ready{model="en-fr",replica="1"} 1.0',
+        'dragoman_slots{model="en-fr",replica="1"} 8.0',
+    }
+    assert 'dragoman_model_load_failed{model="en-fr"} 0.0' in seen()
+    entry.state, entry.reason = State.LOADING, "no room for its engines the last time"
+    assert {'dragoman_model_load_failed{model="en-fr"} 1.0', 'dragoman_models{state="loading"} 1.0'} <= seen()
+    service.library.versions.clear()
+    assert not any("en-fr" in line for line in seen()), "what is gone is no longer told"
+
+
+def test_a_first_failure_is_a_rise_from_zero() -> None:
+    """A counter that appears with its first event has no rate that an alert could see."""
+    metrics = Metrics("1", "fp32")
+    metrics.expect_requests("/translate")
+    for outcome in ("ok", "cancelled", "internal_error", "queue_full", "engine_failed", "deadline_exceeded"):
+        assert f'dragoman_requests_total{{endpoint="/translate",outcome="{outcome}"}} 0.0' in _lines(metrics)
+
+
+def test_all_routes_that_translate_have_their_outcomes_from_the_start() -> None:
+    lines = _lines(create_app(Settings()).state.service.metrics)
+    for endpoint in ("/translate", "/translate/stream", "/v2/translate"):
+        assert f'dragoman_requests_total{{endpoint="{endpoint}",outcome="engine_failed"}} 0.0' in lines
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the collector reads /proc")
+def test_the_process_is_seen() -> None:
+    names = {line.split()[0] for line in _lines(Metrics("1", "fp32"))}
+    assert names >= {"process_resident_memory_bytes", "process_open_fds", "process_start_time_seconds"}

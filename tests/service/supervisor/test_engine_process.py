@@ -1,0 +1,245 @@
+"""Supervision, with real engine processes that cannot work."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from service.engine.messages import EngineOptions, Ready, StepReport, StepStats
+from service.errors import EngineFailed
+from service.settings import EMBEDDED_MODEL
+from service.supervisor.engine_process import EngineProcess
+from service.supervisor.engine_requests import EngineObserver
+from service.supervisor.fork_server import Engine, ForkServer
+from tests.generation_requests import generation_request
+
+_LONGER_THAN_ALL_CHANCES: Final = 2.5  # which an engine gets to be heard, however short its timeout
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "mode", "device", "reason"),
+    [
+        ("nowhere", "fp32", "cpu", r"nowhere is not a checkpoint"),
+        ("nowhere", "nonsense", "cpu", "ended before it was ready"),
+        ("nowhere", "int8", "cuda", r"mode: int8 does not run on cuda; fp32 and bf16 do"),
+        (str(EMBEDDED_MODEL), "bf16", "cuda:99", r"device: there is no cuda:99"),
+    ],
+)
+async def test_a_first_start_that_fails_is_told_and_not_repeated(
+    checkpoint: str, mode: str, device: str, reason: str
+) -> None:
+    """The error is the engine's own reason, or reports that it just died."""
+    options = EngineOptions(
+        checkpoint=checkpoint, mode=mode, threads=1, slots=1, max_prefill=1, max_length=8, device=device
+    )
+    engine = EngineProcess(ForkServer(options), 0, EngineObserver())
+    engine.start()
+    started = time.monotonic()
+    with pytest.raises(EngineFailed, match=reason):
+        await engine.wait_until_started()
+    assert time.monotonic() - started < 60
+    assert not engine.ready
+    await engine.stop()
+
+
+async def test_files_that_have_changed_are_not_loaded() -> None:
+    """The tokenizer is that of the files that were there."""
+    options = EngineOptions(
+        checkpoint=str(EMBEDDED_MODEL),
+        mode="fp32",
+        threads=1,
+        slots=1,
+        max_prefill=1,
+        max_length=256,
+        fingerprint="of others",
+    )
+    engine = EngineProcess(ForkServer(options), 0, EngineObserver())
+    engine.start()
+    with pytest.raises(EngineFailed, match="en-fr: its files have changed"):
+        await engine.wait_until_started()
+    await engine.stop()
+
+
+class Restarts(EngineObserver):
+    count = 0
+
+    def restarted(self) -> None:
+        self.count += 1
+
+
+_DIES_OF_REQUESTS: Final = """\
+#!{python}
+import os, socket, sys
+sys.path.insert(0, {root!r})
+from service.engine.channel import SocketChannel, frame
+from service.engine.messages import Forked, Loaded, Ready
+
+control = socket.socket(fileno=int(sys.argv[4]))
+control.sendall(frame(Loaded()))
+while True:
+    message, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+    if not message:
+        break
+    pid = os.fork()
+    if pid == 0:
+        channel = SocketChannel(socket.socket(fileno=descriptors[0]))
+        channel.send(Ready(0, "cpu"))
+        channel.receive(wait=True)
+        os._exit(1)
+    control.sendall(frame(Forked(pid)))
+    os.close(descriptors[0])
+"""
+
+
+async def test_a_request_that_has_been_at_three_deaths_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Such a request may be the cause of the deaths."""
+    program = tmp_path / "engine"
+    program.write_text(_DIES_OF_REQUESTS.format(python=sys.executable, root=str(Path.cwd())))
+    program.chmod(0o700)
+    monkeypatch.setattr("sys.executable", str(program))
+    restarts = Restarts()
+    options = EngineOptions("any", "fp32", threads=1, slots=1, max_prefill=1, max_length=8)
+    engine = EngineProcess(ForkServer(options), 0, restarts)
+    engine.start()
+    await engine.wait_until_started()
+    generation = engine.submit(generation_request([5, 2], 3))
+    async with asyncio.timeout(60):
+        with pytest.raises(EngineFailed, match="several engines died"):
+            await generation.read_tokens(deadline=float("inf"))
+    assert restarts.count == 3
+    await engine.stop()
+
+
+@pytest.mark.parametrize(("stable_seconds", "waits"), [(0.0, [0.1, 0.1, 0.1]), (600.0, [0.1, 0.2, 0.4])])
+async def test_only_deaths_soon_after_a_start_are_answered_ever_later(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, stable_seconds: float, waits: list[float]
+) -> None:
+    monkeypatch.setattr("service.supervisor.engine_process._STABLE_SECONDS", stable_seconds)
+    options = EngineOptions(str(EMBEDDED_MODEL), "int8", threads=1, slots=1, max_prefill=1, max_length=32)
+    engine = EngineProcess(ForkServer(options), 0, EngineObserver())
+    engine.start()
+    await engine.wait_until_started()
+    for deaths in range(1, len(waits) + 1):
+        assert engine.pid is not None
+        os.kill(engine.pid, signal.SIGKILL)
+        async with asyncio.timeout(60):
+            generation = engine.submit(generation_request([5, 2], 3))
+            assert await generation.read_tokens(deadline=float("inf"))
+        said = [vars(record)["backoff_seconds"] for record in caplog.records if "backoff_seconds" in vars(record)]
+        assert said == waits[:deaths]
+    await engine.stop()
+
+
+async def test_silence_with_a_reason_is_no_hang() -> None:
+    """Loading, nothing to do, or a loop of ours that was held up while the engine spoke."""
+    restarts = Restarts()
+    options = EngineOptions(
+        checkpoint=str(EMBEDDED_MODEL), mode="fp32", threads=1, slots=1, max_prefill=1, max_length=256
+    )
+    engine = EngineProcess(ForkServer(options), 0, restarts, timeout_seconds=0.1)
+    waits_for_the_model = engine.submit(generation_request([5, 2], 3))
+    engine.start()
+    async with asyncio.timeout(30):
+        while (loading := engine.parent_pid) is None:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    os.kill(loading, signal.SIGSTOP)  # so that it loads long enough
+    await asyncio.sleep(_LONGER_THAN_ALL_CHANCES)
+    os.kill(loading, signal.SIGCONT)
+    await waits_for_the_model.read_tokens(deadline=float("inf"))
+    await asyncio.sleep(_LONGER_THAN_ALL_CHANCES)
+    generation = engine.submit(generation_request([5, 2], 200))
+    time.sleep(_LONGER_THAN_ALL_CHANCES)  # noqa: ASYNC251
+    tokens = 0
+    while received := await generation.read_tokens(deadline=float("inf")):
+        tokens += len(received)
+    assert tokens > 0
+    await engine.stop()
+    assert restarts.count == 0
+
+
+@pytest.mark.parametrize(("timeout_seconds", "is_killed"), [(600.0, False), (0.0, True)])
+async def test_time_without_work_counts_for_nothing(
+    monkeypatch: pytest.MonkeyPatch, timeout_seconds: float, is_killed: bool
+) -> None:
+    """An engine that had nothing to do for an hour has its whole time for what it is then given."""
+    monkeypatch.setattr("service.supervisor.engine_process.CHECK_SECONDS", 0.01)
+    options = EngineOptions("nowhere", "fp32", threads=1, slots=1, max_prefill=1, max_length=8)
+    engine = EngineProcess(ForkServer(options), 0, EngineObserver(), timeout_seconds)
+    silent = await asyncio.create_subprocess_exec("sleep", "600")
+    ours, theirs = socket.socketpair()
+    reader, sequence = await asyncio.open_unix_connection(sock=ours)
+    engine._engine = Engine(silent.pid, reader, sequence)
+    engine._loaded.set()
+    engine._heard_at = time.monotonic() - 3600
+    reading = asyncio.create_task(engine._read(engine._engine))
+    await asyncio.sleep(0.05)  # several chances
+    assert not reading.done()
+    engine.submit(generation_request([5, 2], 3))
+    await asyncio.wait({reading}, timeout=10 if is_killed else 0.2)
+    assert reading.done() == is_killed
+    if not is_killed:
+        theirs.sendall(b"report")
+        silent.kill()
+    assert await reading == (b"" if is_killed else b"report")
+    assert await silent.wait() == -signal.SIGKILL
+    sequence.close()
+    theirs.close()
+
+
+async def test_a_mode_for_gpus_works_without_one(caplog: pytest.LogCaptureFixture) -> None:
+    """bf16, and what it does on a device without graphs, through the whole of an engine process."""
+    options = EngineOptions(
+        checkpoint=str(EMBEDDED_MODEL), mode="bf16", threads=1, slots=2, max_prefill=1, max_length=64
+    )
+    engine = EngineProcess(ForkServer(options), 0, EngineObserver())
+    engine.start()
+    with caplog.at_level("INFO"):
+        await engine.wait_until_started()
+    assert [record.__dict__["device"] for record in caplog.records if record.message == "engine ready"] == ["cpu"]
+    generation = engine.submit(generation_request([50, 60, 70, 2], 5))
+    tokens = []
+    while received := await generation.read_tokens(deadline=float("inf")):
+        tokens += received
+    assert tokens[-1].finish_reason is not None
+    await engine.stop()
+
+
+async def test_stopping_ends_what_waits() -> None:
+    options = EngineOptions(checkpoint="nowhere", mode="fp32", threads=1, slots=1, max_prefill=1, max_length=8)
+    engine = EngineProcess(ForkServer(options), 0, EngineObserver())
+    generation = engine.submit(generation_request([5, 2], 3))
+    assert engine.load == 1
+    await engine.stop()
+    assert engine.load == 0
+    with pytest.raises(EngineFailed, match="stopped"):
+        await generation.read_tokens(deadline=float("inf"))
+
+
+def test_who_waits_for_another_engine_is_not_admitted_before_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine counts from when it was told; who was admitted by one that died, was so."""
+    options = EngineOptions(checkpoint="nowhere", mode="fp32", threads=1, slots=2, max_prefill=1, max_length=8)
+    engine = EngineProcess(ForkServer(options), 0, EngineObserver())
+    monkeypatch.setattr(engine, "_send", lambda command: None)
+    early = engine.submit(generation_request([5, 2], 3))
+    engine._handle(_admitting(early.request_id))
+    admitted_at = early.admitted_at
+    waiting = engine.submit(generation_request([5, 2], 3))
+    again = time.monotonic() + 60
+    monkeypatch.setattr("service.supervisor.engine_requests.time.monotonic", lambda: again)
+    engine._handle(Ready(parameters=1, device="cpu"))
+    engine._handle(_admitting(early.request_id, waiting.request_id))
+    assert waiting.admitted_at == again + 0.5
+    assert early.admitted_at == admitted_at
+
+
+def _admitting(*request_ids: int) -> StepReport:
+    stats = StepStats(slots_used=1, queue_seconds=[0.5] * len(request_ids), admitted=list(request_ids))
+    return StepReport([], stats)

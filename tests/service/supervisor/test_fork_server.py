@@ -1,0 +1,207 @@
+"""The process that engines are forks of, for real: its death, its silence, and doing without it."""
+
+import asyncio
+import ctypes
+import os
+import resource
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from service.engine.messages import EngineOptions
+from service.settings import EMBEDDED_MODEL
+from service.supervisor.engine_process import EngineProcess
+from service.supervisor.engine_requests import EngineObserver
+from service.supervisor.fork_server import ForkServer
+from service.supervisor.generation import Generation
+from tests.generation_requests import generation_request
+
+OPTIONS = EngineOptions(checkpoint=str(EMBEDDED_MODEL), mode="int8", threads=1, slots=2, max_prefill=1, max_length=64)
+REQUEST = generation_request([50, 60, 70, 2], 20)
+PR_SET_CHILD_SUBREAPER = 36
+
+
+@dataclass
+class Replicas:
+    fork_server: ForkServer
+    engines: list[EngineProcess]
+
+    def forking(self) -> int:
+        assert self.fork_server.pid is not None
+        return self.fork_server.pid
+
+    async def lose(self, engine: EngineProcess, text: list[int]) -> None:
+        """Kill it under a request, which the next one finishes."""
+        os.kill(_pid(engine), signal.SIGSTOP)  # or it might be done before it dies
+        generation = engine.submit(REQUEST)
+        os.kill(_pid(engine), signal.SIGKILL)
+        assert await _ids(generation) == text
+
+
+@asynccontextmanager
+async def running(options: EngineOptions) -> AsyncIterator[Replicas]:
+    fork_server = ForkServer(options)
+    engines = [EngineProcess(fork_server, number, EngineObserver()) for number in range(2)]
+    for engine in engines:
+        engine.start()
+    try:
+        await asyncio.gather(*(engine.wait_until_started() for engine in engines))
+        yield Replicas(fork_server, engines)
+    finally:
+        pids = {engine.pid for engine in engines} | {fork_server.pid}
+        await asyncio.gather(*(engine.stop() for engine in engines))
+        assert fork_server.pid is None
+        async with asyncio.timeout(10):
+            while any(Path(f"/proc/{pid}").exists() for pid in pids):  # noqa: ASYNC110, ASYNC240
+                await asyncio.sleep(0.01)
+
+
+def _pid(engine: EngineProcess) -> int:
+    assert engine.pid is not None
+    return engine.pid
+
+
+async def _ids(generation: Generation) -> list[int]:
+    async with asyncio.timeout(60):
+        while await generation.read_tokens(deadline=float("inf")):
+            pass
+    return [token.token_id for token in generation.tokens]
+
+
+async def test_replicas_share_the_weights() -> None:
+    async with running(OPTIONS) as replicas:
+        first, second = replicas.engines
+        assert await _ids(first.submit(REQUEST)) == await _ids(second.submit(REQUEST))
+        maps = Path(f"/proc/{_pid(first)}/smaps_rollup").read_text()  # noqa: ASYNC240
+        fields = dict(line.split(":", 1) for line in maps.splitlines()[1:])
+        resident, shared = (int(fields[name].split()[0]) for name in ("Rss", "Shared_Dirty"))
+        assert shared > resident / 3  # what is not read from a file, and yet not its own
+
+
+async def test_a_fork_server_that_dies_is_replaced_before_it_is_needed() -> None:
+    async with running(OPTIONS) as replicas:
+        first, second = replicas.engines
+        text = await _ids(first.submit(REQUEST))
+        gone = replicas.forking()
+        os.kill(gone, signal.SIGKILL)
+        async with asyncio.timeout(60):
+            while replicas.fork_server.pid in (gone, None):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert await _ids(second.submit(REQUEST)) == text  # it has noticed nothing
+        again = replicas.forking()
+        await replicas.lose(first, text)
+        await replicas.lose(second, text)
+        assert replicas.forking() == again
+
+
+async def test_who_stops_does_not_wait_for_a_model_that_is_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.supervisor.fork_server._PAUSE_SECONDS", 0.0)
+    async with asyncio.timeout(60), running(OPTIONS) as replicas:
+        gone = replicas.forking()
+        os.kill(gone, signal.SIGKILL)
+        while replicas.fork_server.pid in (gone, None):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        os.kill(replicas.forking(), signal.SIGSTOP)  # so that it would load for ever
+
+
+async def test_a_fork_server_that_does_not_answer_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(OPTIONS) as replicas:
+        first, second = replicas.engines
+        text = await _ids(first.submit(REQUEST))
+        gone = replicas.forking()
+        os.kill(gone, signal.SIGSTOP)
+        with monkeypatch.context() as patched:
+            patched.setattr("service.supervisor.fork_server._FORK_SECONDS", 1.0)
+            await replicas.lose(first, text)
+        assert replicas.forking() != gone
+        await replicas.lose(second, text)
+
+
+async def test_a_fork_server_that_hangs_while_it_loads_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The second one, when it is known how long the model takes."""
+    monkeypatch.setattr("service.supervisor.fork_server._PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("service.supervisor.fork_server._LEAST_LOAD_SECONDS", 1.0)
+    monkeypatch.setattr("service.supervisor.fork_server._TIMES_SLOWER", 1)
+    async with asyncio.timeout(120), running(OPTIONS) as replicas:
+        first, second = replicas.engines
+        text = await _ids(first.submit(REQUEST))
+        gone = replicas.forking()
+        os.kill(gone, signal.SIGKILL)
+        while replicas.fork_server.pid in (gone, None):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        hangs = replicas.forking()
+        os.kill(hangs, signal.SIGSTOP)
+        await replicas.lose(first, text)
+        reasons = [vars(record).get("reason", "") for record in caplog.records]
+        assert any(reason.startswith("the model was not loaded after") for reason in reasons)
+        assert replicas.forking() != hangs
+        await replicas.lose(second, text)
+
+
+@pytest.fixture
+def inherits_orphans() -> Iterator[None]:
+    """Make this process inherit orphans and reap them, as the first process of a container does."""
+    prctl = ctypes.CDLL(None).prctl
+    assert prctl(PR_SET_CHILD_SUBREAPER, 1) == 0
+    yield
+    assert prctl(PR_SET_CHILD_SUBREAPER, 0) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="orphans are given to another process than the first on Linux only")
+@pytest.mark.usefixtures("inherits_orphans")
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_no_zombie_is_left_where_nobody_else_clears_away(at_once: bool) -> None:
+    async with running(OPTIONS) as replicas:
+        first, second = replicas.engines
+        text = await _ids(first.submit(REQUEST))
+        gone = replicas.forking()
+        killed = [gone, _pid(first), _pid(second)]
+        os.kill(gone, signal.SIGKILL)
+        if not at_once:
+            async with asyncio.timeout(60):
+                while replicas.fork_server.pid in (gone, None):  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+        await asyncio.gather(replicas.lose(first, text), replicas.lose(second, text))
+        async with asyncio.timeout(10):
+            while any(Path(f"/proc/{pid}").exists() for pid in killed):  # noqa: ASYNC110, ASYNC240
+                await asyncio.sleep(0.01)
+
+
+async def test_a_fork_that_fails_costs_no_model(caplog: pytest.LogCaptureFixture) -> None:
+    """The system may have no room for another process, for a while."""
+    async with running(OPTIONS) as replicas:
+        [engine, _] = replicas.engines
+        text = await _ids(engine.submit(REQUEST))
+        parent = replicas.forking()
+        # The superuser is not counted: what it may have is descriptors, and without one there is no channel.
+        limits = resource.prlimit(parent, resource.RLIMIT_NOFILE)
+        resource.prlimit(parent, resource.RLIMIT_NOFILE, (3, limits[1]))
+        generation = engine.submit(REQUEST)
+        os.kill(_pid(engine), signal.SIGKILL)
+        async with asyncio.timeout(30):
+            while "engine cannot start" not in caplog.text:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        resource.prlimit(parent, resource.RLIMIT_NOFILE, limits)
+        assert await _ids(generation) == text
+        assert replicas.forking() == parent
+
+
+async def test_where_nothing_forks_each_engine_loads_the_model() -> None:
+    async with running(OPTIONS) as forked:
+        text = await _ids(forked.engines[0].submit(REQUEST))
+    options = EngineOptions(
+        checkpoint=str(EMBEDDED_MODEL), mode="int8", threads=1, slots=2, max_prefill=1, max_length=64, forks=False
+    )
+    async with running(options) as replicas:
+        first, second = replicas.engines
+        assert replicas.fork_server.pid is None
+        assert first.pid != second.pid
+        assert await _ids(second.submit(REQUEST)) == text
+        await replicas.lose(first, text)

@@ -1,0 +1,81 @@
+"""The replica that gets the next request, and the requests that a stop ends."""
+
+import asyncio
+
+import pytest
+
+from service.engine.messages import Beam, EngineOptions, GenerationRequest
+from service.errors import EngineFailed, QueueFull
+from service.supervisor.engine_process import EngineProcess
+from service.supervisor.engine_requests import EngineObserver
+from service.supervisor.fork_server import ForkServer
+from service.supervisor.generation import Generation
+from service.supervisor.pool import EnginePool
+from tests.generation_requests import generation_request
+
+
+class Replica(EngineProcess):
+    """One that is always there, unless told otherwise, and answers nothing."""
+
+    is_ready = True
+
+    def __init__(self) -> None:
+        options = EngineOptions(checkpoint="", mode="", threads=1, slots=64, max_prefill=1, max_length=8)
+        super().__init__(ForkServer(options), 0, EngineObserver())
+
+    @property
+    def ready(self) -> bool:
+        return self.is_ready
+
+    def _send(self, command: object) -> None: ...
+
+
+REQUEST = generation_request([5, 2], 7)
+
+
+def _submit(pool: EnginePool, count: int, request: GenerationRequest = REQUEST) -> list[Generation]:
+    return [pool.submit(request) for _ in range(count)]
+
+
+async def test_the_least_loaded_gets_the_next() -> None:
+    pool = EnginePool([Replica(), Replica(), Replica()], capacity=100)
+    _submit(pool, 7)
+    assert [each.load for each in pool.engines] == [3, 2, 2]
+
+
+async def test_a_beam_counts_as_many_as_it_is_wide() -> None:
+    pool = EnginePool([Replica(), Replica()], capacity=100)
+    pool.submit(generation_request([5, 2], 7, beam=Beam(4)))
+    _submit(pool, 3)
+    assert [each.load for each in pool.engines] == [4, 3]
+
+
+async def test_a_replica_that_restarts_gets_none_while_another_is_there() -> None:
+    replicas = [Replica(), Replica()]
+    replicas[0].is_ready = False
+    pool = EnginePool([*replicas], capacity=100)
+    _submit(pool, 6)
+    assert [each.load for each in pool.engines] == [0, 6]
+
+
+async def test_a_full_house_is_noticed() -> None:
+    pool = EnginePool([Replica()], capacity=2)
+    pool.admit()
+    _submit(pool, 2)
+    with pytest.raises(QueueFull):
+        pool.admit()
+
+
+async def test_who_comes_while_it_stops_waits_for_the_next_start() -> None:
+    pool = EnginePool([Replica()], capacity=100)
+    pool.running = True
+    [before] = _submit(pool, 1)
+    stopping = asyncio.create_task(pool.stop("no room"))
+    while pool.running:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    [after] = _submit(pool, 1)
+    await stopping
+    with pytest.raises(EngineFailed, match="no room"):
+        await before.read_tokens(asyncio.get_running_loop().time() + 60)
+    assert pool.load == 1
+    after.close()

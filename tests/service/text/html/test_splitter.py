@@ -1,0 +1,297 @@
+"""HTML: only words change, however broken it is, and tags follow their words."""
+
+import re
+from collections.abc import Iterator, Sequence
+from html import unescape
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.text.html.splitter import split_html
+from service.text.html.tag_placement import place_marks
+from service.text.html.tokenizer import tokenize
+from service.text.segment import Aligned, Mark, Segment
+from service.text.splitter import Splitter
+
+_TAGS = (
+    "<p> </p> <p class='x>y'> <b> </b> <i> </i> <a href=x> </a> <br/> <img src='a b'> <!--c--> <code>x=1</code> <pre> "
+    '</pre> <div translate="no"> </div> <span class="notranslate">y</span> <script>if(a<b)</script> <!doctype_html> '
+    "< > </ <b <a_href=' <!-- <td> <li>"
+).replace("_", " ")
+_TAG = st.sampled_from(re.split(r" (?=<|>)", _TAGS))
+_TEXT = st.sampled_from(
+    ["a ", "bc", " ", ". ", "word", " and ", "&amp;", "&nbsp;", "&lt;b&gt;", "&", "&x", "1", "\n", "{x}", "é"]
+)
+ANY_HTML = st.lists(_TAG | _TEXT | st.text(max_size=3), max_size=30).map("".join)
+# White space only outside of elements: its place inside of them is a matter of taste.
+_INLINE = st.recursive(
+    st.sampled_from(
+        ["cat", "black dog", "sat, and ran", "&amp;", "x &lt; y", "{x}", "<code>z</code>", "https://a.org"]
+    ),
+    lambda inside: st.tuples(st.sampled_from("biu"), st.lists(inside, min_size=1, max_size=3)).map(
+        lambda element: f"<{element[0]}>{' '.join(element[1])}</{element[0]}>"
+    ),
+    max_leaves=5,
+)
+_SENTENCE = st.lists(_INLINE | st.sampled_from(["<!-- c -->", "<wbr>"]), min_size=1, max_size=4).map(" ".join)
+_BLOCK = st.tuples(st.sampled_from(["p", "li", "td"]), st.lists(_SENTENCE, max_size=3).map(". ".join)).map(
+    lambda block: f'<{block[0]} title="the {block[0]}">{block[1]}</{block[0]}>\n'
+)
+GOOD_HTML = st.lists(_BLOCK, max_size=4).map("".join)
+
+
+def _splitter(characters: int = 1000) -> Splitter:
+    return Splitter(lambda segment: len(segment.model_input().text) <= characters)
+
+
+def _split(html: str, characters: int = 1000) -> list[Segment]:
+    return list(split_html(html, "en", _splitter(characters)))
+
+
+def _parts(segment: Segment) -> Iterator[Aligned]:
+    """Translate each word into capitals."""
+    read = segment.model_input()
+    done = 0
+    for (start, end), term in zip([*read.terms, (len(read.text),) * 2], [*segment.terms, None], strict=True):
+        for chunk in re.finditer(r"\s*\w+|\s*[^\w\s]|\s+", read.text[done:start]):
+            place = done + chunk.end() - len(chunk[0].lstrip())
+            yield Aligned(segment.render(chunk[0].upper()), read.sentence_span(place, done + chunk.end())[0])
+        if term is not None:
+            yield Aligned(term.translation, term.start)
+        done = end
+
+
+def _translated(html: str, characters: int = 1000) -> str:
+    written = []
+    for segment in _split(html, characters):
+        if not segment.translatable:
+            written.append(segment.text)
+            continue
+        parts = list(_parts(segment))
+        text = place_marks(segment.sentence, segment.marks, parts) if segment.marks else "".join(p.text for p in parts)
+        written.append(segment.before + text + segment.after)
+    return "".join(written)
+
+
+@given(html=ANY_HTML)
+def test_tokens_and_segments_lose_nothing(html: str) -> None:
+    assert "".join(token.raw for token in tokenize(html)) == html
+    for characters in (1000, 5):
+        assert "".join(segment.text for segment in _split(html, characters)) == html
+
+
+@given(html=GOOD_HTML, characters=st.sampled_from([1000, 20]))
+def test_all_but_the_words_is_preserved(html: str, characters: int) -> None:
+    translated = _translated(html, characters)
+    assert translated.lower() == html
+    words = re.sub(r"<code>.*?</code>|<[^>]*>|&\w+;|\{x\}|https://a.org", "", translated)
+    assert words == words.upper()
+
+
+@given(html=ANY_HTML)
+def test_no_tag_is_lost_from_broken_html(html: str) -> None:
+    def tags(text: str) -> list[str]:
+        return sorted(token.raw for token in tokenize(text) if token.raw.startswith("<") and "\ufffc" not in token.raw)
+
+    def letters(text: str) -> list[str]:
+        return sorted(character for character in unescape(text).casefold() if not character.isspace())
+
+    if "\ufffc" not in html:
+        assert letters(_translated(html)) == letters(html)
+        assert [tag for tag in tags(html) if tag.endswith(">")] == [
+            tag for tag in tags(_translated(html)) if tag.endswith(">")
+        ]
+
+
+def _sentences(html: str) -> list[str]:
+    return [segment.sentence for segment in _split(html) if segment.translatable]
+
+
+def test_blocks_separate_sentences_and_inline_tags_do_not() -> None:
+    html = "<h1>A <em>title</em></h1><p>One <b>two</b>. Three<br>four</p><td>five</td>six"
+    assert _sentences(html) == ["A title", "One two.", "Three", "four", "five", "six"]
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "<pre>a\n b</pre>",
+        "<code>a b</code>",
+        "<script>var a = '<p>b</p>';</script>",
+        "<style>a { b }</style>",
+        '<p translate="no">a <p>b</p> c</p>',
+        "<span class='x NoTranslate'>a <span>b</span></span>",
+        "<!-- a b -->",
+        "<![CDATA[a b]]>",
+        "<textarea><b>a</textarea>",
+        "<svg><text>a</text></svg>",
+        "https://a.org/?a=1&amp;b=2",
+    ],
+)
+def test_a_copied_element_is_copied_whole(kept: str) -> None:
+    html = f"<p>the cat {kept} sat"
+    assert kept in _translated(html)
+    assert _translated(html).replace(kept, "").split() == ["<p>THE", "CAT", "SAT"]
+
+
+def test_an_unclosed_copied_element_ends_with_its_block() -> None:
+    assert _sentences("<p>one <code>two</p><p>three</p>") == ["one \ufffc", "three"]
+
+
+@pytest.mark.parametrize("content", ["if (the cat < 3) alert('a > b')", "The cat."])
+def test_a_tag_counts_however_long_it_is(content: str) -> None:
+    long = f'src="data:,{"x" * 100_000}"'
+    for kept in (f"<script {long}>{content}</script>", f'<p {long} translate="no">The cat.</p>'):
+        assert _sentences(f"<p>One {kept}<p>Two") == ["One", "Two"]
+
+
+def test_attributes_of_blocks_and_pictures_are_translated() -> None:
+    html = '<p title="A &quot;cat&quot;" class="b c"><a href="d"><img src="e" alt="The dog"></a> f</p>'
+    assert _sentences(html) == ['A "cat"', "The dog", "f"]
+    assert _translated(html) == (
+        '<p title="A &quot;CAT&quot;" class="b c"><a href="d"><img src="e" alt="THE DOG"></a> F</p>'
+    )
+
+
+def test_entities_are_read_as_characters_and_written_as_entities() -> None:
+    html = "<p>caf&eacute; &amp; &lt;b&gt; &#x41;&nbsp;b</p>"
+    assert _sentences(html) == ["café & <b> A\xa0b"]
+    assert _translated(html) == "<p>CAFÉ &amp; &lt;b&gt; A\xa0B</p>"
+
+
+def _placed(sentence: str, marks: Sequence[Mark], *parts: tuple[str, int | None]) -> str:
+    return place_marks(sentence, marks, [Aligned(*part) for part in parts])
+
+
+def test_a_tag_follows_its_word() -> None:
+    bold = Mark(0, 5, "<b>", "</b>")
+    assert _placed("black cat", [bold], ("chat", 6), (" no", 0), ("ir", 0), (".", 0)) == "chat <b>noir</b>."
+
+
+def test_elements_stay_nested() -> None:
+    marks = [Mark(4, 13, "<a>", "</a>", [Mark(4, 9, "<b>", "</b>")])]
+    parts = [("le", 0), (" chat", 10), (" noir", 4), (" dort", 14)]
+    assert _placed("the black cat sleeps", marks, *parts) == "le <a>chat <b>noir</b></a> dort"
+
+
+def test_each_element_stays_one() -> None:
+    """An element contains its longest run if other elements' words are between, and all words otherwise."""
+    marks = [Mark(0, 7, "<b>", "</b>"), Mark(8, 11, "<i>", "</i>")]
+    assert _placed("not any dog", marks, ("ne", 0), (" chien", 8), (" pas", 0), (" un", 4)) == (
+        "ne <i>chien</i> <b>pas un</b>"
+    )
+    assert _placed("not any dog", marks, ("ne", 0), (" est", None), (" pas", 0), (" chien", 8)) == (
+        "<b>ne est pas</b> <i>chien</i>"
+    )
+
+
+def test_marks_without_words_keep_their_places() -> None:
+    marks = [Mark(4, 4, "<img>"), Mark(4, 4, "<b>", "</b>"), Mark(13, 13, "<hr>")]
+    assert _placed("the black cat", marks, ("le", 0), (" chat", 10)) == "le <img><b></b>chat<hr>"
+
+
+_LINK = Mark(6, 11, "<a>", "</a>")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "marks", "parts", "expected"),
+    [
+        # The word before, after, nearest; not a full stop.
+        ("Hello world!", [_LINK], [("Bonjour", 0), (" !", 11)], "<a>Bonjour</a> !"),
+        ("the old cat", [Mark(4, 7, "<a>", "</a>")], [("le", 0), (" chat", 8)], "le <a>chat</a>"),
+        (
+            "a cat very well",
+            [Mark(6, 10, "<a>", "</a>")],
+            [("un", 0), (" bon", 11), (" chat", 2)],
+            "un <a>bon</a> chat",
+        ),
+        # One word each, if there are enough.
+        (
+            "Hello world!",
+            [Mark(0, 0, "<i>", "</i>"), _LINK, Mark(11, 12, "<u>", "</u>")],
+            [("Bonjour", 0), (" !", 11)],
+            "<i></i><a>Bonjour</a> <u>!</u>",
+        ),
+        (
+            "one two three",
+            [Mark(0, 3, "<a>", "</a>"), Mark(4, 7, "<b>", "</b>"), Mark(8, 13, "<a>", "</a>")],
+            [("deux", 4), (" mots", 3)],
+            "<b>deux</b> <a></a><a>mots</a>",
+        ),
+        # First within the element around it.
+        (
+            "the old cat sleeps",
+            [Mark(0, 11, "<i>", "</i>", [Mark(4, 7, "<A href=x>", "</A>")])],
+            [("chat", 8), (" dort", 12)],
+            "<i><A href=x>chat</A></i> dort",
+        ),
+        ("Hello world", [_LINK], [], "<a></a>"),
+        ("Hello world", [_LINK], [("…", None)], "<a></a>…"),
+    ],
+)
+def test_a_link_whose_words_were_dropped_contains_the_nearest(
+    sentence: str, marks: list[Mark], parts: list[tuple[str, int | None]], expected: str
+) -> None:
+    assert _placed(sentence, marks, *parts) == expected
+
+
+def test_no_other_element_takes_foreign_words() -> None:
+    marks = [Mark(place, place + 1, "<b>", "</b>") for place in range(3)]
+    parts = [("C'", 4), ("est", 4), (" le", 4), (" chat", 4), (" d'", 0), ("ABC", 0), (".", 7)]
+    assert _placed("ABC cat.", marks, *parts) == "C'est le chat <b>d'ABC</b><b></b><b></b>."
+
+
+def test_a_footnote_contains_its_number_and_no_word() -> None:
+    marks = [Mark(9, 10, "<sup>", "</sup>")]
+    parts = [("Le", 0), (" prix", 4), ("1", 9), (" est", 11), (" haut", 14)]
+    assert _placed("The price1 is high", marks, *parts) == "Le prix<sup>1</sup> est haut"
+
+
+def test_many_links_contain_one_word_each_and_the_rest_none() -> None:
+    """Cubic time would be minutes."""
+    count = 2000
+    marks = [Mark(2 * place, 2 * place + 1, "<a>", "</a>") for place in range(count)]
+    parts = [(" mot", 2 * count)] * (count // 2)
+    placed = _placed("x " * count + "y", marks, *parts)
+    assert placed.count("<a>mot</a>") == placed.count("<a></a>") == count // 2
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "<",
+        "<a ",
+        "<!--",
+        "&",
+        "</",
+        "<a b='",
+        "<a b='>' ",
+        "<p>x</p>",
+        "a<b>",
+        "<b>",
+        "</b>",
+        "<b>a</i>",
+        "<code>",
+        "<div translate=no>",
+        "<x/>",
+        "a <b>b</b>. ",
+    ],
+)
+def test_a_million_characters_end_soon(part: str) -> None:
+    """Quadratic time would be minutes."""
+    html = part * (300_000 // len(part))
+    assert sum(len(segment.text) for segment in split_html(html, "en", _splitter())) == len(html)
+
+
+def test_sentences_without_spaces_get_a_separator_within_a_paragraph() -> None:
+    html = "<p>你好。<b>今天</b>很好。</p><p>再见！<i>好。</i>好</p>"
+    segments = list(split_html(html, "zh", Splitter(lambda segment: True, separator="|")))
+    assert "".join(segment.text for segment in segments) == html
+    assert [(segment.separator, segment.sentence) for segment in segments] == [
+        ("", "你好。"),
+        ("|", "今天很好。"),
+        ("", "再见！"),
+        ("|", "好。"),
+        ("|", "好"),
+    ]

@@ -1,0 +1,76 @@
+"""Glossary terms through two models, tested without models: their code words in the pivot text."""
+
+import tracemalloc
+
+from service.text.glossary import EMPTY_GLOSSARY, Glossary
+from service.text.pivot_glossary import pivot_finders
+from service.text.segment import Term
+
+GLOSSARY = Glossary({"cat": "micio", "black cat": "gatto nero", "tabby": "micio", "NASA": "ASE"})
+
+
+def _pivot_text(text: str) -> str:
+    """Replace the terms of a text by their code words."""
+    words = ""
+    done = 0
+    for term in pivot_finders(GLOSSARY).first.find(text):
+        words += text[done : term.start] + (term.translation.upper() if term.capitals else term.translation)
+        done = term.end
+    return words + text[done:]
+
+
+def test_each_translation_has_its_own_code_word() -> None:
+    terms = [*pivot_finders(GLOSSARY).first.find("A cat, a black cat, a tabby, a dog.")]
+    assert [(term.start, term.end) for term in terms] == [(2, 5), (9, 18), (22, 27)]
+    assert all(term.via_pivot and term.has_placeholder and not term.is_copy for term in terms)
+    cat, black_cat, tabby = (term.translation for term in terms)
+    assert cat == tabby != black_cat
+    assert cat.islower()
+    assert cat.isalpha()
+
+
+def test_code_words_are_found_side_by_side_and_with_their_capitals() -> None:
+    between = _pivot_text("cat NASA CAT black cat").replace(" ", "")
+    assert [*pivot_finders(GLOSSARY).second.find(between)] == [
+        Term(0, 3, "micio", via_pivot=True),
+        Term(3, 6, "ASE", via_pivot=True),
+        Term(6, 9, "micio", capitals=True, via_pivot=True),
+        Term(9, 12, "gatto nero", via_pivot=True),
+    ]
+
+
+def test_a_first_capital_does_not_change_the_code_word() -> None:
+    word = _pivot_text("cat")
+    [term] = pivot_finders(GLOSSARY).second.find(word[:1].upper() + word[1:])
+    assert (term.translation, term.capitals) == ("micio", False)
+
+
+def test_unknown_code_words_are_not_found() -> None:
+    assert not [*pivot_finders(GLOSSARY).second.find("\U0001044f" * 3 + " cat \U00010428")]
+    assert not [*pivot_finders(EMPTY_GLOSSARY).second.find(_pivot_text("cat"))]
+
+
+def test_the_largest_glossary_has_enough_code_words() -> None:
+    glossary = Glossary({f"t{number}": f"w{number}" for number in range(10_000)})
+    first, second = pivot_finders(glossary)
+    [term] = first.find("t9999")
+    [again] = second.find(term.translation)
+    assert again.translation == "w9999"
+
+
+def test_the_finders_are_made_without_work_for_each_entry() -> None:
+    """Work for each entry would hold the event loop."""
+    glossary = Glossary({f"t{number}": f"w{number}" for number in range(10_000)})
+    tracemalloc.start()
+    try:
+        pivot_finders(glossary)
+        assert tracemalloc.get_traced_memory()[1] < 10_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_each_code_word_is_found_again() -> None:
+    first, second = pivot_finders(Glossary({f"t{number}": f"w{number}" for number in range(10_000)}))
+    text = " ".join(f"t{number}" for number in range(10_000))
+    words = [term.translation for term in first.find(text)]
+    assert [term.translation for term in second.find(" ".join(words))] == [f"w{number}" for number in range(10_000)]

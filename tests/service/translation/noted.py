@@ -1,0 +1,44 @@
+"""An engine that only records its requests."""
+
+from typing import Protocol
+
+from service.engine.messages import GenerationRequest, TokenReport
+from service.supervisor.generation import Generation
+from service.translation.options import Limits
+from service.translation.translator import Translator
+
+LIMITS = Limits(
+    max_characters=10_000,
+    max_texts=10,
+    max_segments_in_flight=4,
+    max_beam_size=4,
+    restore_capitals=True,
+    timeout_seconds=10,
+)
+
+
+class NotedPool:
+    running = True
+
+    def __init__(self) -> None:
+        self.requests: list[GenerationRequest] = []
+        self.generations: list[Generation] = []
+
+    def admit(self) -> None:
+        pass
+
+    def submit(self, request: GenerationRequest) -> Generation:
+        self.requests.append(request)
+        self.generations.append(Generation(len(self.requests), request, lambda generation: None))
+        return self.generations[-1]
+
+    def end(self, *numbers: int) -> None:
+        """End requests with their first token."""
+        for number in numbers:
+            self.generations[number].deliver(TokenReport(number, 2, 0.0, "stop"))
+
+
+class Of(Protocol):
+    """Makes a translator of some directions, such as `en-fr`."""
+
+    def __call__(self, *directions: str) -> Translator: ...

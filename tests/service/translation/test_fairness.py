@@ -1,0 +1,55 @@
+"""Long texts wait for the first tokens of others, but not for ever."""
+
+import asyncio
+
+import pytest
+
+from service.translation import fairness
+from service.translation.fairness import FirstTokenPriority
+
+
+@pytest.fixture
+def long_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the longest wait longer than any test."""
+    monkeypatch.setattr(fairness, "_LONGEST_SECONDS", 600.0)
+
+
+async def _turns(count: int = 20) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.usefixtures("long_wait")
+async def test_it_waits_until_no_request_waits() -> None:
+    priority = FirstTokenPriority()
+    priority.expect("one")
+    priority.expect("other")
+    waiting = asyncio.create_task(priority.wait_for_others())
+    for who in ("one", "one", "other"):
+        await _turns()
+        assert not waiting.done()
+        priority.arrived(who)
+    await waiting
+
+
+async def test_it_yields_once_if_no_request_waits() -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    for expected in (1, 2, 3):
+        await FirstTokenPriority().wait_for_others()
+        assert turns == expected
+    counting.cancel()
+
+
+async def test_it_waits_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fairness, "_LONGEST_SECONDS", 0.0)
+    priority = FirstTokenPriority()
+    priority.expect("one")
+    await priority.wait_for_others()

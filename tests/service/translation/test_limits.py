@@ -1,0 +1,50 @@
+"""Limits on the length of texts and sentences, and the errors that name them."""
+
+from typing import cast
+
+import pytest
+
+from model.checkpoint_config import CheckpointConfig, Direction
+from model.config import ModelConfig
+from model.tokenizer import Tokenizer
+from service.errors import TooLong
+from service.registry.served_model import ServedModel
+from service.supervisor.pool import EnginePool
+from service.text.glossary import Glossary
+from service.translation.options import TranslationOptions
+from service.translation.translator import FieldNames, Translator
+from tests.service.translation.noted import NotedPool
+
+
+@pytest.mark.parametrize(
+    ("setting", "checkpoint_limit", "expected"),
+    [(None, None, 48), (None, 20, 20), (30, 20, 30), (None, 90, 48), (90, 20, 48)],
+)
+def test_the_length_limit_of_a_sentence(
+    config: ModelConfig, tokenizer: Tokenizer, setting: int | None, checkpoint_limit: int | None, expected: int
+) -> None:
+    """The deployment's setting comes before the checkpoint's; half of the positions is the maximum."""
+    directions = (Direction(source="en", target="fr"),)
+    model = config.model_copy(update={"max_positions": 96})
+    checkpoint = CheckpointConfig(directions=directions, max_sentence_tokens=checkpoint_limit, model=model)
+    served = ServedModel("model", checkpoint, tokenizer, cast(EnginePool, NotedPool()), setting)
+    assert served.max_sentence_tokens == expected
+
+
+async def test_terms_of_a_glossary_count_in_the_length_of_a_sentence(translator: Translator, pool: NotedPool) -> None:
+    """Their translations have to fit as well."""
+    text = "The cat and the cat and the cat and the cat."
+    translator.start([text], "en", "fr", TranslationOptions())
+    assert len(pool.requests) == 1
+    long = Glossary({"cat": "un chat très long et très gros"})
+    translator.start([text], "en", "fr", TranslationOptions(glossary=long))
+    terms = [len(request.constraints.terms) for request in pool.requests[1:]]
+    assert sum(terms) == 4
+    assert len(terms) > 1
+
+
+async def test_errors_name_the_fields_of_the_caller(translator: Translator) -> None:
+    names = FieldNames(text="text")
+    for texts in (["a" * 10_001], ["a"] * 11):
+        with pytest.raises(TooLong, match=r"^text: "):
+            translator.start(texts, "en", "fr", TranslationOptions(), names)

@@ -1,0 +1,191 @@
+"""Texts of many sentences: they are prepared, sent and counted step by step."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from model.tokenizer import Tokenizer
+from service.engine.messages import GenerationRequest, TokenReport
+from service.errors import DeadlineExceeded, InvalidRequest, QueueFull
+from service.supervisor.generation import Generation
+from service.translation import fairness
+from service.translation.events import Finished, Started, TokenGenerated
+from service.translation.options import TranslationOptions
+from service.translation.translator import Translator
+from tests.service.translation.noted import LIMITS, NotedPool
+
+
+async def test_a_long_text_is_prepared_as_it_is_translated(translator: Translator, pool: NotedPool) -> None:
+    translator.start(["The cat sat. " * 300], "en", "fr", TranslationOptions())
+    assert len(pool.requests) == LIMITS.max_segments_in_flight
+
+
+async def test_a_long_text_with_a_prefix_is_refused_by_its_second_sentence(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode, encoded = Tokenizer.encode, []
+
+    def counted(tokenizer: Tokenizer, text: str, target: str, source: str) -> list[int]:
+        encoded.append(text)
+        return encode(tokenizer, text, target, source)
+
+    monkeypatch.setattr(Tokenizer, "encode", counted)
+    with pytest.raises(InvalidRequest, match=r"target_prefix: needs a text of one sentence, there are more"):
+        translator.start(["I am.\n" * 1000], "en", "fr", TranslationOptions(target_prefix="Je"))
+    assert len(encoded) < 10
+
+
+async def test_slow_preparation_is_spread_over_several_steps(
+    translator: Translator, pool: NotedPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event loop stays free for others; in the end the whole text is translated."""
+    now = 0.0
+
+    def clock() -> float:
+        nonlocal now
+        now += 1.0
+        return now
+
+    monkeypatch.setattr("service.translation.stream.time.thread_time", clock)
+    monkeypatch.setattr(pool, "submit", _answers_at_once(pool))
+    translation = translator.start(["The cat sat. " * 9], "en", "fr", TranslationOptions())
+    assert len(pool.requests) == 1
+    events = [event async for some in translation.events() for event in some]
+    assert isinstance(events[-1], Finished)
+    assert len(pool.requests) == 9
+
+
+def _answers_at_once(pool: NotedPool) -> Callable[[GenerationRequest], Generation]:
+    def submit(request: GenerationRequest) -> Generation:
+        pool.requests.append(request)
+        generation = Generation(0, request, lambda generation: None)
+        generation.deliver(TokenReport(0, 5, -0.5, "stop"))
+        return generation
+
+    return submit
+
+
+@pytest.mark.parametrize(("sentences", "in_thread"), [(300, False), (400, True)])
+async def test_only_long_texts_are_prepared_outside_of_the_event_loop(
+    sentences: int, in_thread: bool, translator: Translator, pool: NotedPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode, threads = Tokenizer.encode, set()
+
+    def noted(tokenizer: Tokenizer, text: str, target: str, source: str) -> list[int]:
+        threads.add(threading.current_thread() is threading.main_thread())
+        return encode(tokenizer, text, target, source)
+
+    monkeypatch.setattr(Tokenizer, "encode", noted)
+    monkeypatch.setattr(pool, "submit", _answers_at_once(pool))
+    translation = translator.start(["The cat sat. " * sentences], "en", "fr", TranslationOptions())
+    finished = await translation.finished()
+    assert finished.usage.segments == len(pool.requests) == sentences
+    assert threads == {not in_thread}
+
+
+async def test_a_long_text_that_is_closed_while_it_is_prepared_is_not_submitted(
+    translator: Translator, pool: NotedPool
+) -> None:
+    translation = translator.start(["The cat sat. " * 400], "en", "fr", TranslationOptions())
+    events = translation.events()
+    await anext(events)
+    translation.close()
+    assert isinstance((await anext(events))[-1], Finished)
+    assert not pool.requests
+    assert not translator.running
+
+
+async def test_a_long_text_ends_with_the_error_of_its_preparation(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> list[int]:
+        raise ZeroDivisionError("by chance")
+
+    translation = translator.start(["The cat sat. " * 400], "en", "fr", TranslationOptions())
+    monkeypatch.setattr(Tokenizer, "encode", broken)
+    with pytest.raises(ZeroDivisionError):
+        await translation.finished()
+
+
+async def test_long_texts_in_preparation_are_limited(
+    translator: Translator, pool: NotedPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.translation.translator._MOST_IN_PREPARATION", 1)
+    monkeypatch.setattr(pool, "submit", _answers_at_once(pool))
+    text = "The cat sat. " * 400
+    first = translator.start([text], "en", "fr", TranslationOptions())
+    with pytest.raises(QueueFull):
+        translator.start([text], "en", "fr", TranslationOptions())
+    translator.start(["The cat sat."], "en", "fr", TranslationOptions()).close()
+    await first.finished()
+    translator.start([text], "en", "fr", TranslationOptions()).close()
+
+
+async def test_sent_characters_are_counted_by_sentences(
+    translator: Translator, pool: NotedPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sentence counts from its first token on, including the white space around it."""
+    first, second = "The cat sat. ", "The dog ran."
+    generations: list[Generation] = []
+
+    def submitted(request: GenerationRequest) -> Generation:
+        generations.append(Generation(0, request, lambda generation: None))
+        return generations[-1]
+
+    monkeypatch.setattr(pool, "submit", submitted)
+    translation = translator.start([first + second], "en", "fr", TranslationOptions())
+    events = translation.events()
+    await anext(events)
+    assert translation.characters_sent == 0
+    for generation, sent in zip(generations, (first, first + second), strict=True):
+        for finish_reason in (None, "stop"):
+            generation.deliver(TokenReport(0, 5, -0.5, finish_reason))
+            assert isinstance((await anext(events))[-1], TokenGenerated)
+            assert translation.characters_sent == len(sent)
+        await anext(events)  # its end
+
+
+async def test_an_engine_that_never_lets_its_reader_wait_does_not_outrun_the_deadline(
+    translator: Translator, pool: NotedPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "submit", _answers_at_once(pool))
+    text = "The cat sat. " * (LIMITS.max_segments_in_flight + 1)
+    translation = translator.start([text], "en", "fr", TranslationOptions(timeout_seconds=0.3))
+    events = translation.events()
+    assert isinstance((await anext(events))[0], Started)
+    await asyncio.sleep(0.31)
+    with pytest.raises(DeadlineExceeded):
+        [_ async for _ in events]
+
+
+async def test_late_sentences_of_a_long_text_are_patient(translator: Translator, pool: NotedPool) -> None:
+    translation = translator.start(["The cat sat. " * 6], "en", "fr", TranslationOptions())
+    pool.end(0, 1)
+    events = translation.events()
+    while len(pool.requests) == LIMITS.max_segments_in_flight:
+        await anext(events)
+    translator.start(["The cat sat."], "en", "fr", TranslationOptions())
+    assert [request.yields_to_new for request in pool.requests] == [False, False, False, False, True, False]
+
+
+@pytest.mark.parametrize(("sentences", "waits"), [(6, True), (3, False)])
+async def test_a_long_text_waits_for_the_first_tokens_of_others(
+    sentences: int, waits: bool, translator: Translator, pool: NotedPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fairness, "_LONGEST_SECONDS", 600.0)
+    events = translator.start(["The cat sat. " * sentences], "en", "fr", TranslationOptions()).events()
+    pool.end(0, 1)
+    await anext(events)
+    await anext(events)
+    other = translator.start(["The cat sat."], "en", "fr", TranslationOptions())
+    following = asyncio.ensure_future(anext(events))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert following.done() != waits
+    pool.end(-1)
+    others = other.events()
+    await anext(others)
+    await anext(others)
+    await following
