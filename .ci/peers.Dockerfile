@@ -2,7 +2,7 @@
 FROM python:3.11-slim-bookworm AS prometheus
 COPY prometheus /bin/
 RUN install --directory --owner=nobody --group=nogroup /prometheus
-USER nobody
+USER 65534
 WORKDIR /prometheus
 ENTRYPOINT ["/bin/prometheus"]
 CMD ["--config.file=/etc/prometheus/prometheus.yml", "--storage.tsdb.path=/prometheus"]
@@ -10,5 +10,5 @@ CMD ["--config.file=/etc/prometheus/prometheus.yml", "--storage.tsdb.path=/prome
 FROM python:3.11-slim-bookworm AS locust
 COPY locust /wheels
 RUN python3 -m venv /opt/locust && /opt/locust/bin/pip install --no-index --find-links /wheels locust
-USER nobody
+USER 65534
 ENTRYPOINT ["/opt/locust/bin/locust"]

@@ -73,7 +73,7 @@ class BeamSearch:
     def advance(self, extensions: Iterable[Extension]) -> list[Extension]:
         """Take a step's best `2 * beam_size` in their order; return the next live ones, none if the search is done.
 
-        What has probability 0, and all behind it, does not count.
+        An extension of probability 0, and all after it, do not count.
         """
         survivors: list[Extension] = []
         for rank, extension in enumerate(extensions):
@@ -93,7 +93,7 @@ class BeamSearch:
         return sorted(self.finished + self.live, key=self.score, reverse=True)[:count]
 
     def settled(self, known: int) -> list[Choice]:
-        """The choices behind the first `known` that all share which can still become the best.
+        """Return the choices after the first `known` that all hypotheses share which can still become the best.
 
         Those are the live ones, and of the finished ones the best so far. What this returns never changes
         in a later step: every later contender descends from one of them, or is one.

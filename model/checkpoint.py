@@ -84,7 +84,7 @@ def _read(path: Path, name: str) -> Tensor:
 
 
 def _filled(weight: Tensor, stored: Tensor, scale: Tensor | None, name: str) -> list[str]:
-    """Copies into a weight what is stored, or says what is wrong with that."""
+    """Copy a stored tensor into a weight, or return what is wrong with it."""
     if stored.shape != weight.shape:
         return [f"{name} is {list(stored.shape)}, expected {list(weight.shape)}"]
     if (stored.dtype == torch.int8) != (scale is not None):

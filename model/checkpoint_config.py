@@ -13,7 +13,7 @@ WEIGHTS_FILE: Final = "model.safetensors"
 
 
 class CheckpointError(ValueError):
-    """A checkpoint cannot be used; says which file and why."""
+    """A checkpoint cannot be used; the message names the file and the reason."""
 
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -36,7 +36,7 @@ class Direction(BaseModel):
 
 
 class LanguageHint(NamedTuple):
-    """Between which languages, as far as it is said."""
+    """The languages that a caller wants to translate between, as far as given."""
 
     source: str | None = None
     target: str | None = None

@@ -88,7 +88,7 @@ class CppTransformer:
         self._eos_id = config.eos_id
 
     def encode(self, ids: Tensor, positions: Tensor, offsets: Tensor, slots: Sequence[int]) -> None:
-        """Encode sources that stand one behind the other, and keep their K/V in the cache's `slots`.
+        """Encode sources that stand one after the other, and keep their K/V in the cache's `slots`.
 
         `ids` and `positions [tokens]`; source s is tokens `offsets[s]` to `offsets[s + 1]`; all int64.
         """

@@ -1,7 +1,7 @@
 """Offline decoding of whole batches: the oracle of the engine's tests, and what BLEU is measured with.
 
 All rows of a batch stand at the same position, rows that have ended leave it, and the cache is not the
-serving arena: simpler than the engine, and independent of it.
+serving buffers: simpler than the engine, and independent of it.
 """
 
 import math
@@ -33,7 +33,7 @@ def greedy_decode(
     """Translate `sources` (ids as the model wants them) together.
 
     The most probable token each time; of equal ones the lowest id. The decoder reads bos and `prompt` first; returns
-    the ids behind them, ended by eos or cut at the limit.
+    the ids after them, ended by eos or cut at the limit.
     """
     outputs: list[list[int]] = [[] for _ in sources]
     if not sources:
@@ -68,7 +68,7 @@ def beam_decode(  # noqa: PLR0913  what a search depends on
     """Up to `alternatives` (at most `beam_size`) distinct translations of each of `sources`, the best first.
 
     A source starts with one live hypothesis, the empty one. At each step its candidates are every live
-    hypothesis with every token behind it, ordered by the sum of their log-probabilities (equal sums:
+    hypothesis with every token appended, ordered by the sum of their log-probabilities (equal sums:
     the parent that stood first, then the lower id). Only the first `2 * beam_size` count:
 
     - one that ends in eos is finished if it is among the first `beam_size`, otherwise it is dropped;
@@ -164,7 +164,7 @@ class _Batch:
         return logits[:, -1].float()
 
     def select(self, parents: Tensor) -> None:
-        """Let row i go on from where row `parents[i]` is; rows that are no parent leave.
+        """Continue row i from row `parents[i]`; rows that are no parent are dropped.
 
         As long as the number of rows stays, a row and its parent must have the same source.
         """
@@ -176,7 +176,7 @@ class _Batch:
 
 
 class _RowCache:
-    """Self-attention K/V of rows that all have `length` positions behind them."""
+    """Self-attention K/V of rows that all have read `length` positions."""
 
     _GROWTH: Final = 32  # positions; most sentences need no more than one or two allocations
 
@@ -187,7 +187,7 @@ class _RowCache:
     def update(self, layer: int, new: KV) -> KV:
         kept = self._layers[layer] or KV(new.keys[:, :, :0], new.values[:, :, :0])
         if kept.keys.shape[2] == self.length:
-            room = (0, 0, 0, self._GROWTH)  # behind the last position
+            room = (0, 0, 0, self._GROWTH)  # after the last position
             kept = KV(F.pad(kept.keys, room), F.pad(kept.values, room))
         self._layers[layer] = kept
         for tensor, addition in zip(kept, new, strict=True):

@@ -61,7 +61,7 @@ def sample(logits: Tensor, parameters: SamplingParameters) -> Sampled:
     # Differences to the best: a tiny temperature then gives -inf, not a tie of infinities.
     scores = (logits - logits.amax(dim=-1, keepdim=True)) / temperature[:, None]
     noisy = scores + gumbel_noise(parameters.noise, logits.shape[-1])
-    # Without sorting the vocabulary, which takes three times as long as the rest, where nobody needs it.
+    # The vocabulary is not sorted unless a row needs it: that takes three times as long as the rest.
     if bool(((parameters.top_k > 0) | (parameters.top_p < 1)).any()):
         noisy = noisy.masked_fill(~_allowed(scores, parameters.top_k, parameters.top_p), -math.inf)
     tokens = torch.where(is_greedy, logits.argmax(dim=-1), noisy.argmax(dim=-1))

@@ -1,8 +1,8 @@
 """The decode step with fixed shapes: what a CUDA graph can record once and replay for other requests.
 
-Nothing here reads a tensor's value. Rows and the width of attention are given when a step is made; what rows look at is
-said by masks, which are computed from positions and lengths that are tensors. Inputs and outputs stay at the same
-addresses. Rows that nobody needs extend a slot that nobody reads.
+Nothing here reads a tensor's value. Rows and the width of attention are given when a step is made; masks, which are
+computed from tensors of positions and lengths, determine what rows attend to. Inputs and outputs stay at the same
+addresses. Padding rows extend a slot that nobody reads.
 """
 
 from functools import cached_property
@@ -32,7 +32,7 @@ class StepTables:
 
     @cached_property
     def self_attention(self) -> Tensor:
-        """Made for the first step that tells it: it is large, and few ask for it."""
+        """Self-attention weights, allocated for the first step that returns them: large, and rarely requested."""
         return torch.zeros(*self._shape, device=self.logits.device)
 
 
@@ -64,9 +64,9 @@ class StepBuffers:
 
 
 class StaticDecodeStep:
-    """One decode step of `buffers.rows` rows that look at no more than `width` positions.
+    """One decode step of `buffers.rows` rows that attend to no more than `width` positions.
 
-    `cache` has one slot more than there are for requests, the last: rows that only fill up the batch write there.
+    `cache` has one slot more than there are for requests, the last: padding rows write there.
     """
 
     def __init__(
@@ -84,11 +84,11 @@ class StaticDecodeStep:
         self._cache = cache
         self._width = width
         self._with_alignment = with_alignment
-        # Made here if need be: what is made while a graph is recorded is the graph's to use again.
+        # Allocated here, if at all: memory allocated while a graph is recorded belongs to the graph.
         self._self_attention = buffers.self_attention if with_self_attention else None
 
     def __call__(self) -> None:
-        """Read `buffers.inputs`, write all else there, and the rows' K/V; weights of attention only if asked for."""
+        """Read `buffers.inputs`, write all else there, and the rows' K/V; attention weights only if requested."""
         buffers, width, dtype = self.buffers, self._width, self._model.embedding.weight.dtype
         tokens, positions, slots, source_slots, source_lengths = buffers.inputs
         positions, slots = positions[:, None], slots[:, None]

@@ -14,9 +14,9 @@ from fastapi.routing import APIRoute
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from model.checkpoint_config import CheckpointConfig, CheckpointError, load_config, load_tokenizer
-from service.access.control import Access
+from service.access.control import AccessControl
 from service.api import deepl, error_handlers, glossaries, openapi, operations, page, translate
-from service.api.dependencies import Service
+from service.api.dependencies import ServiceContext
 from service.api.middleware import UNLOGGED, BodyLimit, HeadAsGet, RequestObservation, UnexpectedErrors
 from service.engine.messages import EngineOptions
 from service.errors import EngineFailed
@@ -49,7 +49,7 @@ def _log_failure(reason: str) -> None:
 
 
 def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_failure) -> FastAPI:
-    """The application for these settings; raises `CheckpointError` and `UnusableSettingError`.
+    """Build the application. Raises `CheckpointError` and `UnusableSettingError`.
 
     `on_failure` is called with the reason when no model can be used, which no restart would mend.
     """
@@ -73,9 +73,9 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
         version=VERSION,
         summary="Self-hosted machine translation that streams",
         lifespan=lifespan,
-        docs_url=None,  # FastAPI's own loads its viewer from elsewhere; ours is with the page
+        docs_url=None,  # FastAPI's own viewer is loaded from another host; ours is in `api.page`
         redoc_url=None,
-        # Newer versions trace requests by themselves, and tell the whole URL: texts and keys can be in it.
+        # Newer versions trace requests themselves, with the whole URL, which may hold texts and keys.
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.service = service
@@ -109,13 +109,16 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
 
 
 def _hosts(networks: Networks) -> list[str]:
-    """As they are written, and as a socket for both versions of IP shows those of version 4: ::ffff:10.1.2.3."""
+    """List networks as configured, and those of IPv4 also as a dual-stack socket shows them: ::ffff:10.1.2.3."""
     mapped = (f"::ffff:{each.network_address}/{96 + each.prefixlen}" for each in networks if each.version == _IPV4)
     return [*map(str, networks), *mapped]
 
 
-def build_service(settings: Settings) -> Service:
-    """Everything behind the routes, engines not yet started; raises `CheckpointError` and `UnusableSettingError`."""
+def build_service(settings: Settings) -> ServiceContext:
+    """Build everything that the routes need; engines are not started yet.
+
+    Raises `CheckpointError` and `UnusableSettingError`.
+    """
     metrics = Metrics(VERSION, settings.mode)
 
     def build(found: FoundModel, path: Path) -> ServedModel:
@@ -134,12 +137,12 @@ def build_service(settings: Settings) -> Service:
     except OSError as error:
         raise UnusableSettingError(f"glossaries: {error}") from None
     translator = Translator(lambda: library.routes, limits_of(settings))
-    return Service(settings, translator, library, metrics, Access(settings, metrics.refused), store)
+    return ServiceContext(settings, translator, library, metrics, AccessControl(settings, metrics.refused), store)
 
 
 def _entries(settings: Settings, build: Build) -> list[ModelVersion]:
     if settings.models is None:
-        # Read at once, and not in the background: whoever names one model is told at once what is wrong with it.
+        # Read now, not in the background: an error in a single model is reported before the server starts.
         found = FoundModel(settings.model.resolve().name, settings.model, "")
         try:
             path = ensure_imported(settings.model)
@@ -148,14 +151,14 @@ def _entries(settings: Settings, build: Build) -> list[ModelVersion]:
         return [ModelVersion(found, model=build(found, path))]
     models = scan(settings.models)
     if odd := ignored_entries(settings.models, models):
-        logger.warning("no models, and passed over: %s", ", ".join(odd))
+        logger.warning("ignored entries, which are no models: %s", ", ".join(odd))
     if not models:
         raise CheckpointError(f"{settings.models}: there is no checkpoint in it")
     return [ModelVersion(each) for each in models.values()]
 
 
 def build_model(found: FoundModel, path: Path, settings: Settings, metrics: Metrics) -> ServedModel:
-    """Of a checkpoint of ours, which is what was found or made of that; raises `CheckpointError`."""
+    """Build the served model of a Dragoman checkpoint: the one found, or the import of it. Raises `CheckpointError`."""
     config = load_config(path)
     tokenizer = load_tokenizer(path)
     fingerprint = found.fingerprint if path == found.path else ""

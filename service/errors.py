@@ -1,29 +1,29 @@
-"""Everything that a caller can be told.
+"""All errors that a caller can receive.
 
     ServiceError
-    +-- InvalidRequest      400  the request is wrong; names the field
-    +-- KeyRequired         400  an API key is wanted (DeepL's routes: 403)
-    +-- InvalidKey          403  that is no API key of this server
-    +-- UnknownGlossary     404  none of the caller's has that id or name
-    +-- TooLong             413  a text, a sentence or a body over its limit
-    +-- QueueFull           429  try again after `retry_after_seconds`
-    +-- RateLimited         429  too much in a minute, or at once; try again after `retry_after_seconds`
-    +-- QuotaExceeded       429  too much in a month (DeepL's routes: 456)
-    +-- NotReady            503  starting, draining, or no model can be used
-    +-- KeysUnavailable     503  the file of the keys cannot be read or written
-    +-- DamagedGlossary     500  the file of a kept glossary cannot be read
+    +-- InvalidRequest      400  the request is wrong; the message names the field
+    +-- KeyRequired         400  an API key is required (DeepL's routes: 403)
+    +-- InvalidKey          403  the API key is unknown to this server
+    +-- UnknownGlossary     404  no glossary of the caller has this id or name
+    +-- TooLong             413  a text, a sentence or a body exceeds its limit
+    +-- QueueFull           429  retry after `retry_after_seconds`
+    +-- RateLimited         429  a limit per minute or of streams is exceeded; retry after `retry_after_seconds`
+    +-- QuotaExceeded       429  the monthly quota is exceeded (DeepL's routes: 456)
+    +-- NotReady            503  starting, draining, or no usable model
+    +-- KeysUnavailable     503  the key file cannot be read or written
+    +-- DamagedGlossary     500  the file of a stored glossary cannot be read
     +-- InsufficientStorage 507  a glossary cannot be written
     +-- EngineFailed        500  the step that held the request failed
-    +-- DeadlineExceeded    504  `timeout_seconds` are over
+    +-- DeadlineExceeded    504  `timeout_seconds` have passed
 
-Code below `api` raises these; `api` turns them into an answer or an SSE `error` event, in one place.
+Modules below `api` raise them; `api` converts them to a response or an SSE `error` event, in one place.
 """
 
 from typing import ClassVar
 
 
 class ServiceError(Exception):
-    """Base; `code` is stable and machine-readable, the message is for people."""
+    """Base of all errors; `code` is stable and machine-readable, the message is written for people."""
 
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal_error"
@@ -35,7 +35,7 @@ class ServiceError(Exception):
 
 
 class InvalidRequest(ServiceError):
-    """`field` is the name that the caller used."""
+    """A wrong request; `field` is the name that the caller used."""
 
     status = 400
     code = "invalid_request"
@@ -53,7 +53,7 @@ class UnknownGlossary(ServiceError):
 
 
 class DamagedGlossary(ServiceError):
-    """Nothing that the caller can mend; others are not concerned."""
+    """A stored glossary that cannot be read. The caller cannot repair it; other glossaries are not affected."""
 
     code = "damaged_glossary"
 
@@ -62,17 +62,17 @@ class DamagedGlossary(ServiceError):
 
 
 class InsufficientStorage(ServiceError):
-    """As file servers answer where the disk is full: not before somebody has made room is it worth another try."""
+    """A full or read-only disk. A retry can succeed only after an administrator has made room."""
 
     status = 507
     code = "insufficient_storage"
 
     def __init__(self) -> None:
-        super().__init__("glossaries: the server has no room for them, or may not write; nothing has changed")
+        super().__init__("glossaries: the server's disk is full or read-only; nothing has changed")
 
 
 class TooLong(ServiceError):
-    """Refused whole: nothing is ever truncated silently."""
+    """An input that exceeds a limit. It is refused as a whole: no input is ever truncated silently."""
 
     status = 413
     code = "too_long"
@@ -82,13 +82,13 @@ class TooLong(ServiceError):
 
 
 class KeyRequired(ServiceError):
-    """LibreTranslate answers 400 where a key is missing, 403 only where it is wrong."""
+    """A missing key. LibreTranslate responds with 400 to a missing key, with 403 only to a wrong one."""
 
     status = 400
     code = "key_required"
 
     def __init__(self) -> None:
-        super().__init__("api_key: this server wants an API key; ask who runs it for one")
+        super().__init__("api_key: this server requires an API key; ask its operator for one")
 
 
 class InvalidKey(ServiceError):
@@ -130,14 +130,14 @@ class NotReady(ServiceError):
 
 
 class KeysUnavailable(ServiceError):
-    """Nothing was counted, and nothing translated: what cannot be counted would be over no quota."""
+    """An unusable key file. Without it no usage can be counted, so the request is not translated."""
 
     status = 503
     code = "keys_unavailable"
     retry_after_seconds = 5
 
     def __init__(self) -> None:
-        super().__init__("the server cannot read or write its API keys at the moment; try again")
+        super().__init__("the server cannot read or write its API keys at the moment; retry later")
 
 
 class EngineFailed(ServiceError):

@@ -1,6 +1,6 @@
-"""Glossaries that are kept: a file for each, in a directory that several servers may share.
+"""The store of glossaries: one file each, in a directory that several servers may share.
 
-A file is written whole and never changed, so nobody reads half of one and whoever has read it may keep what it says.
+A file is written whole and never changes: no reader sees half a file, and its content may be cached.
 """
 
 import logging
@@ -24,7 +24,7 @@ from service.text.glossary import LONGEST_TERM, VISIBLE, Glossary
 logger = logging.getLogger(__name__)
 
 MOST_GLOSSARIES: Final = 1000
-"""Of each owner."""
+"""Limit for each owner."""
 _IN_MEMORY: Final = 32
 _ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -39,53 +39,56 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     created_at: Annotated[datetime, msgspec.Meta(tz=True)]
     entry_count: int
     owner: str | None = None
-    """The label of the API key that it belongs to; None is who has none."""
+    """The label of the API key that owns the glossary; None for callers without a key."""
 
 
 Words = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_TERM, pattern=VISIBLE)]
 
 
-class Kept(Description, frozen=True, kw_only=True):
+class StoredGlossary(Description, frozen=True, kw_only=True):
     entries: dict[Words, Words]
 
 
 D = TypeVar("D", bound=Description)
 
 _UNREADABLE: Final = (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What reading a file that somebody else has written, or that the disk has damaged, may end with."""
+"""Errors of reading a file that another program has written or the disk has damaged."""
 
 
 class GlossaryStore:
-    """The glossaries of a directory; without one there are none, and none can be added.
+    """The glossaries of a directory; without a directory there are none, and none can be added.
 
-    All of it reads or writes files. Everybody has glossaries of their own: those of others are as if there were none.
+    All methods read or write files. Owners see only their own glossaries.
     """
 
     def __init__(self, directory: Path | None) -> None:
-        """Raises `OSError` where the directory cannot be made."""
+        """Create the directory if needed. Raises `OSError`."""
         self._directory = directory
         self._descriptions: dict[str, Description | None] = {}
-        """By their ids, or None for a file that is no glossary: no file ever changes."""
-        self._glossary = lru_cache(_IN_MEMORY)(lambda identifier: Glossary(self._kept(identifier).entries))
+        """Descriptions by id, None for a file that is no glossary. Valid for ever: files never change."""
+        self._glossary = lru_cache(_IN_MEMORY)(lambda identifier: Glossary(self._stored(identifier).entries))
         if directory is not None:
             directory.mkdir(parents=True, exist_ok=True)
 
     @property
-    def can_keep(self) -> bool:
+    def can_store(self) -> bool:
         return self._directory is not None
 
     def writable(self) -> Path:
-        """The directory; raises `InvalidRequest` where there is none."""
+        """Return the directory. Raises `InvalidRequest` if there is none."""
         if self._directory is None:
-            raise InvalidRequest("glossaries", "are not kept here: the server needs --glossaries DIRECTORY")
+            raise InvalidRequest("glossaries", "are not stored here: the server needs --glossaries DIRECTORY")
         return self._directory
 
     def add(self, name: str, direction: Direction, entries: Mapping[str, str], owner: str | None) -> Description:
-        """Raises `InvalidRequest` where none are kept, or too many, and `InsufficientStorage`."""
+        """Store a glossary.
+
+        Raises `InvalidRequest` if the server stores none or the owner has too many, and `InsufficientStorage`.
+        """
         directory = self.writable()
         if len(self.all(owner)) >= MOST_GLOSSARIES:
-            raise InvalidRequest("glossaries", f"you have {MOST_GLOSSARIES} already, which is the limit")
-        kept = Kept(
+            raise InvalidRequest("glossaries", f"you have {MOST_GLOSSARIES} already; that is the limit")
+        stored = StoredGlossary(
             id=str(uuid.uuid4()),
             name=name,
             source=direction.source,
@@ -95,21 +98,21 @@ class GlossaryStore:
             owner=owner,
             entries=dict(entries),
         )
-        draft = directory / f"{kept.id}.draft"
-        with _writing(kept.id):
+        draft = directory / f"{stored.id}.draft"
+        with _writing(stored.id):
             try:
                 with draft.open("xb") as file:
-                    file.write(msgspec.json.encode(kept))
+                    file.write(msgspec.json.encode(stored))
                     file.flush()
                     os.fsync(file.fileno())
                 draft.rename(draft.with_suffix(".json"))
             except BaseException:
                 draft.unlink(missing_ok=True)
                 raise
-        return kept
+        return stored
 
     def all(self, owner: str | None) -> list[Description]:
-        """The oldest first."""
+        """List the glossaries of an owner, the oldest first."""
         names = set() if self._directory is None else {path.stem for path in self._directory.glob("*.json")}
         for gone in self._descriptions.copy().keys() - names:
             self._descriptions.pop(gone, None)
@@ -118,22 +121,25 @@ class GlossaryStore:
         return sorted(own, key=lambda each: (each.created_at, each.id))
 
     def find(self, identifier: str, owner: str | None) -> Description:
-        """By its id, or by its name if no other has it. Raises `UnknownGlossary`."""
+        """Find a glossary by its id, or by a name that no other has. Raises `UnknownGlossary`."""
         if self._directory is not None and _ID.fullmatch(identifier):
             known = self._description(identifier) if self._path(identifier).exists() else None
             if known is not None and known.owner == owner:
                 return known
         named = [each for each in self.all(owner) if each.name == identifier]
         if len(named) != 1:
-            raise UnknownGlossary("several have this name: use an id" if named else "there is none of this id or name")
+            raise UnknownGlossary("several have this name: use an id" if named else "no glossary has this id or name")
         return named[0]
 
     def entries(self, identifier: str, owner: str | None) -> dict[str, str]:
-        """As `find`; also raises `DamagedGlossary`."""
-        return self._kept(self.find(identifier, owner).id).entries
+        """Read the entries of a glossary. Raises `UnknownGlossary` and `DamagedGlossary`."""
+        return self._stored(self.find(identifier, owner).id).entries
 
     def glossary(self, identifier: str, owner: str | None, source: str, target: str) -> Glossary:
-        """As `entries`; also raises `InvalidRequest` where it is for other languages."""
+        """Load a glossary for these languages.
+
+        Raises `UnknownGlossary`, `DamagedGlossary`, and `InvalidRequest` if it is for other languages.
+        """
         known = self.find(identifier, owner)
         if (known.source, known.target) != (source, target):
             problem = f"is from {known.source} into {known.target}, not from {source} into {target}"
@@ -141,29 +147,29 @@ class GlossaryStore:
         return self._glossary(known.id)
 
     def delete(self, identifier: str, owner: str | None) -> None:
-        """What is being translated with it goes on. Raises `UnknownGlossary` and `InsufficientStorage`."""
+        """Delete a glossary; running translations keep it. Raises `UnknownGlossary` and `InsufficientStorage`."""
         known = self.find(identifier, owner)
         with _writing(known.id):
             self._path(known.id).unlink(missing_ok=True)
 
-    def _kept(self, identifier: str) -> Kept:
+    def _stored(self, identifier: str) -> StoredGlossary:
         try:
-            kept = self._read(identifier, Kept)
+            stored = self._read(identifier, StoredGlossary)
         except _UNREADABLE as error:
             logger.error("a glossary is damaged", extra={"glossary": identifier, "reason": repr(error)})
             raise DamagedGlossary from None
-        if kept is None:
+        if stored is None:
             raise UnknownGlossary("it has just been deleted")
-        return kept
+        return stored
 
     def _description(self, identifier: str) -> Description | None:
-        """None for what is not there, and for a file that cannot be read."""
-        # Other threads forget what was deleted: nothing is asked for twice.
+        """Return the description; None for a file that is missing or cannot be read."""
+        # One lookup: other threads may remove the entry of a deleted file at any time.
         if (known := self._descriptions.get(identifier, UNSET)) is not UNSET:
             return known
         try:
             known = self._read(identifier, Description)
-        except OSError as error:  # which may pass
+        except OSError as error:  # may be temporary
             logger.warning("a glossary cannot be read", extra={"glossary": identifier, "reason": repr(error)})
             return None
         except _UNREADABLE as error:
@@ -173,7 +179,7 @@ class GlossaryStore:
         return known
 
     def _read(self, identifier: str, kind: type[D]) -> D | None:
-        """None where there is no file; raises one of `_UNREADABLE`."""
+        """Read a file; None if there is none. Raises one of `_UNREADABLE`."""
         try:
             found = msgspec.json.decode(self._path(identifier).read_bytes(), type=kind)
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What this machine has for engines: cores, as far as a container's limit allows, and GPUs. Knows no settings."""
+"""The hardware for engines: usable cores, within the limit of a container, and GPUs. Knows no settings."""
 
 import contextlib
 import functools
@@ -13,7 +13,7 @@ from service.interpreter import python_command
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _OWN_CGROUP: Final = Path("/proc/self/cgroup")
 
-# Of NVIDIA's driver on Linux, and of Windows' in WSL.
+# Files of NVIDIA's driver on Linux, and of the Windows driver in WSL.
 _GPU_DRIVERS: Final = (Path("/proc/driver/nvidia"), Path("/dev/nvidiactl"), Path("/dev/dxg"))
 _COUNT_GPUS: Final = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
 
@@ -29,12 +29,12 @@ def visible_gpus() -> int:
 
     The HTTP process itself does not load PyTorch.
     """
-    asked = subprocess.run(python_command("-c", _COUNT_GPUS), stdout=subprocess.PIPE, text=True, check=False)
-    return int(asked.stdout) if asked.returncode == 0 else 0
+    done = subprocess.run(python_command("-c", _COUNT_GPUS), stdout=subprocess.PIPE, text=True, check=False)
+    return int(done.stdout) if done.returncode == 0 else 0
 
 
 def usable_device(name: str) -> str:
-    """`auto` is the GPU if there is one; any other name is its own."""
+    """Resolve `auto`: the GPU if there is one, else the CPU. Other names are returned unchanged."""
     if name != "auto":
         return name
     return "cuda" if usable_gpus() else "cpu"

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line on standard error. Never a user's text."""
+"""Structured logs: one JSON object per line on standard error, never with a user's text."""
 
 import logging
 import sys
@@ -8,7 +8,7 @@ from pythonjsonlogger.json import JsonFormatter
 
 
 def configure(level: str) -> None:
-    """Send everything, uvicorn's messages too, to standard error in one style."""
+    """Write all records, including uvicorn's, to standard error in one style."""
     handler = logging.StreamHandler(sys.stderr)
     formatter = JsonFormatter(
         "%(asctime)s %(levelname)s %(name)s %(message)s",
@@ -18,5 +18,5 @@ def configure(level: str) -> None:
     )
     handler.setFormatter(formatter)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # At debug it writes out whatever it sends.
+    # At debug level, sse_starlette logs the texts that it sends.
     logging.getLogger("sse_starlette").setLevel(max(logging.INFO, logging.root.level))

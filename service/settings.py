@@ -241,7 +241,7 @@ class Settings(AccessSettings):
     @model_validator(mode="after")
     def _check_models(self) -> Self:
         if self.models is not None and "model" in self.model_fields_set:
-            raise _wrong("model and models: one of them says what is served, not both")
+            raise _wrong("model and models: only one of them can be set")
         return self
 
 

@@ -1,37 +1,45 @@
-"""The rule for the first word of a docstring: it begins with a verb or with the noun that it describes."""
+"""The rule for the first word of a docstring: a verb or a noun, but no preposition and no bare pronoun."""
 
 import ast
 from pathlib import Path
+from typing import Final
 
-_ROOT = Path(__file__).parent.parent
-_FOLDERS = (
-    "service/access",
-    "service/api",
-    "service/cli",
-    "service/client",
-    "service/observability",
-    "service/server",
+import pytest
+
+_ROOT: Final = Path(__file__).parent.parent
+# To be widened to model, service, loadtest, deploy and tests as their docstrings are rewritten.
+_FOLDERS: Final = ("access", "api", "cli", "client", "observability", "server")
+_NOT_YET: Final = frozenset(
+    {"service/access/control.py", "service/access/stream_credits.py", "service/cli/training.py"}
 )
-_FILES = tuple(sorted(path.name for path in (_ROOT / "service").glob("*.py")))
-_FORBIDDEN = frozenset(
-    "Also As At Behind Beside Both But By For From Given How If In Inside It Like Not Nothing Of On Once One Only Or "
-    "Other Others Outside Over Since So Such That Then There These They This Those To Until What Whatever When Where "
-    "Whether Which While Who Whoever Whose Why With Within Without Yes".split()
+_WRONG: Final = frozenset(
+    "Also As At Because Before Behind Beside But By During For From Here How If In Into It Not Nothing Of On One Once "
+    "Others Over Since So Such That Then There These They This Those Through To Under Until What Whatever When "
+    "Where Whether Which While Who Whoever Whose Why With Within Without".split()
 )
+_HOLDERS: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def _first_words(file: Path) -> list[str]:
-    """The first words of all docstrings of a file, those of attributes among them."""
-    nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-    bodies = [
-        node.body
-        for node in nodes
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+def _files() -> list[str]:
+    service = _ROOT / "service"
+    files = [*service.glob("*.py"), *(path for name in _FOLDERS for path in (service / name).rglob("*.py"))]
+    return sorted({path.relative_to(_ROOT).as_posix() for path in files} - _NOT_YET)
+
+
+def _first_words(source: str) -> list[str]:
+    """List the first words of all docstrings, including those below attributes."""
+    statements = [each for node in ast.walk(ast.parse(source)) if isinstance(node, _HOLDERS) for each in node.body]
+    values = [
+        each.value.value for each in statements if isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant)
     ]
-    texts = [
-        each.value.value
-        for body in bodies
-        for each in body
-        if isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant)
-    ]
-    return [f"{file}: {str(text).split(maxsplit=1)[0]}" for text in texts if isinstance(text, str)]
+    return [value.split(maxsplit=1)[0].strip(",.;:") for value in values if isinstance(value, str)]
+
+
+@pytest.mark.parametrize("file", _files())
+def test_no_docstring_begins_with_a_preposition_or_a_bare_pronoun(file: str) -> None:
+    assert not _WRONG & set(_first_words((_ROOT / file).read_text(encoding="utf-8")))
+
+
+def test_docstrings_of_attributes_count_too() -> None:
+    source = '"""Module."""\nclass A:\n    """Of a kind."""\n    b: int\n    """Those."""\nasync def c(): "As it is."\n'
+    assert _first_words(source) == ["Module", "Of", "Those", "As"]

@@ -135,7 +135,7 @@ def languages_unknown(directory: Path) -> CheckpointError:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """An object. Raises `CheckpointError` for a file that is missing, broken or of something else."""
+    """Return the JSON object. Raises `CheckpointError` for a file that is missing, broken or of another kind."""
     content = read_any_json(path)
     if not isinstance(content, dict):
         raise CheckpointError(f"{path}: is not of its format: {type(content).__name__}, not an object")
@@ -220,6 +220,6 @@ def impossible(vocab_size: int, *token_ids: int) -> Tensor:
 
 
 def model_config(options: Options, **fields: Any) -> ModelConfig:
-    """Checked before, so that what is unsupported is said first. Raises `CheckpointError`, or pydantic's error."""
+    """Checked before, so that unsupported options are reported first. Raises `CheckpointError`, or pydantic's error."""
     options.check()
     return ModelConfig(**fields)

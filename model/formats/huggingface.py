@@ -1,6 +1,6 @@
 """Hugging Face directories of models that descend from fairseq: Marian, M2M100 and NLLB, BART and mBART.
 
-They share names and differ in where they normalise, how positions are counted, and how languages are told. T5 is in
+They share names and differ in where they normalise, how positions are counted, and where language tags stand. T5 is in
 `t5.py`.
 """
 
@@ -56,7 +56,7 @@ _DECODER: Final = [
     ("decoder.{i}.feed_forward.outer", "decoder.layers.{i}.fc2"),
     ("decoder.{i}.feed_forward_residual.norm", "decoder.layers.{i}.final_layer_norm"),
 ]
-_FIRST_POSITION: Final = 2  # fairseq counts from behind its padding's id
+_FIRST_POSITION: Final = 2  # fairseq counts from after its padding's id
 
 
 def read(directory: Path, wanted: LanguageHint) -> Imported:
@@ -239,7 +239,7 @@ def _marian_positions(config: ModelConfig) -> Tensor:
 
 
 def _m2m100_positions(config: ModelConfig) -> Tensor:
-    """Sines, then cosines, with the longest wave in the last place, counted from behind the padding's id."""
+    """Sines, then cosines, with the longest wave in the last place, counted from after the padding's id."""
     half = config.d_model // 2
     rates = torch.exp(torch.arange(half, dtype=torch.float64) * -(math.log(10000) / (half - 1)))
     first = config.pad_id + 1

@@ -37,7 +37,7 @@ def read_vocabulary(directory: Path, size: int) -> Vocabulary:
         vocabulary = dict(read_json(directory / "vocab.json"))
     else:
         vocabulary = _fairseq_vocabulary(directory / _MODEL)
-        # Behind the words are the languages, and behind them the mask.
+        # The languages come after the words, and the mask after the languages.
         beside = size - len(vocabulary) - 1
         if beside in _MBART_SIZES and {*special} <= {*_MBART, "<mask>"}:
             special = _MBART[:beside]

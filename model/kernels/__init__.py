@@ -1,8 +1,8 @@
-"""What PyTorch has no fast operator for, above all attention without padding: in C++, or where need be in PyTorch.
+"""Operators that PyTorch has no fast version of, above all attention without padding: in C++, else in PyTorch.
 
 The operators are compiled at first use into the user's cache, or beforehand next to their source by
 `python -m model.kernels`. Where there is no compiler, the functions here do the same in PyTorch, with the same result
-but for rounding; attention then pads, and needs finite numbers in all of the buffer. `load` says which it is. For
+but for rounding; attention then pads, and needs finite numbers in all of the buffer. `load` returns which. For
 inference: there are no gradients. With the operators comes `torch.classes.dragoman.Int8Transformer`
 (model/cpp_transformer.py).
 """
@@ -65,7 +65,7 @@ def attend_slots(query: Tensor, keys: Tensor, values: Tensor, slots: Tensor, len
 
 
 def attend_packed(query: Tensor, keys: Tensor, values: Tensor, offsets: Tensor) -> Tensor:
-    """Attention within sequences that stand one behind the other, each query over all of its own sequence.
+    """Attention within sequences that stand one after the other, each query over all of its own sequence.
 
     `query`, `keys`, `values [tokens, heads, head_dim]`; sequence s is tokens `offsets[s]` to `offsets[s + 1]`.
     """

@@ -1,5 +1,5 @@
-// What beams go on with: the best extensions of all rows of a beam, and the rows that come of them. The rules are those of
-// model/beam_search.py, as far as no hypothesis ends.
+// Steps of beams: the best extensions of all rows of a beam, and the rows of the next step. The rules are those of
+// model/beam_search.py while no hypothesis ends.
 
 #pragma once
 
@@ -11,23 +11,23 @@
 
 namespace dragoman {
 
-// A beam's rows in a step, which stand together; `size` of them, but in its first step.
+// A beam's rows in a step, which stand together; `size` of them, except in its first step.
 struct Beam {
   int64_t first, rows, size;
 };
 
-// A row of a beam, by its number there, with one more token; `total` is the sum of all its log-probabilities.
+// A row of a beam, by its number in the beam, with one more token; `total` is the sum of all its log-probabilities.
 struct Extension {
   int64_t row, token;
   float logprob, total;
 };
 
-// The best of what was pushed, `room` at most, by `total`: in descending order, of equal ones the first.
+// The best extensions pushed so far, `room` at most, by `total`: in descending order, of equal ones the first.
 class BestExtensions {
  public:
   explicit BestExtensions(int64_t room) : room_(room) { best_.reserve(room); }
 
-  // All that counts of a row, and what makes log-probabilities of its logits. `total` is the row's own.
+  // Pushes a row's ranked logits; `largest` and `log_sum` make them log-probabilities, `total` is the row's own.
   void push(int64_t row, const Ranking& ranking, float largest, float log_sum, float total);
 
   const std::vector<Extension>& best() const { return best_; }
@@ -37,7 +37,7 @@ class BestExtensions {
   std::vector<Extension> best_;
 };
 
-// Where the extensions of some beams are written, `width` for each: filled up with what has probability 0.
+// A table of the extensions of some beams, `width` for each, padded by extensions of probability 0.
 struct ExtensionTable {
   int64_t width;
   int64_t *rows, *tokens;
@@ -51,10 +51,10 @@ class RowRankings {
  public:
   RowRankings(const std::vector<Beam>& beams, int64_t chunks);
 
-  // A row's ranking in the hands of the thread whose chunks begin with this one; it has room for twice the beam's size.
+  // A row's ranking by the thread whose chunks begin with this one; it has room for twice the beam's size.
   Ranking& of(int64_t row, int64_t chunk) { return rankings_[chunk * rows_ + place_[row]]; }
 
-  // Of all chunks.
+  // A row's ranking over all chunks.
   const Ranking& whole(int64_t row);
 
  private:
@@ -74,8 +74,9 @@ struct BeamRows {
   std::vector<float> totals;
   std::vector<Copy> copies;
 
-  // Lets a beam go on: the first child of a row inherits its slot, others take, in their order, the lowest of the slots
-  // that have no child. False, and the rows are of no use, where a hypothesis ends or there are not `size` of them.
+  // Makes the beam's rows of the next step: the first child of a row inherits its slot, others take, in their order, the
+  // lowest of the slots without a child. Returns false, and leaves the rows invalid, where a hypothesis ends or there
+  // are not `size` of them.
   bool advance(const Beam& beam, const std::vector<Extension>& best, int64_t eos_id);
 };
 

@@ -10,7 +10,7 @@
 namespace dragoman {
 namespace {
 
-// Sixteen sums side by side, which every processor takes in the same order, with as many instructions as it needs.
+// Sixteen sums side by side: every processor adds in the same order, with as many instructions as it needs.
 constexpr int64_t kLanes = 16, kChunk = 512;
 typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
 

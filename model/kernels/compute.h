@@ -16,7 +16,7 @@ namespace dragoman {
 // Outputs are packed in blocks, inputs in groups; both ends are filled up with zeros.
 constexpr int64_t kBlock = 64, kGroup = 4;
 
-// So many scores of a row are looked at together, if at all.
+// The number of scores of a row that are examined together.
 constexpr int64_t kNeighbours = 32;
 
 // An int8 weight [out, in], packed: [blocks][groups][kBlock][kGroup]; `scale`, `bias` and `sum128` (128 times the sum of
@@ -34,7 +34,7 @@ enum class Epilogue : int64_t { store, relu, gelu, swish, add };
 struct Sampling;
 struct Ranking;
 
-// Some logits of a row: the largest, the first place where it stands (or 0, where nobody asks), and the sum of
+// Some logits of a row: the largest, its first place (or 0, if that is not needed), and the sum of
 // exp(logit - largest).
 struct Summary {
   float largest, total;
@@ -44,7 +44,7 @@ struct Summary {
 struct Kernels {
   const char* name;
 
-  // x [width] -> q [groups * kGroup] and what q is to be multiplied by; q is meant for `linear` of the same variant.
+  // x [width] -> q [groups * kGroup] and the scale of q; q is meant for `linear` of the same variant.
   float (*quantise)(const float* x, int64_t width, uint8_t* q);
 
   // Blocks first..last of the outputs of q [rows, groups * kGroup], written to out [rows, stride] from column 0 on.
@@ -59,10 +59,10 @@ struct Kernels {
   void (*attend)(const float* q, const float* k, const float* v, int64_t length, int64_t stride, int64_t head_dim,
                  float scale, float* weights, float* out);
 
-  // The place is looked for if the largest is above `floor`.
+  // The place is searched if the largest is above `floor`.
   Summary (*summarise)(const float* logits, int64_t width, float floor);
 
-  // Takes what counts of a row's logits, of which the first is at `start`; those before it were taken before.
+  // Ranks a part of a row's logits, which begins at `start`, after all parts before it.
   void (*rank)(const float* logits, int64_t width, int64_t start, Ranking& best);
 
   // scores [width] = (logits - largest) / temperature, weights [width] = e^scores, and the best score of each
@@ -74,7 +74,7 @@ struct Kernels {
   int64_t (*draw)(const float* logits, int64_t width, int64_t best, const Sampling& options);
 };
 
-// What this processor can run, the best first.
+// The variants that this processor can run, the best first.
 std::vector<const Kernels*> variants();
 
 // The one in use: the best one, unless another was chosen.

@@ -12,11 +12,11 @@ namespace {
 
 inline float larger(float a, float b) { return a > b ? a : b; }
 
-// Within 0 and 1; what is not a number is 0.
+// Clamps x to 0 and 1; NaN becomes 0.
 inline float share(float x) { return x > 0 ? (x < 1 ? x : 1.0f) : 0.0f; }
 
-// The integer next to x, of two the even one, in the low bits; for sizes below 2^22, and whatever bits for all else: a
-// cast of what is not a number has no defined result.
+// The integer next to x, of two the even one, in the low bits; for sizes below 2^22, and arbitrary bits for all else: a
+// cast of NaN has no defined result.
 inline uint32_t rounded_bits(float x) {
   const float shifted = x + 0x1.8p23f;
   uint32_t bits;

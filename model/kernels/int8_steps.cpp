@@ -1,4 +1,4 @@
-// What comes of a decode step's states, and the steps that follow in the same call: see int8_transformer.h.
+// The output projection of a decode step, and the further steps of the same call: see int8_transformer.h.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>

@@ -1,4 +1,4 @@
-// See int8_transformer.h; int8_weights.cpp has its construction, int8_steps.cpp what comes of a step's states. Rows are
+// See int8_transformer.h; int8_weights.cpp has its construction, int8_steps.cpp the output projection. Rows are
 // tokens: of all sources in `encode`, of all hypotheses in `decode`. They share the weights that are read and nothing else.
 
 #include "int8_transformer.h"
@@ -189,7 +189,7 @@ Int8Transformer::Scores Int8Transformer::step(const Batch& batch, const std::vec
   for (const auto* rows : {&batch.outputs.logits, &batch.outputs.alignment, &batch.outputs.self_attention}) check_rows(*rows, rows_);
   const int64_t *position = batch.positions.const_data_ptr<int64_t>(), *slot = batch.slots.const_data_ptr<int64_t>();
   std::vector<int64_t> seen(position, position + rows_);
-  for (int64_t& length : seen) ++length;  // its own position is the last that a row looks at
+  for (int64_t& length : seen) ++length;  // a row attends up to its own position
   float *keys = target_keys_.mutable_data_ptr<float>(), *values = target_values_.mutable_data_ptr<float>();
   const int64_t* source_slot = batch.source_slots.const_data_ptr<int64_t>();
   const int64_t* source_length = batch.source_lengths.const_data_ptr<int64_t>();

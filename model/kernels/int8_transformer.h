@@ -1,4 +1,4 @@
-// A whole encoder, and whole decode steps, in int8: what model/cpp_transformer.py documents and calls.
+// A whole encoder, and whole decode steps, in int8: documented and called by model/cpp_transformer.py.
 
 #pragma once
 
@@ -17,7 +17,7 @@ struct Norm {
   const float *weight, *bias;
 };
 
-// What a stack begins with; the norm is that of embeddings, if the model has one.
+// The input of a stack; the norm is that of embeddings, if the model has one.
 struct Input {
   at::Tensor tokens, table;
   Norm norm;
@@ -71,7 +71,7 @@ class Int8Transformer : public torch::CustomClassHolder {
   };
   std::vector<Beam> beams_of(const Batch& batch) const;
   Scores step(const Batch& batch, const std::vector<Beam>& beams);
-  // What each row reads next; false where a row or a hypothesis has ended, or the beam's rows become more or fewer.
+  // Prepares the next step; returns false where a row or a hypothesis has ended, or a beam's rows become more or fewer.
   bool advance(Batch& batch, const std::vector<Beam>& beams, const Scores& scores);
 
   at::Tensor tensor(const std::string& name) const;
@@ -83,7 +83,7 @@ class Int8Transformer : public torch::CustomClassHolder {
   void reserve(int64_t rows);
   // Quantise rows of `width` floats into `q_`.
   void quantise(const float* x, int64_t width);
-  // A linear layer over what was quantised last.
+  // A linear layer over the rows that were quantised last.
   void apply(const Linear& layer, Epilogue epilogue, float* out);
   // The states as a sublayer reads them: normalised in a pre-norm model, else as they are.
   const float* pre_norm(const Norm& norm);
@@ -111,7 +111,7 @@ class Int8Transformer : public torch::CustomClassHolder {
   void project(const Batch& batch, const std::vector<Beam>& beams, Scores& scores);
 
   Tensors weights_;
-  std::vector<at::Tensor> packed_;  // what `Linear`s point into
+  std::vector<at::Tensor> packed_;  // the memory that each `Linear` points into
   at::Tensor target_keys_, target_values_, source_keys_, source_values_;  // [layers, slots, heads, positions, head_dim]
   int64_t d_model_, heads_, head_dim_, widest_, alignment_layer_;
   bool pre_norm_;
@@ -123,7 +123,7 @@ class Int8Transformer : public torch::CustomClassHolder {
   std::vector<Linear> source_kv_;
   Linear projection_;
 
-  // Of the call that is running.
+  // State of the running call.
   int64_t rows_ = 0;
   std::vector<float> states_, normed_, wide_, mixed_, scales_;
   std::vector<uint8_t> q_;

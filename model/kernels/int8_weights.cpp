@@ -1,4 +1,4 @@
-// What `Int8Transformer` is built from: it takes its weights by name and packs them.
+// The construction of `Int8Transformer`: it takes its weights by name and packs them.
 
 #include <ATen/ops/zeros.h>
 

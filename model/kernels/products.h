@@ -1,4 +1,4 @@
-// The exact products of integers, for the processor that is compiled for; a part of compute.cpp.
+// Exact products of integers for the processor that it is compiled for; a part of compute.cpp.
 
 #pragma once
 

@@ -6,7 +6,7 @@
 
 namespace dragoman {
 
-// `found` of them, in descending order, of equal ones the first that was pushed; there is `room` for one at least.
+// The `found` largest logits, in descending order, of equal ones the first that was pushed; `room` is at least 1.
 struct Ranking {
   int64_t room, found;
   int64_t* places;

@@ -25,12 +25,12 @@ bool precedes(const Candidate& a, const Candidate& b) {
   return a.score > b.score || (a.score == b.score && a.token < b.token);
 }
 
-// Tokens that go before some other, and their weight.
+// The number of tokens that precede another, and their weight.
 struct Before {
   int64_t count, weight;
 };
 
-// A token stays that has fewer than `most` before it, and they less weight than `limit`; and the first one.
+// A token stays if fewer than `most` precede it and their weight is below `limit`; the first one always stays.
 struct Limits {
   int64_t most;
   double limit;
@@ -43,14 +43,14 @@ struct Limits {
 // A score's exponent and three more bits; scores next to 0, of less than 2^-10, share the first.
 constexpr int64_t kFirst = (127 - 10) << 3, kBuckets = (1 << 11) - kFirst;
 
-// Those of the better scores come first: scores are negative, and their sizes are ordered as their bits are.
+// Buckets of better scores come first: scores are negative, and their sizes are ordered as their bits are.
 int64_t bucket_of(float score) {
   uint32_t bits;
   std::memcpy(&bits, &score, sizeof bits);
   return std::max<int64_t>((bits & 0x7FFFFFFF) >> 20, kFirst) - kFirst;
 }
 
-// What all scores in the buckets before `end` are above.
+// A bound below all scores in the buckets before `end`.
 float floor_of(int64_t end) {
   const uint32_t bits = static_cast<uint32_t>(kFirst + end) << 20;
   float size;
@@ -58,15 +58,15 @@ float floor_of(int64_t end) {
   return end < kBuckets ? -size : -INFINITY;
 }
 
-// One row, as `Kernels::weigh` gives it.
+// One row, filled by `Kernels::weigh`.
 struct Row {
   int64_t width;
   std::unique_ptr<float[]> scores = std::make_unique_for_overwrite<float[]>(width);
   std::unique_ptr<float[]> weights = std::make_unique_for_overwrite<float[]>(width);
   std::unique_ptr<float[]> best = std::make_unique_for_overwrite<float[]>((width + kNeighbours - 1) / kNeighbours);
 
-  // Calls `visit` with each token, in order, that is near one with a score in a bucket before `end`. A branch for each
-  // single one would cost more than those that are too many.
+  // Calls `visit`, in order, with each token that is near one with a score in a bucket before `end`. A branch for each
+  // single token would cost more than the surplus tokens.
   template <typename Visit>
   void near(int64_t end, Visit visit) const {
     const float floor = floor_of(end);
@@ -77,7 +77,7 @@ struct Row {
   }
 };
 
-// The bucket that has the first token that does not stay, and what is before it; `end` if all before that stay.
+// Returns the bucket of the first token that does not stay, and sets the tokens before that bucket; `end` if all stay.
 int64_t last_bucket(const Row& row, int64_t end, const Limits& limits, Before& before) {
   std::vector<Before> buckets(kBuckets);
   row.near(end, [&](int64_t token) {
@@ -94,7 +94,7 @@ int64_t last_bucket(const Row& row, int64_t end, const Limits& limits, Before& b
   return end;
 }
 
-// How many of the candidates stay, which are brought to the front.
+// Moves the candidates that stay to the front; returns their number.
 int64_t kept(std::vector<Candidate>& candidates, const Limits& limits, Before before) {
   int64_t low = 0, high = candidates.size();  // those below `low` stay, and are part of `before`
   while (low < high) {

@@ -8,19 +8,19 @@
 
 namespace dragoman {
 
-// How one row is sampled: temperature above 0; no `top_k` is 0, no `top_p` is 1; `noise` is the row's state.
+// The sampling options of one row: temperature above 0; `top_k` 0 and `top_p` 1 disable them; `noise` is the row's state.
 struct Sampling {
   float temperature, top_p;
   int64_t top_k;
   uint64_t noise;
 };
 
-// A token of logits [width], of which the one at `best` is the largest.
+// Samples a token from logits [width], of which the one at `best` is the largest.
 int64_t sample(const float* logits, int64_t width, int64_t best, const Sampling& options);
 
 namespace {
 
-constexpr uint64_t kGolden = 0x9E3779B97F4A7C15;  // of SplitMix64, as what follows
+constexpr uint64_t kGolden = 0x9E3779B97F4A7C15;  // of SplitMix64, as the constants below
 
 inline uint64_t noise_bits(uint64_t state, int64_t token) {
   uint64_t bits = state + (static_cast<uint64_t>(token) + 1) * kGolden;
@@ -34,7 +34,7 @@ inline float gumbel(uint64_t bits) {
   return static_cast<float>(-logarithm(-logarithm(uniform)));
 }
 
-// A weight, e^score and at most 1, in units of 2^-40: the sums of such are exact, whatever their order.
+// A weight, e^score and at most 1, in units of 2^-40: their sums are exact in any order.
 inline int64_t fixed_point(float weight) { return static_cast<int64_t>(static_cast<double>(weight) * 0x1p40); }
 
 // The best of noisy scores. Few tokens can be that, and only theirs need logarithms: those of a uniform number u and a

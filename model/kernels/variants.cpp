@@ -1,4 +1,4 @@
-// Which variants of compute.cpp this processor can run; VARIANTS lists those that were compiled, the best first.
+// The variants of compute.cpp that this processor can run; VARIANTS lists the compiled ones, the best first.
 
 #include "compute.h"
 

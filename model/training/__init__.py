@@ -1,1 +1,1 @@
-"""Training of small translation models: corpora to memory-mapped ids, the loop, evaluation."""
+"""Training of small translation models: text to packs, the run, distillation, evaluation."""

@@ -1,5 +1,6 @@
-"""What a run says of itself: a progress bar for people, `log.csv` for plots, the plot, TensorBoard where asked for."""
+"""Reports of a run: a progress bar for people, `log.csv` for plots, the plot, TensorBoard where it is requested."""
 
+import contextlib
 import csv
 import logging
 import os
@@ -20,11 +21,11 @@ _WINDOW: Final = 100  # steps a row
 
 
 class MissingExtraError(RuntimeError):
-    """A part that was asked for needs a package that only `dragoman[train]` brings."""
+    """A requested part needs a package that only `dragoman[train]` installs."""
 
 
 class Report(NamedTuple):
-    """How a run did in its last steps, and in all."""
+    """Loss, learning rate and tokens of a run's last steps, and its totals."""
 
     step: int
     loss: float
@@ -37,11 +38,11 @@ class Report(NamedTuple):
 
 
 class RunLog:
-    """Takes every step and validation of a run; a context manager.
+    """The log of a run, which takes reports and validations; a context manager.
 
-    `log.csv` in `directory` has a row for every 100 steps, one for what is left at the end, and one for every
-    validation; a resumed run appends.
-    Without a directory it is silent. Raises `MissingExtraError` when TensorBoard is asked for and not installed.
+    `log.csv` in `directory` has a row for every 100 steps, one for the steps left at the end, and one for every
+    validation; a resumed run appends. Without a directory it is silent. Raises `MissingExtraError` when TensorBoard is
+    requested and not installed, and `OSError` when the disk is full.
     """
 
     def __init__(self, directory: Path | None, max_steps: int, first_step: int, tensorboard: bool = False) -> None:
@@ -67,11 +68,18 @@ class RunLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._end_window()
-        self._progress.stop()
-        self._file.close()
-        for board in self._boards:
-            board.close()
+        try:
+            self._end_window()
+        except OSError:
+            if kind is None:
+                raise
+            # What ended the run says more: on a full disk it was the first to fail.
+        finally:
+            self._progress.stop()
+            with contextlib.suppress(OSError):
+                self._file.close()
+            for board in self._boards:
+                board.close()
 
     def steps(self, report: Report) -> None:
         """Take a report of a few steps."""
@@ -112,8 +120,12 @@ class RunLog:
         self._reports, self._seconds = [], 0.0
 
     def _row(self, step: int, **values: float) -> None:
-        self._writer.writerow({"step": step} | {name: f"{value:.9g}" for name, value in values.items()})
-        self._file.flush()
+        try:
+            self._writer.writerow({"step": step} | {name: f"{value:.9g}" for name, value in values.items()})
+            self._file.flush()
+        except OSError as error:
+            problem = f"{self._file.name} cannot be written: {error}"
+            raise OSError(f"{problem}; free some space, and run it again") from None
         for board in self._boards:
             for name, value in values.items():
                 board.add_scalar(name, value, step)
@@ -123,8 +135,14 @@ def _forget_after(step: int, path: Path) -> None:
     """A run that died resumes before the last rows that it wrote, and will write them again."""
     if path.is_file():
         header, *rows = path.read_text(encoding="utf-8").splitlines(keepends=True) or [""]
-        kept = [row for row in rows if int(row.split(",")[0]) <= step]
+        kept = [row for row in rows if _is_whole(row) and int(row.split(",")[0]) <= step]
         path.write_text("".join([header, *kept]), encoding="utf-8")
+
+
+def _is_whole(row: str) -> bool:
+    """False for a row that a full disk or a power cut has cut off."""
+    first, *others = row.split(",")
+    return row.endswith("\n") and first.isdecimal() and len(others) == len(COLUMNS) - 1
 
 
 def _summary_writer(directory: Path) -> "SummaryWriter":

@@ -69,7 +69,7 @@ def train(config: TrainConfig, data: Path, output: Path, options: RunOptions = _
         run = _Run(config, data, output, group, options)
         try:
             run.go(options.tensorboard)
-        except TrainingError:
+        except (TrainingError, OSError):
             if run.state.exists():
                 logger.error("the last good state is %s; the same command goes on from it", run.state)
             raise

@@ -1,1 +1,1 @@
-"""Who may ask, and how much: API keys, rate limits, quotas. Knows nothing of HTTP."""
+"""Access control: API keys, rate limits and quotas. Knows nothing of HTTP."""

@@ -1,4 +1,4 @@
-"""The file of the keys, for an event loop: what waits for the disk, or for another process, waits in threads."""
+"""The key store for an event loop: waits for the disk, or for another process, happen in threads."""
 
 import asyncio
 import logging
@@ -8,65 +8,65 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeVar, TypeVarTuple
 
-from service.access.key_store import Key, KeyFile, KeysError, Usage
+from service.access.key_store import Key, KeysError, KeyStore, Usage
 from service.errors import KeysUnavailable
 
 logger = logging.getLogger(__name__)
 
 _PATIENCE_SECONDS: Final = 2.0
-"""From a caller's question on, with a file that another process has locked. `dragoman keys` has it for milliseconds."""
+"""Longest wait of a call for a file that another process has locked. `dragoman keys` locks it for milliseconds."""
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-class Ledger:
-    """The methods are those of `KeyFile`, and raise `KeysUnavailable`; the log says why."""
+class AsyncKeyStore:
+    """The asynchronous `KeyStore`. Its methods raise `KeysUnavailable`; the log has the reason."""
 
     def __init__(self, path: Path) -> None:
         """Raises `KeysError`."""
-        # Who reads a file in WAL mode waits for nobody; in one thread it would wait for those who write.
+        # In WAL mode readers wait for nobody; in the same thread they would wait for writers.
         self._reading, self._writing = _Connection(path), _Connection(path)
 
     async def aclose(self) -> None:
-        """Wait for what is being written."""
+        """Wait for pending writes and close the file."""
         await self._reading.aclose()
         await self._writing.aclose()
 
     async def find(self, key: str) -> Key | None:
-        return await self._reading.do(KeyFile.find, key)
+        return await self._reading.do(KeyStore.find, key)
 
     async def usage(self, key: Key, month: str) -> Usage:
-        return await self._reading.do(KeyFile.usage, key, month)
+        return await self._reading.do(KeyStore.usage, key, month)
 
     async def charge(self, key: Key, month: str, characters: int) -> bool:
-        return await self._writing.do(KeyFile.charge, key, month, characters)
+        return await self._writing.do(KeyStore.charge, key, month, characters)
 
-    async def give_back(self, key: Key, month: str, characters: int, requests: int) -> None:
-        await self._writing.do(KeyFile.give_back, key, month, characters, requests)
+    async def refund(self, key: Key, month: str, characters: int, requests: int) -> None:
+        await self._writing.do(KeyStore.refund, key, month, characters, requests)
 
 
 class _Connection:
-    """To the file, with a thread of its own: one question after the other."""
+    """A connection to the file with a thread of its own, which runs one call after the other."""
 
     def __init__(self, path: Path) -> None:
-        self._file = KeyFile(path)
+        self._file = KeyStore(path)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="keys")
 
     async def aclose(self) -> None:
         await asyncio.to_thread(self._thread.shutdown)
         self._file.close()
 
-    async def do(self, method: Callable[[KeyFile, *Ts], T], *arguments: *Ts) -> T:
+    async def do(self, method: Callable[[KeyStore, *Ts], T], *arguments: *Ts) -> T:
         until = time.monotonic() + _PATIENCE_SECONDS
 
         def work() -> T:
-            # Else each of a queue would wait in vain as long as the first, and the last for all of them.
+            # The wait counts from the call: in a queue, the last call must not wait once for each call before it.
             self._file.wait_for_others(until - time.monotonic())
             return method(self._file, *arguments)
 
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except KeysError as error:
-            logger.error("the file of the keys cannot be used", extra={"reason": str(error)})
+            logger.error("the key file cannot be used", extra={"reason": str(error)})
             raise KeysUnavailable from None

@@ -1,4 +1,4 @@
-"""The door: who a caller is, and what it may still have."""
+"""Access control: identifies callers and enforces their limits and quotas."""
 
 import ipaddress
 import logging
@@ -10,10 +10,10 @@ from typing import Final, Literal, NamedTuple, TypeVar
 
 from starlette.requests import ClientDisconnect
 
-from service.access.async_key_store import Ledger
+from service.access.async_key_store import AsyncKeyStore
 from service.access.counters import Counters
 from service.access.key_store import Key, KeyLimits, seconds_to_next_month, this_month
-from service.access.rate_limits import Rates, Streams
+from service.access.rate_limits import OpenStreams, RateLimiter
 from service.access.stream_credits import StreamCredits
 from service.errors import (
     DeadlineExceeded,
@@ -34,14 +34,14 @@ Error = TypeVar("Error", bound=ServiceError)
 Refusal = Literal["key_required", "invalid_key", "requests", "characters", "streams", "quota"]
 
 _CUSTOMER_BITS: Final = 64
-"""Of an IPv6 address: whoever has one address of such a network has them all."""
+"""Prefix length of the IPv6 network that belongs to one customer, who has all its addresses."""
 _STREAM_SECONDS: Final = 1
 _LONGEST_ADDRESS: Final = 64
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Whoever has a key; without one, an address. `identity` tells callers apart; it is no secret."""
+    """A caller: the owner of a key, or an address without one. `identity` tells callers apart; it is no secret."""
 
     identity: str
     limits: KeyLimits
@@ -66,15 +66,15 @@ class Charge:
     stream has begun."""
 
 
-class Access:
-    """Keys, limits and usage of one server. Raises `UnusableSettingError`."""
+class AccessControl:
+    """The keys, limits and usage of one server. Raises `UnusableSettingError`."""
 
     def __init__(self, settings: AccessSettings, on_refusal: Callable[[Refusal], None] = lambda _: None) -> None:
-        self._ledger = None if settings.keys is None else Ledger(settings.keys)
+        self._key_store = None if settings.keys is None else AsyncKeyStore(settings.keys)
         self._counters = Counters(None if settings.redis_url is None else str(settings.redis_url))
-        self._rates = Rates(self._counters)
+        self._rate_limiter = RateLimiter(self._counters)
         self._credits = StreamCredits(self._counters)
-        self._streams = Streams()
+        self._streams = OpenStreams()
         self._on_refusal = on_refusal
         self._anonymous_limits = KeyLimits(
             requests_per_minute=settings.anonymous_requests_per_minute,
@@ -82,23 +82,23 @@ class Access:
             streams=settings.anonymous_streams,
         )
         self._anonymous_characters = 0
-        self.has_keys = self._ledger is not None
+        self.has_keys = self._key_store is not None
         self.key_required = self.has_keys and not settings.anonymous
 
     async def aclose(self) -> None:
-        """Wait for what is being written."""
-        if self._ledger is not None:
-            await self._ledger.aclose()
+        """Wait for pending writes."""
+        if self._key_store is not None:
+            await self._key_store.aclose()
         await self._counters.aclose()
 
     async def problems(self) -> list[str]:
-        """What of the settings does not work at the moment, for people."""
+        """Describe settings that do not work at the moment, for people."""
         if not await self._counters.reachable():
             return ["redis_url: Redis does not answer"]
         return []
 
     async def admit(self, key: str | None, address: str | None) -> Caller:
-        """Count a request of whoever has this key, or has none and this address.
+        """Identify the caller by its key, or else by its address, and count a request.
 
         Raises `KeyRequired`, `InvalidKey`, `KeysUnavailable` and `RateLimited`.
         """
@@ -107,14 +107,14 @@ class Access:
         return caller
 
     async def _caller(self, key: str | None, address: str | None) -> Caller:
-        if self._ledger is None or not key:
+        if self._key_store is None or not key:
             if self.key_required:
                 raise self._refused("key_required", KeyRequired())
             return Caller(f"address:{_customer(address)}", self._anonymous_limits)
-        known = await self._ledger.find(key)
+        known = await self._key_store.find(key)
         if known is None:
             raise self._refused("invalid_key", InvalidKey())
-        # Labels, unlike numbers, are not the same in the files of two servers that share a Redis.
+        # Two servers that share a Redis may have key files of their own: labels are unique in both, numbers are not.
         return Caller(f"key:{known.label}", known.limits, known)
 
     @asynccontextmanager
@@ -171,7 +171,7 @@ class Access:
                 yield charge
 
     def stream(self, caller: Caller) -> AbstractContextManager[None]:
-        """One of the caller's streams, for as long as the context lasts. Raises `RateLimited` at once."""
+        """Count one of the caller's streams for as long as the context lasts. Raises `RateLimited` at once."""
         limit = caller.limits.streams
         if limit is not None and self._streams.is_full(caller.identity, limit):
             error = RateLimited(f"too many streams: the limit is {limit} at once", _STREAM_SECONDS)
@@ -179,13 +179,13 @@ class Access:
         return self._streams.one_more(caller.identity)
 
     async def characters_used(self, caller: Caller) -> int:
-        """Those of the key in this month; without a key, those of all that have none since the server started.
+        """Return the characters of the key in this month; without a key, of all such callers since the server started.
 
         Raises `KeysUnavailable`.
         """
-        if caller.key is None or self._ledger is None:
+        if caller.key is None or self._key_store is None:
             return self._anonymous_characters
-        return (await self._ledger.usage(caller.key, this_month())).characters
+        return (await self._key_store.usage(caller.key, this_month())).characters
 
     async def _count(
         self, caller: Caller, what: Literal["requests", "characters"], limit: int | None, cost: int, field: str = "q"
@@ -194,28 +194,28 @@ class Access:
             return
         if cost > limit:
             raise self._refused(what, TooLong(field, f"{cost} {what}, the limit is {limit} a minute"))
-        wait = await self._rates.count(caller.identity, what, limit, cost)
+        wait = await self._rate_limiter.count(caller.identity, what, limit, cost)
         if wait is not None:
             raise self._refused(what, RateLimited(f"too many {what}: the limit is {limit} a minute", wait))
 
     async def _charge(self, caller: Caller, month: str, characters: int) -> None:
-        if caller.key is None or self._ledger is None:
+        if caller.key is None or self._key_store is None:
             self._anonymous_characters += characters
-        elif not await self._ledger.charge(caller.key, month, characters):
+        elif not await self._key_store.charge(caller.key, month, characters):
             limit = caller.limits.characters_per_month
             error = QuotaExceeded(f"the limit is {limit} characters a month", seconds_to_next_month())
             raise self._refused("quota", error)
 
     async def _give_back(self, caller: Caller, month: str, characters: int, requests: int) -> None:
-        if caller.key is None or self._ledger is None:
+        if caller.key is None or self._key_store is None:
             self._anonymous_characters -= characters
             return
         try:
-            await self._ledger.give_back(caller.key, month, characters, requests)
+            await self._key_store.refund(caller.key, month, characters, requests)
         except KeysUnavailable:
-            # Not raised: the caller is to be told what failed before.
+            # Not raised: the caller gets the error that came first.
             lost = {"key_name": caller.key.name, "characters": characters}
-            logger.error("characters could not be given back", extra=lost)
+            logger.error("characters could not be refunded", extra=lost)
 
     def _refused(self, reason: Refusal, error: Error) -> Error:
         self._on_refusal(reason)
@@ -223,15 +223,15 @@ class Access:
 
 
 def _is_counted(caller: Caller) -> bool:
-    """Whether it matters to the caller how many characters are translated."""
+    """Return True if translated characters count against a limit or a quota of the caller."""
     return caller.key is not None or caller.limits.characters_per_minute is not None
 
 
 def _customer(address: str | None) -> str:
-    """What the limits of callers without a key are of."""
+    """Return the unit whose limits an address shares: an IPv4 address or an IPv6 network."""
     try:
         parsed = ipaddress.ip_address(address or "")
-    except ValueError:  # a socket of the file system has none, and proxies may write what they like
+    except ValueError:  # a Unix socket has no address, and proxies may send anything
         return (address or "unknown")[:_LONGEST_ADDRESS]
     if isinstance(parsed, ipaddress.IPv6Address):
         if parsed.ipv4_mapped is not None:

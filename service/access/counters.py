@@ -1,4 +1,4 @@
-"""Counters that expire: in Redis, which servers share, and in this process while that does not answer."""
+"""Expiring counters: in a Redis that servers share, or in this process while Redis does not answer."""
 
 import asyncio
 import logging
@@ -19,14 +19,14 @@ logger = logging.getLogger(__name__)
 
 _SWEEP_SECONDS: Final = 60.0
 _REDIS_SECONDS: Final = 0.5
-"""A Redis that takes longer to answer is as good as gone: requests wait for it."""
+"""Timeout of Redis: requests wait for it."""
 _REDIS_PAUSE_SECONDS: Final = 5.0
 
 T = TypeVar("T")
 
 
 class _Memory(MemoryStorage):
-    """Looks for what has expired once a minute; the library's own does so in all of it with every request."""
+    """Counters of this process. Expired ones are removed once a minute, not with every request as the library does."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,14 +44,14 @@ class _Memory(MemoryStorage):
         return self.storage[key]
 
     async def prolong(self, key: str, expiry: float) -> None:
-        """It does not expire before so many seconds have passed."""
+        """Keep a counter for at least `expiry` seconds from now."""
         now = time.time()  # noqa: TID251  the library's clock
         self.expirations[key] = max(self.expirations.get(key, now), now + expiry)
 
 
 class _Shared(RedisStorage):
     async def prolong(self, key: str, expiry: int) -> None:
-        """As in memory; the library itself sets a time only once."""
+        """Keep a counter for at least `expiry` seconds from now; the library sets an expiry only once."""
         bridge = cast("RedispyBridge", self.bridge)
         name, redis = bridge.prefixed_key(key), bridge.get_connection()
         try:
@@ -65,7 +65,7 @@ Storage = _Memory | _Shared
 
 
 class Counters:
-    """Where what callers use is counted; while Redis does not answer, each server counts for itself."""
+    """The counters of all callers. While Redis does not answer, each server counts for itself."""
 
     def __init__(self, redis_url: str | None) -> None:
         self.own = _Memory()
@@ -78,7 +78,7 @@ class Counters:
             await self._redis.disconnect()
 
     async def reachable(self) -> bool:
-        """Whether Redis answers, where there is one."""
+        """Return False if there is a Redis and it does not answer."""
         if self._shared is None:
             return True
         try:
@@ -88,13 +88,13 @@ class Counters:
             return False
 
     async def use(self, work: Callable[[Storage], Awaitable[T]]) -> T:
-        """What `work` makes of the counters."""
+        """Run `work` on the shared counters, or on this process' own while Redis does not answer."""
         if self._shared is not None and time.monotonic() >= self._shared_from:
             try:
                 async with asyncio.timeout(_REDIS_SECONDS):
                     return await work(self._shared)
             except (StorageError, OSError) as error:
-                # Not asked for every request, each of which would wait.
+                # Not tried with every request: each would wait for the timeout.
                 self._shared_from = time.monotonic() + _REDIS_PAUSE_SECONDS
                 logger.warning("Redis does not answer: this server counts for itself", extra={"reason": repr(error)})
         return await work(self.own)
@@ -111,7 +111,7 @@ def _redis(url: str) -> "ConnectionPool":
 
 
 def _shared(pool: "ConnectionPool") -> _Shared:
-    # The pool says where it is; `limits` has a word for that only to tell the kinds of storage apart.
+    # The pool has the address; `limits` reads only the scheme of the URL, to choose the kind of storage.
     return _Shared(
         "async+redis://",
         wrap_exceptions=True,

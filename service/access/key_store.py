@@ -1,7 +1,7 @@
-"""API keys, their limits and what they have used, in one SQLite file.
+"""API keys, their limits and their usage in one SQLite file.
 
-Several processes may share the file: a server, `dragoman keys`, more servers of the same machine. What one writes
-the others see with their next request.
+Several processes may share the file: `dragoman keys` and all servers of the machine. A write is visible to the others
+with their next request.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ _BUSY_SECONDS: Final = 5.0
 _NO_LIMIT: Final = 2**62
 _PREFIX: Final = "dragoman"
 _MAX_LENGTH: Final = 128
-"""Of a key; what is longer is none, and not worth hashing."""
+"""Length of a key in characters; a longer string is no key and is not hashed."""
 
 _SCHEMA: Final = """
     CREATE TABLE keys (
@@ -47,18 +47,18 @@ _SCHEMA: Final = """
 
 
 class KeysError(UnusableSettingError):
-    """A file that cannot be used, a name that is taken or unknown; the message is for people."""
+    """A key file that cannot be used, or a name that is taken or unknown; the message is written for people."""
 
 
 @dataclass(frozen=True)
 class KeyLimits:
-    """None is no limit."""
+    """The limits of one caller; None means no limit."""
 
     requests_per_minute: int | None = None
     characters_per_minute: int | None = None
     characters_per_month: int | None = None
     streams: int | None = None
-    """At the same time, in each server."""
+    """Concurrent streams in each server."""
 
 
 _LIMIT_COLUMNS: Final = ", ".join(field.name for field in fields(KeyLimits))
@@ -66,7 +66,7 @@ _LIMIT_COLUMNS: Final = ", ".join(field.name for field in fields(KeyLimits))
 
 @dataclass(frozen=True)
 class Key:
-    """What is kept of a key: all but itself. `label` is its public part, by which people recognise it."""
+    """The stored record of a key, without the key itself. `label` is its public part, by which people recognise it."""
 
     id: int
     name: str
@@ -77,29 +77,29 @@ class Key:
 
 @dataclass(frozen=True)
 class Usage:
-    """Of one key in one month (UTC)."""
+    """Usage of one key in one month (UTC)."""
 
     requests: int = 0
     characters: int = 0
 
 
-class KeyFile:
-    """The file, opened. Every method is one transaction, and may raise `KeysError`."""
+class KeyStore:
+    """The open key file. Every method is one transaction and may raise `KeysError`."""
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self._path = path
         if not create and not path.is_file():
-            raise KeysError(f"{path}: there is no such file; `dragoman keys add` makes it")
+            raise KeysError(f"{path}: there is no such file; create it with `dragoman keys add`")
         with self._explained(), ExitStack() as stack:
-            # Used by one thread at a time, but not always by the one that made it.
+            # One thread uses the connection at a time, but not always the one that opened it.
             self._database = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
             stack.callback(self._database.close)
             self._prepare()
             stack.pop_all()
 
     def _prepare(self) -> None:
-        # With WAL, NORMAL survives the death of a process at any moment; only a machine that loses power may forget the
-        # last moments.
+        # With WAL, NORMAL survives the death of the process at any moment; only a power failure may lose the last
+        # writes.
         for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON"):
             self._database.execute(f"PRAGMA {pragma}")
         self._database.execute("BEGIN IMMEDIATE")
@@ -116,7 +116,7 @@ class KeyFile:
         self._database.close()
 
     def wait_for_others(self, seconds: float) -> None:
-        """So long from now on, if another process is writing."""
+        """Limit how long later calls wait while another process writes."""
         with self._explained():
             self._database.execute(f"PRAGMA busy_timeout = {max(0, round(1000 * seconds))}")
 
@@ -128,7 +128,7 @@ class KeyFile:
             raise KeysError(f"{self._path}: {error}") from error
 
     def add(self, name: str, limits: KeyLimits) -> str:
-        """A new key, which is told here and never again."""
+        """Create a key and return it; only its hash is stored."""
         label, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
         key = f"{_PREFIX}-{label}-{secret}"
         created_at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -143,7 +143,7 @@ class KeyFile:
         return key
 
     def remove(self, name: str) -> None:
-        """The key and its usage."""
+        """Delete a key and its usage."""
         with self._explained():
             removed = self._database.execute("DELETE FROM keys WHERE name = ?", (name,)).rowcount
         if not removed:
@@ -157,21 +157,21 @@ class KeyFile:
             return [_key(row) for row in rows]
 
     def find(self, key: str) -> Key | None:
-        """None for what is no key of this file."""
+        """Return the record of a key; None for a string that is no key of this file."""
         label = key.split("-", 2)[1] if len(key) <= _MAX_LENGTH and key.startswith(f"{_PREFIX}-") else ""
         with self._explained():
             row = self._database.execute(
                 f"SELECT id, name, label, created_at, {_LIMIT_COLUMNS}, digest FROM keys WHERE label = ?", (label,)
             ).fetchone()
-        # The label is public and finds the row; how long the comparison takes says nothing of the rest.
+        # The label is public and finds the row; the time of the comparison reveals nothing of the rest.
         if row is None or not hmac.compare_digest(row[-1], _digest(key)):
             return None
         return _key(row[:-1])
 
     def charge(self, key: Key, month: str, characters: int) -> bool:
-        """Count a request and its characters, unless they are over the quota of the month; whether they were counted.
+        """Count a request and its characters. Return False, and count nothing, if they exceed the quota of the month.
 
-        Counted is on the file: it outlives the process. False also for a key that was removed meanwhile.
+        The count is in the file and survives the process. A key that was removed meanwhile returns False too.
         """
         limit = key.limits.characters_per_month
         if limit is not None and characters > limit:
@@ -191,8 +191,8 @@ class KeyFile:
             except sqlite3.IntegrityError:
                 return False
 
-    def give_back(self, key: Key, month: str, characters: int, requests: int = 1) -> None:
-        """Undo a `charge` for what was not translated: of a part of it, without the request."""
+    def refund(self, key: Key, month: str, characters: int, requests: int = 1) -> None:
+        """Undo a `charge`, or a part of it: with `requests=0` only characters are refunded."""
         with self._explained():
             self._database.execute(
                 "UPDATE usage SET requests = requests - ?, characters = characters - ? WHERE key_id = ? AND month = ?",
@@ -208,7 +208,7 @@ class KeyFile:
 
 
 def this_month() -> str:
-    """As it is written in the file: 2026-01, in UTC."""
+    """Return the current month in UTC as the file has it: 2026-01."""
     return datetime.now(UTC).strftime("%Y-%m")
 
 
@@ -219,8 +219,7 @@ def seconds_to_next_month() -> int:
 
 
 def _digest(key: str) -> bytes:
-    # Slow hashes are for passwords, which people choose and others guess. Nobody guesses 256 random bits, and every
-    # request has to be checked.
+    # Slow hashes protect passwords, which can be guessed. Nobody guesses 256 random bits, and every request is checked.
     return hashlib.sha256(key.encode()).digest()
 
 

@@ -1,4 +1,7 @@
-"""So much a minute, and so many at once, for each caller. `limits` counts; how long to wait is reckoned here."""
+"""Rate limits per minute and limits of concurrent streams for each caller.
+
+The library `limits` counts; the wait until a retry is computed here.
+"""
 
 import math
 from collections import Counter
@@ -13,30 +16,30 @@ from service.access.counters import Counters, Storage
 
 _MINUTE: Final = 60.0
 _ROUNDING: Final = 0.001
-"""Seconds, of Redis; Python's clock has less."""
+"""Seconds by which Redis rounds; Python's clock rounds by less."""
 
 
-class Rates:
-    """Requests and characters of callers in the last minute.
+class RateLimiter:
+    """The requests and characters of callers in the last minute.
 
-    A sliding window of two counters: what a caller used in this minute, and of what it used in the one before, the
-    share that is not yet a minute ago.
+    A sliding window of two counters: the usage of this minute, and of the minute before, the share that is less than a
+    minute ago.
     """
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
 
     async def count(self, caller: str, what: str, limit: int, cost: int) -> int | None:
-        """Count `cost` (in `what`) against `limit` a minute, and it must not be more.
+        """Count `cost` (in `what`) against `limit` per minute.
 
-        None if it was counted, else the seconds until there is room for it.
+        Return None if it was counted, else the seconds until it would fit; `cost` must not exceed `limit`.
         """
         item = RateLimitItemPerMinute(limit, namespace=f"dragoman:{what}")
         return await self._counters.use(lambda storage: _hit(storage, item, caller, cost))
 
 
 async def _hit(storage: Storage, item: RateLimitItem, caller: str, cost: int) -> int | None:
-    """None if it was counted, else the seconds until it would be."""
+    """Return None if the cost was counted, else the seconds until it would be."""
     if await SlidingWindowCounterRateLimiter(storage).hit(item, caller, cost=cost):
         return None
     window = Window(*await storage.get_sliding_window(item.key_for(caller), item.get_expiry()))
@@ -44,7 +47,7 @@ async def _hit(storage: Storage, item: RateLimitItem, caller: str, cost: int) ->
 
 
 class Window(NamedTuple):
-    """A caller's last two minutes: counts, and the seconds until they are of no account."""
+    """The last two minutes of a caller: two counts, and the seconds until each expires."""
 
     previous: int
     previous_left: float
@@ -52,24 +55,24 @@ class Window(NamedTuple):
     current_left: float
 
     def seconds_until(self, room: int) -> int:
-        """The first whole second at which it holds no more than `room`, if nothing comes meanwhile; at least 1.
+        """Return the first whole second at which the window holds at most `room`, without further requests; at least 1.
 
-        More than a minute only for what costs much: behind a minute's use at once, as much again has to wait until
-        the minute in which that was is over, and then until it has lost its weight.
+        Only a high cost waits more than a minute: after a minute's limit used at once, the same cost again waits for
+        the end of that minute, and then until that minute has lost its weight.
         """
-        # `limits` rounds down what it weighs: there is room as soon as that is less than one more.
+        # `limits` rounds the weighted count down: there is room as soon as it is below `room + 1`.
         most = (room + 1) * _MINUTE
         if self.current <= room:
-            # The previous minute has to lose weight: previous * left / 60 < room + 1 - current.
+            # The previous minute must lose weight: previous * left / 60 < room + 1 - current.
             wait = self.previous_left - (most - self.current * _MINUTE) / max(self.previous, 1)
         else:
-            # This minute has to become the previous one, and then to lose weight itself.
+            # This minute must first become the previous one, and then lose weight itself.
             wait = self.current_left - most / self.current
         return max(math.floor(wait + _ROUNDING) + 1, 1)
 
 
-class Streams:
-    """How many streams each caller has open, in this process."""
+class OpenStreams:
+    """The number of open streams of each caller in this process."""
 
     def __init__(self) -> None:
         self._open: Counter[str] = Counter()
@@ -79,7 +82,7 @@ class Streams:
 
     @contextmanager
     def one_more(self, caller: str) -> Iterator[None]:
-        """A stream, for as long as the context lasts."""
+        """Count a stream for as long as the context lasts."""
         self._open[caller] += 1
         try:
             yield

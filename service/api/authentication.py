@@ -1,4 +1,4 @@
-"""Who asks: the key and the address of a request, as a dependency of the routes."""
+"""Authentication: finds the API key of a request and identifies its caller, as a dependency of the routes."""
 
 from typing import Annotated, Final
 
@@ -15,13 +15,13 @@ _FIELD: Final = "api_key"
 
 
 class _Body(msgspec.Struct):
-    """Of a JSON body the only field that is looked at here; the others are skipped, not built."""
+    """The only field of a JSON body that is decoded here; all others are skipped."""
 
     api_key: str | None = None
 
 
 async def caller_of(request: Request, service: ServiceDependency) -> Caller:
-    """The caller, whose request is counted. Raises `KeyRequired`, `InvalidKey` and `RateLimited`."""
+    """Identify the caller and count the request. Raises `KeyRequired`, `InvalidKey` and `RateLimited`."""
     key = await _key(request) if service.access.has_keys else None
     caller = await service.access.admit(key, request.client.host if request.client else None)
     if caller.key is not None:
@@ -33,13 +33,13 @@ CallerDependency = Annotated[Caller, Depends(caller_of)]
 
 
 def owner_of(caller: Caller) -> str | None:
-    """Whose glossaries a caller has: those of its key; all who have none share theirs."""
-    # Not its name, which another key may get once this one is removed.
+    """Return the owner of a caller's glossaries: its key. Callers without a key share theirs."""
+    # The label, not the name: another key may get the name once this one is removed.
     return None if caller.key is None else caller.key.label
 
 
 async def _key(request: Request) -> str | None:
-    """From the header (of DeepL's clients, or a bearer's), the URL, or the body (both of LibreTranslate's)."""
+    """Find the key: in the header (DeepL, or a bearer token), in the URL or in the body (both LibreTranslate)."""
     scheme, _, value = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() in _SCHEMES:
         return value.strip()

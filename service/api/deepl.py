@@ -1,4 +1,4 @@
-"""DeepL's routes, so that its clients can be pointed here."""
+"""The routes of DeepL, for clients that are written for it."""
 
 from typing import Final, Literal
 
@@ -10,14 +10,14 @@ from service.api.dependencies import ServiceDependency
 from service.api.field_types import RequestBody, Texts
 from service.api.openapi import CALLER_ERRORS, Responses, errors_of
 from service.api.request_body import body_of, form_fields, parse_body
-from service.api.translate import kept_glossary, language_name, until_finished
+from service.api.translate import language_name, stored_glossary, until_finished
 from service.errors import InvalidRequest
 from service.translation.options import TranslationOptions
 from service.translation.translator import FieldNames
 
 router = APIRouter(prefix="/v2", tags=["as DeepL"])
 
-# DeepL wants to know which English and which Portuguese; a model that knows only the language gives what it has.
+# DeepL lists English and Portuguese only as variants; a model that knows just the language serves both.
 _VARIANTS: Final = {"EN": ("EN-GB", "EN-US"), "PT": ("PT-BR", "PT-PT")}
 NAMES: Final = FieldNames(
     text="text",
@@ -27,7 +27,7 @@ NAMES: Final = FieldNames(
     spelled=str.upper,
 )
 _UNLIMITED: Final = 1_000_000_000_000
-"""The limit that DeepL tells those who have none."""
+"""The limit that DeepL reports if there is none."""
 
 
 class DeepLError(BaseModel):
@@ -35,7 +35,7 @@ class DeepLError(BaseModel):
 
 
 class DeepLRequest(RequestBody):
-    """What is not named here is ignored, as DeepL does; what would change the translation is refused."""
+    """A request of DeepL. Unknown fields are ignored, as DeepL does; options that no model here has are refused."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -50,14 +50,14 @@ class DeepLRequest(RequestBody):
     custom_instructions: Texts | None = Field(default=None, description="not available")
 
     def check(self) -> None:
-        """Raises `InvalidRequest` for what no model here can do."""
+        """Raise `InvalidRequest` for options that no model here has."""
         if self.tag_handling not in (None, "html"):
             raise InvalidRequest("tag_handling", "must be html")
         for field in ("style_id", "translation_memory_id", "custom_instructions"):
             if getattr(self, field):
                 raise InvalidRequest(field, "is not available")
         if self.glossary_id and not self.source_lang:
-            raise InvalidRequest("source_lang", "has to be given with glossary_id")
+            raise InvalidRequest("source_lang", "must be given with glossary_id")
         if self.formality in ("more", "less"):
             raise InvalidRequest("formality", "is not available for any language; prefer_more and prefer_less are")
 
@@ -82,15 +82,15 @@ class DeepLLanguage(BaseModel):
 
 
 class DeepLUsage(BaseModel):
-    """Characters translated with the key in this month (UTC) and its limit; without keys, those of everybody since the
-    server started, and a limit that nobody reaches."""
+    """Characters translated with the key in this month (UTC), and its limit. Without keys: characters of all callers
+    since the server started, and a limit that nobody reaches."""
 
     character_count: int = Field(examples=[30_000])
     character_limit: int = Field(examples=[500_000])
 
 
 def deepl_errors(*statuses: int) -> Responses:
-    """Of a route: those of all, and its own."""
+    """Describe the errors of a route: those of all routes, and `statuses`."""
     own = {403: "no API key where one is required, or a wrong one"}
     return errors_of(DeepLError, *CALLER_ERRORS, *statuses, own=own)
 
@@ -105,18 +105,18 @@ _LANGUAGE_ERRORS: Final = deepl_errors(400)
     openapi_extra=body_of(DeepLRequest),
 )
 async def translate(request: Request, service: ServiceDependency, caller: CallerDependency) -> DeepLTranslations:
-    """Texts are always split into sentences, and their white space is kept: `split_sentences`,
-    `preserve_formatting`, `context` and `model_type` change nothing."""
+    """Translate texts. They are always split into sentences and keep their white space: `split_sentences`,
+    `preserve_formatting`, `context` and `model_type` have no effect."""
     body = await parse_body(request, DeepLRequest)
     body.check()
-    asked = body.source_lang or None
+    requested_source = body.source_lang or None
     service.check_ready()
-    source, target = service.translator.direction(asked, body.target_lang, NAMES)
+    source, target = service.translator.direction(requested_source, body.target_lang, NAMES)
     texts = body.texts()
-    glossary = await kept_glossary(service, caller, body.glossary_id, source, target)
+    glossary = await stored_glossary(service, caller, body.glossary_id, source, target)
     options = TranslationOptions(is_html=body.tag_handling == "html", glossary=glossary)
     async with service.access.charged(caller, sum(map(len, texts)), NAMES.text):
-        translation = service.translator.start(texts, asked, target, options, NAMES)
+        translation = service.translator.start(texts, requested_source, target, options, NAMES)
         finished = await until_finished(request, translation)
     sources = [each.language for each in finished.detected] or [source] * len(texts)
     return DeepLTranslations(
@@ -139,7 +139,7 @@ async def languages(
     caller: CallerDependency,
     type: Literal["source", "target"] | None = None,
 ) -> list[DeepLLanguage]:
-    """`type` is in the URL or, as DeepL's own client sends it, in a form, with GET too."""
+    """Return source or target languages. `type` may also be in a form, even with GET, as DeepL's client sends it."""
     kind = type or (await form_fields(request, await request.body())).get("type", "source")
     if kind not in ("source", "target"):
         raise InvalidRequest("type", "must be source or target")

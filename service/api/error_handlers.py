@@ -1,4 +1,4 @@
-"""The one border where exceptions become answers: `{"error": ..., "code": ...}` with its status."""
+"""The conversion of exceptions to responses: `{"error": ..., "code": ...}` with a status. No other module does it."""
 
 import itertools
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect
 
 from service.errors import InvalidRequest, KeyRequired, QuotaExceeded, ServiceError
 
-# An answer says what is wrong; it does not repeat a megabyte of wrong fields.
+# A response describes a few problems; it does not repeat a megabyte of wrong fields.
 _MOST_PROBLEMS: Final = 5
 _LONGEST_NAME: Final = 64
 _DEEPL_STATUSES: Final[dict[type[ServiceError], int]] = {KeyRequired: 403, QuotaExceeded: 456}
@@ -28,7 +28,7 @@ def install(app: FastAPI) -> None:
 
 
 def answer(request: Request, error: ServiceError) -> JSONResponse:
-    """The response for `error`; its code becomes the request's outcome."""
+    """Build the response for `error`; its code becomes the request's outcome."""
     request.state.outcome = error.code
     seconds = error.retry_after_seconds
     headers = {} if seconds is None else {"Retry-After": str(seconds)}
@@ -37,7 +37,7 @@ def answer(request: Request, error: ServiceError) -> JSONResponse:
 
 
 def _body(request: Request, message: str, code: str) -> dict[str, str]:
-    """DeepL's clients look for a `message`, all others for an `error`."""
+    """Build the body: DeepL's clients read a `message`, all others an `error`."""
     return {"message": message} if _is_deepl(request) else {"error": message, "code": code}
 
 
@@ -46,7 +46,7 @@ def _is_deepl(request: Request) -> bool:
 
 
 def invalid_request(errors: Iterable[Mapping[str, Any]], nameless: str = "body") -> InvalidRequest:
-    """Pydantic's problems as one error; each names its field, or `nameless` if it is the whole."""
+    """Combine Pydantic's problems into one error; each has the name of its field, `nameless` for the whole body."""
     by_field: dict[str, str] = {}
     for error in errors:
         field = ".".join(map(str, error["loc"]))[:_LONGEST_NAME] or nameless
@@ -64,7 +64,7 @@ async def _service_error(request: Request, error: Exception) -> JSONResponse:
 
 async def _validation_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    # FastAPI says where a field was: in the URL, or a header.
+    # The first part of FastAPI's location is the place of the field: the URL or a header.
     found = ({**each, "loc": each["loc"][1:]} for each in error.errors())
     return answer(request, invalid_request(found, nameless="URL"))
 
@@ -80,12 +80,12 @@ async def _http_error(request: Request, error: Exception) -> JSONResponse:
 
 
 def _allowed(request: Request) -> str:
-    """All methods of a path that is described: its routes know only their own. "" for others, files among them."""
+    """List all methods of a documented path, which may have several routes; "" for other paths, such as files."""
     path = getattr(request.scope.get("route"), "path", "")
     return ", ".join(sorted(method.upper() for method in request.app.openapi()["paths"].get(path, {})))
 
 
 async def _client_disconnect(request: Request, error: Exception) -> Response:
-    """In the middle of its body, or before its answer."""
+    """Handle a client that disconnected while it sent its body, or before its response."""
     request.state.outcome = "cancelled"
     return Response(status_code=_CLIENT_CLOSED_REQUEST)  # nobody reads it

@@ -1,4 +1,4 @@
-"""Bodies of requests and the kinds of fields that they have: what is taken, and what is said of it otherwise."""
+"""The types of request fields: their limits, and error messages for people."""
 
 import re
 from typing import Annotated, Any, Final
@@ -13,42 +13,42 @@ _STRING: Final = re.compile(rb'"[^"]*"?')
 
 
 class RequestBody(BaseModel):
-    """What somebody sends. Nothing of it stays when the request is over.
+    """Base of all request bodies. No part of a body stays in memory after its request.
 
-    Pydantic would keep 16,384 names and short values of any JSON, and with them the memory that they lie in.
+    Pydantic's cache would keep 16,384 names and short values, and the memory pages around them.
     """
 
     model_config = ConfigDict(cache_strings="none")
 
 
 def has_more_values(json: bytes, most: int) -> bool:
-    """Whether there are more than `most` fields and elements, on all levels together; an empty array or object is two.
+    """Return True if JSON has more than `most` fields and elements on all levels; an empty array or object counts two.
 
-    They are counted, not built: two megabytes of small values become fifty megabytes of objects, and all other requests
-    wait meanwhile.
+    Values are counted in the text: as objects, two megabytes of small values would take fifty megabytes, and block all
+    other requests while they are built.
     """
     if _count(json) <= most:
         return False
-    # What is in strings does not count. An escaped quote ends no string; a backslash that is escaped escapes nothing.
+    # Characters in strings do not count. An escaped quote ends no string; an escaped backslash escapes nothing.
     bare = json.replace(rb"\\", b"").replace(rb"\"", b"")
-    # A value has two strings at most, its name and itself.
+    # A field has at most two strings: its name and its value.
     return bare.count(b'"') > 4 * most or _count(_STRING.sub(b"", bare)) > most
 
 
 def _count(json: bytes) -> int:
-    """Of a container's values the first follows its opening, each other a comma."""
+    """Count values: the first of a container follows its bracket, every other follows a comma."""
     return json.count(b",") + json.count(b"[") + json.count(b"{")
 
 
 def _string_or_strings(value: object) -> object:
-    """A union reports each alternative's problem, and that of each element; people want one sentence."""
+    """Check for strings in one sentence; Pydantic's union would report a problem for each alternative and element."""
     if isinstance(value, str) or (isinstance(value, list) and all(isinstance(each, str) for each in value)):
         return value
     raise PydanticCustomError("text_type", "must be a string or an array of strings")
 
 
 def _not_blank(value: Any, validate: Any) -> Any:
-    """People want words, not a pattern."""
+    """Replace the message about a pattern by one in words."""
     try:
         return validate(value)
     except ValidationError as error:
@@ -58,7 +58,7 @@ def _not_blank(value: Any, validate: Any) -> Any:
 
 
 def _true_or_false(value: object) -> object:
-    """A form or a URL says it in words; Pydantic would take `1`, `on` and `y` as well."""
+    """Accept `true` and `false` in forms and URLs; Pydantic would accept `1`, `on` and `y` too."""
     if isinstance(value, str) and value not in ("true", "false"):
         raise PydanticCustomError("flag_type", "must be true or false")
     return value
@@ -68,7 +68,7 @@ Flag = Annotated[bool, BeforeValidator(_true_or_false)]
 
 
 def _from_json(value: Any) -> Any:
-    """A form and a URL have no objects: there it is JSON."""
+    """Decode JSON in a string: forms and URLs have no objects."""
     if not isinstance(value, str):
         return value
     if has_more_values(value.encode(errors="replace"), MAX_ENTRIES):
@@ -80,14 +80,14 @@ def _from_json(value: Any) -> Any:
 
 
 def _not_too_many(value: Any) -> Any:
-    """Pydantic counts them only when it has looked at all, and keeps a problem of each that is wrong."""
+    """Count entries first: Pydantic would validate all of them and keep a problem for each wrong one."""
     if isinstance(value, dict) and len(value) > MAX_ENTRIES:
         raise PydanticCustomError("too_long", f"more than {MAX_ENTRIES} entries")
     return value
 
 
 def _number(value: object) -> object:
-    """LibreTranslate's clients may write it as a string."""
+    """Accept a number in a string, as LibreTranslate's clients may send it."""
     return int(value) if isinstance(value, str) and value.isascii() and value.isdecimal() else value
 
 
@@ -98,12 +98,20 @@ Entries = Annotated[
 ]
 LanguageCode = Annotated[str, Field(min_length=1, max_length=16)]
 ApiKey = Annotated[
-    str | None, Field(description="where the server wants one; or in `Authorization`", examples=["dragoman-..."])
+    str | None,
+    Field(
+        description="required by servers with keys; may be sent in `Authorization` instead", examples=["dragoman-..."]
+    ),
 ]
-Secret = Annotated[str | None, Field(description="ignored: what LibreTranslate's own page proves itself with")]
+Secret = Annotated[str | None, Field(description="ignored; LibreTranslate's own page sends it")]
 Alternatives = Annotated[
     int,
-    Field(ge=0, lt=MAX_BEAM_SIZE, description="other translations wanted of each text, by beam search", examples=[2]),
+    Field(
+        ge=0,
+        lt=MAX_BEAM_SIZE,
+        description="number of alternative translations of each text, by beam search",
+        examples=[2],
+    ),
     BeforeValidator(_number),
     WithJsonSchema(
         {

@@ -1,4 +1,4 @@
-"""DeepL's routes for glossaries that are kept, and what the routes that translate ask of them."""
+"""The routes of DeepL for stored glossaries."""
 
 import asyncio
 from typing import Final, Literal
@@ -23,7 +23,7 @@ _TSV: Final = "text/tab-separated-values"
 
 
 class GlossaryRequest(RequestBody):
-    """DeepL's. What is not named here is ignored, as DeepL does."""
+    """A request of DeepL to store a glossary. Unknown fields are ignored, as DeepL does."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -59,8 +59,8 @@ class LanguagePairs(BaseModel):
 
 @router.get("/glossary-language-pairs", summary="Languages of glossaries", responses=deepl_errors())
 async def language_pairs(service: ServiceDependency, caller: CallerDependency) -> LanguagePairs:
-    """All that can be translated; none where glossaries are not kept."""
-    known = service.translator.directions if service.glossaries.can_keep else []
+    """Return all directions of the models; none if the server stores no glossaries."""
+    known = service.translator.directions if service.glossaries.can_store else []
     return LanguagePairs(
         supported_languages=[LanguagePair(source_lang=each.source, target_lang=each.target) for each in known]
     )
@@ -68,25 +68,25 @@ async def language_pairs(service: ServiceDependency, caller: CallerDependency) -
 
 @router.post(
     "/glossaries",
-    summary="Keep a glossary",
+    summary="Store a glossary",
     status_code=201,
     responses=deepl_errors(400, 507),
     openapi_extra=body_of(GlossaryRequest),
 )
 async def create(request: Request, service: ServiceDependency, caller: CallerDependency) -> GlossaryInfo:
-    """It never changes; it is seen by those who have the key that it was made with."""
+    """Store a glossary. It never changes, and only callers with the same key see it."""
     service.glossaries.writable()
     body = await parse_body(request, GlossaryRequest)
     source, target = service.translator.direction(body.source_lang, body.target_lang, NAMES)
     if source == target:
         raise InvalidRequest("target_lang", "must be another language than source_lang")
-    # Two megabytes may be as many lines.
+    # Two megabytes may be a million lines.
     entries = await asyncio.to_thread(_entries, body)
     direction = Direction(source=source, target=target)
     return _info(await asyncio.to_thread(service.glossaries.add, body.name, direction, entries, owner_of(caller)))
 
 
-@router.get("/glossaries", summary="Glossaries that are kept", responses=deepl_errors())
+@router.get("/glossaries", summary="List stored glossaries", responses=deepl_errors())
 async def glossaries(service: ServiceDependency, caller: CallerDependency) -> GlossaryList:
     found = await asyncio.to_thread(service.glossaries.all, owner_of(caller))
     return GlossaryList(glossaries=[_info(each) for each in found])
@@ -112,14 +112,14 @@ async def entries(glossary_id: str, service: ServiceDependency, caller: CallerDe
 
 
 @router.delete(
-    "/glossaries/{glossary_id}", summary="Forget a glossary", status_code=204, responses=deepl_errors(404, 507)
+    "/glossaries/{glossary_id}", summary="Delete a glossary", status_code=204, responses=deepl_errors(404, 507)
 )
 async def delete(glossary_id: str, service: ServiceDependency, caller: CallerDependency) -> None:
     await asyncio.to_thread(service.glossaries.delete, glossary_id, owner_of(caller))
 
 
 def _entries(body: GlossaryRequest) -> dict[str, str]:
-    """One or more; raises `InvalidRequest`."""
+    """Parse the entries, at least one. Raises `InvalidRequest`."""
     try:
         entries = read_entries(body.entries, body.entries_format)
     except EntriesError as error:

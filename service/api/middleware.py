@@ -1,4 +1,4 @@
-"""Pure ASGI middleware: Starlette's `BaseHTTPMiddleware` would hide disconnects from streams."""
+"""The middleware of the API. Pure ASGI, because Starlette's `BaseHTTPMiddleware` hides disconnects from streams."""
 
 import logging
 import re
@@ -17,14 +17,14 @@ from service.observability.metrics import Metrics
 logger = logging.getLogger("dragoman.requests")
 
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-# Polled all the time; one line each would drown the rest.
+# Polled all the time: their log lines would drown all others.
 UNLOGGED: Final = frozenset({"/livez", "/readyz", "/health", "/metrics"})
 
 
 class RequestObservation:
-    """Gives every request an id, one outcome, one log line (never its text or key) and one count.
+    """Middleware that gives each request an id, an outcome, one log line (never its text or key) and one count.
 
-    Handlers leave `outcome` in the request's state when the status does not tell it.
+    Handlers set `outcome` in the request's state if the status does not determine it.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
@@ -62,7 +62,7 @@ class RequestObservation:
 
 
 def _request_id(scope: Scope) -> str:
-    """The caller's `X-Request-ID` if it is harmless, else a new one."""
+    """Return the client's `X-Request-ID` if it is well-formed, else a new id."""
     for name, value in scope["headers"]:
         if name == b"x-request-id" and _REQUEST_ID.fullmatch(value.decode("latin-1")):
             return str(value.decode("latin-1"))
@@ -70,9 +70,9 @@ def _request_id(scope: Scope) -> str:
 
 
 class UnexpectedErrors:
-    """Our own bugs: logged, and answered like every other error where nothing has been answered yet.
+    """Middleware for our own bugs: they are logged, and answered as `internal_error` if no response has begun.
 
-    Inside of the CORS middleware, without whose headers a browser's page would not learn of the answer.
+    It is inside the CORS middleware: without CORS headers, a browser would not show the response to its page.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -99,7 +99,7 @@ class UnexpectedErrors:
 
 
 class HeadAsGet:
-    """Answers HEAD like GET, without the body; not on the paths of `unless`, whose answers are work."""
+    """Middleware that answers HEAD like GET without a body, except on the paths of `unless`, which would translate."""
 
     def __init__(self, app: ASGIApp, unless: Collection[str]) -> None:
         self._app = app
@@ -113,7 +113,7 @@ class HeadAsGet:
         async def send_without_body(message: Message) -> None:
             await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
 
-        # The server, and who logs, are to know what it was.
+        # In a copy: the server and the log must see HEAD.
         as_get = {**scope, "method": "GET"}
         try:
             await self._app(as_get, receive, send_without_body)
@@ -122,7 +122,7 @@ class HeadAsGet:
 
 
 class BodyLimit:
-    """Raises `TooLong` to whoever reads more than `limit` bytes of a body, declared or not."""
+    """Middleware that raises `TooLong` when more than `limit` bytes of a body are read, declared or not."""
 
     def __init__(self, app: ASGIApp, limit: int) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""What FastAPI cannot know of the routes: errors, keys, the headers of every answer, the events of a stream."""
+"""Additions to FastAPI's description of the API: errors, keys, response headers, the events of a stream."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -16,33 +16,33 @@ EVENTS: Final[dict[str, Any]] = {
         "id": {
             "type": "string",
             "pattern": "^[0-9]+$",
-            "description": "its number; `Last-Event-ID` resumes after it. An `error` has none",
+            "description": "number of the event; `Last-Event-ID` resumes after it. An `error` event has none",
         },
         "event": {"enum": [*EVENT_NAMES.values(), "error"]},
         "data": {"type": "string", "contentMediaType": "application/json"},
     },
     "example": {"id": "1", "event": "token", "data": '{"segment":0,"index":0,"text":"Je","logprob":-0.08}'},
 }
-"""One event. Of `token` events the texts, put together, are the translation."""
+"""The schema of an event. The texts of all `token` events, joined, are the translation."""
 
 Responses = dict[int | str, dict[str, Any]]
 
 _MEANINGS: Final[Mapping[int, str]] = {
-    400: "bad input; names the field",
+    400: "bad input, with the name of the field",
     403: "wrong API key",
-    404: "none of the caller's glossaries has that id or name",
-    405: "the path has no such method",
+    404: "no glossary of the caller has this id or name",
+    405: "method not allowed for this path",
     413: "text, sentence or body over its limit",
-    429: "too many requests waiting, or more than the caller's limits: try again after `Retry-After`",
-    456: "the key's characters of the month are used up",
-    500: "the engine has failed, or the file of a glossary is damaged",
-    503: "starting, draining or without a model that can be used, or the file of the keys cannot be read or written",
+    429: "queue full, or a limit of the caller exceeded: retry after `Retry-After`",
+    456: "monthly quota of the key exceeded",
+    500: "engine failed, or a stored glossary is damaged",
+    503: "starting, draining, no usable model, or the key file cannot be read or written",
     504: "deadline exceeded",
-    507: "the disk of the glossaries is full, or cannot be written",
+    507: "glossaries cannot be written: disk full or read-only",
 }
 
 CALLER_ERRORS: Final = (403, 413, 429, 503)
-"""Of all routes that ask who calls: a key may be in a body, too."""
+"""Errors of all routes that identify their caller; 413 because the key may be in a body."""
 
 _SCHEMES: Final[dict[str, Any]] = {
     "Bearer": {"type": "http", "scheme": "bearer"},
@@ -61,25 +61,25 @@ _SCHEMES: Final[dict[str, Any]] = {
 }
 _HEADERS: Final[dict[str, Any]] = {
     "X-Request-ID": {
-        "description": "the request's id in the log: the one that it brought in a header of this name, or a new one",
+        "description": "id of the request in the log: from the request's own header of this name, or a new one",
         "schema": {"type": "string"},
     },
     "Retry-After": {"description": "in seconds", "schema": {"type": "integer", "minimum": 1}},
 }
 _RETRIED: Final = ("429", "456", "503")
-# What FastAPI answers to bad input, where nobody sees to it.
+# FastAPI's default status for bad input.
 _NEVER_SENT: Final = "422"
 _NEVER_SENT_MODELS: Final = ("HTTPValidationError", "ValidationError")
 
 
 def errors_of(model: type[BaseModel], *statuses: int, own: Mapping[int, str] = MappingProxyType({})) -> Responses:
-    """Of a route that answers errors as `model`: those `statuses`, and what each means, `own` words first."""
+    """Describe the errors of a route, which have the schema `model`: `own` descriptions replace the common ones."""
     meanings = {**_MEANINGS, **own}
     return {status: {"model": model, "description": meanings[status]} for status in sorted({*statuses, 405})}
 
 
 def install(app: FastAPI, *, key_required: bool) -> None:
-    """Complete what `app` says of itself."""
+    """Complete the OpenAPI document of `app`."""
     plain = app.openapi
 
     def openapi() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Probes and metrics."""
+"""The routes of operations: probes, models and metrics."""
 
 import asyncio
 from typing import Final
@@ -19,19 +19,21 @@ _EXPOSITION: Final[Responses] = {
 }
 
 
-@router.get("/livez", summary="The process answers", responses=_NO_ERRORS)
+@router.get("/livez", summary="Liveness: the process answers", responses=_NO_ERRORS)
 async def livez() -> Status:
     return Status(status="ok")
 
 
-@router.get("/readyz", summary="Translations will be answered", responses=_UNAVAILABLE)
-@router.get("/health", summary="As LibreTranslate's", responses=_UNAVAILABLE)
+@router.get("/readyz", summary="Readiness: translations are served", responses=_UNAVAILABLE)
+@router.get("/health", summary="Readiness, at LibreTranslate's path", responses=_UNAVAILABLE)
 async def readyz(service: ServiceDependency) -> Status:
     service.check_ready()
     return Status(status="ok")
 
 
-@router.get("/models", summary="The models, and how each is", responses=_NO_ERRORS, response_model_exclude_none=True)
+@router.get(
+    "/models", summary="List the models and their states", responses=_NO_ERRORS, response_model_exclude_none=True
+)
 async def models(service: ServiceDependency) -> list[ModelStatus]:
     return [
         ModelStatus(

@@ -1,4 +1,4 @@
-"""Bodies of requests: JSON, or the two kinds of forms."""
+"""The parsing of request bodies: JSON or the two kinds of forms."""
 
 import sys
 from collections.abc import Iterable
@@ -22,21 +22,21 @@ JSON: Final = "application/json"
 FORM: Final = "application/x-www-form-urlencoded"
 MULTIPART: Final = "multipart/form-data"
 _OTHER_FIELDS: Final = 100
-"""What a request may have beside its texts and its glossary: more than there are."""
+"""Fields that a request may have besides texts and glossary; more than exist."""
 _MOST_PROBLEMS: Final = 100
-"""Of which an answer tells a few."""
+"""Problems that are collected; a response describes a few of them."""
 _UTF_8: Final = frozenset({b"utf-8", b"utf8"})
 
 
 def body_of(model: type[RequestBody]) -> dict[str, Any]:
-    """What OpenAPI is told of a route whose body is read by `parse_body`."""
+    """Describe, for OpenAPI, the body of a route that calls `parse_body`."""
     json, form = model.model_json_schema(), _as_form(model.model_json_schema())
     content = {JSON: {"schema": json}, FORM: {"schema": form}, MULTIPART: {"schema": form}}
     return {"requestBody": {"required": True, "content": content}}
 
 
 def _as_form(schema: dict[str, Any]) -> dict[str, Any]:
-    """The same, where a field is absent instead of null."""
+    """Convert a JSON schema to one of a form, where a field is absent instead of null."""
     for field in schema["properties"].values():
         if "anyOf" in field:
             choices = [choice for choice in field.pop("anyOf") if choice != {"type": "null"}]
@@ -45,10 +45,10 @@ def _as_form(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 async def parse_body(request: Request, model: type[M], *, or_url: bool = False) -> M:
-    """The body as JSON (strict types) or form; raises `InvalidRequest` and `TooLong`.
+    """Parse the body as JSON (strict types) or as a form. Raises `InvalidRequest` and `TooLong`.
 
-    With `or_url`, fields of a form may be in the URL as well, and all of them where there is no body; what the URL says
-    beside JSON is not looked at.
+    With `or_url`, the URL may hold some fields of a form, or all fields if there is no body. Beside JSON, fields in the
+    URL are ignored.
     """
     await check_declared_type(request)
     json = await request.body() if media_type(request) == JSON else None
@@ -62,12 +62,12 @@ async def parse_body(request: Request, model: type[M], *, or_url: bool = False) 
         return model.model_validate(form | in_url)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False, include_context=False)[:_MOST_PROBLEMS]
-    # Not above: an exception keeps the one that it is raised beside, and that one has all that was sent.
+    # Outside of `except`: an exception keeps its context, and Pydantic's error holds the whole body.
     raise invalid_request(problems)
 
 
 def media_type(request: Request) -> str:
-    """JSON, if nothing else is said."""
+    """Return the declared media type; JSON by default."""
     return request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
 
 
@@ -81,7 +81,7 @@ async def check_declared_type(request: Request) -> None:
 
 
 async def read_form(request: Request) -> dict[str, object]:
-    """A form's fields; one that is repeated becomes an array. Raises `InvalidRequest`."""
+    """Parse the fields of a form; a repeated field becomes an array. Raises `InvalidRequest`."""
     kind = media_type(request)
     if kind == FORM:
         return await form_fields(request, await request.body())
@@ -91,7 +91,7 @@ async def read_form(request: Request) -> dict[str, object]:
 
 
 async def form_fields(request: Request, body: bytes, name: str = "body") -> dict[str, object]:
-    """The fields of an url-encoded form. Raises `InvalidRequest`, which calls it by `name`."""
+    """Parse the fields of a URL-encoded form. Raises `InvalidRequest` with `name` as its field."""
     most = await _max_fields(request)
     try:
         return _collected(parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=most))
@@ -102,14 +102,14 @@ async def form_fields(request: Request, body: bytes, name: str = "body") -> dict
 
 
 async def _multipart(request: Request) -> list[tuple[str, str]]:
-    # Starlette would decode with whatever codec is named: some take minutes, some raise or give lone surrogates.
+    # Starlette would decode with any codec that a client names: some take minutes, raise, or return lone surrogates.
     _, parameters = parse_options_header(request.headers["content-type"])
     if parameters.get(b"charset", b"utf-8").lower() not in _UTF_8:
         raise InvalidRequest("Content-Type", "charset must be UTF-8")
-    await request.body()  # kept by the request, whose size is limited already: no part needs a limit of its own
+    await request.body()  # the size of the whole body is limited already: parts need no limit of their own
     try:
         form = await request.form(max_files=0, max_fields=await _max_fields(request), max_part_size=sys.maxsize)
-    except HTTPException as error:  # Starlette's word for what is no such form
+    except HTTPException as error:  # raised by Starlette for a malformed form
         raise InvalidRequest("body", error.detail) from None
     return [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
 

@@ -1,4 +1,4 @@
-"""Wire types of the HTTP API. They end here: nothing below `api` sees them."""
+"""The wire types of the HTTP API. No module outside of `api` uses them."""
 
 import hashlib
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ _MAX_TOP_K: Final = 2**31 - 1  # more than any vocabulary
 _MAX_CANDIDATES: Final = 20
 _MAX_NGRAM: Final = 64
 _ALTERNATIVES_BEAM: Final = 4
-"""A beam just as wide as the alternatives would find worse ones; LibreTranslate's is 4 as well."""
+"""Least beam width for alternatives: a beam as narrow as their number finds worse ones. LibreTranslate uses 4 too."""
 
 
 class _Request(RequestBody):
-    """Names each unknown field, but not a megabyte of them."""
+    """Base of requests that refuse unknown fields and name them, but not a megabyte of them."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -36,7 +36,7 @@ class _Request(RequestBody):
 
 
 class TranslateRequest(_Request):
-    """LibreTranslate's request, and what we add to it. Unknown fields are refused, not ignored."""
+    """The request of LibreTranslate with additional options. Unknown fields are refused, not ignored."""
 
     q: Texts = Field(description="text to translate, or several", examples=["I am a cat."])
     source: LanguageCode = Field(
@@ -54,26 +54,31 @@ class TranslateRequest(_Request):
     alternatives: Alternatives = 0
     api_key: ApiKey = None
     secret: Secret = None
-    stream: Flag = Field(default=False, description="answer with server-sent events")
+    stream: Flag = Field(default=False, description="respond with server-sent events")
     temperature: float = Field(default=0.0, ge=0.0, le=10.0, description="0 is greedy")
     top_k: int = Field(default=0, ge=0, le=_MAX_TOP_K, description="sample from the k best tokens; 0 from all")
-    top_p: float = Field(default=1.0, gt=0.0, le=1.0, description="sample from the most probable tokens of this sum")
+    top_p: float = Field(
+        default=1.0,
+        gt=0.0,
+        le=1.0,
+        description="sample from the most probable tokens whose probabilities have this sum",
+    )
     seed: int = Field(default=0, ge=0, le=_MAX_SEED, description="same seed, same sample")
     beam_size: int | None = Field(
         default=None,
         ge=1,
         le=MAX_BEAM_SIZE,
-        description="hypotheses of beam search; 1, the default, is greedy. With alternatives the default is one more "
-        f"than those, and at least {_ALTERNATIVES_BEAM} where the server's limit allows",
+        description="beam width; 1, the default, disables beam search. With alternatives the default is one more "
+        f"than their number, and at least {_ALTERNATIVES_BEAM} where the server's limit allows",
     )
     length_penalty: float = Field(
-        default=1.0, ge=0.0, le=10.0, description="beam search divides scores by length to this power"
+        default=1.0, ge=0.0, le=10.0, description="beam search divides scores by the length to this power"
     )
     repetition_penalty: float = Field(
-        default=1.0, ge=0.1, le=10.0, description="above 1, tokens that were written become less probable"
+        default=1.0, ge=0.1, le=10.0, description="above 1, tokens that occur already become less probable"
     )
     no_repeat_ngram_size: int = Field(
-        default=0, ge=0, le=_MAX_NGRAM, description="so many tokens in a row come no second time; 0 is no such rule"
+        default=0, ge=0, le=_MAX_NGRAM, description="no sequence of this many tokens occurs twice; 0 disables the rule"
     )
     glossary: Entries = Field(
         default={},
@@ -85,17 +90,18 @@ class TranslateRequest(_Request):
         default=None, max_length=200, description="id or name of a glossary that the server keeps, in the place of one"
     )
     target_prefix: str = Field(
-        default="", description="what the translation begins with, and goes on from; for a text of one sentence"
+        default="", description="beginning of the translation, which is continued; for a text of one sentence"
     )
     top_candidates: int = Field(
-        default=0, ge=0, le=_MAX_CANDIDATES, description="of each streamed token, so many that were most probable there"
+        default=0,
+        ge=0,
+        le=_MAX_CANDIDATES,
+        description="number of most probable candidates that are sent with each streamed token",
     )
     alignment: Flag = Field(
-        default=False, description="with each streamed token, the characters of its text that it comes from most"
+        default=False, description="with each streamed token, the source characters with the highest weight"
     )
-    attention: Flag = Field(
-        default=False, description="as alignment, and all weights over the tokens of the sentence, to draw them"
-    )
+    attention: Flag = Field(default=False, description="as alignment, with all weights over the tokens of the sentence")
     self_attention: Flag = Field(
         default=False,
         description="with each streamed token, what the decoder looked at of its own text to write it: for each of its "
@@ -103,22 +109,25 @@ class TranslateRequest(_Request):
         "many: about 7 bytes for each layer and each pair of its tokens",
     )
     hypotheses: Flag = Field(
-        default=False, description="with each step of beam search, an event with the live hypotheses, to draw them"
+        default=False, description="after each step of beam search, an event with the live hypotheses"
     )
-    scores: Flag = Field(default=False, description="also answer the mean log-probability of each text's tokens")
+    scores: Flag = Field(default=False, description="return the mean log-probability of the tokens of each text")
     max_new_tokens: int | None = Field(default=None, ge=1, description="per sentence, a target prefix included")
     timeout_seconds: float | None = Field(default=None, gt=0.0, le=3600.0)
 
     def check_without_stream(self) -> None:
-        """Raises `InvalidRequest` for what a whole answer has no place for."""
+        """Raise `InvalidRequest` for options that only the events of a stream can carry."""
         for field in ("top_candidates", "alignment", "attention", "self_attention", "hypotheses"):
             if getattr(self, field):
-                raise InvalidRequest(field, "comes in the events of a stream: ask for stream")
+                raise InvalidRequest(field, "is sent in the events of a stream: set stream")
 
     def options(self, max_beam_size: int) -> TranslationOptions:
-        """Raises `InvalidRequest` for options that exclude one another; the limit is only that of the default beam."""
+        """Build the options of a translation; `max_beam_size` limits only the default beam width.
+
+        Raises `InvalidRequest` for options that exclude one another.
+        """
         if self.glossary and self.glossary_id:
-            raise InvalidRequest("glossary_id", "there is a glossary in the request already")
+            raise InvalidRequest("glossary_id", "the request has a glossary already")
         beam = self._beam(max_beam_size)
         return TranslationOptions(
             sampling=Sampling(self.temperature, self.top_k, self.top_p, self.seed),
@@ -128,27 +137,27 @@ class TranslateRequest(_Request):
             glossary=Glossary(self.glossary),
             inspect=Inspect(
                 self.top_candidates,
-                self._tells_alignment(),
+                self._sends_alignment(),
                 self.attention,
                 self.self_attention,
-                self._tells_hypotheses(beam),
+                self._sends_hypotheses(beam),
             ),
             is_html=self.format == "html",
             max_new_tokens=self.max_new_tokens,
             timeout_seconds=self.timeout_seconds,
         )
 
-    def _tells_hypotheses(self, beam: Beam) -> bool:
+    def _sends_hypotheses(self, beam: Beam) -> bool:
         if self.hypotheses and beam.size == 1:
-            raise InvalidRequest("hypotheses", "are a beam's: ask for beam_size above 1")
+            raise InvalidRequest("hypotheses", "need beam search: set beam_size above 1")
         if self.hypotheses and self.format == "html":
-            raise InvalidRequest("hypotheses", "have no tags yet; not with html")
+            raise InvalidRequest("hypotheses", "are not available with html: they have no tags yet")
         return self.hypotheses
 
-    def _tells_alignment(self) -> bool:
+    def _sends_alignment(self) -> bool:
         for field in ("alignment", "attention"):
             if getattr(self, field) and self.format == "html":
-                raise InvalidRequest(field, "is told of characters, which HTML writes as references; not with html")
+                raise InvalidRequest(field, "is not available with html, which writes characters as references")
         return self.alignment or self.attention
 
     def _beam(self, max_size: int) -> Beam:
@@ -165,20 +174,20 @@ class TranslateRequest(_Request):
         return [self.q] if isinstance(self.q, str) else self.q
 
     def characters(self) -> int:
-        """What the request counts for against limits and quotas."""
+        """Count the characters that are charged for the request."""
         return sum(map(len, self.texts()))
 
     def name(self) -> str:
-        """That of all requests whose streams have the same events, whoever sends them and however.
+        """Hash every field that affects the event stream: requests with the same name have the same events.
 
-        That is so as long as `glossary_id` means the same; a long glossary takes some milliseconds.
+        `glossary_id` must be an id, not a name. A long glossary takes some milliseconds.
         """
-        told = self.model_dump_json(exclude={"api_key", "secret", "stream", "timeout_seconds"})
-        return hashlib.sha256(told.encode()).hexdigest()
+        fields = self.model_dump_json(exclude={"api_key", "secret", "stream", "timeout_seconds"})
+        return hashlib.sha256(fields.encode()).hexdigest()
 
 
 class StreamQuery(TranslateRequest):
-    """The same request in a URL: one text."""
+    """The same request in a URL, with one text."""
 
     q: str = Field(description="text to translate", examples=["I am a cat."])
 
@@ -189,7 +198,7 @@ class DetectedLanguage(BaseModel):
 
 
 class TranslateResponse(BaseModel):
-    """Each field has the shape of `q`: for an array, an array of what one text has. Only what is asked for is there."""
+    """The response of a translation. If `q` is an array, each field is one too. Only requested fields are present."""
 
     translatedText: str | list[str] = Field(examples=["Je suis un chat."])
     alternatives: list[str] | list[list[str]] = Field(
@@ -216,24 +225,24 @@ class TranslateResponse(BaseModel):
 
 
 class DetectRequest(_Request):
-    """LibreTranslate's. Unknown fields are refused, not ignored."""
+    """The request of LibreTranslate to detect a language. Unknown fields are refused, not ignored."""
 
     q: Texts = Field(
-        description="text whose language is wanted; of an array, all of it together", examples=["I am a cat."]
+        description="text whose language is detected; the texts of an array are joined", examples=["I am a cat."]
     )
     api_key: ApiKey = None
     secret: Secret = None
 
 
 class ErrorResponse(BaseModel):
-    """What went wrong, for people, and its stable code."""
+    """An error: a message for people and a stable code."""
 
     error: str = Field(examples=["q: field required"])
     code: str = Field(examples=["invalid_request"])
 
 
 class Language(BaseModel):
-    """A language, and what it can be translated into, itself included: that is a copy."""
+    """A language and its target languages; the language itself is one of them, for a copy."""
 
     code: str = Field(examples=["en"])
     name: str = Field(examples=["English"])
@@ -251,14 +260,14 @@ class LanguageChoice(BaseModel):
 
 
 class FrontendSettings(BaseModel):
-    """What LibreTranslate tells its page; ours reads the limit and the languages to begin with."""
+    """The settings that LibreTranslate sends to its page; our page reads the limit and the default languages."""
 
     charLimit: int = Field(examples=[50_000])
     frontendTimeout: int = Field(
         description="milliseconds of a pause in typing before a page translates", examples=[300]
     )
-    apiKeys: bool = Field(default=False, description="the server knows API keys")
-    keyRequired: bool = Field(default=False, description="and answers nobody without one")
+    apiKeys: bool = Field(default=False, description="the server has API keys")
+    keyRequired: bool = Field(default=False, description="requests without a key are refused")
     suggestions: bool = False
     filesTranslation: bool = False
     supportedFilesFormat: list[str] = []
@@ -266,7 +275,7 @@ class FrontendSettings(BaseModel):
 
 
 class ModelStatus(BaseModel):
-    """A model of this server."""
+    """The state of one model."""
 
     name: str = Field(description="that of its file or directory", examples=["en-fr"])
     directions: Sequence[str] = Field(description="what it translates", examples=[["en-fr"]])
@@ -277,6 +286,6 @@ class ModelStatus(BaseModel):
 
 
 class Status(BaseModel):
-    """The answer of a probe."""
+    """The response of a probe."""
 
     status: str = Field(examples=["ok"])

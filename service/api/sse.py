@@ -1,7 +1,7 @@
-"""A translation's events as server-sent events.
+"""The events of a translation as server-sent events.
 
-Every event but an error has an id, its number in the stream. Output is deterministic, so a reader that lost
-its connection sends the same request with `Last-Event-ID`, to any replica, and gets the events after it.
+Every event except an error has an id, its number in the stream. Output is deterministic: a client that lost its
+connection sends the same request with `Last-Event-ID`, to any replica, and receives the events after that id.
 """
 
 import logging
@@ -22,10 +22,10 @@ from service.translation.stream import Translation
 
 logger = logging.getLogger(__name__)
 
-# sse-starlette would cut all streams when the server is told to stop; we let them finish.
+# sse-starlette would close all streams when the server is stopped; ours finish.
 AppStatus.enable_automatic_graceful_drain = False
 
-# Proxies that know these do not buffer the stream. Keep the one that sse-starlette does not set itself.
+# Proxies that know these headers do not buffer the stream. sse-starlette sets the others.
 _HEADERS: Final = {"Cache-Control": "no-cache"}
 
 EVENT_NAMES: Final[dict[type, str]] = {
@@ -38,7 +38,7 @@ EVENT_NAMES: Final[dict[type, str]] = {
 
 
 class AnswerShape(NamedTuple):
-    """How a finished translation is told: in arrays if `q` was one, and with what was asked for."""
+    """The shape of a response: arrays if `q` was one, and the extras that were requested."""
 
     is_array: bool = False
     alternatives: bool = False
@@ -46,7 +46,7 @@ class AnswerShape(NamedTuple):
 
 
 def answer(finished: Finished, shape: AnswerShape) -> dict[str, object]:
-    """The fields of LibreTranslate's answer, and ours."""
+    """Build the fields of LibreTranslate's response, and ours."""
     texts = finished.translations
     fields: dict[str, list[object]] = {"translatedText": [text.text for text in texts]}
     if shape.alternatives:
@@ -67,7 +67,7 @@ def _shaped(fields: Mapping[str, list[object]], shape: AnswerShape) -> dict[str,
 
 
 def payload(event: Event, shape: AnswerShape) -> object:
-    """What is sent of an event."""
+    """Build the data of an event."""
     match event:
         case Finished(_, usage, timings):
             return answer(event, shape) | {"usage": usage, "timings": timings}
@@ -83,28 +83,25 @@ def payload(event: Event, shape: AnswerShape) -> object:
 
 
 def encode(number: int, name: str, data: object) -> bytes:
-    """One event on the wire. JSON has no raw line breaks, so it is always a single data line.
+    """Encode an event for the wire. JSON has no raw line breaks, so the data is always one line.
 
-    Bytes, because sse-starlette passes them through: building its event object costs more than all
-    the rest of sending a token.
+    Returns bytes, which sse-starlette passes through: its event objects cost more than the rest of sending a token.
     """
     return b"id: %d\r\nevent: %s\r\ndata: %s\r\n\r\n" % (number, name.encode(), msgspec.json.encode(data))
 
 
 def encode_error(message: str, code: str) -> bytes:
-    """Without an id: the next number is that of the event which did not come, and a browser that comes back with it
-    would never get that one."""
+    """Encode an error, without an id: a browser that resumed after the next number would miss the event that has it."""
     return b"event: error\r\ndata: %s\r\n\r\n" % msgspec.json.encode({"error": message, "code": code})
 
 
 class TranslationStream(EventSourceResponse):
-    """The SSE response of one translation; whatever ends it, the translation is closed.
+    """The SSE response of one translation, which is closed however the stream ends.
 
-    A comment every `keep_alive_seconds` tells readers and proxies that it lives.
+    A comment is sent every `keep_alive_seconds`, so that clients and proxies do not time out.
 
-    How it ended is left in the request's state as `outcome`: `ok`, an error's code, or `cancelled` when
-    the client went away. `context` has been entered, and is left then: with the error, if there was one, or
-    `ClientDisconnect`.
+    At the end, the request's state has an `outcome`: `ok`, the code of an error, or `cancelled` if the client
+    disconnected. `context` has been entered and is exited then: with the error, if any, or `ClientDisconnect`.
     """
 
     def __init__(
@@ -123,8 +120,8 @@ class TranslationStream(EventSourceResponse):
         self._last_event_id = last_event_id
         self._outcome = "cancelled"
         self._request_id: str | None = None
-        # Without its limit on the time of a send: `Connection` cuts who takes nothing, and the errors of that limit
-        # hold what was to be sent in cycles, megabytes of it.
+        # Without sse-starlette's send timeout: `Connection` has one, and the errors of sse-starlette's would keep
+        # megabytes of unsent data in reference cycles.
         super().__init__(
             self._chunks(),
             headers=_HEADERS,
@@ -138,7 +135,7 @@ class TranslationStream(EventSourceResponse):
         try:
             await super().__call__(scope, receive, send)
         finally:
-            # Not left to the generator: one that was never started has no `finally`.
+            # Not in the generator: one that was never started runs no `finally`.
             self._translation.close()
             scope["state"]["outcome"] = self._outcome
             error = self._error or (None if self._outcome == "ok" else ClientDisconnect())
@@ -151,7 +148,7 @@ class TranslationStream(EventSourceResponse):
                 if chunk := self._encode_new(number, events):
                     yield chunk
                 number += len(events)
-            # A send that waits for its reader returns as if all were well when that one has left.
+            # A send to a client that has disconnected returns without an error.
             self._outcome = "ok" if self.active else "cancelled"
         except ServiceError as error:
             self._error = error
@@ -159,7 +156,7 @@ class TranslationStream(EventSourceResponse):
             yield encode_error(error.message, error.code)
         except Exception as error:
             self._error = error
-            # Our bug, but still the stream's one last event.
+            # A bug of ours: the stream still ends with exactly one last event.
             logger.exception("unexpected error in a stream", extra={"request_id": self._request_id})
             self._outcome = ServiceError.code
             yield encode_error("internal error", ServiceError.code)
@@ -168,6 +165,6 @@ class TranslationStream(EventSourceResponse):
         return b"".join(
             encode(number, EVENT_NAMES[type(event)], payload(event, self._shape))
             for number, event in enumerate(events, start=first_number)
-            # Whoever has seen everything is told so again, or a browser would ask for ever.
+            # The last event is sent again to a client that has seen everything: a browser would retry for ever.
             if number > self._last_event_id or isinstance(event, Finished)
         )

@@ -1,4 +1,4 @@
-"""LibreTranslate's routes, and the same translation as a stream."""
+"""The routes of LibreTranslate, and the streaming of translations."""
 
 import asyncio
 import re
@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 
 from service.access.control import Caller, Streamed
 from service.api.authentication import CallerDependency, owner_of
-from service.api.dependencies import Service, ServiceDependency
+from service.api.dependencies import ServiceContext, ServiceDependency
 from service.api.openapi import CALLER_ERRORS, EVENTS, Responses, errors_of
 from service.api.request_body import body_of, parse_body
 from service.api.schemas import (
@@ -44,14 +44,14 @@ T = TypeVar("T")
 _EVENT_ID: Final = re.compile("[0-9]{1,15}")
 _TYPING_PAUSE_MILLISECONDS: Final = 300
 _EVENT_STREAM: Final = "text/event-stream"
-_OWN: Final = {400: "bad input; names the field. Or no API key where one is required"}
+_OWN: Final = {400: "bad input, with the name of the field; or a missing API key"}
 _DETECTION_ERRORS: Final = errors_of(ErrorResponse, *CALLER_ERRORS, 400, own=_OWN)
 _ERRORS: Final = errors_of(ErrorResponse, *CALLER_ERRORS, 400, 404, 500, 504, own=_OWN)
 _UNAVAILABLE: Final = errors_of(ErrorResponse, 503)
 _STREAM_DOCUMENTATION: Final[Responses] = {
     200: {
         "content": {_EVENT_STREAM: {"schema": EVENTS}},
-        "description": "Events `start`, `token`, `segment`, `hypotheses` if asked for, and exactly one `done` or "
+        "description": "Events `start`, `token`, `segment`, `hypotheses` if requested, and exactly one `done` or "
         "`error` at the end.",
     }
 }
@@ -65,9 +65,9 @@ _STREAM_DOCUMENTATION: Final[Responses] = {
     openapi_extra=body_of(TranslateRequest),
 )
 async def translate(request: Request, service: ServiceDependency, caller: CallerDependency) -> Response:
-    """Answers JSON, or server-sent events when `stream` is true or the client accepts `text/event-stream`.
+    """Return JSON, or server-sent events if `stream` is true or the client accepts `text/event-stream`.
 
-    Fields of a form may be in the URL as well, as LibreTranslate takes them.
+    The URL may hold fields of a form, as in LibreTranslate.
     """
     body = await parse_body(request, TranslateRequest, or_url=True)
     if body.stream or _EVENT_STREAM in request.headers.get("accept", ""):
@@ -91,15 +91,18 @@ async def translate_stream(
     query: Annotated[StreamQuery, Query()],
     last_event_id: Annotated[str, Header(json_schema_extra={"pattern": f"^({_EVENT_ID.pattern})?$"})] = "",
 ) -> Response:
-    """As `POST /translate` with `stream`; `Last-Event-ID` resumes after that event."""
+    """Stream a translation like `POST /translate` with `stream`; `Last-Event-ID` resumes after that event."""
     return await _stream(request, service, caller, query, last_event_id)
 
 
 @router.post(
-    "/detect", summary="Which language a text is in", responses=_DETECTION_ERRORS, openapi_extra=body_of(DetectRequest)
+    "/detect",
+    summary="Detect the language of a text",
+    responses=_DETECTION_ERRORS,
+    openapi_extra=body_of(DetectRequest),
 )
 async def detect(request: Request, service: ServiceDependency, caller: CallerDependency) -> list[DetectedLanguage]:
-    """Of the languages that `/languages` lists, those that the text may be in, the most probable first."""
+    """Return the languages of `/languages` that the text may be in, the most probable first."""
     body = await parse_body(request, DetectRequest, or_url=True)
     text = body.q if isinstance(body.q, str) else " ".join(body.q)
     return [
@@ -107,14 +110,14 @@ async def detect(request: Request, service: ServiceDependency, caller: CallerDep
     ]
 
 
-@router.get("/languages", summary="Languages, and what each can be translated into", responses=_UNAVAILABLE)
+@router.get("/languages", summary="List languages and their targets", responses=_UNAVAILABLE)
 async def languages(service: ServiceDependency) -> list[Language]:
-    """All of them, sources or targets; each is among its own targets, into which a text is copied."""
+    """Return all source and target languages. Each is one of its own targets: its text is copied."""
     known = service.translator.languages
     return [_language(code, sorted(known[code])) for code in sorted(known)]
 
 
-@router.get("/frontend/settings", summary="What a page has to know, as LibreTranslate tells it", responses=_UNAVAILABLE)
+@router.get("/frontend/settings", summary="Settings for a web page, in LibreTranslate's format", responses=_UNAVAILABLE)
 async def frontend_settings(service: ServiceDependency) -> FrontendSettings:
     first = service.translator.directions[0]
     source = NamedLanguage(code=first.source, name=language_name(first.source))
@@ -134,7 +137,7 @@ async def frontend_settings(service: ServiceDependency) -> FrontendSettings:
 
 @cache
 def language_name(code: str) -> str:
-    """In English; the code itself where there is no name for it."""
+    """Return the English name of a language; its code if there is none."""
     try:
         return Locale.parse(code, sep="-").english_name or code
     except (UnknownLocaleError, ValueError):
@@ -145,36 +148,38 @@ def _language(code: str, targets: list[str]) -> Language:
     return Language(code=code, name=language_name(code), targets=targets)
 
 
-async def _start(service: Service, caller: Caller, body: TranslateRequest) -> Translation:
+async def _start(service: ServiceContext, caller: Caller, body: TranslateRequest) -> Translation:
     service.check_ready()
     make_options = partial(body.options, service.translator.limits.max_beam_size)
-    # A long glossary takes a while to be put in order, in which others want to be served.
+    # Building a long glossary takes a while: other requests are served meanwhile.
     options = await asyncio.to_thread(make_options) if body.glossary else make_options()
     if body.glossary_id:
         source, target = service.translator.direction(body.source, body.target)
         if source == AUTOMATIC:
-            raise InvalidRequest("source", "has to be given with glossary_id")
-        kept = await kept_glossary(service, caller, body.glossary_id, source, target)
-        options = replace(options, glossary=kept)
+            raise InvalidRequest("source", "must be given with glossary_id")
+        stored = await stored_glossary(service, caller, body.glossary_id, source, target)
+        options = replace(options, glossary=stored)
     return service.translator.start(body.texts(), body.source, body.target, options)
 
 
-async def kept_glossary(service: Service, caller: Caller, identifier: str | None, source: str, target: str) -> Glossary:
-    """By its id or name, if there is one; raises `InvalidRequest` and `UnknownGlossary`."""
+async def stored_glossary(
+    service: ServiceContext, caller: Caller, identifier: str | None, source: str, target: str
+) -> Glossary:
+    """Load a glossary by its id or name; an empty one without. Raises `InvalidRequest` and `UnknownGlossary`."""
     if not identifier:
         return EMPTY_GLOSSARY
     return await asyncio.to_thread(service.glossaries.glossary, identifier, owner_of(caller), source, target)
 
 
 async def _stream(
-    request: Request, service: Service, caller: Caller, body: TranslateRequest, last_event_id: str
+    request: Request, service: ServiceContext, caller: Caller, body: TranslateRequest, last_event_id: str
 ) -> TranslationStream:
-    # Checked before anything is started, which from then on has to be closed.
+    # Checked before anything is started that would have to be closed.
     if last_event_id and not _EVENT_ID.fullmatch(last_event_id):
         raise InvalidRequest("Last-Event-ID", "must be an event's id")
     seconds = body.timeout_seconds or service.translator.limits.timeout_seconds
     if body.glossary_id:
-        # A name may become another glossary's: whoever resumes shall get what was paid for.
+        # A name may be given to another glossary: a resumed stream must use the one that was charged.
         known = await asyncio.to_thread(service.glossaries.find, body.glossary_id, owner_of(caller))
         body = body.model_copy(update={"glossary_id": known.id})
     name = await asyncio.to_thread(body.name) if body.glossary else body.name()
@@ -199,7 +204,7 @@ def _shape(body: TranslateRequest) -> AnswerShape:
 
 
 async def until_finished(request: Request, translation: Translation) -> Finished:
-    """The whole translation, which is closed then; raises `ClientDisconnect` and `ServiceError`."""
+    """Wait for the whole translation and close it. Raises `ClientDisconnect` and `ServiceError`."""
     request.state.translation = translation
     try:
         return await _unless_disconnected(request, translation.finished())
@@ -208,7 +213,7 @@ async def until_finished(request: Request, translation: Translation) -> Finished
 
 
 async def _unless_disconnected(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Await `work`, or cancel it and raise `ClientDisconnect` when the client goes away."""
+    """Await `work`; if the client disconnects first, cancel it and raise `ClientDisconnect`."""
     working = asyncio.create_task(work)
     watching = asyncio.create_task(_disconnection(request))
     try:

@@ -1,4 +1,4 @@
-"""What several commands share: options, the style of errors, the version."""
+"""The parts that several commands share: options, the style of errors, the version."""
 
 import difflib
 import importlib.metadata

@@ -1,4 +1,4 @@
-"""`dragoman doctor`: what would run here, and whether it does."""
+"""The command `dragoman doctor`: reports what would run here, and tries it out."""
 
 import asyncio
 import platform
@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import msgspec
 
 from model.checkpoint_config import CheckpointError
-from service.api.dependencies import Service
+from service.api.dependencies import ServiceContext
 from service.app import VERSION, build_service
 from service.errors import EngineFailed, ServiceError
 from service.hardware import usable_cores
@@ -28,7 +28,7 @@ _HIDDEN: Final = "***"
 _CPU_INFO: Final = Path("/proc/cpuinfo")
 _CPU_NAMES: Final = ("model name", "Model", "Hardware")
 _CPU_FLAGS: Final = ("flags", "Features")
-# Those that make a difference to the arithmetic of a model.
+# Instruction sets that make the arithmetic of a model faster.
 _FEATURES: Final = frozenset(
     "avx2 fma avx_vnni avx512f avx512bw avx512_vnni avx512_bf16 amx_int8 amx_bf16 asimd asimddp i8mm bf16 sve".split()
 )
@@ -45,15 +45,19 @@ _START_SECONDS: Final = 600.0
 
 
 class Processor(msgspec.Struct):
+    """The processor of this machine."""
+
     name: str
     cores: int
-    """That this process may use, as the settings count them."""
+    """Cores that this process may use, as the settings count them."""
     features: list[str]
     operators: str | None
-    """What the C++ operators are compiled for; None where there are none."""
+    """Instruction set of the compiled C++ operators; None without them."""
 
 
 class Model(msgspec.Struct):
+    """A model and its state after the self-test."""
+
     name: str
     state: str
     reason: str | None
@@ -62,33 +66,35 @@ class Model(msgspec.Struct):
 
 
 class Speed(msgspec.Struct):
-    """Of `at_once` translations at the same time."""
+    """The speed of `at_once` concurrent translations."""
 
     at_once: int
     tokens_per_second: float
     first_token_milliseconds: float
-    """The median."""
+    """Median."""
 
 
 class Report(msgspec.Struct):
+    """The findings of the examination."""
+
     version: str
     python: str
     pytorch: str
     processor: Processor
     gpus: list[str]
     settings: dict[str, Any]
-    """All of them."""
+    """All settings, without passwords."""
     given: list[str]
-    """Those that are not left at their defaults."""
+    """Names of the settings that differ from their defaults."""
     models: list[Model] = []
     speeds: list[Speed] = []
     notes: list[str] = []
     problems: list[str] = []
-    """Why a server with these settings would not work; [] if it would."""
+    """Reasons why a server with these settings would not work."""
 
 
 def examine(settings: Settings, seconds: float) -> Report:
-    """Look at everything, and translate for so long."""
+    """Examine the machine and the settings, and translate for this many seconds."""
     import torch
 
     report = Report(
@@ -97,14 +103,14 @@ def examine(settings: Settings, seconds: float) -> Report:
         pytorch=str(torch.__version__),
         processor=_processor(),
         gpus=[torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())],
-        settings=told_settings(settings),
+        settings=visible_settings(settings),
         given=sorted(settings.model_fields_set),
     )
     if report.processor.operators is None and settings.device == "cpu":
-        report.notes.append("there are no C++ operators, for want of a compiler: several times slower than with them")
+        report.notes.append("no C++ operators, because there is no compiler: several times slower than with them")
     report.notes += unknown_variables()
     if settings.models is not None:
-        report.notes += _odd_entries(settings.models)
+        report.notes += _ignored_entries(settings.models)
     try:
         if settings.traces:
             tracing.provider(VERSION).shutdown()
@@ -112,16 +118,16 @@ def examine(settings: Settings, seconds: float) -> Report:
     except (CheckpointError, UnusableSettingError) as error:
         report.problems.append(str(error))
     else:
-        asyncio.run(_try_out(service, seconds, report))
+        asyncio.run(_self_test(service, seconds, report))
     return report
 
 
-def _odd_entries(models: Path) -> list[str]:
+def _ignored_entries(models: Path) -> list[str]:
     try:
         odd = ignored_entries(models, scan(models))
-    except CheckpointError:  # which is said where the models are loaded
+    except CheckpointError:  # reported when the models are loaded
         return []
-    return [f"{models / name} is passed over: it is neither a directory nor an Argos package" for name in odd]
+    return [f"{models / name} is ignored: it is neither a directory nor an Argos package" for name in odd]
 
 
 def _processor() -> Processor:
@@ -137,23 +143,23 @@ def _processor() -> Processor:
     return Processor(name, usable_cores(), sorted(_FEATURES & set(flags)), operators)
 
 
-def told_settings(settings: Settings) -> dict[str, Any]:
-    """All settings, without the passwords of Redis."""
-    told = settings.model_dump(mode="json")
+def visible_settings(settings: Settings) -> dict[str, Any]:
+    """Return all settings, without the passwords of Redis."""
+    visible = settings.model_dump(mode="json")
     if settings.redis_url is not None:
         url = urlsplit(str(settings.redis_url))
-        # Its client also takes them, and those of certificates, from the query.
+        # The query may hold passwords too, also those of certificates.
         options = [(name, _HIDDEN if "password" in name else value) for name, value in parse_qsl(url.query)]
         address = url.netloc.replace(f":{url.password}@", f":{_HIDDEN}@")
-        told["redis_url"] = url._replace(netloc=address, query=urlencode(options, safe=_HIDDEN)).geturl()
-    return told
+        visible["redis_url"] = url._replace(netloc=address, query=urlencode(options, safe=_HIDDEN)).geturl()
+    return visible
 
 
-async def _try_out(service: Service, seconds: float, report: Report) -> None:
+async def _self_test(service: ServiceContext, seconds: float, report: Report) -> None:
     service.library.start()
     try:
         async with asyncio.timeout(_START_SECONDS):
-            with suppress(EngineFailed):  # each model says why
+            with suppress(EngineFailed):  # the entry of each model has the reason
                 await service.library.wait_until_tried()
         at_once = min(_AT_ONCE, service.settings.slots * service.settings.replicas)
         for number in sorted({1, at_once}) if service.library.started else ():
@@ -175,7 +181,7 @@ async def _try_out(service: Service, seconds: float, report: Report) -> None:
             report.problems.append(f"{entry.name}: {entry.reason}")
 
 
-async def _speed(service: Service, at_once: int, seconds: float) -> Speed:
+async def _speed(service: ServiceContext, at_once: int, seconds: float) -> Speed:
     started = time.monotonic()
     finished: list[Finished] = []
 
@@ -190,7 +196,7 @@ async def _speed(service: Service, at_once: int, seconds: float) -> Speed:
     return Speed(at_once, round(tokens / elapsed, 1), round(1000 * statistics.median(waits), 2))
 
 
-async def _translated(service: Service, text: str) -> Finished:
+async def _translated(service: ServiceContext, text: str) -> Finished:
     source, target = service.translator.directions[0].codes()
     translation = service.translator.start([text], source, target, TranslationOptions())
     try:
@@ -200,10 +206,10 @@ async def _translated(service: Service, text: str) -> Finished:
 
 
 def lines(report: Report) -> list[str]:
-    """The report for people."""
+    """Render the report for people."""
     processor, settings = report.processor, report.settings
     operators = f"C++, for {processor.operators}" if processor.operators else "PyTorch's"
-    told = [
+    rows = [
         ("version", f"Dragoman {report.version}, Python {report.python}, PyTorch {report.pytorch}"),
         ("processor", f"{processor.name}, {_counted(processor.cores, 'core')}: {' '.join(processor.features)}"),
         ("operators", operators),
@@ -218,7 +224,7 @@ def lines(report: Report) -> list[str]:
         *(("self-test", _speed_line(speed)) for speed in report.speeds),
         *(("note", note) for note in report.notes),
     ]
-    return [f"{name:10} {text}" for name, text in told]
+    return [f"{name:10} {text}" for name, text in rows]
 
 
 def _model_line(model: Model) -> str:

@@ -1,4 +1,4 @@
-"""`dragoman keys add | list | remove`."""
+"""The commands `dragoman keys add | list | remove`."""
 
 import json
 from collections.abc import Iterator
@@ -9,26 +9,26 @@ from typing import Annotated
 
 import typer
 
-from service.access.key_store import Key, KeyFile, KeyLimits, KeysError, Usage, this_month
+from service.access.key_store import Key, KeyLimits, KeysError, KeyStore, Usage, this_month
 from service.cli.common import fail
 from service.settings import CommandSettings
 
-app = typer.Typer(no_args_is_help=True, help="API keys: a server started with `--keys FILE` knows those of the file.")
+app = typer.Typer(no_args_is_help=True, help="Manage API keys; `serve --keys FILE` requires one of the file.")
 
-FileOption = Annotated[Path | None, typer.Option("--keys", help="The file of the keys; or DRAGOMAN_KEYS.")]
-NameArgument = Annotated[str, typer.Argument(help="Whose key it is, in logs and in `list`.")]
+FileOption = Annotated[Path | None, typer.Option("--keys", help="File of the keys; the default is DRAGOMAN_KEYS.")]
+NameArgument = Annotated[str, typer.Argument(help="Name of the key in logs and in `list`.")]
 
 
 @app.command()
 def add(
     name: NameArgument,
-    requests_per_minute: Annotated[int | None, typer.Option(min=1)] = None,
-    characters_per_minute: Annotated[int | None, typer.Option(min=1)] = None,
-    characters_per_month: Annotated[int | None, typer.Option(min=1, help="Of a calendar month, UTC.")] = None,
-    streams: Annotated[int | None, typer.Option(min=1, help="At the same time, in each server.")] = None,
+    requests_per_minute: Annotated[int | None, typer.Option(min=1, help="Limit of requests per minute.")] = None,
+    characters_per_minute: Annotated[int | None, typer.Option(min=1, help="Limit of characters per minute.")] = None,
+    characters_per_month: Annotated[int | None, typer.Option(min=1, help="Quota per calendar month (UTC).")] = None,
+    streams: Annotated[int | None, typer.Option(min=1, help="Limit of concurrent streams in each server.")] = None,
     keys: FileOption = None,
 ) -> None:
-    """Make a key, and print it: this once, for what is kept does not tell it. Limits that are not given are none."""
+    """Create a key and print it once; only its hash is stored. Limits that are not given do not apply."""
     limits = KeyLimits(requests_per_minute, characters_per_minute, characters_per_month, streams)
     with _opened(keys, create=True) as file:
         typer.echo(file.add(name, limits))
@@ -36,28 +36,29 @@ def add(
 
 @app.command(name="list")
 def list_(
-    keys: FileOption = None, as_json: Annotated[bool, typer.Option("--json", help="An object for each key.")] = False
+    keys: FileOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each key.")] = False,
 ) -> None:
-    """Keys, limits, and what they have used in this month."""
+    """List keys, their limits and their usage in this month."""
     with _opened(keys) as file:
         month = this_month()
         known = [(key, file.usage(key, month)) for key in file.list()]
     if as_json:
         for key, usage in known:
-            told = {"name": key.name, "key": f"{key.label}...", "created_at": key.created_at}
-            typer.echo(json.dumps(told | {"limits": asdict(key.limits), "month": month, "usage": asdict(usage)}))
+            fields = {"name": key.name, "key": f"{key.label}...", "created_at": key.created_at}
+            typer.echo(json.dumps(fields | {"limits": asdict(key.limits), "month": month, "usage": asdict(usage)}))
         return
     headings = ("name", "key", "requests/min", "characters/min", "streams", f"characters in {month}")
     rows = [headings, *(_row(key, usage) for key, usage in known)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    # However narrow the terminal is: a key's limits are not to be guessed.
+    # Not shortened on a narrow terminal: limits must be readable.
     for row in rows:
         typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 @app.command()
 def remove(name: NameArgument, keys: FileOption = None) -> None:
-    """Delete a key and its usage; a running server refuses it from now on."""
+    """Delete a key and its usage; running servers refuse it at once."""
     with _opened(keys) as file:
         file.remove(name)
 
@@ -73,12 +74,12 @@ def _limit(value: int | None) -> str:
 
 
 @contextmanager
-def _opened(path: Path | None, *, create: bool = False) -> Iterator[KeyFile]:
+def _opened(path: Path | None, *, create: bool = False) -> Iterator[KeyStore]:
     path = path or CommandSettings().keys
     if path is None:
-        fail("which file? Give --keys FILE, or set DRAGOMAN_KEYS")
+        fail("no key file: give --keys FILE, or set DRAGOMAN_KEYS")
     try:
-        with closing(KeyFile(path, create=create)) as file:
+        with closing(KeyStore(path, create=create)) as file:
             yield file
     except KeysError as error:
         fail(str(error))

@@ -1,4 +1,4 @@
-"""`dragoman`: serve, translate, doctor, import and bench; the commands of keys and of training are there, too."""
+"""The program `dragoman`: serve, translate, doctor, import, bench, and the commands of keys and training."""
 
 import asyncio
 import logging
@@ -72,38 +72,44 @@ def serve(settings: Settings) -> None:
 
 @app.command()
 def translate(  # noqa: PLR0913  each is an option of the command
-    texts: Annotated[list[str] | None, typer.Argument(help="Texts; standard input if there are none.")] = None,
+    texts: Annotated[list[str] | None, typer.Argument(help="Texts to translate; without any, standard input.")] = None,
     source: Annotated[str, typer.Option("--source", "-s", help="Language of the text; auto detects it.")] = "en",
     target: Annotated[str, typer.Option("--target", "-t", help="Language to translate into.")] = "fr",
-    files: Annotated[list[Path] | None, typer.Option("--file", "-f", help="Translate this file; several too.")] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="An object for each text, or each line of a file.")] = False,
-    alternatives: Annotated[int, typer.Option(min=0, help="Other translations too, with --json.")] = 0,
-    beam_size: Annotated[int | None, typer.Option(min=1, help="Hypotheses of beam search; 1 is greedy.")] = None,
+    files: Annotated[
+        list[Path] | None, typer.Option("--file", "-f", help="Translate this file; may be repeated.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the translation to this file.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write a JSON object for each text, or for each line of a file.")
+    ] = False,
+    alternatives: Annotated[int, typer.Option(min=0, help="Number of alternative translations, with --json.")] = 0,
+    beam_size: Annotated[int | None, typer.Option(min=1, help="Beam width; 1 disables beam search.")] = None,
     glossary: Annotated[
-        Path | None, typer.Option(help="File of terms and their translations, a pair each line: TSV, or .csv.")
+        Path | None, typer.Option(help="File with a term and its translation on each line, as TSV or .csv.")
     ] = None,
     url: UrlOption = None,
     api_key: ApiKeyOption = None,
-    model: Annotated[Path | None, typer.Option(help="Checkpoint directory, when the model runs here.")] = None,
+    model: Annotated[Path | None, typer.Option(help="Checkpoint to use if the model runs here.")] = None,
 ) -> None:
-    """Translate, printing each token as it comes; lines stay lines."""
-    from service.cli.translate import InputError, Job, local_engine, read, read_glossary, server
+    """Translate text and print each token as soon as it is generated. Line breaks are kept."""
+    from service.cli.translate import InputError, TranslationJob, local_engine, read, read_glossary, server
     from service.cli.translate import translate as run
     from service.client import ClientError, Options
 
     if texts and files:
         fail("give texts or files, not both")
     if alternatives and not as_json:
-        fail("--alternatives has no place in plain text: add --json")
+        fail("--alternatives needs --json")
     options = Options(scores=True, alternatives=alternatives) if as_json else Options()
     if beam_size is not None:
         options["beam_size"] = beam_size
 
     async def show(sink: TextIO) -> None:
-        # A bar and tokens on the same terminal would overwrite each other.
+        # A progress bar and tokens on the same terminal would overwrite each other.
         progress = bool(files) and sys.stderr.isatty() and not sink.isatty()
-        job = Job(source=source, target=target, options=options, as_json=as_json, output=sink, progress=progress)
+        job = TranslationJob(
+            source=source, target=target, options=options, as_json=as_json, output=sink, progress=progress
+        )
         given = {} if model is None else {"model": model}
         engine = (
             server(url, api_key or CommandSettings().api_key, job)
@@ -122,7 +128,7 @@ def translate(  # noqa: PLR0913  each is an option of the command
     except (ServiceError, ClientError, CheckpointError, UnusableSettingError, InputError) as error:
         fail(str(error))
     except BrokenPipeError:
-        # Whoever read our output has seen enough; Python must not try to flush the rest at exit.
+        # The reader of our output has closed it; Python must not try to flush the rest at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         fail(f"{output or 'standard output'}: {error.strerror}")
@@ -132,10 +138,13 @@ def translate(  # noqa: PLR0913  each is an option of the command
 @takes_settings
 def doctor(
     settings: Settings,
-    seconds: Annotated[float, typer.Option(min=0.1, help="How long to translate.")] = 5.0,
-    as_json: Annotated[bool, typer.Option("--json", help="The report as one object.")] = False,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Duration of the self-test.")] = 5.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as a JSON object.")] = False,
 ) -> None:
-    """Say what would run here, and try it out; takes the settings of `dragoman serve`. Fails if something is broken."""
+    """Check this installation: report what would run here, and translate for some seconds.
+
+    Takes the settings of `dragoman serve`. A problem ends the command with status 2.
+    """
     import msgspec
 
     from service.cli.doctor import examine, lines
@@ -153,12 +162,12 @@ def doctor(
 
 @app.command(name="import")
 def import_(
-    path: Annotated[Path, typer.Argument(help="Argos package, CTranslate2 or Hugging Face directory.")],
-    output: Annotated[Path, typer.Option(help="Where to write the checkpoint: a directory for `serve --model`.")],
-    source: Annotated[str | None, typer.Option(help="Source language, where the files do not say it.")] = None,
-    target: Annotated[str | None, typer.Option(help="Target language, where the files do not say it.")] = None,
+    path: Annotated[Path, typer.Argument(help="Argos package, or directory of a CTranslate2 or Hugging Face model.")],
+    output: Annotated[Path, typer.Option(help="Directory for the new checkpoint, for `serve --model`.")],
+    source: Annotated[str | None, typer.Option(help="Source language, if the files do not name it.")] = None,
+    target: Annotated[str | None, typer.Option(help="Target language, if the files do not name it.")] = None,
 ) -> None:
-    """Write a checkpoint of another format as one of ours."""
+    """Convert a model of another format to a checkpoint of Dragoman."""
     from model.checkpoint_config import LanguageHint
     from model.formats import import_checkpoint
 
@@ -166,17 +175,17 @@ def import_(
         config = import_checkpoint(path, output, LanguageHint(source, target))
     except (CheckpointError, OSError) as error:
         fail(str(error))
-    languages = ", ".join(map(str, config.directions)) or f"{len(config.languages)} languages, each into each"
+    languages = ", ".join(map(str, config.directions)) or f"{len(config.languages)} languages, every pair of them"
     typer.echo(f"{output}: {languages}")
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
 def bench(context: typer.Context) -> None:
-    """Measure the engine beside others; `dragoman bench --help` lists the options."""
+    """Compare the engine with others; `dragoman bench --help` lists the options."""
     try:
         from loadtest.compare.command import command
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "loadtest":
             raise
-        fail("the benchmark is not installed here; it comes with `pip install 'dragoman[load]'`, not with the image")
+        fail("the benchmark is not installed here; install it with `pip install 'dragoman[load]'`")
     raise typer.Exit(command.main(args=context.args, prog_name="dragoman bench", standalone_mode=False) or 0)

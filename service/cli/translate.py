@@ -1,4 +1,4 @@
-"""`dragoman translate`: texts, standard input or files, translated by an engine of our own or by a server."""
+"""The command `dragoman translate`: texts, standard input or files, translated by a local engine or by a server."""
 
 import json
 import sys
@@ -22,39 +22,38 @@ from service.client.events import event_of, translations_of
 from service.settings import Settings
 from service.text.glossary import EntriesError, read_entries
 
-# A file goes in requests of about this size, whole lines each: enough to fill a batch, far below a server's limit.
+# Files are sent in requests of about this size, in whole lines: enough to fill a batch, far below a server's limit.
 _REQUEST_CHARACTERS: Final = 10_000
 _REQUEST_TEXTS: Final = 100
 
 Stream = Callable[[str | list[str]], AsyncGenerator[Event]]
-"""Translates a text, or several in one request."""
+"""A function that translates a text, or several in one request."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
-    """What to translate, how, and where it goes."""
+class TranslationJob:
+    """The languages and options of a translation, and its output."""
 
     source: str
     target: str
     options: Options = field(default_factory=Options)
     as_json: bool = False
-    """An object for each text, or each line of a file, instead of text."""
+    """Write a JSON object for each text, or each line of a file."""
     output: TextIO = sys.stdout
     progress: bool = False
 
 
 class InputError(Exception):
-    """A file that cannot be read."""
+    """An input file that cannot be read; the message is written for people."""
 
 
 @asynccontextmanager
-async def local_engine(settings: Settings, job: Job) -> AsyncIterator[Stream]:
-    """An engine of our own, for as long as the context lasts.
+async def local_engine(settings: Settings, job: TranslationJob) -> AsyncIterator[Stream]:
+    """Run a local engine for as long as the context lasts.
 
     Raises `ServiceError`, `CheckpointError` and `UnusableSettingError`.
     """
-    # Someone at a terminal reads the translation; what an engine notes in passing is for a server's log.
-    # And nobody is asked for a key here.
+    # At a terminal only the translation counts: no informational log records, and no API keys.
     for_one = {"log_level": "warning", "replicas": 1, "keys": None, "redis_url": None}
     service = build_service(settings.model_copy(update=for_one))
 
@@ -66,10 +65,10 @@ async def local_engine(settings: Settings, job: Job) -> AsyncIterator[Stream]:
         try:
             async for events in translation.events():
                 for event in events:
-                    # By way of the wire, so that it is what a server would have sent.
-                    told = event_of(EVENT_NAMES[type(event)], msgspec.json.encode(payload(event, shape)))
-                    assert told is not None
-                    yield told
+                    # Encoded and decoded, so that the event is exactly what a server would send.
+                    decoded = event_of(EVENT_NAMES[type(event)], msgspec.json.encode(payload(event, shape)))
+                    assert decoded is not None
+                    yield decoded
         finally:
             translation.close()
 
@@ -81,7 +80,7 @@ async def local_engine(settings: Settings, job: Job) -> AsyncIterator[Stream]:
         await service.library.stop()
 
 
-def _request(q: str | list[str], job: Job) -> TranslateRequest:
+def _request(q: str | list[str], job: TranslationJob) -> TranslateRequest:
     try:
         return TranslateRequest.model_validate({"q": q, "source": job.source, "target": job.target, **job.options})
     except ValidationError as error:
@@ -89,14 +88,14 @@ def _request(q: str | list[str], job: Job) -> TranslateRequest:
 
 
 @asynccontextmanager
-async def server(url: str, api_key: str | None, job: Job) -> AsyncIterator[Stream]:
-    """A running server; its streams raise `ClientError`."""
+async def server(url: str, api_key: str | None, job: TranslationJob) -> AsyncIterator[Stream]:
+    """Connect to a running server; its streams raise `ClientError`."""
     async with AsyncClient(url, api_key=api_key) as client:
         yield lambda q: client.stream(q, source=job.source, target=job.target, **job.options)
 
 
 def read(files: Sequence[Path] | None, *, by_line: bool) -> list[str]:
-    """The texts of files, or of standard input: whole, line ends as they are, or their lines. Raises `InputError`."""
+    """Read files, or standard input: as whole texts with their line ends, or line by line. Raises `InputError`."""
     paths: Sequence[Path | None] = files or [None]
     texts = [_read(path) for path in paths]
     return [line for text in texts for line in text.splitlines()] if by_line else texts
@@ -113,24 +112,24 @@ def _read(path: Path | None) -> str:
 
 
 def read_glossary(path: Path) -> dict[str, str]:
-    """The entries of a file: CSV if its name says so, else TSV. Raises `InputError`."""
+    """Read a glossary: CSV if the name ends with .csv, else TSV. Raises `InputError`."""
     try:
         return read_entries(_read(path), "csv" if path.suffix.lower() == ".csv" else "tsv")
     except EntriesError as error:
         raise InputError(f"{path}: {error}") from None
 
 
-async def translate(stream: Stream, texts: Sequence[str], job: Job) -> None:
-    """Translate texts one after the other, line for line, writing what comes as it comes."""
+async def translate(stream: Stream, texts: Sequence[str], job: TranslationJob) -> None:
+    """Translate texts one after the other, line by line, and write each event as it arrives."""
     with _progress(sum(map(len, texts)), job) as advance:
-        write = _write_json if job.as_json else _Announcing().write_text
-        for q in _grouped(texts) if job.as_json else _pieces(texts):
+        write = _write_json if job.as_json else _LanguageReporter().write_text
+        for q in _grouped(texts) if job.as_json else _requests(texts):
             async with aclosing(stream(q)) as events:
                 await write(q, events, job.output, advance)
 
 
-class _Announcing:
-    """Says on standard error which language was detected, whenever it is another one than before."""
+class _LanguageReporter:
+    """Reports the detected language on standard error whenever it changes."""
 
     def __init__(self) -> None:
         self._language: str | None = None
@@ -138,9 +137,9 @@ class _Announcing:
     async def write_text(
         self, q: str | list[str], events: AsyncIterator[Event], output: TextIO, advance: Callable[[float], None]
     ) -> None:
-        await _write_text(q, self._announced(events), output, advance)
+        await _write_text(q, self._reported(events), output, advance)
 
-    async def _announced(self, events: AsyncIterator[Event]) -> AsyncIterator[Event]:
+    async def _reported(self, events: AsyncIterator[Event]) -> AsyncIterator[Event]:
         async for event in events:
             if isinstance(event, Start) and isinstance(found := event.detectedLanguage, Detected):
                 if found.language != self._language:
@@ -159,7 +158,7 @@ async def _write_text(
                 output.write(text)
                 output.flush()
             case Segment(text=text):
-                # A translation is about as long as its text; where it is not, the end puts it right.
+                # A translation is about as long as its text; the end corrects the difference.
                 advance(step := min(len(text), left))
                 left -= step
             case Done():
@@ -184,8 +183,8 @@ async def _write_json(
             advance(sum(map(len, q)))
 
 
-def _pieces(texts: Iterable[str]) -> Iterator[str]:
-    """Each text in whole lines, as many at a time as make a good request: sentences do not cross lines."""
+def _requests(texts: Iterable[str]) -> Iterator[str]:
+    """Split texts into requests of whole lines: sentences do not cross lines."""
     for text in texts:
         yield from map("".join, _grouped(text.splitlines(keepends=True)))
 
@@ -204,8 +203,8 @@ def _grouped(texts: Iterable[str]) -> Iterator[list[str]]:
 
 
 @contextmanager
-def _progress(characters: int, job: Job) -> Iterator[Callable[[float], None]]:
-    """A bar on standard error, where somebody looks at it."""
+def _progress(characters: int, job: TranslationJob) -> Iterator[Callable[[float], None]]:
+    """Show a progress bar on standard error, if the job has one."""
     columns = (TextColumn("{task.percentage:>3.0f} %"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), disable=not job.progress) as progress:
         task = progress.add_task("", total=characters)

@@ -60,7 +60,7 @@ class Retries:
 
 
 class ResumableStream:
-    """One stream over as many connections as it takes: the next request, and the last event received."""
+    """A stream over as many connections as it takes: the next request, and the last event received."""
 
     def __init__(self, url: str, body: Mapping[str, object], retries: int) -> None:
         self.body = {**body, "stream": True}

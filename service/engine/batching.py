@@ -1,4 +1,4 @@
-"""Between requests and a runner: the tensors that go into one step and come out of it."""
+"""The tensors that go into one step of a runner and come out of it, made from requests."""
 
 from array import array
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from service.engine.sequences.rows import Row
 
 
 class SourceBatch(NamedTuple):
-    """Sources to encode, one behind the other: `ids` and `positions [1, tokens]`, `offsets [sources + 1]`."""
+    """Sources to encode, one after the other: `ids` and `positions [1, tokens]`, `offsets [sources + 1]`."""
 
     ids: Tensor
     positions: Tensor
@@ -33,7 +33,7 @@ class StepBatch(NamedTuple):
     """(from slot, to slot, positions): target K/V to copy before the step. No slot is both read and written."""
     outputs: Outputs
     beams: Beams = NO_BEAMS
-    """Rows of whose beam the best extensions are enough, and no logits are wanted."""
+    """Rows of beams for which the best extensions are returned instead of logits."""
     steps_ahead: int = 0
     """Further steps that the runner may take, at most, with each row's best token as its next input, and each beam's
     best extensions as its next rows, in the slots that `BeamSequence` would give them."""
@@ -48,7 +48,7 @@ class StepScores(NamedTuple):
     """The results of a step, on the CPU."""
 
     tokens: Tensor
-    """The most probable id of each row, the lowest of equal ones: int64 `[steps, rows]`, one step or `ahead` more."""
+    """The most probable id of each row, the lowest of equal ones: int64 `[1 to 1 + steps_ahead, rows]`."""
     logprobs: Tensor
     """The token's log-probability, float32 `[steps, rows]`."""
     logits: Tensor
@@ -125,5 +125,5 @@ def _beams(groups: Sequence[Sequence[Row]]) -> Beams:
 
 
 def _steps_ahead(group: Sequence[Row]) -> int:
-    """A beam has to be as wide as it becomes."""
+    """Return the steps ahead of a request; none before its beam has its full width."""
     return min(row.steps_ahead for row in group) if len(group) == group[-1].request.search.beam.size else 0

@@ -13,7 +13,7 @@ _READ_BYTES: Final = 1 << 16
 
 
 def frame(message: object) -> bytes:
-    """A message behind its length (4 bytes, big-endian)."""
+    """Return a message after its length (4 bytes, big-endian)."""
     body = _encoder.encode(message)
     return len(body).to_bytes(_HEADER_BYTES, "big") + body
 

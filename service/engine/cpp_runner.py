@@ -1,4 +1,4 @@
-"""Execution of a plan in C++ and int8: `model.cpp_transformer` behind the Runner protocol."""
+"""Execution of a plan in C++ and int8: `model.cpp_transformer` with the Runner protocol."""
 
 from typing import Final
 
@@ -9,14 +9,14 @@ from model.cpp_transformer import CppTransformer
 from model.transformer import Transformer
 from service.engine.batching import SourceBatch, StepBatch, StepScores
 
-# A new request, or a cancelled one, waits so long at most for the steps that run ahead.
+# The longest time that a new request, or a cancelled one, waits for multi-step decoding.
 _MULTI_STEP_SECONDS: Final = 0.001
 
 
 class CppRunner:
     """A whole encoder batch, or a whole decode step, in one call; or several steps, where one takes less than the call.
 
-    For a small model and few requests most of a step would be Python and the report of it.
+    With a small model and few requests, most of a step would be Python and its report.
     """
 
     def __init__(self, model: Transformer, *, slots: int, max_length: int) -> None:

@@ -1,9 +1,9 @@
 """Execution of a plan on a GPU: the decode step as CUDA graphs, one for each of a few shapes; the encoder eagerly.
 
-A step's shape is a bucket: how many rows it has, and how many positions each may look at, in sources and targets alike,
-both rounded up to a power of two. What is too many is filled with rows that write to a slot of their own. Steps that
-ask for alignments, or for self-attention, have buckets of their own. Logits are always computed, and copied to the CPU
-for the rows that want them.
+A step's shape is a bucket: its number of rows, and the number of positions that each may attend to, in sources and
+targets alike, both rounded up to a power of two. Surplus rows are padding and write to a slot of their own. Steps with
+alignments, or with self-attention, have buckets of their own. Logits are always computed, and copied to the CPU
+for the rows that need them.
 
 The most used buckets are recorded at the start, so that a ready engine has them. The others are recorded when they are
 first needed, which takes little more than a few eager steps and is logged. Prompts and forced prefixes are rows too: a
@@ -40,11 +40,11 @@ _COMMON_WIDTH: Final = 64
 """Sentences are mostly shorter than this, in tokens: buckets up to here are recorded at the start."""
 
 _MULTI_STEP_TOKENS: Final = 16
-"""Tokens of all rows together that are generated ahead, at most. What is done behind a row's end is in vain, and ends
-are as frequent as there are rows."""
+"""Tokens of all rows together that are generated ahead, at most. Steps after a row's end are in vain, and the
+more rows there are, the more often one ends."""
 
 _MULTI_STEP_SECONDS: Final = 0.002
-"""A new request, or a cancelled one, waits so long at most for the steps that run ahead, and for one more."""
+"""The longest time that a new request, or a cancelled one, waits for multi-step decoding, apart from one step."""
 
 
 class Bucket(NamedTuple):
@@ -86,7 +86,7 @@ class CudaGraphRunner:
         self._row_sizes = [*_sizes(1, slots), 2 * slots]
         self._widths = _sizes(_NARROWEST, max_length)
         # A row that fills up a bucket: bos at the first position of the last slot, with a source of one token there.
-        self._filling = torch.tensor([[model.config.bos_id], [0], [slots], [slots], [1]])
+        self._padding = torch.tensor([[model.config.bos_id], [0], [slots], [slots], [1]])
         self._ahead_seconds = ahead_seconds
         self._slots = slots
         # One for all sizes: the logits of a large vocabulary would otherwise take several times as much memory.
@@ -98,7 +98,7 @@ class CudaGraphRunner:
     @torch.inference_mode()
     def _capture_common(self) -> None:
         started = time.monotonic()
-        # The largest first: the others fit into its memory.
+        # The largest first: the others fit into the memory that it allocates.
         for rows in reversed(self._row_sizes[:-1]):
             for width in reversed([each for each in self._widths if each <= _COMMON_WIDTH]):
                 self._capture(Bucket(rows, width))
@@ -124,7 +124,7 @@ class CudaGraphRunner:
         beam_rows = batch.beam_rows
         ahead = 0 if beam_rows else min(batch.steps_ahead, _MULTI_STEP_TOKENS // rows)
         buffers, step = self._step_of(batch, ahead)
-        inputs = self._filling.repeat(1, buffers.rows)
+        inputs = self._padding.repeat(1, buffers.rows)
         inputs[:, :rows] = torch.stack(queries)
         buffers.inputs.copy_(self._executor.upload(inputs))
         tokens, logprobs = self._run(buffers, step, rows, ahead)
@@ -132,9 +132,9 @@ class CudaGraphRunner:
         logits, of_beams = both[: len(outputs.logits)], both[len(outputs.logits) :]
         alignment = self_attention = None
         if outputs.alignment:
-            alignment = self._looked_at(buffers.alignment, outputs.alignment, queries.source_lengths)
+            alignment = self._weights_of(buffers.alignment, outputs.alignment, queries.source_lengths)
         if outputs.self_attention:
-            self_attention = self._looked_at(buffers.self_attention, outputs.self_attention, queries.positions + 1)
+            self_attention = self._weights_of(buffers.self_attention, outputs.self_attention, queries.positions + 1)
         return StepScores(tokens, logprobs, logits, alignment, self_attention, extensions_of(batch, of_beams))
 
     def _run(self, buffers: StepBuffers, step: CapturedStep, rows: int, ahead: int) -> tuple[Tensor, Tensor]:
@@ -161,7 +161,7 @@ class CudaGraphRunner:
         step.replay()
         return self._executor.download(buffers.tokens[:rows], buffers.logprobs[:rows])
 
-    def _looked_at(self, weights: Tensor, rows: list[int], lengths: Tensor) -> Tensor:
+    def _weights_of(self, weights: Tensor, rows: list[int], lengths: Tensor) -> Tensor:
         """Return `rows` of `weights [rows, ..., width]`, as wide as the longest of them."""
         return self._rows_of(weights[..., : int(lengths[rows].max())], rows)
 
@@ -175,7 +175,7 @@ class CudaGraphRunner:
     def _copy(self, copies: list[tuple[int, int, int]]) -> None:
         origins, destinations, positions = torch.tensor(copies).T
         pair = self._executor.upload(torch.stack([origins, destinations]))
-        # What a shorter one gets too much is overwritten before it is looked at.
+        # Surplus positions of a shorter copy are overwritten before anything attends to them.
         self._cache.copy_target_at_once(pair[0], pair[1], int(positions.max()))
 
     def _step_of(self, batch: StepBatch, ahead: int) -> tuple[StepBuffers, CapturedStep]:
@@ -201,8 +201,8 @@ class CudaGraphRunner:
         if bucket.rows not in self._buffers:
             self._buffers[bucket.rows] = self._new_buffers(bucket.rows)
         buffers = self._buffers[bucket.rows]
-        # It is run: on rows that are nobody's.
-        buffers.inputs.copy_(self._executor.upload(self._filling))
+        # The step is run, on rows that belong to no request.
+        buffers.inputs.copy_(self._executor.upload(self._padding))
         step = self._step(buffers, bucket)
         try:
             captured = self._executor.capture(step)

@@ -12,42 +12,42 @@ from torch import Tensor
 
 
 class CapturedStep(Protocol):
-    """Work on tensors that stay where they are, ready to be done again."""
+    """Operations on tensors at fixed addresses, ready to run again."""
 
     def replay(self) -> None:
-        """Do it again; returns before it is done."""
+        """Start the operations again; return before they are done."""
         ...
 
 
 class Transfer(Protocol):
-    """Tensors on their way to the CPU."""
+    """A copy of tensors to the CPU that is under way."""
 
     def wait(self) -> list[Tensor]:
-        """The tensors, once they are there: as they were when they were sent, and the caller's to change."""
+        """Return the tensors once they are there: as they were when the copy began, and the caller's to change."""
         ...
 
 
 class Executor(Protocol):
-    """One device. All is done in the order in which it was asked for."""
+    """One device. Operations run in the order of the calls."""
 
     records: bool
     """True if captured steps are recorded, False if they are run again."""
 
     def capture(self, step: Callable[[], object]) -> CapturedStep:
-        """Record what `step` does. It is done a few times for that, on whatever its tensors hold."""
+        """Record the operations of `step`, which runs a few times for that, on whatever its tensors hold."""
         ...
 
     def upload(self, tensor: Tensor) -> Tensor:
-        """A tensor of the CPU, on the device; not to be changed afterwards."""
+        """Copy a tensor of the CPU, which must not change afterwards, to the device."""
         ...
 
     def download(self, *tensors: Tensor) -> Transfer:
-        """Tensors of the device, on the CPU once what was asked for before is done."""
+        """Begin to copy tensors from the device to the CPU, after all earlier operations."""
         ...
 
 
 def executor_of(device: torch.device) -> Executor:
-    """The one that suits the device."""
+    """Return the executor of the device."""
     return CudaExecutor(device) if device.type == "cuda" else PlainExecutor(device)
 
 
@@ -60,7 +60,7 @@ class PlainExecutor:
         self._device = device
 
     def capture(self, step: Callable[[], object]) -> CapturedStep:
-        step()  # as a recording would, so that no caller relies on its leaving everything as it was
+        step()  # as a recording does, so that no caller relies on unchanged tensors
         return RepeatedStep(step)
 
     def upload(self, tensor: Tensor) -> Tensor:
@@ -71,7 +71,7 @@ class PlainExecutor:
 
 
 class RepeatedStep:
-    """A step that is done again instead of replayed."""
+    """A step that runs again instead of being replayed."""
 
     def __init__(self, step: Callable[[], object]) -> None:
         self._step = step

@@ -1,4 +1,4 @@
-"""A checkpoint in memory, and what an engine process, which is a fork of the one that has loaded it, does with it."""
+"""Loading of a checkpoint, and serving it in an engine process, which is a fork of the process that has loaded it."""
 
 import logging
 from pathlib import Path
@@ -40,14 +40,13 @@ class LoadedModel(NamedTuple):
 
 
 def load(options: EngineOptions) -> LoadedModel:
-    """Load the model in one thread: others would not survive a fork. Raises `CheckpointError`, and RuntimeError for a
-    wrong mode."""
+    """Load the model in one thread: others would not survive a fork. Raises `CheckpointError` and RuntimeError."""
     torch.set_num_threads(1)
     device = torch.device(options.device)
     mode = mode_on(options.mode, device)
     checkpoint = Path(options.checkpoint)
     model = load_model(checkpoint, mode.dtype)
-    # The HTTP process has the tokenizer of those that it has read.
+    # The HTTP process has read the tokenizer of these files.
     if options.fingerprint and fingerprint(checkpoint) != options.fingerprint:
         raise CheckpointError(f"{checkpoint}: its files have changed")
     config = model.config
@@ -61,7 +60,7 @@ def _runner(mode: Mode, model: Transformer, options: EngineOptions) -> Runner:
 
 
 def serve(model: LoadedModel, replica: int, channel: SocketChannel) -> int:
-    """Say that it is ready, and step until the HTTP process closes the channel; the process's exit status."""
+    """Report readiness and run until the HTTP process closes the channel; return the process's exit status."""
     options = model.options
     try:
         runner, device = model.on_device(replica)
@@ -76,7 +75,7 @@ def serve(model: LoadedModel, replica: int, channel: SocketChannel) -> int:
         # The HTTP process died between two reads; nobody is left to report to.
         logger.warning("the HTTP process is gone")
     except DeviceLost:
-        # Every request is given to the next engine, with what was told of it.
+        # Every request is given to the next engine, with the tokens reported so far.
         logger.exception("the device is lost")
         return 1
     return 0

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class Channel(Protocol):
-    """The engine's end of the line to the HTTP process."""
+    """The engine's end of the channel to the HTTP process."""
 
     def receive(self, *, wait: bool) -> list[Command] | None:
         """Commands that have arrived, at least one if `wait`; None when the other end is gone."""
@@ -38,15 +38,15 @@ class EngineLoop:
     def run(self) -> None:
         while (commands := self._channel.receive(wait=not self._scheduler.has_work)) is not None:
             for command in commands:
-                self._obey(command)
+                self._execute(command)
             if self._scheduler.has_work:
                 self.step()
             elif commands:
-                # Cancelled down to nothing: say so, or the gauges would show the last step for ever.
+                # All were cancelled: report it, or the gauges would show the last step for ever.
                 self._channel.send(StepReport([], self._stats()))
 
     def step(self) -> None:
-        """Schedule, run, choose, update: every running request goes on."""
+        """Schedule, run, choose, update: every running request advances."""
         plan = self._scheduler.schedule()
         started = time.monotonic()
         queue_seconds = [started - self._submitted_at.pop(each.request_id) for each in plan.admitted]
@@ -55,12 +55,12 @@ class EngineLoop:
             if plan.admitted:
                 self._runner.prefill(source_batch(plan.admitted))
             encoded = time.monotonic()
-            chosen, steps = self._choose(plan, groups)
+            chosen, steps = self._decode(plan, groups)
         except DeviceLost:
             raise
         except Exception:
-            # Whatever a step dies of, out of memory or a bad index, is its own requests' end, not the engine's:
-            # a request that killed its engine would be given to the next one, and the next.
+            # Any error of a step, out of memory or a bad index, ends the step's own requests, not the engine: a
+            # request that killed its engine would be given to the next one, and the next.
             logger.exception("step failed", extra={"requests": len(plan.running)})
             failed = self._scheduler.fail(plan)
             self._channel.send(StepReport([], self._stats(), failed))
@@ -79,16 +79,16 @@ class EngineLoop:
         )
         self._channel.send(StepReport(progress.tokens, stats, progress.failed, progress.beams))
 
-    def _choose(self, plan: Plan, groups: Sequence[Sequence[Row]]) -> tuple[list[Steps], int]:
+    def _decode(self, plan: Plan, groups: Sequence[Sequence[Row]]) -> tuple[list[Steps], int]:
         """Return each request's extensions, and the number of decoder steps that were run."""
         copies = [copy for each in plan.running for copy in each.sequence.copies()]
-        # Neither a first token nor who waits for a slot is held up by more than one step.
+        # Neither a first token nor a request that waits for a slot is delayed by more than one step.
         multi_step = not (plan.admitted or self._scheduler.waiting)
         batch = step_batch(groups, copies, self._bos_id, multi_step=multi_step)
         scores = self._runner.decode(batch)
         return select_tokens(groups, batch, scores), len(scores.tokens)
 
-    def _obey(self, command: Command) -> None:
+    def _execute(self, command: Command) -> None:
         match command:
             case Submit(request_id, request, submitted_at):
                 self._submitted_at[request_id] = submitted_at

@@ -115,7 +115,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, array_like=True):
     """One segment to translate.
 
     A request that `yields_to_new`, in the middle of a long text, lets new requests have their first token before it
-    goes on.
+    continues.
     """
 
     prompt: Prompt
@@ -135,7 +135,7 @@ class Submit(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class Cancel(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """Forget a request, wherever it is; unknown ids are ignored."""
+    """Drop a request, waiting or running; unknown ids are ignored."""
 
     request_id: int
 
@@ -144,7 +144,7 @@ Command = Submit | Cancel
 
 
 class Alternative(msgspec.Struct, frozen=True, array_like=True):
-    """Another translation than the one that was reported, and the sum of its log-probabilities."""
+    """Another translation beside the reported one, and the sum of its log-probabilities."""
 
     tokens: list["TokenReport"]
     logprob: float
@@ -166,8 +166,10 @@ class TokenReport(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LiveHypothesis(msgspec.Struct, frozen=True, array_like=True):
-    """One that a beam goes on with after a step: `ids` behind the `parent`-th of those before, and the sum of all its
-    log-probabilities. `term` is as in `TokenReport`."""
+    """A hypothesis that a beam keeps after a step: `ids` appended to the `parent`-th of the hypotheses before.
+
+    `logprob` is the sum of all its log-probabilities; `term` is as in `TokenReport`.
+    """
 
     parent: int
     ids: list[int]
@@ -176,7 +178,7 @@ class LiveHypothesis(msgspec.Struct, frozen=True, array_like=True):
 
 
 class BeamReport(msgspec.Struct, frozen=True, array_like=True):
-    """All live hypotheses of one request after a step, the best first; before the first step there is an empty one."""
+    """All live hypotheses of one request after a step, the best first; the first step extends an empty one."""
 
     request_id: int
     hypotheses: list[LiveHypothesis]
@@ -199,11 +201,11 @@ class StepStats(msgspec.Struct, frozen=True, array_like=True):
     """Mean seconds of one decoder step."""
     queue_seconds: list[float] = []
     admitted: list[int] = []
-    """The requests that `queue_seconds` are of."""
+    """The requests whose waiting times are `queue_seconds`."""
 
 
 class StepReport(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """One message a step, for all of its requests; `failed` are those that ended with a failure."""
+    """One message a step, for all of its requests; `failed` are the ids of requests that ended with a failure."""
 
     tokens: list[TokenReport]
     stats: StepStats
@@ -241,11 +243,11 @@ ForkReply = Loaded | Failed | Forked
 
 
 class EngineOptions(msgspec.Struct, frozen=True):
-    """Everything that the engine processes of a model are told.
+    """The options of all engine processes of a model.
 
-    `device` is `cpu`, `cuda:1` or the like, or `cuda`, of which each replica takes the next in turn. With a
-    `fingerprint` the files of the checkpoint have to be those that had it (`model.checkpoint_config`). Where not every
-    library of the system survives a fork, an engine process loads the model for itself: then it `forks` not.
+    `device` is `cpu`, `cuda:1` or the like, or `cuda`, where each replica takes the next GPU in turn. With a
+    `fingerprint` the checkpoint's files must have it (`model.checkpoint_config`). `forks` is False where
+    not every library of the system survives a fork: there each engine process loads the model for itself.
     """
 
     checkpoint: str

@@ -57,7 +57,7 @@ def device_of(name: str, replica: int) -> torch.device:
 
 
 def _fp32(model: Transformer, slots: int, max_length: int) -> Runner:
-    kernels.load()  # may compile: before the engine says that it is ready
+    kernels.load()  # may compile: before the engine reports that it is ready
     if PrepackedLinear.is_available():
         replace_linears(model, PrepackedLinear)
     return _in_pytorch(model, slots, max_length)

@@ -13,7 +13,7 @@ from service.engine.batching import SourceBatch, StepBatch, StepScores, extensio
 
 
 class DeviceLost(Exception):
-    """The device computes nothing more for this process: only another process can go on."""
+    """The device has failed for this process: only another process can continue."""
 
 
 class Runner(Protocol):
@@ -24,7 +24,7 @@ class Runner(Protocol):
         ...
 
     def decode(self, batch: StepBatch) -> StepScores:
-        """Copy what is to be copied, then run the decoder for every row."""
+        """Copy K/V between slots, then run the decoder for every row."""
         ...
 
 

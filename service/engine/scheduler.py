@@ -6,8 +6,8 @@ as many as their beam is wide: that bounds how long an encoder batch can hold up
 their age; a request leaves at its own last token, and its slots are free in the next plan. Cancelling works the same
 way, from the queue or from the slots.
 
-Where others get their first token, those that are patient (`GenerationRequest.patient`) stand aside: the step is short
-without them. Never twice in a row, so that they go on, too.
+In a step in which others get their first token, requests that yield (`GenerationRequest.yields_to_new`) are left out:
+the step is short without them. Never twice in a row, so that they advance, too.
 
 Pure Python: no torch, no clock, no input or output.
 """
@@ -45,7 +45,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One step: encode `admitted`, then advance `running`: them, and all others but those that stand aside."""
+    """One step: encode `admitted`, then advance `running`: these, and all others except those that yield."""
 
     admitted: tuple[Running, ...]
     running: tuple[Running, ...]
@@ -90,20 +90,20 @@ class Scheduler:
         self._waiting.append((request_id, request))
 
     def cancel(self, request_id: int) -> None:
-        """Drop a request; one that is unknown, or already finished, is none of our business."""
+        """Drop a request; unknown and finished ones are ignored."""
         if request_id in self._running:
-            self._leave(request_id)
+            self._release(request_id)
         else:
             self._waiting = deque(entry for entry in self._waiting if entry[0] != request_id)
 
     def schedule(self) -> Plan:
-        """Admit what fits; the plan holds those that go on in a fixed order (by their first slots)."""
+        """Admit requests that fit; return the requests that advance in a fixed order (by their first slots)."""
         admitted: list[Running] = []
         prefix_rows = 0
         while self._waiting and len(admitted) < self._max_prefill:
             request_id, request = self._waiting[0]
             prefix_rows += len(request.constraints.forced_ids)
-            # Nobody overtakes: a wide beam waits for its slots, and the others behind it.
+            # Nobody overtakes: a wide beam waits for its slots, and later requests wait for it.
             if request.search.beam.size > len(self._free_slots) or (admitted and prefix_rows > MAX_PREFIX_ROWS):
                 break
             self._waiting.popleft()
@@ -123,23 +123,23 @@ class Scheduler:
         return [each for each in self._running.values() if not each.request.yields_to_new or each.request_id in new]
 
     def update(self, plan: Plan, steps: Iterable[Iterable[list[Extension]]]) -> Progress:
-        """Let each of the plan's requests go on with what its rows have given, step by step; free the finished.
+        """Advance each of the plan's requests by its rows' extensions, step by step; free the slots of finished ones.
 
-        One that fails here, whatever it dies of, ends alone.
+        A request that fails here, whatever the error, ends alone.
         """
         progress = Progress([], [], [])
         for running, own in zip(plan.running, steps, strict=True):
             try:
                 for extensions in own:
-                    self._go_on(running, extensions, progress)
+                    self._advance(running, extensions, progress)
             except Exception as error:
                 if not isinstance(error, SearchDiffers):
-                    logger.exception("a request failed in what it makes of a step")
+                    logger.exception("a request failed on the results of a step")
                 progress.failed.append(running.request_id)
-                self._leave(running.request_id)
+                self._release(running.request_id)
         return progress
 
-    def _go_on(self, running: Running, extensions: list[Extension], progress: Progress) -> None:
+    def _advance(self, running: Running, extensions: list[Extension], progress: Progress) -> None:
         for each in extensions:
             if math.isnan(each.choice.logprob):
                 raise ArithmeticError("the model's logits are not numbers")
@@ -151,7 +151,7 @@ class Scheduler:
                 for path in written.alternatives
             )
             tokens[-1] = replace(tokens[-1], finish_reason=written.finish_reason, alternatives=alternatives)
-            self._leave(running.request_id)
+            self._release(running.request_id)
         progress.tokens.extend(tokens)
         if written.live:
             progress.beams.append(BeamReport(running.request_id, [*written.live]))
@@ -159,10 +159,10 @@ class Scheduler:
     def fail(self, plan: Plan) -> list[int]:
         """End the requests of a step that failed; returns their ids."""
         for each in plan.running:
-            self._leave(each.request_id)
+            self._release(each.request_id)
         return [each.request_id for each in plan.running]
 
-    def _leave(self, request_id: int) -> None:
+    def _release(self, request_id: int) -> None:
         for slot in self._running.pop(request_id).slots:
             heapq.heappush(self._free_slots, slot)
 

@@ -58,7 +58,7 @@ def _select_for_rows(rows: Sequence[Row], batch: StepBatch, scores: StepScores) 
     Nothing for rows whose beams are ranked. Of another beam's rows, which stand together, only those that are among its
     `wanted` best in all of them.
     Log-probabilities are of the distribution that the constraints leave, before temperature, top-k and top-p.
-    What belongs to a given term is not chosen (`engine.forced_terms`): it is all that its row goes on with.
+    A token of a given term is not chosen (`engine.forced_terms`): it is its row's only extension.
     """
     chosen: list[list[Extension]] = [[] for _ in rows]
     given = _forced_by_terms(rows, batch, scores)
@@ -191,8 +191,8 @@ def _select_forced(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]
     # the threads and the number of rows; the operator's do not.
     best = _top_k_per_row(logits, 1)
     tokens = torch.tensor([row.forced for row in rows])
-    behind = logits.gather(-1, tokens[:, None]) - logits.gather(-1, best.tokens)
-    return _as_extensions(rows, tokens, (behind + best.logprobs).squeeze(-1))
+    differences = logits.gather(-1, tokens[:, None]) - logits.gather(-1, best.tokens)
+    return _as_extensions(rows, tokens, (differences + best.logprobs).squeeze(-1))
 
 
 def _select_beam(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:

@@ -1,7 +1,7 @@
-"""The program that loads a model and forks engine processes of it: `python -m service.engine.worker CONTROL OPTIONS`.
+"""The program that loads a model and forks its engine processes: `python -m service.engine.worker CONTROL OPTIONS`.
 
-CONTROL is a socket's descriptor. A byte that comes on it is the number of a replica, and brings the end of a channel
-on which that takes commands and reports; the answer is the id of its process.
+CONTROL is a socket's descriptor. A byte received on it is the number of a replica, and comes with the end of a channel
+for its commands and reports; the reply is the id of its process.
 """
 
 import contextlib
@@ -21,7 +21,8 @@ from service import logs
 from service.engine.channel import SocketChannel, frame
 from service.engine.messages import EngineOptions, Failed, Forked, Loaded
 
-# Hypotheses are many objects that stay for some steps, and no cycles: Python's own 700 are less than one step of beams.
+# Hypotheses are many objects that live for some steps, without cycles: Python's default of 700 is less than one step
+# of beams has.
 _OBJECTS_BETWEEN_COLLECTIONS: Final = 50_000
 
 _OOM_SCORE: Final = Path("/proc/self/oom_score_adj")
@@ -40,11 +41,11 @@ def main() -> None:
     # anything slow is imported, so that Ctrl-C at the start is not answered with a traceback.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    _offer_to_the_kernel()
+    _prefer_as_oom_victim()
     control = socket.socket(fileno=int(sys.argv[1]))
     options = msgspec.json.decode(sys.argv[2], type=EngineOptions)
     logs.configure(options.log_level)
-    # All that a fork will need: what it imported itself it would not share.
+    # Everything that a fork needs: what it imported itself, it would not share.
     from model.checkpoint_config import CheckpointError
     from service.engine.loading import load, serve
 
@@ -53,8 +54,8 @@ def main() -> None:
     except (CheckpointError, RuntimeError) as error:
         _send(control, Failed(str(error)))
         sys.exit(1)
-    _give_memory_back()
-    gc.freeze()  # what is there now stays: looking through it again and again takes a twentieth of a step of beams
+    _return_unused_memory()
+    gc.freeze()  # these objects stay: collecting them again and again takes a twentieth of a beam's step
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     try:
         _send(control, Loaded())
@@ -66,8 +67,8 @@ def main() -> None:
 
 
 def _next_replica(control: socket.socket, *, forks: bool) -> _Replica | None:
-    """Returns in every fork, or else with the first replica; None when the HTTP process has closed the socket."""
-    as_before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system clears away forks that have ended
+    """Return the replica in every fork, or else the first one; None when the HTTP process has closed the socket."""
+    as_before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system reaps forks that have ended
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, 1, 1)
         if not message:
@@ -81,7 +82,7 @@ def _next_replica(control: socket.socket, *, forks: bool) -> _Replica | None:
         except OSError as error:
             for descriptor in descriptors:
                 os.close(descriptor)
-            _send(control, Failed(f"no engine process could be made: {error.strerror}"))
+            _send(control, Failed(f"no engine process could be forked: {error.strerror}"))
             continue
         [number], [descriptor] = message, descriptors
         if pid > 0:
@@ -89,7 +90,7 @@ def _next_replica(control: socket.socket, *, forks: bool) -> _Replica | None:
         if pid == 0 or not forks:
             signal.signal(signal.SIGCHLD, as_before)
             control.close()
-            _offer_to_the_kernel()
+            _prefer_as_oom_victim()
             return _Replica(number, SocketChannel(socket.socket(fileno=descriptor)))
         os.close(descriptor)
 
@@ -98,7 +99,7 @@ def _send(control: socket.socket, reply: Loaded | Failed | Forked) -> None:
     control.sendall(frame(reply))
 
 
-def _offer_to_the_kernel() -> None:
+def _prefer_as_oom_victim() -> None:
     """Have the kernel kill this process before its parent when memory runs out: an engine is replaced, the HTTP process
     is not."""
     with contextlib.suppress(OSError):
@@ -106,7 +107,7 @@ def _offer_to_the_kernel() -> None:
         _OOM_SCORE.write_text(str(min(score + _OOM_STEP, _OOM_MOST)))
 
 
-def _give_memory_back() -> None:
+def _return_unused_memory() -> None:
     """Return memory that loading took and that is not needed any more; glibc would keep it."""
     with contextlib.suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,4 +1,7 @@
-"""What Prometheus sees; the only importer of prometheus_client. Base units, no label of unbounded cardinality."""
+"""The metrics for Prometheus, in base units and without labels of unbounded cardinality.
+
+No other module imports prometheus_client.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, get_args
@@ -14,52 +17,60 @@ from service.supervisor.engine_requests import EngineObserver
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
-# From 1 ms, which a step of a small model takes, to more than the usual deadline of 120 s.
+# From 1 ms, a step of a small model, to more than the default deadline of 120 s.
 _SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 _ROWS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _OUTCOMES: Final = ("ok", "cancelled", ServiceError.code, *(each.code for each in ServiceError.__subclasses__()))
 
 
 class Metrics:
-    """One registry per application, so that several can live in one process."""
+    """The metrics of one application, with a registry of its own: a process may have several applications."""
 
     def __init__(self, version: str, mode: str) -> None:
         self._version_and_mode = version, mode
         self._registry = CollectorRegistry()
-        self._requests = self._counter("requests", "Requests answered, by endpoint and outcome", "endpoint", "outcome")
-        self._refusals = self._counter("refusals", "Requests that keys and limits refused, by reason", "reason")
+        self._requests = self._counter("requests", "Finished requests by endpoint and outcome", "endpoint", "outcome")
+        self._refusals = self._counter("refusals", "Requests refused by access control, by reason", "reason")
         for reason in get_args(Refusal):
             self._refusals.labels(reason)
-        self._request_seconds = self._histogram("request_seconds", "From request to last byte", _SECONDS, "endpoint")
-        self._ready = self._gauge("ready", "Whether /readyz answers 200")
-        self._models = self._gauge("models", "Models, by what has become of them", "state")
-        self._load_failed = self._gauge("model_load_failed", "Whether a model's last attempt to load failed", "model")
-        self._memory = self._gauge("engine_memory_bytes", "Memory of a model's engine processes", "model")
+        self._request_seconds = self._histogram(
+            "request_seconds", "Time from request to last byte", _SECONDS, "endpoint"
+        )
+        self._ready = self._gauge("ready", "1 if /readyz returns 200")
+        self._models = self._gauge("models", "Models by state", "state")
+        self._load_failed = self._gauge("model_load_failed", "1 if the last attempt to load the model failed", "model")
+        self._memory = self._gauge("engine_memory_bytes", "Resident memory of the engine processes of a model", "model")
         self._engine_ready = self._gauge(
-            "engine_ready", "Whether the engine of a loaded model is there", "model", "replica"
+            "engine_ready", "1 if the engine of a loaded model is ready", "model", "replica"
         )
-        self._running = self._gauge("requests_running", "Segments in slots, of silent engines, too", "model", "replica")
+        self._running = self._gauge(
+            "requests_running", "Segments in slots, including those of engines that do not respond", "model", "replica"
+        )
         self._waiting = self._gauge(
-            "requests_waiting", "Segments that wait for a slot, or for an engine", "model", "replica"
+            "requests_waiting", "Segments waiting for a slot or for an engine", "model", "replica"
         )
-        self._slots = self._gauge("slots", "Cache slots of engines that are there", "model", "replica")
+        self._slots = self._gauge("slots", "Cache slots of ready engines", "model", "replica")
         self._slots_used = self._gauge("slots_used", "Cache slots in use", "model", "replica")
-        self._queue_seconds = self._histogram("queue_seconds", "A segment's wait for a slot", _SECONDS)
+        self._queue_seconds = self._histogram("queue_seconds", "Time that a segment waits for a slot", _SECONDS)
         self._first_token = self._histogram(
-            "time_to_first_token_seconds", "From a segment's submission to its first token", _SECONDS
+            "time_to_first_token_seconds", "Time from the submission of a segment to its first token", _SECONDS
         )
-        self._inter_token = self._histogram("inter_token_seconds", "Between two tokens of a segment", _SECONDS)
+        self._inter_token = self._histogram("inter_token_seconds", "Time between two tokens of a segment", _SECONDS)
         self._source_tokens = self._counter("source_tokens", "Source tokens encoded", "model")
         self._generated_tokens = self._counter(
             "generated_tokens", "Tokens generated; its rate is tokens per second", "model"
         )
         self._batch_rows = self._histogram("batch_rows", "Rows of a decode step", _ROWS)
-        self._encode_seconds = self._histogram("encode_seconds", "Encoder time of a step that admitted", _SECONDS)
+        self._encode_seconds = self._histogram(
+            "encode_seconds", "Encoder time of a step that admitted segments", _SECONDS
+        )
         self._step_seconds = self._histogram("step_seconds", "Decoder and sampling time of a step", _SECONDS)
         self._restarts = self._counter(
-            "engine_restarts", "Engine processes that ended, or could not be started", "model", "replica"
+            "engine_restarts", "Engine processes that ended or could not be started", "model", "replica"
         )
-        self._build_info = self._gauge("build_info", "Always 1", "version", "mode", "model", "directions")
+        self._build_info = self._gauge(
+            "build_info", "Always 1; the labels describe the server", "version", "mode", "model", "directions"
+        )
         self._tasks = self._gauge("tasks", "asyncio tasks of the HTTP process, this scrape's included")
         # Memory, descriptors and start time of the HTTP process, on Linux.
         ProcessCollector(registry=self._registry)
@@ -74,16 +85,16 @@ class Metrics:
         return Histogram(f"dragoman_{name}", text, labels, registry=self._registry, buckets=buckets)
 
     def exposition(self, ready: bool = False, entries: Iterable[ModelVersion] = (), tasks: int = 0) -> bytes:
-        """The text that Prometheus scrapes; `tasks` is how many the event loop has.
+        """Render the text that Prometheus scrapes; `tasks` is the number of asyncio tasks.
 
-        What is so at the moment is asked now, and of nobody who could be silent.
+        Gauges are read at scrape time from the state of this process: no engine is asked, which could hang.
         """
         self._ready.set(ready)
         self._tasks.set(tasks)
-        self._look_at(entries)
+        self._read_gauges(entries)
         return generate_latest(self._registry)
 
-    def _look_at(self, entries: Iterable[ModelVersion]) -> None:
+    def _read_gauges(self, entries: Iterable[ModelVersion]) -> None:
         per_engine = (self._engine_ready, self._running, self._waiting, self._slots, self._slots_used)
         for gauge in (self._models, self._load_failed, self._memory, *per_engine):
             gauge.clear()
@@ -91,12 +102,12 @@ class Metrics:
             self._models.labels(state)
         for entry in entries:
             self._models.labels(entry.state).inc()
-            # Also while it is tried again, for minutes, and of one that waits for a request to be tried.
+            # Also during a retry, which takes minutes, and while a retry waits for a request.
             self._load_failed.labels(entry.name).inc(entry.reason is not None)
             if entry.model is None:
                 continue
             pool = entry.model.pool
-            # Added up: one version of a model can follow another of the same name.
+            # Added up: two versions of a model of the same name may be in memory.
             self._memory.labels(entry.name).inc(entry.memory_bytes)
             for replica, engine in enumerate(pool.engines):
                 labels = entry.name, str(replica)
@@ -108,7 +119,7 @@ class Metrics:
                 self._slots_used.labels(*labels).inc(engine.slots_used)
 
     def expect_requests(self, endpoint: str) -> None:
-        """Show every outcome of an endpoint from the start: Prometheus sees a first failure only as a rise from 0."""
+        """Export every outcome of an endpoint from the start: Prometheus sees a first failure only as a rise from 0."""
         self._request_seconds.labels(endpoint)
         for outcome in _OUTCOMES:
             self._requests.labels(endpoint, outcome)
@@ -119,17 +130,17 @@ class Metrics:
         self._request_seconds.labels(endpoint).observe(seconds)
 
     def refused(self, reason: Refusal) -> None:
-        """Count one request that got no further than the door."""
+        """Count one request that access control refused."""
         self._refusals.labels(reason).inc()
 
     def models_served(self, models: Mapping[str, str]) -> None:
-        """All there are now: their names, and what they translate, for people."""
+        """Set the served models: their names, and their directions for people."""
         self._build_info.clear()
         for model, directions in models.items():
             self._build_info.labels(*self._version_and_mode, model, directions).set(1)
 
     def observer(self, model: str, replica: int) -> EngineObserver:
-        """What the engine of this index of a model reports to."""
+        """Return the observer of one engine process of a model."""
         return _ReplicaObserver(self, model, str(replica))
 
 

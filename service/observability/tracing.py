@@ -1,8 +1,8 @@
-"""OpenTelemetry traces, where they are wanted; the only importer of opentelemetry, which is an extra.
+"""OpenTelemetry traces, if enabled. No other module imports opentelemetry, which is an extra.
 
-A span for each request, continued from a caller's `traceparent`, and within it what a translation did: `queue` until
-its first sentence had a slot, `prefill` until its first token, `decode` until its end. The standard OTEL_ variables say
-where they go, what is sampled, and the name of the service. Never a text or a key.
+Each request has a span that continues the caller's `traceparent`, with child spans of its translation: `queue` until
+the first sentence has a slot, `prefill` until the first token, `decode` until the end. The standard OTEL_ variables set
+the exporter, the sampling and the name of the service. Spans never hold a text or a key.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _FIRST_SERVER_ERROR: Final = 500
 
 
 def provider(version: str) -> "TracerProvider":
-    """Where spans go. Raises `UnusableSettingError` where the extra is not installed."""
+    """Build the exporter and its provider. Raises `UnusableSettingError` if the extra is not installed."""
     try:
         from opentelemetry.sdk.resources import OTELResourceDetector, Resource
         from opentelemetry.sdk.trace import TracerProvider
@@ -34,31 +34,31 @@ def provider(version: str) -> "TracerProvider":
         sender = exporter()
     except ImportError:
         raise UnusableSettingError(
-            "traces: OpenTelemetry is missing; it comes with `pip install 'dragoman[otel]'`"
+            "traces: OpenTelemetry is missing; install it with `pip install 'dragoman[otel]'`"
         ) from None
     ours = Resource.create({"service.name": "dragoman", "service.version": version})
-    # What the variables say goes before what we call ourselves.
+    # OTEL_ variables win over our default name.
     made = TracerProvider(resource=ours.merge(OTELResourceDetector().detect()))
     made.add_span_processor(BatchSpanProcessor(sender))
     return made
 
 
 def exporter() -> "SpanExporter":
-    """OTLP over HTTP, to where the variables say."""
+    """Build the OTLP exporter over HTTP; OTEL_ variables set its target."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
     return OTLPSpanExporter()
 
 
 async def close(made: "TracerProvider") -> None:
-    """Send what is left."""
+    """Send the remaining spans."""
     await asyncio.to_thread(made.shutdown)
 
 
 class RequestTracing:
-    """A span for each request but those of `untraced` paths.
+    """Middleware that records a span for each request, except on `untraced` paths.
 
-    Outside of all that knows the request's id and outcome, and reads them, and the translation, in its state.
+    It is the outermost one: id, outcome and translation are in the request's state when the inner ones are done.
     """
 
     def __init__(self, app: ASGIApp, made: "TracerProvider", untraced: frozenset[str]) -> None:
@@ -115,7 +115,7 @@ class RequestTracing:
                 "dragoman.generated_tokens": progress.generated_tokens,
             }
         )
-        # Spans have the time of day, and what is measured another clock.
+        # Spans need the time of day; durations are measured by the monotonic clock.
         offset = time.time_ns() - int(time.monotonic() * _NANOSECONDS)
         for name, started, ended in _phases(progress):
             child = self._tracer.start_span(name, start_time=offset + int(started * _NANOSECONDS))
@@ -125,7 +125,7 @@ class RequestTracing:
 
 
 def _phases(progress: Progress) -> Iterator[tuple[str, float, float]]:
-    """Those that it has come to, and when each began and ended."""
+    """Yield the phases that a translation has reached, with their begin and end."""
     marks = (progress.started_at, progress.admitted_at, progress.first_token_at, progress.ended_at)
     for name, started, ended in zip(("queue", "prefill", "decode"), marks, marks[1:], strict=False):
         if started is None:

@@ -1,1 +1,1 @@
-"""Uvicorn, with connections that have deadlines and a shutdown that lets requests finish."""
+"""The HTTP server: uvicorn with deadlines for connections and a shutdown that lets requests finish."""

@@ -1,4 +1,4 @@
-"""Uvicorn, with a drain, and limits of patience: on SIGTERM running requests finish while new ones are refused."""
+"""Uvicorn with a drain and connection timeouts: on SIGTERM running requests finish while new ones are refused."""
 
 import asyncio
 import ctypes
@@ -11,7 +11,7 @@ from typing import Final
 import uvicorn
 from fastapi import FastAPI
 
-from service.api.dependencies import Service
+from service.api.dependencies import ServiceContext
 from service.errors import NotReady
 from service.server.connection import Connection
 from service.settings import Settings, UnusableSettingError
@@ -20,8 +20,8 @@ logger = logging.getLogger(__name__)
 
 _TICKS_PER_SECOND: Final = 10  # uvicorn's
 
-# Texts and answers of megabytes are in the HTTP process's memory for a moment, over and over.
-# From glibc's malloc.h, and its own first threshold.
+# The HTTP process allocates and frees megabytes of texts and responses all the time.
+# The name is of glibc's malloc.h; the value is glibc's initial threshold.
 _M_MMAP_THRESHOLD: Final = -3
 _LARGE_BYTES: Final = 128 * 1024
 
@@ -42,52 +42,52 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class DrainingServer(uvicorn.Server):
-    """The first signal starts the drain, a second one ends it at once."""
+    """Uvicorn's server with a drain: the first signal starts it, the second ends it at once."""
 
     def __init__(self, app: FastAPI, settings: Settings) -> None:
-        # Uvicorn's own grace period only has to outlast ours by the time of a last write.
+        # Uvicorn's own grace period has to cover only the last writes after our drain.
         config = uvicorn.Config(
             app,
             host=settings.host,
             port=settings.port,
             log_config=None,
             access_log=False,
-            # Out of descriptors, asyncio's own writes thousands of tracebacks a second and does little else.
+            # Without free descriptors, asyncio's loop logs thousands of tracebacks a second and does little else.
             loop="uvloop",
-            proxy_headers=False,  # the application's own setting says which proxies are believed
+            proxy_headers=False,  # the application's own setting names the trusted proxies
             http=Connection,
-            ws="none",  # or a client could change to a protocol that has no limits
+            ws="none",  # a client could upgrade to a protocol without limits
             timeout_graceful_shutdown=5,
         )
         super().__init__(config)
-        self._service: Service = app.state.service
+        self._service: ServiceContext = app.state.service
         self._drain_seconds = settings.drain_seconds
-        self._patience = (settings.receive_timeout_seconds, settings.send_timeout_seconds)
+        self._timeouts = (settings.receive_timeout_seconds, settings.send_timeout_seconds)
         self._drain_task: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        _give_large_blocks_back()
+        _return_large_blocks()
         await super().startup(sockets)
-        _settle()
+        _freeze_objects()
 
     async def on_tick(self, counter: int) -> bool:
         if counter % _TICKS_PER_SECOND == 0:
             for connection in list(self.server_state.connections):
                 if isinstance(connection, Connection):
-                    connection.cut_if_overdue(*self._patience)
+                    connection.close_if_overdue(*self._timeouts)
         return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Called by the signal handler, in the event loop's thread."""
-        begin = self._end_what_runs if self._service.draining else self._start_drain
+        """Start the drain, or end it at the second signal. Runs in the signal handler, in the event loop's thread."""
+        begin = self._fail_running if self._service.draining else self._start_drain
         self._service.draining = True
         asyncio.get_running_loop().call_soon_threadsafe(begin)
 
     def _start_drain(self) -> None:
         self._drain_task = asyncio.create_task(self._drain())
 
-    def _end_what_runs(self) -> None:
-        """A stream that is out of time still gets its one last event."""
+    def _fail_running(self) -> None:
+        """Fail all running requests: each stream still gets its one last event."""
         for translation in self._service.translator.running:
             translation.fail(NotReady("the server is shutting down"))
         self.should_exit = True
@@ -96,23 +96,23 @@ class DrainingServer(uvicorn.Server):
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._drain_seconds
         logger.info("draining", extra={"requests": len(self._service.translator.running)})
-        # Polled: it happens once in a server's life, and a tenth of a second is not noticed.
+        # Polled: this happens once, and a tenth of a second does not matter.
         while self._service.translator.running and loop.time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
-        self._end_what_runs()
+        self._fail_running()
 
 
-def _give_large_blocks_back() -> None:
-    """From now on a large block that is freed goes back to the system at once; without effect where it does anyway.
+def _return_large_blocks() -> None:
+    """Make glibc return large blocks to the system as soon as they are freed. No effect with other C libraries.
 
-    Left alone, glibc counts ever larger ones as small after each that was freed, and its heap grows by their holes.
+    By default, glibc raises its threshold for large blocks with each one that is freed, and its heap gets fragmented.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
-def _settle() -> None:
-    """What is there now stays: garbage collections need not look at it again."""
+def _freeze_objects() -> None:
+    """Exclude all present objects, which stay for ever, from garbage collection."""
     gc.collect()
     gc.freeze()

@@ -26,17 +26,17 @@ _READ_BYTES: Final = 1 << 16
 _FIRST_BACKOFF_SECONDS: Final = 0.1
 _LONGEST_BACKOFF_SECONDS: Final = 10.0
 _STABLE_SECONDS: Final = 5.0
-"""An engine that was ready for so long did not die of its start, and its death is no reason to wait."""
+"""The death of an engine that was ready for so long was not caused by its start, and is no reason to wait."""
 _STOP_SECONDS: Final = 5.0
-# From the fork: the model is there, but a GPU may have to take it in and record its graphs.
+# From the fork: the model is loaded, but may have to be copied to a GPU and its graphs be recorded.
 _READY_SECONDS: Final = 120.0
 
 
 class EngineProcess:
-    """Supervises one engine process, the `replica`-th of a model.
+    """The supervisor of one engine process, the `replica`-th of a model.
 
-    An engine that has work and says nothing for `timeout_seconds`, or for a few without taking processor time,
-    is killed, and replaced like one that died.
+    An engine that has work and reports nothing for `timeout_seconds`, or takes no processor time for a few seconds,
+    is killed and replaced like one that died.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class EngineProcess:
         self._options = fork_server.options
         self._replica = replica
         self._timeout_seconds = timeout_seconds
-        self._heard_at = 0.0
+        self._last_report_at = 0.0
         self._ready_at = math.inf
         self._observer = observer
         self._slots_used = 0
@@ -78,12 +78,12 @@ class EngineProcess:
 
     @property
     def running(self) -> int:
-        """Requests that an engine has let into its slots, whether it still answers or not."""
+        """The number of requests in an engine's slots, whether it still responds or not."""
         return self._requests.running
 
     @property
     def waiting(self) -> int:
-        """Requests that wait for slots, or for an engine that has some."""
+        """The number of requests that wait for slots, or for an engine."""
         return self._requests.waiting
 
     @property
@@ -96,7 +96,7 @@ class EngineProcess:
         return self._slots_used
 
     def start(self) -> None:
-        """Begin supervision; returns at once. Also after a stop."""
+        """Begin supervision and return at once; also possible after a stop."""
         self._started = asyncio.Event()
         self._start_failure = None
         self._fork_server.acquire(self)
@@ -111,7 +111,7 @@ class EngineProcess:
     def stop(self, reason: str = "the engine was stopped") -> Coroutine[Any, Any, None]:
         """End the engine process; requests in flight get an error, later ones wait for the next start.
 
-        Which are later is settled by the call, not when it is awaited.
+        Requests are later if they come after the call, not after it is awaited.
         """
         return self._stop(self._requests.in_flight, reason)
 
@@ -132,7 +132,7 @@ class EngineProcess:
         was_idle = len(self._requests) == 0
         generation = self._requests.add(request)
         if was_idle:
-            self._heard_at = generation.submitted_at  # it had nothing to report before
+            self._last_report_at = generation.submitted_at  # it had nothing to report before
         if self.ready:
             self._send(Submit(generation.request_id, request, generation.submitted_at))
         return generation
@@ -143,8 +143,8 @@ class EngineProcess:
 
     def _send(self, command: Submit | Cancel) -> None:
         assert self._engine is not None
-        # Not awaited, and not sent to an engine whose death we have not read yet: the state that matters
-        # is in the generations, and the next engine gets it.
+        # Not awaited, and not sent to an engine that is already dead: the state is in the generations, and the next
+        # engine gets it.
         if not self._engine.commands.is_closing():
             self._engine.commands.write(frame(command))
 
@@ -158,7 +158,7 @@ class EngineProcess:
                 logger.error("engine cannot start", extra={"reason": str(error)})
                 self._start_failure = str(error)
             except Exception:
-                # Out of descriptors or memory for a process, most likely: as bad as a death, and as passing.
+                # Most likely no descriptors or memory for a process: as bad as a death, and as temporary.
                 logger.exception("the engine process could not be run")
             finally:
                 was_ready = self.ready
@@ -167,7 +167,7 @@ class EngineProcess:
                 self._slots_used = 0
                 await self._reap()
             if not self._started.is_set():
-                # No restart would mend a first start that failed.
+                # A restart would not help a first start that failed.
                 self._start_failure = self._start_failure or "the engine process ended before it was ready"
                 self._started.set()
                 return
@@ -183,17 +183,17 @@ class EngineProcess:
     async def _run_once(self) -> None:
         """Start an engine and read its reports until it is gone."""
         self._engine = engine = await self._fork_server.fork(self._replica)
-        self._heard_at = time.monotonic()
+        self._last_report_at = time.monotonic()
         frames = Frames()
         decoder = msgspec.msgpack.Decoder(Report)
         while data := await self._read(engine):
-            self._heard_at = time.monotonic()
+            self._last_report_at = time.monotonic()
             for body in frames.feed(data):
                 self._handle(decoder.decode(body))
 
     async def _read(self, engine: Engine) -> bytes:
         """Return what the engine reports next; b"" when it has ended, or was silent for too long."""
-        silence = Watchdog(engine.pid)
+        watchdog = Watchdog(engine.pid)
         while True:
             try:
                 async with asyncio.timeout(CHECK_SECONDS):
@@ -201,18 +201,19 @@ class EngineProcess:
             except ConnectionError:
                 return b""  # it died with commands unread
             except TimeoutError:
-                if self._has_hung(silence):
-                    logger.error("the engine has hung", extra={"silent_seconds": time.monotonic() - self._heard_at})
+                if self._has_hung(watchdog):
+                    silent_seconds = time.monotonic() - self._last_report_at
+                    logger.error("the engine has hung", extra={"silent_seconds": silent_seconds})
                     engine.kill()
                     return b""
 
-    def _has_hung(self, silence: Watchdog) -> bool:
+    def _has_hung(self, watchdog: Watchdog) -> bool:
         if not self.ready:
-            return time.monotonic() - self._heard_at > _READY_SECONDS
-        return len(self._requests) > 0 and silence.is_hung(self._heard_at, self._timeout_seconds)
+            return time.monotonic() - self._last_report_at > _READY_SECONDS
+        return len(self._requests) > 0 and watchdog.is_hung(self._last_report_at, self._timeout_seconds)
 
     async def _reap(self) -> None:
-        """Let the engine end, if it has not; one that does not is killed."""
+        """Wait until the engine has ended; kill it after a while."""
         engine, self._engine = self._engine, None
         if engine is None:
             return

@@ -113,7 +113,7 @@ class EngineRequests:
                 self._generations[beam.request_id].deliver_beam(beam)
         for request_id in report.failed:
             if request_id in self._generations:
-                reason = "it failed in a step, or was begun again and went another way"
+                reason = "the request failed in a step, or its repeated search differs from what was sent"
                 self._fail(self._generations[request_id], reason)
 
     def _deliver(self, token: TokenReport) -> None:

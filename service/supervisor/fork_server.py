@@ -1,6 +1,6 @@
-"""The process that has loaded a model, of which the engine processes are forks; seen from the HTTP process.
+"""The HTTP process's handle on the process that has loaded a model, and that forks the engine processes.
 
-So the replicas of a model share the memory of its weights, and an engine that died is replaced as fast as a process
+The replicas of a model share the memory of its weights, and a dead engine is replaced as fast as a process
 forks. The program is `service.engine.worker`.
 """
 
@@ -153,7 +153,7 @@ class ForkServer:
         self._users.discard(user)
         if not self._users:
             if self._watch is not None:
-                # It may be loading the model, which nobody waits for any more.
+                # It may be loading the model, for which nobody waits any more.
                 self._watch.cancel()
                 await asyncio.gather(self._watch, return_exceptions=True)
             async with self._turn:
@@ -166,7 +166,7 @@ class ForkServer:
 
 
 class _ForkingProcess:
-    """`python -m service.engine.worker`, and the socket on which it is asked for forks."""
+    """`python -m service.engine.worker`, and the socket that carries requests for forks."""
 
     def __init__(self, process: asyncio.subprocess.Process, control: socket.socket) -> None:
         self._process = process

@@ -1,4 +1,4 @@
-"""One engine request as the HTTP process sees it: what was asked, what has come back, who waits for more."""
+"""One engine request on the HTTP process's side: the request, its reports so far, and its reader."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ from service.errors import DeadlineExceeded, ServiceError
 
 
 class Generation:
-    """One request in flight: what was asked, what has come back, and who waits for more."""
+    """One request in flight, its reports so far, and its reader."""
 
     def __init__(self, request_id: int, request: GenerationRequest, cancel: Callable[["Generation"], None]) -> None:
         self.request_id = request_id
@@ -19,7 +19,7 @@ class Generation:
         self._cancel = cancel
         self.submitted_at = time.monotonic()
         self.queued_at = self.submitted_at
-        """When an engine was given it, or the next one after that was lost."""
+        """The time at which the present engine got the request."""
         self.admitted_at: float | None = None
         self.engines_lost = 0
         self.tokens: list[TokenReport] = []
@@ -41,14 +41,14 @@ class Generation:
 
     def deliver_beam(self, beam: BeamReport) -> None:
         if self._beams_to_skip > 0:
-            self._beams_to_skip -= 1  # told by an engine that died: the search was begun again
+            self._beams_to_skip -= 1  # reported by an engine that died: the search was started again
             return
         self._beams_sent += 1
         self._reports.append(beam)
         self._arrived.set()
 
     def close(self) -> None:
-        """End of interest, finished or not: an unfinished request leaves its engine."""
+        """Cancel the request if it is not finished."""
         self._cancel(self)
 
     def fail(self, error: ServiceError) -> None:
@@ -85,12 +85,12 @@ class Generation:
         return fresh
 
     def continuation(self) -> GenerationRequest:
-        """The request that makes another engine go on where this one stopped; it is that engine's from then on."""
+        """Return the request that lets another engine continue where this one stopped; call it once for each engine."""
         self._beams_to_skip = self._beams_sent
-        told = [token.token_id for token in self.tokens]
-        # A beam is searched again from its start; one hypothesis goes on behind what was told.
-        told_last = self.request.search.beam.size == 1 and len(told) > len(self.request.constraints.forced_ids)
-        forced = told if told_last else self.request.constraints.forced_ids
+        sent = [token.token_id for token in self.tokens]
+        # A beam is searched again from its start; a single hypothesis continues after the tokens already sent.
+        continues = self.request.search.beam.size == 1 and len(sent) > len(self.request.constraints.forced_ids)
+        forced = sent if continues else self.request.constraints.forced_ids
         terms = [token.term for token in self.tokens] if self.request.constraints.terms else []
         constraints = msgspec.structs.replace(self.request.constraints, forced_ids=forced)
-        return msgspec.structs.replace(self.request, constraints=constraints, resume=Resume(told, terms))
+        return msgspec.structs.replace(self.request, constraints=constraints, resume=Resume(sent, terms))

@@ -1,4 +1,4 @@
-"""Replicas of one engine behind one door, which is where a full house is noticed."""
+"""The replicas of one engine: requests go to the least loaded one, or are refused if all are full."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ class EnginePool:
     """Sends each request to the least loaded replica; refuses new work over `capacity`.
 
     `capacity` counts the slots that requests in flight, running and waiting, hold or need. It is checked once
-    per client's request, by `admit`: the further segments of a text that was let in are not refused half-way.
+    per client request, by `admit`: later segments of an admitted text are not refused.
     """
 
     def __init__(self, engines: list[EngineProcess], capacity: int) -> None:
@@ -52,15 +52,15 @@ class EnginePool:
         await asyncio.gather(*(engine.wait_until_started() for engine in self.engines))
 
     async def stop(self, reason: str = "the engine was stopped") -> None:
-        """Requests that are in flight get an error with the reason; those that come later wait for the next start."""
+        """Fail requests in flight with the reason; later ones wait for the next start."""
         self.running = False
         await asyncio.gather(*(engine.stop(reason) for engine in self.engines))
 
     def admit(self) -> None:
-        """Raises `QueueFull` when no new request can be taken."""
+        """Raise `QueueFull` if no new request can be accepted."""
         if self.load >= self._capacity:
             raise QueueFull("too many requests are waiting; try again in a moment")
 
     def submit(self, request: GenerationRequest) -> Generation:
-        # A replica that is restarting takes work only if all are.
+        # A replica that is restarting gets requests only if all are.
         return min(self.engines, key=lambda each: (not each.ready, each.load)).submit(request)

@@ -1,4 +1,4 @@
-"""An engine that has work and says nothing: is it a long step, or has it hung?"""
+"""Detection of hung engines among those that have work and report nothing."""
 
 import time
 from typing import Final
@@ -9,30 +9,30 @@ CHECK_SECONDS: Final = 1.0
 _CHECKS: Final = 2
 _STANDSTILL_SECONDS: Final = 4.0
 _WOULD_WORK: Final = frozenset({psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP})
-"""States of one that gets no processor time, or waits for memory to come back from the disk: no fault of its own."""
+"""States of a process that waits for processor time, or for memory from the disk: no fault of its own."""
 
 
 class Watchdog:
-    """Looked at again and again, `CHECK_SECONDS` apart.
+    """Checks of one silent engine, `CHECK_SECONDS` apart.
 
-    A step, however long, takes processor time. An engine that takes none was stopped, or waits for itself: that is
-    known in seconds. One that is busy and silent is given `patience_seconds`.
+    A step, however long, takes processor time. An engine that takes none was stopped, or waits for itself: this shows
+    within seconds. A busy silent engine has hung after `timeout_seconds`.
     """
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._used_seconds = -1.0  # the first look only learns it
+        self._used_seconds = -1.0  # the first check only records it
         self._moved_at = 0.0
         self._overdue = 0
 
-    def is_hung(self, heard_at: float, patience_seconds: float) -> bool:
+    def is_hung(self, heard_at: float, timeout_seconds: float) -> bool:
         """Return True if the engine, silent since `heard_at` on the monotonic clock, has hung."""
         now = time.monotonic()
         if self._works():
             self._moved_at = now
         stands_still = now - max(heard_at, self._moved_at) > _STANDSTILL_SECONDS
-        # Once is not enough: where this process was held up, what the engine has said meanwhile has to be read first.
-        self._overdue = self._overdue + 1 if stands_still or now - heard_at > patience_seconds else 0
+        # One check is not enough: if this process was delayed, it has to read the engine's reports first.
+        self._overdue = self._overdue + 1 if stands_still or now - heard_at > timeout_seconds else 0
         return self._overdue >= _CHECKS
 
     def _works(self) -> bool:
@@ -41,8 +41,8 @@ class Watchdog:
             process = psutil.Process(self._pid)
             times, state = process.cpu_times(), process.status()
         except psutil.Error:
-            return False  # gone; its end will be read
+            return False  # it has ended, which will be read
         except OSError:
-            return True  # this process has no descriptor that is free: no fault of the engine
+            return True  # this process has no free descriptor: no fault of the engine
         before, self._used_seconds = self._used_seconds, float(times.user + times.system)
         return self._used_seconds != before or state in _WOULD_WORK

@@ -1,9 +1,9 @@
-// Shows what the server says of its API.
+// Shows the OpenAPI document of the server.
 
 window.SwaggerUIBundle({
   url: "openapi.json",
   dom_id: "#viewer",
   presets: [window.SwaggerUIBundle.presets.apis],
-  // Swagger's own service would otherwise be sent the description, to check it.
+  // By default, Swagger UI sends the document to a validator of another host.
   validatorUrl: null,
 });

@@ -1,6 +1,6 @@
-// Small pieces of the page.
+// Helpers that build elements of the page.
 
-/** An element with attributes and children; text is always text. */
+/** Build an element with attributes and children; strings become text, never HTML. */
 export function element(name, attributes = {}, children = []) {
   const node = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) if (value !== "") node.setAttribute(key, value);
@@ -16,7 +16,7 @@ export function decimal(number) {
   return number.toFixed(3).replace("-", "−");
 }
 
-/** A token as people can see it: its leading space as a dot, and what is no text by name. */
+/** Render a token visibly: its leading space as a dot, and control tokens by name. */
 export function tokenLabel(text) {
   const word = text.trimStart();
   if (word === "") return [element("span", { class: "special" }, [text === "" ? "end" : "space"])];

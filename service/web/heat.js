@@ -1,16 +1,16 @@
-// Weights of attention as shades.
+// Attention weights as shades of a heatmap.
 
 import { element, percent } from "./elements.js";
 
 const WORTH_WRITING = 0.05;
 
-/** A cell of a heatmap, in percent; a pointer that rests on it is told `place` and the exact weight. */
+/** Build a cell of a heatmap, in percent; its tooltip has `place` and the exact weight. */
 export function heatCell(weight, place) {
   const figure = weight < WORTH_WRITING ? "" : `${Math.round(100 * weight)}`;
   return weighted("td", weight, `${place}: ${percent(weight)}`, [figure]);
 }
 
-/** The stronger, the darker; its text stays readable. */
+/** Shade an element: a higher weight is darker; its text stays readable. */
 export function weighted(name, weight, title, children) {
   const shade = weight > 0.75 ? " strong" : weight > 0.5 ? " middle" : "";
   const node = element(name, { class: `weighted${shade}`, title }, children);
@@ -18,7 +18,7 @@ export function weighted(name, weight, title, children) {
   return node;
 }
 
-/** An empty table in `container`, with room for the labels of its rows; returns {head, body}. */
+/** Build an empty table in `container`, with a column for row labels; returns {head, body}. */
 export function emptyTable(container, caption) {
   const head = element("tr", {}, [element("td")]);
   const body = element("tbody");

@@ -1,4 +1,4 @@
-// The view "inside the model": one sentence, one token of it, and what the decoder did there.
+// The view "inside the model": one sentence, one chosen token, and the weights and candidates of its step.
 
 import { decimal, element, percent, tokenLabel } from "./elements.js";
 import { columnHeader, emptyTable, heatCell, rowHeader, weighted } from "./heat.js";
@@ -211,7 +211,7 @@ export class InsideView {
         bar([each.text.trim()], Math.exp(each.score), { chosen: rank === 0, value: decimal(each.score), block: true }),
       ),
     );
-    if (kept.length === 0) list.append(element("li", { class: "quiet" }, ["Ask for alternatives to see them."]));
+    if (kept.length === 0) list.append(element("li", { class: "quiet" }, ["Choose alternatives to see them."]));
   }
 
   moveByKey(event) {
@@ -228,7 +228,7 @@ export class InsideView {
     this.find("#tokens").children[to].focus();
   }
 
-  /** Write the sentence again, slowly. */
+  /** Show the generation of the sentence again, slowly. */
   replay() {
     const again = this.replaying === null;
     this.stopReplay();

@@ -1,4 +1,4 @@
-// Wires the page: what is typed goes to the server, what it streams goes on the page.
+// Connects the page with the server: sends the text, and shows the events of its stream.
 
 import { decimal, element } from "./elements.js";
 import { InsideView } from "./inside.js";
@@ -40,7 +40,7 @@ let reading = true; // at the end of the translation, and to be kept there
 
 async function load() {
   const [settings, known] = await Promise.all(["frontend/settings", "languages"].map(getJson));
-  // Each is among its own targets, for clients that want a copy; and some are targets only.
+  // A language is one of its own targets, for clients that want a copy; some languages are only targets.
   languages = known
     .map((each) => ({ ...each, targets: each.targets.filter((code) => code !== each.code) }))
     .filter(({ targets }) => targets.length > 0);
@@ -80,7 +80,7 @@ function listTargets(wanted) {
   $("detected").textContent = "";
   const back = canSwap();
   $("swap").disabled = !back;
-  $("swap").title = back ? "Swap languages" : "This server does not translate the other way round";
+  $("swap").title = back ? "Swap languages" : "This server does not translate in the other direction";
 }
 
 function nameOf(code) {
@@ -100,7 +100,7 @@ function swap() {
   typed();
 }
 
-// --- errors, where they belong
+// --- errors, at the field that they are about
 
 function showError(error) {
   const place = error.code === WRONG_KEY ? "key" : (ERROR_PLACES[error.field] ?? "output");
@@ -153,7 +153,7 @@ async function translate() {
     let response = await send(body, mine.signal);
     let error = await errorOf(response);
     if (body.attention && ["attention", "alignment"].includes(error?.field)) {
-      // By way of another language there is none.
+      // A translation through a pivot language has none.
       delete body.attention;
       response = await send(body, mine.signal);
       error = await errorOf(response);
@@ -165,7 +165,7 @@ async function translate() {
       if (event.event === "token") append(translation, event.data.segment);
       drawSoon(translation);
     }
-    if (!translation.done) throw new TranslationError({ error: "The connection broke off." });
+    if (!translation.done) throw new TranslationError({ error: "The connection was lost." });
     finish(translation);
   } catch (error) {
     if (running === mine) end(translation, error);
@@ -199,7 +199,7 @@ function append(translation, segment) {
   undrawn.append(token.text.slice(0, token.text.length - word.length), span);
 }
 
-/** A little later: tokens can come faster than anybody sees, and a long text takes a while to lay out. */
+/** Delay updates a little: tokens can arrive faster than people read, and the layout of a long text takes time. */
 function drawSoon(translation) {
   drawing ??= setTimeout(() => {
     const began = performance.now();
@@ -225,7 +225,7 @@ function finish(translation) {
   const rate = Math.round(usage.generated_tokens / timings.total_seconds);
   $("timing").textContent = usage.generated_tokens
     ? `First token ${milliseconds} ms · ${usage.generated_tokens} tokens · ${rate} tokens/s`
-    : "Nothing to translate: copied as it is";
+    : "Nothing to translate: the text was copied";
   $("others").hidden = alternatives.length === 0;
   $("others").querySelector("ol").replaceChildren(
     ...alternatives.map((each, rank) =>
@@ -272,7 +272,7 @@ function count() {
   $("count").textContent = `${characters.toLocaleString("en")}${limit ? ` of ${limit.toLocaleString("en")}` : ""} characters`;
 }
 
-/** Mark what a token comes from, behind the text area, and the token itself. */
+/** Mark the source of a token, behind the text area, and the token itself. */
 function highlight(sentence, token) {
   const backdrop = $("backdrop");
   backdrop.replaceChildren();
@@ -298,7 +298,7 @@ async function copy() {
   try {
     await navigator.clipboard.writeText(output.textContent);
   } catch {
-    // Browsers keep the clipboard from pages that came over plain HTTP from another machine.
+    // Browsers deny the clipboard to pages that were loaded by plain HTTP from another machine.
     getSelection().selectAllChildren(output);
     document.execCommand("copy");
   }

@@ -1,8 +1,8 @@
-// Server-sent events from a fetch, which unlike EventSource can post and be stopped.
+// Server-sent events of a fetch, which unlike EventSource can send a POST and be stopped.
 
 const WORK_MILLISECONDS = 10;
 
-/** Yields {event, data} of a response, data parsed; a stream that ends without its last event just ends. */
+/** Yield {event, data} of a response with parsed data; a stream without its last event ends without an error. */
 export async function* serverSentEvents(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let buffer = "";
@@ -15,7 +15,7 @@ export async function* serverSentEvents(response) {
     for (const block of blocks) {
       const fields = Object.fromEntries(block.split("\r\n").map((line) => line.split(/: (.*)/s, 2)));
       if (fields.data) yield { event: fields.event, data: JSON.parse(fields.data) };
-      // A stream that is faster than the page would leave no moment for clicks and keys.
+      // Yield to clicks and keys: a stream can be faster than the page.
       if (performance.now() - rested > WORK_MILLISECONDS) {
         await new Promise((resolve) => setTimeout(resolve));
         rested = performance.now();

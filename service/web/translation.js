@@ -1,4 +1,4 @@
-// One translation as its events tell it. Knows nothing of the page.
+// The state of one translation, built from its events. Knows nothing of the page.
 
 const SAME = 1e-3; // of log-probabilities that were computed twice
 
@@ -40,7 +40,7 @@ export class Translation {
     const { alignment, candidates = [], logprob } = token;
     const from = alignment ? this.range(alignment.start, alignment.end) : null;
     const rank = candidates.findIndex((each) => Math.abs(each.logprob - logprob) < SAME);
-    // The text of an event is what its token completed: a space too many, or nothing yet of a character.
+    // The text of an event is the text that its token completes: perhaps only a space, or no whole character yet.
     const piece = rank < 0 ? token.text : candidates[rank].text;
     this.sentence(token).tokens.push({ ...token, candidates, rank, piece, from });
     this.tokens += 1;
@@ -52,10 +52,10 @@ export class Translation {
   }
 }
 
-/** What the server refused or broke off; `field` and `problem` are the parts of a message about a field. */
+/** An error of the server; `field` and `problem` are the parts of a message about a field. */
 export class TranslationError extends Error {
   constructor({ error, code }) {
-    super(error ?? "The server gave no reason.");
+    super(error ?? "The server returned no reason.");
     this.code = code;
     [, this.field, this.problem] = /^([a-z_]+)(?:\.\w+)*: (.*)$/s.exec(this.message) ?? [];
   }

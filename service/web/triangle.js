@@ -1,4 +1,4 @@
-// The masked self-attention of one sentence: what the decoder read of its own text to write each token.
+// The masked self-attention of one sentence: for each token, the weights of the tokens before it.
 
 import { element, percent, tokenLabel } from "./elements.js";
 import { columnHeader, emptyTable, heatCell, rowHeader, weighted } from "./heat.js";

@@ -34,7 +34,7 @@ GRACE_SECONDS: Final = 50  # stop_grace_period in docker-compose.yml
 COMPOSE: Final = ("docker", "compose", "--project-name", PROJECT, "--profile", "load")
 SITE_PACKAGES: Final = "/opt/venv/lib/python3*/site-packages"
 
-pytestmark = [pytest.mark.timeout(1800), pytest.mark.usefixtures("engine")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.usefixtures("engine")]
 
 
 def _run(*command: str, environment: Mapping[str, str] | None = None, check: bool = True) -> str:
@@ -99,11 +99,14 @@ def _assert_translates() -> None:
     assert names[-1] == "done"
 
 
-def _assert_drains(container: str, *command: str) -> None:
-    """Stop the container by `command` while it translates: the stream stays whole, and the container ends with 0."""
+def _assert_drains(container: str, sentences: int, *command: str) -> None:
+    """Stop the container by `command` while it translates: the stream stays whole, and the container ends with 0.
+
+    So many sentences must take longer than the command needs to reach the server, and less than the drain's 30 seconds.
+    """
     has_begun = threading.Event()
     with ThreadPoolExecutor() as executor:
-        long = executor.submit(_translate, "I am a cat. " * 3000, has_begun)
+        long = executor.submit(_translate, "I am a cat. " * sentences, has_begun)
         # In the background: the command may remove the container, and its exit status and log with it.
         status = executor.submit(_run, "docker", "wait", container)
         log = executor.submit(_run, "docker", "logs", "--follow", container)
@@ -199,7 +202,7 @@ def test_the_image_serves_and_drains_with_no_rights_and_no_writable_place(image:
         packages = [f"{SITE_PACKAGES}/{name}/__pycache__/__init__.*.pyc" for name in ("torch", "fastapi", "service")]
         _run(*in_container, f"ls {' '.join(packages)}")
         _assert_translates()
-        _assert_drains(container, "docker", "stop", "--time", str(GRACE_SECONDS), container)
+        _assert_drains(container, 1000, "docker", "stop", "--time", str(GRACE_SECONDS), container)
     finally:
         _run("docker", "rm", "--force", container)
 
@@ -249,6 +252,6 @@ def test_compose_serves_watches_and_drains(image: str) -> None:
         _until(_locust_translates, 60)
         # Or they would be stopped first, and the long translation might end meanwhile.
         _run(*COMPOSE, "rm", "--stop", "--force", "locust", "prometheus")
-        _assert_drains(container, *COMPOSE, "down", "--volumes")
+        _assert_drains(container, 3000, *COMPOSE, "down", "--volumes")
     finally:
         _run(*COMPOSE, "down", "--volumes", check=False)

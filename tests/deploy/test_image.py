@@ -90,10 +90,11 @@ def test_composes_images_are_of_one_version() -> None:
     assert [image for image in images if not re.fullmatch(r"[a-z/]+:v?\d+\.\d+\.\d+", image)] == []
 
 
-def test_the_dockerfile_and_the_compose_file_are_well_written() -> None:
+def test_dockerfile_compose_file_and_workflow_are_well_written() -> None:
     programs = [
-        [_find_program("hadolint"), "Dockerfile"],
+        [_find_program("hadolint"), "Dockerfile", ".ci/peers.Dockerfile"],
         [_find_program("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", "docker-compose.yml"],
+        [_find_program("check-jsonschema"), "--builtin-schema", "vendor.github-workflows", ".github/workflows/ci.yml"],
     ]
     for command in programs:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

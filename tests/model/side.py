@@ -31,18 +31,18 @@ def fused_config(norm_order: NormOrder = "pre", activation: Activation = "relu")
 
 
 class Side:
-    """A fused model with a cache of its own."""
+    """A C++ model with a cache of its own."""
 
     def __init__(self, model: Transformer) -> None:
         self.cache = SlotCache(model.config, slots=SLOTS, max_source_length=20, max_target_length=20)
-        self.fused = CppTransformer(copy.deepcopy(model), self.cache)
+        self.cpp = CppTransformer(copy.deepcopy(model), self.cache)
 
     def encode(self, sources: Sequence[Tensor], slots: Sequence[int]) -> None:
-        self.fused.encode(*packed(sources), slots)
+        self.cpp.encode(*packed(sources), slots)
 
     def decode(self, tokens: Tensor, positions: Tensor, slots: Tensor, lengths: Tensor) -> DecodeScores:
         everything = list(range(len(tokens)))
-        return self.fused.decode(
+        return self.cpp.decode(
             Queries(tokens, positions, slots, slots, lengths), Outputs(everything, everything, everything)
         )
 

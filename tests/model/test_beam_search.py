@@ -51,7 +51,7 @@ def test_what_is_settled_never_changes(length_penalty: float) -> None:
     for _ in range(300):
         beam = generator.randint(1, 4)
         search = BeamSearch(beam, length_penalty, EOS)
-        told: list[int] = []
+        settled: list[int] = []
         for _ in range(8):
             extensions = [
                 _extension(parent, token, path.total - generator.random() * 2)
@@ -61,8 +61,8 @@ def test_what_is_settled_never_changes(length_penalty: float) -> None:
             search.advance(sorted(extensions, key=lambda each: -each.total)[: 2 * beam])
             if not search.live:
                 break
-            told += _ids(search.settled(len(told)))
-            early += bool(told)
+            settled += _ids(search.settled(len(settled)))
+            early += bool(settled)
         [best] = search.best(1)
-        assert best.ids[: len(told)] == told
+        assert best.ids[: len(settled)] == settled
     assert early > 100, "streams that say nothing before the end test nothing"

@@ -1,4 +1,4 @@
-"""The fused int8 transformer: what the modules give with `Int8Linear`, on any processor."""
+"""The C++ int8 transformer computes what the modules give with `Int8Linear`, on any processor."""
 
 import copy
 from typing import Any
@@ -134,7 +134,7 @@ def test_alignment_is_what_the_last_layer_looks_at() -> None:
     slots = torch.arange(3)
     side.encode(sources, slots.tolist())
     tokens = torch.tensor([3, 4, 5])
-    scores = side.fused.decode(Queries(tokens, slots * 0, slots, slots, lengths), NO_OUTPUTS._replace(alignment=[0, 2]))
+    scores = side.cpp.decode(Queries(tokens, slots * 0, slots, slots, lengths), NO_OUTPUTS._replace(alignment=[0, 2]))
     layer = plain.decoder[-1]
     assert isinstance(layer, DecoderLayer)
     queries: list[Tensor] = []
@@ -174,7 +174,7 @@ def test_self_attention_is_what_each_layer_looks_at() -> None:
     tokens, positions = torch.tensor([1, 50, 60, 70, 1]), torch.tensor([0, 1, 2, 3, 0])
     slots = torch.tensor([4, 4, 4, 4, 1])
     lengths = torch.tensor([len(sources[0])] * 4 + [len(sources[1])])
-    scores = side.fused.decode(
+    scores = side.cpp.decode(
         Queries(tokens, positions, slots, slots, lengths), NO_OUTPUTS._replace(self_attention=[1, 3, 4])
     )
     assert scores.self_attention.shape == (3, config.decoder_layers, 4)
@@ -203,7 +203,7 @@ def test_what_is_outside_is_refused() -> None:
 
     def decode(tokens: int = 0, positions: int = 0, slots: int = 0, source_slots: int = 0, length: int = 1) -> None:
         first, second, third = torch.tensor([tokens]), torch.tensor([positions]), torch.tensor([slots])
-        side.fused.decode(
+        side.cpp.decode(
             Queries(first, second, third, torch.tensor([source_slots]), torch.tensor([length])),
             NO_OUTPUTS._replace(logits=logit_rows),
         )
@@ -227,12 +227,12 @@ def test_what_is_outside_is_refused() -> None:
     one, first = torch.tensor([1]), torch.tensor([0])
     for aligned, looking in (([1], []), ([], [-1])):
         with pytest.raises(RuntimeError, match="there is no row"):
-            side.fused.decode(
+            side.cpp.decode(
                 Queries(first, first, first, first, one), NO_OUTPUTS._replace(alignment=aligned, self_attention=looking)
             )
     for offsets in ([0, 2], [0, 0, 3], [1, 3]):
         with pytest.raises(RuntimeError, match=r"offsets|has 0 tokens"):
-            side.fused.encode(torch.arange(3), torch.arange(3), torch.tensor(offsets), list(range(len(offsets) - 1)))
+            side.cpp.encode(torch.arange(3), torch.arange(3), torch.tensor(offsets), list(range(len(offsets) - 1)))
 
 
 def test_sources_longer_than_the_buffer_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""The fused int8 transformer's bits: the same alone and among others, on any processor, however steps are taken."""
+"""The C++ int8 transformer's bits: the same alone and among others, on any processor, however steps are taken."""
 
 import pytest
 import torch
@@ -49,19 +49,19 @@ def test_every_variant_gives_the_same_bits(activation: Activation) -> None:
     slots, lengths = torch.arange(SLOTS), torch.tensor([len(source) for source in sources])
     best, *others = torch.ops.dragoman.variants()
     results: list[DecodeScores] = []
-    arenas: list[dict[str, Tensor]] = []
+    buffers: list[dict[str, Tensor]] = []
     try:
         for variant in (best, *others):
             torch.ops.dragoman.choose_variant(variant)
             side = Side(model)
             side.encode(sources, slots.tolist())
             results.append(side.decode(slots, slots * 0, slots, lengths))
-            arenas.append(side.cache.buffers())
+            buffers.append(side.cache.buffers())
     finally:
         torch.ops.dragoman.choose_variant(best)
-    for scores, memory in zip(results[1:], arenas[1:], strict=True):
+    for scores, memory in zip(results[1:], buffers[1:], strict=True):
         for name, buffer in memory.items():
-            assert torch.equal(buffer, arenas[0][name]), name
+            assert torch.equal(buffer, buffers[0][name]), name
         assert torch.equal(scores.logits, results[0].logits)
         assert torch.equal(scores.best.logprobs, results[0].best.logprobs)
 
@@ -80,7 +80,7 @@ def test_threads_change_nothing() -> None:
             side = Side(model)
             side.encode(sources, slots.tolist())
             scores = side.decode(slots, slots * 0, slots, lengths)
-            ranked = side.fused.decode(Queries(slots, slots * 0, slots, slots, lengths), beams=beams)
+            ranked = side.cpp.decode(Queries(slots, slots * 0, slots, slots, lengths), beams=beams)
             results.append([*scores.best, scores.logits, scores.alignment, *ranked.extensions])
     finally:
         torch.set_num_threads(before)
@@ -112,7 +112,7 @@ def test_steps_ahead_are_the_steps_that_would_have_followed() -> None:
     slots, lengths = torch.arange(SLOTS), torch.tensor([len(source) for source in sources])
     for side in (ahead, stepwise):
         side.encode(sources, slots.tolist())
-    scores = ahead.fused.decode(Queries(slots, slots * 0, slots, slots, lengths), ahead=5, seconds=60.0)
+    scores = ahead.cpp.decode(Queries(slots, slots * 0, slots, slots, lengths), ahead=5, seconds=60.0)
     assert len(scores.best.tokens) == 6
     tokens = slots
     for position, (best, logprobs) in enumerate(zip(*scores.best, strict=True)):
@@ -127,9 +127,9 @@ def test_steps_ahead_end_with_the_first_end_of_sentence_or_with_the_time() -> No
     slots, lengths = torch.arange(SLOTS), torch.ones(SLOTS, dtype=torch.int64)
     side = Side(model)
     side.encode([torch.tensor([5])] * SLOTS, slots.tolist())
-    free = side.fused.decode(Queries(slots, slots * 0, slots, slots, lengths), ahead=9, seconds=60.0).best.tokens
+    free = side.cpp.decode(Queries(slots, slots * 0, slots, slots, lengths), ahead=9, seconds=60.0).best.tokens
     assert len(free) == 10
-    single = side.fused.decode(Queries(slots, slots * 0, slots, slots, lengths), ahead=9, seconds=0.0)
+    single = side.cpp.decode(Queries(slots, slots * 0, slots, slots, lengths), ahead=9, seconds=0.0)
     assert len(single.best.tokens) == 1
     eos = int(free[3, 7])
     first = int((free == eos).any(dim=1).nonzero()[0])
@@ -137,7 +137,7 @@ def test_steps_ahead_end_with_the_first_end_of_sentence_or_with_the_time() -> No
     ending.load_state_dict(model.state_dict())
     side = Side(ending)
     side.encode([torch.tensor([5])] * SLOTS, slots.tolist())
-    stopped = side.fused.decode(Queries(slots, slots * 0, slots, slots, lengths), ahead=9, seconds=60.0).best.tokens
+    stopped = side.cpp.decode(Queries(slots, slots * 0, slots, slots, lengths), ahead=9, seconds=60.0).best.tokens
     assert torch.equal(stopped, free[: first + 1])
 
 
@@ -150,7 +150,7 @@ def test_hypotheses_share_a_source() -> None:
     own.encode([source, source], [2, 5])
     slots, lengths = torch.tensor([2, 5]), torch.full((2,), len(source))
     tokens, positions = torch.tensor([8, 9]), torch.tensor([0, 0])
-    scores = shared.fused.decode(
+    scores = shared.cpp.decode(
         Queries(tokens, positions, slots, torch.tensor([2, 2]), lengths), NO_OUTPUTS._replace(logits=[0, 1])
     )
     assert torch.equal(scores.logits, own.decode(tokens, positions, slots, lengths).logits)
@@ -176,7 +176,7 @@ def test_a_beam_s_best_extensions_are_those_of_its_logits() -> None:
     side.encode(sources, slots.tolist())
     rows, totals = torch.tensor([[1, 3, 3], [4, 1, 6], [7, 4, 4]]), -torch.rand(SLOTS)
     logits = side.decode(slots, slots * 0, slots, lengths).logits
-    found = side.fused.decode(Queries(slots, slots * 0, slots, slots, lengths), beams=Beams(rows, totals)).extensions
+    found = side.cpp.decode(Queries(slots, slots * 0, slots, slots, lengths), beams=Beams(rows, totals)).extensions
     inside = [row for first, count, _ in rows.tolist() for row in range(first, first + count)]
     expected = kernels.best_extensions(logits[inside], totals[inside], [3, 1, 4], 12)
     for beam, size in enumerate([3, 6, 4]):

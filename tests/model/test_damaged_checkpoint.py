@@ -32,14 +32,14 @@ SURE: dict[str, Damage] = {
     "one byte": lambda data: data[:1],
     "half": lambda data: data[: len(data) // 2],
     "without the beginning": lambda data: data[100:],
-    "something behind the end": lambda data: data + b"\xff" * 100,
+    "something after the end": lambda data: data + b"\xff" * 100,
     "all but the last two bytes": lambda data: data[:-2],
     "zeros": lambda data: bytes(len(data)),
     "another file": lambda data: b"\x7fELF" + random.Random(3).randbytes(1000),
     "first byte": lambda data: _flipped(data, 0),
     "first block": lambda data: random.Random(4).randbytes(4096) + data[4096:],
 }
-"""Damage that shows, in any file, even if nobody knows what it should hold."""
+"""Damage that shows in any file, even without knowledge of its content."""
 
 
 def _load(directory: Path) -> None:
@@ -115,6 +115,7 @@ def test_a_file_that_is_not_there_or_is_no_file(checkpoint: Path, name: str) -> 
         _load(checkpoint)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_any_other_damage_is_refused_or_harmless(checkpoint: Path, name: str) -> None:
     """Single bytes of the first kilobytes, where formats keep their lengths, and anywhere; cuts anywhere."""

@@ -50,7 +50,7 @@ def test_a_source_of_padding_alone_gives_no_nan(model: Transformer, device: torc
 
 
 def _packed(sources: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    """Ids and positions `[1, tokens]`, and offsets, of sources one behind the other."""
+    """Ids and positions `[1, tokens]`, and offsets, of sources one after the other."""
     device = sources[0].device
     lengths = torch.tensor([0, *map(len, sources)], device=device)
     positions = torch.cat([torch.arange(len(source), device=device) for source in sources])

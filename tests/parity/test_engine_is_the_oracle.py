@@ -63,8 +63,8 @@ def test_a_forced_prefix_continues_as_if_never_interrupted(run: Run, config: Mod
     for sampling in (Sampling(), Sampling(temperature=1.0, seed=3)):
         whole = run(config, [Submit(0, generation_request(source, 20, sampling), 0.0)], slots=1, seed=0)
         for cut in range(1, len(whole.tokens[0])):
-            told = whole.tokens[0][:cut]
-            request = generation_request(source, 20, sampling, forced_ids=told, sent_ids=told)
+            sent = whole.tokens[0][:cut]
+            request = generation_request(source, 20, sampling, forced_ids=sent, sent_ids=sent)
             rest = run(config, [Submit(0, request, 0.0)], slots=1, seed=0)
             assert rest.tokens[0] == whole.tokens[0][cut:]
             assert rest.logprobs[0] == pytest.approx(whole.logprobs[0][cut:], abs=1e-5)
@@ -89,7 +89,7 @@ def test_a_prompt_is_read_and_not_told(run: Run, config: ModelConfig, beam_size:
         assert [[token.token_id for token in other.tokens] for other in arrivals.reports[i][-1].alternatives] == [
             each.ids for each in expected[1:]
         ]
-        told = arrivals.tokens[i][:-1][:2]
-        forced = told if beam_size == 1 else []
-        again = changed(requests[i], sent_ids=told, forced_ids=forced)
-        assert run(config, [Submit(0, again, 0.0)], slots=8, seed=0).tokens[0] == arrivals.tokens[i][len(told) :]
+        sent = arrivals.tokens[i][:-1][:2]
+        forced = sent if beam_size == 1 else []
+        again = changed(requests[i], sent_ids=sent, forced_ids=forced)
+        assert run(config, [Submit(0, again, 0.0)], slots=8, seed=0).tokens[0] == arrivals.tokens[i][len(sent) :]

@@ -101,15 +101,15 @@ def test_from_a_second_engine(engine: Engine, requests: dict[int, GenerationRequ
     whole = engine.run(requests, seed=1)
     generator = random.Random(0)
     for _ in range(3):
-        told = {number: generator.randrange(len(ids)) for number, ids in whole.tokens.items()}
-        continued = {number: _continued(requests[number], whole.tokens[number], told[number]) for number in told}
+        sent = {number: generator.randrange(len(ids)) for number, ids in whole.tokens.items()}
+        continued = {number: _continued(requests[number], whole.tokens[number], sent[number]) for number in sent}
         rest = engine.run(continued, seed=3)
-        for number, count in told.items():
+        for number, count in sent.items():
             assert rest.reports[number] == whole.reports[number][count:]
 
 
-def _continued(request: GenerationRequest, ids: list[int], told: int) -> GenerationRequest:
+def _continued(request: GenerationRequest, ids: list[int], sent: int) -> GenerationRequest:
     generation = Generation(0, request, lambda _: None)
-    for token in ids[:told]:
+    for token in ids[:sent]:
         generation.deliver(TokenReport(0, token, 0.0))
     return generation.continuation()

@@ -1,4 +1,4 @@
-"""The self-attention that is told of a token is what the decoder looked at, of its own text, when it wrote it."""
+"""Reported self-attention is the weights that the decoder had over its own text when it generated the token."""
 
 import pytest
 import torch
@@ -29,7 +29,7 @@ KINDS = {
 def _assert_is_what_was_looked_at(
     reports: list[TokenReport], expected: torch.Tensor, prompt: int, tolerance: float
 ) -> None:
-    """`expected [layers, queries, keys]`, of the prompt's positions too; queries see no keys behind their own."""
+    """`expected [layers, queries, keys]`, of the prompt's positions too; queries see no keys after their own."""
     for number, report in enumerate(reports):
         position = prompt + number
         assert len(report.inspection.self_attention) == len(expected)
@@ -61,10 +61,10 @@ def test_a_second_engine_goes_on_with_it(run: Run, config: ModelConfig, beam: in
     for source in sources(3):
         request = generation_request(source, LIMIT, beam=Beam(beam), self_attention=True)
         whole = run(config, [Submit(0, request, 0.0)], slots=beam, seed=0)
-        told = whole.tokens[0][:4]
-        again = changed(request, sent_ids=told, forced_ids=told if beam == 1 else [])
+        sent = whole.tokens[0][:4]
+        again = changed(request, sent_ids=sent, forced_ids=sent if beam == 1 else [])
         rest = run(config, [Submit(0, again, 0.0)], slots=beam, seed=0)
-        for ours, expected in zip(rest.reports[0], whole.reports[0][len(told) :], strict=True):
+        for ours, expected in zip(rest.reports[0], whole.reports[0][len(sent) :], strict=True):
             for own, layer in zip(ours.inspection.self_attention, expected.inspection.self_attention, strict=True):
                 assert own == pytest.approx(layer, abs=1e-5)
 

@@ -63,10 +63,10 @@ def test_they_survive_the_death_of_an_engine(config: ModelConfig, run: Run, beam
     request = _requests(beam, sampling)[0]
     whole = run(config, [Submit(0, request, 0.0)], slots=3, seed=0).reports[0]
     for cut in range(1, len(whole)):
-        told = [token.token_id for token in whole[:cut]]
-        forced = told if beam.size == 1 else []
+        sent = [token.token_id for token in whole[:cut]]
+        forced = sent if beam.size == 1 else []
         terms = [token.term for token in whole[:cut]]
-        again = changed(request, forced_ids=forced, sent_ids=told, sent_terms=terms)
+        again = changed(request, forced_ids=forced, sent_ids=sent, sent_terms=terms)
         rest = run(config, [Submit(0, again, 0.0)], slots=3, seed=0).reports[0]
         assert [(token.token_id, token.term) for token in rest] == [
             (token.token_id, token.term) for token in whole[cut:]

@@ -1,4 +1,4 @@
-"""What the composition root makes of the settings."""
+"""The composition root: the objects that it builds from the settings."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from service.settings import Settings, UnusableSettingError
 
 
 def test_each_replica_is_told_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By which it finds its GPU."""
+    """The number of a replica selects its GPU."""
     monkeypatch.setattr(app, "EngineProcess", lambda fork_server, number, *_: (fork_server, number))
     settings = Settings(replicas=3)
     config = load_config(settings.model)

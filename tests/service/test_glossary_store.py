@@ -143,7 +143,7 @@ def test_what_cannot_be_written_leaves_nothing(
         raise OSError("no space left")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(InsufficientStorage, match="glossaries: the server has no room for them"):
+    with pytest.raises(InsufficientStorage, match="glossaries: the server's disk is full"):
         GlossaryStore(tmp_path).add("pets", FRENCH, {"cat": "matou"}, None)
     assert [*tmp_path.iterdir()] == []
     [told] = caplog.records

@@ -46,7 +46,7 @@ def test_replicas_are_as_many_as_cores_up_to_four(monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def gpus(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """So many are there."""
+    """Pretend that the machine has this many GPUs."""
 
     def found(count: int) -> None:
         for name in ("usable_gpus", "visible_gpus"):
@@ -71,7 +71,7 @@ def test_a_gpu_is_used_if_there_is_one(gpus: Callable[[int], None]) -> None:
 
 
 def test_a_device_that_does_not_exist() -> None:
-    """What depends on it is no mistake of its own."""
+    """Settings whose defaults depend on it are not reported too."""
     result = CliRunner().invoke(app, ["serve", "--device", "tpu"])
     assert result.exit_code == 2
     assert "device: " in result.output
@@ -88,7 +88,7 @@ def test_a_device_that_does_not_exist() -> None:
         ("--trusted-proxies", "::1,proxy", "trusted_proxies.1: must be addresses or networks: 10.0.0.1, 10.0.0.0/8"),
         ("--redis-url", "http://a", "redis_url: URL scheme should be"),
         ("--mode", "int4", "mode: Input should be 'int8', 'fp32' or 'bf16'"),
-        ("--models", "x --model y", "model and models: one of them says what is served, not both"),
+        ("--models", "x --model y", "model and models: only one of them can be set"),
     ],
 )
 def test_what_is_allowed_is_said_in_words(flag: str, value: str, message: str) -> None:
@@ -106,7 +106,7 @@ def test_frozen() -> None:
 
 def test_one_model_and_a_directory_of_models_exclude_one_another(tmp_path: Path) -> None:
     assert Settings(models=tmp_path).models == tmp_path
-    with pytest.raises(ValidationError, match="model and models: one of them"):
+    with pytest.raises(ValidationError, match="model and models: only one"):
         Settings(models=tmp_path, model=tmp_path)
 
 

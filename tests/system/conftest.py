@@ -28,7 +28,7 @@ def free_port() -> int:
 
 
 class Server:
-    """One running `dragoman serve`."""
+    """A running `dragoman serve`."""
 
     def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
         self.process = process
@@ -125,7 +125,7 @@ class StartServer(Protocol):
 
 @contextmanager
 def run_server(log: Path, *flags: str, ready: bool = True) -> Iterator[Server]:
-    """Start with `flags`; ends the server, and checks that it leaves no process behind."""
+    """Start a server; at the end stop it, and check that it leaves no process behind."""
     port = free_port()
     if "--replicas" not in flags:
         flags = ("--replicas", "1", *flags)

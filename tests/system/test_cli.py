@@ -104,7 +104,7 @@ def test_json(server: Server, tmp_path: Path, remote: bool) -> None:
     assert number == {"text": "42", "translatedText": "42", "score": None}
 
 
-@pytest.mark.parametrize("remote", [True, False])
+@pytest.mark.parametrize("remote", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_glossary_and_a_language_that_is_not_told(server: Server, tmp_path: Path, remote: bool) -> None:
     glossary = tmp_path / "glossary.csv"
     glossary.write_text('cat,"matou, gros",en,fr\n')
@@ -138,13 +138,13 @@ def test_a_bar_where_somebody_looks(server: Server, tmp_path: Path) -> None:
     [
         (("--file", "nowhere"), "nowhere: No such file or directory"),
         (("--file", "nowhere", "Yes."), "give texts or files, not both"),
-        (("--alternatives", "2", "Yes."), "--alternatives has no place in plain text: add --json"),
+        (("--alternatives", "2", "Yes."), "--alternatives needs --json"),
         (("--output", "/nowhere/file", "Yes."), "/nowhere/file: No such file or directory"),
         (("--json", "--alternatives", "3", "--beam-size", "2", "Yes."), "beam_size: must be at least 4"),
         (("--json", "--alternatives", "99", "Yes."), "alternatives: input should be less than 16"),
     ],
 )
-@pytest.mark.parametrize("remote", [True, False])
+@pytest.mark.parametrize("remote", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_what_cannot_be_done_is_said(server: Server, arguments: tuple[str, ...], message: str, remote: bool) -> None:
     done = _translate(*(("--url", server.url) if remote else ()), *arguments)
     assert done.returncode == 2

@@ -47,7 +47,7 @@ def length(server: Server) -> int:
 
 
 def _cuts(length: int) -> list[list[int]]:
-    """Within the headers, behind them, within events, at the end; and twice in one translation."""
+    """Connections break within the headers, after them, within events, at the end, and twice in one translation."""
     evenly = [[1 + length * i // 17] for i in range(17)]
     return [*evenly, [0, 0], [300, 301, 302], [length // 3, length // 2, 10, 400], [length - 250], [length - 20]]
 

@@ -263,7 +263,7 @@ async def test_what_only_a_stream_tells_is_refused_without_one(
     body: dict[str, str | int] = {"q": "Yes.", "source": "en", "target": "fr", field: value}
     refused = await client.post("/translate", json=body)
     assert refused.status_code == 400
-    assert refused.json()["error"] == f"{field}: comes in the events of a stream: ask for stream"
+    assert refused.json()["error"] == f"{field}: is sent in the events of a stream: set stream"
     accepted = await client.post("/translate", json=body, headers={"Accept": "text/event-stream"})
     assert accepted.status_code == 200
     accepted = await client.get("/translate/stream", params=body)

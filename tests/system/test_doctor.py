@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from service.cli.doctor import examine, told_settings
+from service.cli.doctor import examine, visible_settings
 from service.errors import EngineFailed
 from service.hardware import usable_cores
 from service.settings import EMBEDDED_MODEL, Settings
@@ -51,7 +51,7 @@ def test_what_is_no_model_and_what_is_broken_is_named(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("no model")
     (tmp_path / "broken.argosmodel").write_text("no package")
     report = examine(Settings(models=tmp_path, replicas=1), 0.2)
-    assert f"{tmp_path / 'README.md'} is passed over: it is neither a directory nor an Argos package" in report.notes
+    assert f"{tmp_path / 'README.md'} is ignored: it is neither a directory nor an Argos package" in report.notes
     [problem] = report.problems
     assert problem.startswith("broken.argosmodel: ")
     assert report.speeds
@@ -91,4 +91,4 @@ def test_a_wrong_setting_is_named() -> None:
     ],
 )
 def test_a_password_is_not_told(given: str, told: str) -> None:
-    assert told_settings(Settings.model_validate({"redis_url": given}))["redis_url"] == told
+    assert visible_settings(Settings.model_validate({"redis_url": given}))["redis_url"] == told

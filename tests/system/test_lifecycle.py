@@ -145,7 +145,7 @@ async def test_a_second_sigterm_does_not_wait(start_server: StartServer) -> None
 
 
 async def test_a_drain_waits_for_a_slow_reader(start_server: StartServer) -> None:
-    """Nothing runs in the engine any more, but what it said has not been read yet."""
+    """The engine has finished, but its messages have not been read yet."""
     with start_server("--max-characters", "5000000", "--max-body-bytes", "9000000") as server:
         text = "1. 2. 3. 4. 5. 6. 7. 8. 9.\n" * 150_000  # far more than the sockets hold
         body = {"q": text, **REQUEST}

@@ -106,7 +106,7 @@ def test_each_model_says_how_it_is(served: Server) -> None:
 
 
 def test_what_is_no_model_is_named_in_the_log(served: Server) -> None:
-    assert '"message": "no models, and passed over: README.md"' in served.log.read_text()
+    assert '"message": "ignored entries, which are no models: README.md"' in served.log.read_text()
 
 
 def test_without_any_usable_model_there_is_no_start(start_server: StartServer, tmp_path: Path) -> None:

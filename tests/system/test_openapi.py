@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 
-from service.access.key_store import KeyFile, KeyLimits
+from service.access.key_store import KeyLimits, KeyStore
 from tests.system.conftest import Server, StartServer
 
 # A request may set itself a deadline that nothing can keep.
@@ -59,7 +59,7 @@ def test_schemathesis_finds_nothing(server: Server, tmp_path: Path) -> None:
 
 
 def test_schemathesis_finds_nothing_behind_keys_and_in_glossaries(tmp_path: Path, start_server: StartServer) -> None:
-    with closing(KeyFile(tmp_path / "keys.db", create=True)) as file:
+    with closing(KeyStore(tmp_path / "keys.db", create=True)) as file:
         key, poor = file.add("rich", KeyLimits()), file.add("poor", KeyLimits(characters_per_month=11))
     flags = ("--keys", str(tmp_path / "keys.db"), "--glossaries", str(tmp_path / "glossaries"))
     rich, spent = ({"Authorization": f"DeepL-Auth-Key {each}"} for each in (key, poor))

@@ -86,7 +86,7 @@ async def test_streams_survive_the_process_that_has_loaded_the_model(
 
 
 def test_an_engine_that_cannot_start_again_is_tried_ever_more_rarely(start_server: StartServer, tmp_path: Path) -> None:
-    """Not ready meanwhile, which load balancers see; and as soon as it can, it goes on."""
+    """The server is not ready meanwhile, for load balancers, and goes on as soon as it can."""
     model = shutil.copytree(EMBEDDED_MODEL, tmp_path / "model")
     weights = model / "model.safetensors"
     whole = weights.read_bytes()

@@ -12,7 +12,7 @@ from model.formats.checked_source import Options, model_config
 from model.formats.ctranslate2.weights import DECODER_OUT, PROJECTION, SOURCE, TABLES, TARGET
 
 _ACTIVATIONS: Final[dict[int, Activation]] = {0: "relu", 1: "gelu_tanh", 2: "swish", 3: "gelu"}
-_LONGEST: Final = 512  # where no table of positions says how far it goes
+_LONGEST: Final = 512  # where no table of positions has a length
 ZERO_START: Final = "decoder/start_from_zero_embedding"
 _UNDERSTOOD: Final = ("num_heads", "pre_norm", "activation", "scale_embeddings", "multi_query_attention", "alibi")
 # Of alignments there is our own; embeddings are merged where there are several.
@@ -30,7 +30,7 @@ _NUMBERS: Final = _IGNORED | {ZERO_START, *(f"{side}/{name}" for side in _SIDES 
 
 
 class Special(NamedTuple):
-    """Pieces with a meaning of their own, and what else config.json says."""
+    """Pieces with a meaning of their own, and other options of config.json."""
 
     start: str | None
     """The piece that a translation begins with; None where the caller has to choose it."""

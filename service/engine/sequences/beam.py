@@ -1,7 +1,7 @@
-"""A beam, which holds `beam_size` slots: each live hypothesis is a row with a slot of its own.
+"""Beam search over the slots of one request: each live hypothesis is a row with a slot of its own.
 
-All look at the source in the first. The first child of a hypothesis inherits its slot, so that nothing is copied; only
-further children get a copy of its K/V, in a slot whose hypothesis has died.
+All attend to the source in the first slot. The first child of a hypothesis inherits its slot, so that nothing is
+copied; only further children get a copy of its K/V, in a slot whose hypothesis has died.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ _by_total: Final = attrgetter("total")
 
 
 class BeamSequence:
-    """A beam search whose tokens are told as soon as all that can still win agree on them."""
+    """A beam search whose tokens are reported as soon as all hypotheses that can still win share them."""
 
     def __init__(self, request: GenerationRequest, slots: Sequence[int], eos_id: int) -> None:
         self._request = request
@@ -29,7 +29,7 @@ class BeamSequence:
         self._live_slots = self._slots[:1]
         self._copies: list[tuple[int, int, int]] = []
         self._settled = len(self._prompt)
-        self._has_begun = False
+        self._has_started = False
         self._is_ranked = is_plain(request)
 
     def copies(self) -> list[tuple[int, int, int]]:
@@ -37,9 +37,9 @@ class BeamSequence:
 
     def rows(self) -> list[Row]:
         request, first = self._request, self._slots[0]
-        prompt = [] if self._has_begun else prompt_rows(request, first)
+        prompt = [] if self._has_started else prompt_rows(request, first)
         if self._is_at_prefix:
-            # All of them count in the score, also those that the reader has.
+            # All of them count in the score, also those that the client has.
             return prompt + prefix_rows(request, first, wanted_from=0)
         live = zip(self._search.live, self._live_slots, strict=True)
         return prompt + [self._row(parent, path, slot) for parent, (path, slot) in enumerate(live)]
@@ -57,7 +57,7 @@ class BeamSequence:
         return term_progress(self._request.constraints.terms, (choice.term for choice in path.choices))
 
     def advance(self, extensions: list[Extension]) -> StepResult:
-        is_prefix, self._has_begun = self._is_at_prefix, True
+        is_prefix, self._has_started = self._is_at_prefix, True
         if is_prefix:
             choices = [extension.choice for extension in extensions]
             total = sum(choice.logprob for choice in choices)
@@ -69,15 +69,14 @@ class BeamSequence:
             # Stable, and of equal ones the earlier parent's is first.
             best = sorted(extensions, key=_by_total, reverse=True)[: 2 * self._request.search.beam.size]
             survivors = self._search.advance(best)
-            self._inherit(survivors)
+            self._assign_slots(survivors)
             live = [LiveHypothesis(own.parent, [own.choice.token], own.total, own.choice.term) for own in survivors]
         written = self._result()
         is_live = self._request.inspect.hypotheses and written.finish_reason is None
         return written._replace(live=live) if is_live else written
 
     def _with_missing_terms(self, extensions: Iterable[Extension]) -> Iterator[Extension]:
-        """Put missing terms in the place of an end, or of a mark that closes the sentence where nothing is more
-        probable."""
+        """Put missing terms in the place of an end, or of a closing mark that is the most probable token."""
         request = self._request
         pending = [self._open(path).pending for path in self._search.live]
         seen: set[int] = set()
@@ -89,20 +88,20 @@ class BeamSequence:
             other = replace_early_end(extension, request.constraints.terms, pending[parent], ends)
             if other is extension:
                 yield extension
-            elif parent not in given:  # behind such a mark the end is possible, too
+            elif parent not in given:  # after such a mark the end is possible, too
                 given.add(parent)
                 yield other
 
     @property
     def _is_at_prefix(self) -> bool:
-        return bool(self._request.constraints.forced_ids) and not self._has_begun
+        return bool(self._request.constraints.forced_ids) and not self._has_started
 
     def _search_from(self, start: Path) -> BeamSearch:
         beam = self._request.search.beam
         return BeamSearch(beam.size, beam.length_penalty, self._eos_id, start)
 
-    def _inherit(self, survivors: Sequence[Extension]) -> None:
-        """Slots for the hypotheses that go on: a runner that is several steps ahead has given them the same ones."""
+    def _assign_slots(self, survivors: Sequence[Extension]) -> None:
+        """Assign slots to the survivors: a runner in multi-step decoding has assigned them the same ones."""
         old = self._live_slots
         self._live_slots = [old[survivor.parent] for survivor in survivors]
         self._copies = []
@@ -126,13 +125,13 @@ class BeamSequence:
         rest = self._unreported(best.choices[self._settled :])
         if not rest:
             raise SearchDiffers
-        behind = len(self._prompt)
-        return StepResult(rest, reason, [Path.of(other.choices[behind:], other.total) for other in others])
+        start = len(self._prompt)
+        return StepResult(rest, reason, [Path.of(other.choices[start:], other.total) for other in others])
 
     def _unreported(self, choices: list[Choice]) -> list[Choice]:
         """Return the choices without those that the client has from an engine that died. Raises `SearchDiffers`."""
-        told = self._request.resume.sent_ids[self._settled - len(self._prompt) :][: len(choices)]
-        if [choice.token for choice in choices[: len(told)]] != told:
+        sent = self._request.resume.sent_ids[self._settled - len(self._prompt) :][: len(choices)]
+        if [choice.token for choice in choices[: len(sent)]] != sent:
             raise SearchDiffers
         self._settled += len(choices)
-        return choices[len(told) :]
+        return choices[len(sent) :]

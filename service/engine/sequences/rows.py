@@ -9,21 +9,21 @@ UNCONSTRAINED: Final = Constraints()
 
 
 class Row(NamedTuple):
-    """A query of the decoder: what a hypothesis of `ids` could go on with."""
+    """A query of the decoder: the possible next tokens of a hypothesis of `ids`."""
 
     request: GenerationRequest
     slot: int
     source_slot: int
     ids: list[int]
-    """All before it, the prompt included, without bos; its position is their number."""
+    """The tokens before it, the prompt included, without bos; their number is the row's position."""
     parent: int = 0
     """The hypothesis's rank among those of its request."""
     total: float = 0.0
-    """The sum of log-probabilities of `ids`; only a beam asks for it."""
+    """The sum of log-probabilities of `ids`; only beams need it."""
     wanted: int = 1
     """The number of extensions that the row needs; 0 if only its K/V are needed."""
     forced: int | None = None
-    """The token that must come next, whatever is probable."""
+    """The token that must come next, however improbable."""
     term: int | None = None
     """The term that the forced token belongs to, by its number."""
     pending: Sequence[int] = ()
@@ -65,8 +65,7 @@ class Row(NamedTuple):
 
     @property
     def steps_ahead(self) -> int:
-        """The number of further steps that it may take if each takes its most probable token; for a beam, steps of the
-        beam."""
+        """The number of further steps, of the row or its beam, that only need the most probable tokens."""
         if self.is_greedy:
             may = True
         elif self.is_ranked:
@@ -86,7 +85,7 @@ def is_plain(request: GenerationRequest) -> bool:
 
 
 def prompt_rows(request: GenerationRequest, slot: int) -> list[Row]:
-    """The prompt, a row for each token; they are only there for their K/V."""
+    """Return a row for each token of the prompt; these rows only write K/V."""
     return [
         Row(request, slot, slot, request.prompt.decoder_ids[:i], wanted=0)
         for i in range(len(request.prompt.decoder_ids))
@@ -94,7 +93,7 @@ def prompt_rows(request: GenerationRequest, slot: int) -> list[Row]:
 
 
 def prefix_rows(request: GenerationRequest, slot: int, wanted_from: int) -> list[Row]:
-    """The forced prefix, all in one step: a row for each token."""
+    """Return a row for each token of the forced prefix, all for one step."""
     prompt, forced = request.prompt.decoder_ids, request.constraints.forced_ids
     return [
         Row(request, slot, slot, prompt + forced[:i], wanted=int(i >= wanted_from), forced=token)

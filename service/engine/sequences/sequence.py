@@ -9,7 +9,7 @@ from service.engine.sequences.rows import Row
 
 
 class SearchDiffers(Exception):
-    """A search that was begun again does not begin with what was told of it: a near tie, in a mode that has them."""
+    """A repeated search differs from the tokens already sent: a near tie, in a mode that has them."""
 
 
 class StepResult(NamedTuple):
@@ -34,7 +34,7 @@ class TargetSequence(Protocol):
         ...
 
     def advance(self, extensions: list[Extension]) -> StepResult:
-        """Go on with what the rows have given: those of the first row, then of the second, ...
+        """Continue with the rows' extensions: those of the first row, then of the second, ...
 
         Raises `SearchDiffers`.
         """

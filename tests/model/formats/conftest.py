@@ -51,7 +51,7 @@ def pieces_of(tokenizer: Tokenizer) -> list[str]:
 
 
 def write_tokenizer_json(path: Path, tokenizer: Tokenizer, special: Sequence[str] = ()) -> int:
-    """A `tokenizer.json` with `special` behind the pieces of `tokenizer`; returns the size of its vocabulary."""
+    """A `tokenizer.json` with `special` after the pieces of `tokenizer`; returns the size of its vocabulary."""
     words = [(piece, -float(i)) for i, piece in enumerate(pieces_of(tokenizer))]
     made = tokenizers.Tokenizer(models.Unigram(words, unk_id=3, byte_fallback=True))
     made.pre_tokenizer = pre_tokenizers.Metaspace()

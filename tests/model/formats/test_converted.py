@@ -109,7 +109,7 @@ def test_it_writes_what_ctranslate2_writes(
         max_decoding_length=LENGTH + len(prefix),
     )
     pieces = [each.hypotheses[0] for each in found]
-    # What a decoder starts with is no part of what it writes, what it is given behind that is.
+    # The id that starts a decoder is no part of its output, but the ids that it is given after that are.
     expected = [each[len(prefix) if each[: len(prefix)] == prefix else 0 :][:LENGTH] for each in pieces]
     import_checkpoint(converted, tmp_path / "ours", ENGLISH_FRENCH)
     model, read = load_model(tmp_path / "ours"), load_tokenizer(tmp_path / "ours")

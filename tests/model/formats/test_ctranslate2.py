@@ -1,4 +1,4 @@
-"""Imported, a CTranslate2 model translates as CTranslate2 does; what is not supported is said all at once."""
+"""Imported, a CTranslate2 model translates as CTranslate2 does; unsupported features are reported all at once."""
 
 import copy
 import json

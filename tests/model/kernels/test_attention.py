@@ -73,7 +73,7 @@ def test_a_row_has_the_same_bits_alone_and_among_others(operators: None) -> None
 
 
 @pytest.mark.parametrize(("slot", "length"), [(3, 1), (-1, 1), (0, 6), (0, 0)])
-def test_what_is_outside_of_the_arena_is_refused(operators: None, slot: int, length: int) -> None:
+def test_what_is_outside_of_the_buffer_is_refused(operators: None, slot: int, length: int) -> None:
     keys = torch.zeros(3, HEADS, 5, WIDTH)
     with pytest.raises(RuntimeError, match=rf"row 0 looks at {length} positions of slot {slot}"):
         kernels.attend_slots(keys[:1, :, 0], keys, keys, torch.tensor([slot]), torch.tensor([length]))

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from model.training.report import RunLog
+from model.training.report import COLUMNS, Report, RunLog
+
+EVERY = 20
 
 
 def _rows(directory: Path) -> list[dict[str, str]]:
@@ -13,15 +15,36 @@ def _rows(directory: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def _report(step: int, loss: float = 1.0) -> Report:
+    return Report(step, loss, 1e-3, tokens=50 * EVERY, all_tokens=50 * step, hours=step / 1000)
+
+
+def _write(directory: Path, first: int, last: int, loss: float = 1.0) -> None:
+    with RunLog(directory, 400, first) as log:
+        for step in range(first + EVERY, last + 1, EVERY):
+            log.steps(_report(step, loss))
+
+
+def test_a_row_has_the_totals_and_the_means_of_its_steps(tmp_path: Path) -> None:
+    with RunLog(tmp_path, 100, 0) as log:
+        for step, loss in ((20, 1.0), (60, 2.0), (100, 6.0)):
+            log.steps(_report(step, loss))
+    [row] = _rows(tmp_path)
+    assert tuple(row) == COLUMNS
+    assert (row["step"], row["tokens"], row["hours"], row["loss"]) == ("100", "5000", "0.1", "3")
+    assert row["learning_rate"] == "0.001"
+    assert row["validation_loss"] == ""
+
+
 def test_the_time_of_a_validation_is_none_of_the_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tenth of a second a step of 50 tokens, and a validation of 1,000 seconds in the middle of a window."""
     now = 0.0
     monkeypatch.setattr("time.perf_counter", lambda: now)
     with RunLog(tmp_path, 300, 0) as log:
-        for step in range(1, 301):
-            now += 0.1
-            log.step(step, 1.0, 1e-3, 50)
-            if step == 150:
+        for step in range(EVERY, 301, EVERY):
+            now += 0.1 * EVERY
+            log.steps(_report(step))
+            if step == 160:
                 now += 1000
                 log.validation(step, 2.0)
     speeds = [float(row["tokens_per_second"]) for row in _rows(tmp_path) if row["tokens_per_second"]]
@@ -29,29 +52,39 @@ def test_the_time_of_a_validation_is_none_of_the_steps(tmp_path: Path, monkeypat
 
 
 def test_a_resumed_run_forgets_the_rows_that_it_will_write_again(tmp_path: Path) -> None:
-    for first, last in ((0, 300), (200, 400)):
-        with RunLog(tmp_path, 400, first) as log:
-            for step in range(first + 1, last + 1):
-                log.step(step, float(first), 1e-3, 50)
-    assert [(row["step"], row["loss"]) for row in _rows(tmp_path)] == [
-        ("100", "0"), ("200", "0"), ("300", "200"), ("400", "200"),
-    ]  # fmt: skip
+    _write(tmp_path, 0, 300)
+    _write(tmp_path, 200, 400, loss=2.0)
+    found = [(row["step"], row["loss"]) for row in _rows(tmp_path)]
+    assert found == [("100", "1"), ("200", "1"), ("300", "2"), ("400", "2")]
+
+
+@pytest.mark.parametrize("rest", ["20", "200,0.1,5", "200,0.1,10000,1,0.001,500,", " ", "\0\0\n"])
+def test_a_resumed_run_forgets_a_row_that_was_cut_off(tmp_path: Path, rest: str) -> None:
+    _write(tmp_path, 0, 100)
+    with (tmp_path / "log.csv").open("a") as file:
+        file.write(rest)
+    _write(tmp_path, 200, 300)
+    assert [row["step"] for row in _rows(tmp_path)] == ["100", "300"]
 
 
 def test_the_last_steps_have_a_row_too(tmp_path: Path) -> None:
-    for first, last in ((0, 130), (130, 160)):
-        with RunLog(tmp_path, 200, first) as log:
-            for step in range(first + 1, last + 1):
-                log.step(step, float(step), 1e-3, 50)
-    assert [(row["step"], row["loss"]) for row in _rows(tmp_path)] == [
-        ("100", "50.5"),
-        ("130", "115.5"),
-        ("160", "145.5"),
-    ]
+    _write(tmp_path, 0, 140, loss=1.0)
+    _write(tmp_path, 140, 180, loss=2.0)
+    assert [(row["step"], row["loss"]) for row in _rows(tmp_path)] == [("100", "1"), ("140", "1"), ("180", "2")]
 
 
 def test_without_a_directory_it_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
     with RunLog(None, 100, 0, tensorboard=True) as log:
-        log.step(1, 1.0, 1e-3, 50)
-        log.validation(1, 2.0)
+        log.steps(_report(20))
+        log.validation(20, 2.0)
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_row_that_finds_no_room_names_the_file(tmp_path: Path) -> None:
+    """/dev/full is a disk without room."""
+    if not Path("/dev/full").exists():
+        pytest.skip("SKIPPED: there is no /dev/full here")
+    (tmp_path / "log.csv").symlink_to("/dev/full")
+    problem = r"^[^\n]*/log\.csv cannot be written: [^\n]*; free some space, and run it again$"
+    with pytest.raises(OSError, match=problem), RunLog(tmp_path, 100, 0) as log:
+        log.validation(20, 2.0)

@@ -1,6 +1,7 @@
 """A run: it learns, leaves its files, stops and goes on, alone or as several processes."""
 
 import csv
+import gc
 import json
 import signal
 import subprocess
@@ -15,15 +16,16 @@ from model.checkpoint import load_model
 from model.checkpoint_config import load_config, load_tokenizer
 from model.decoding import greedy_decode
 from model.training import train as module
-from model.training.config import Corpus, TrainConfig
+from model.training.config import TrainConfig
 from model.training.evaluate import evaluate
+from model.training.pack import PackError
 from model.training.parallel import Group
-from model.training.train import train
-from model.training.trainer import Batch, Trainer, TrainingError
-
-
-def _with(experiment: TrainConfig, **options: object) -> TrainConfig:
-    return experiment.model_copy(update={"optimiser": experiment.optimiser.model_copy(update=options)})
+from model.training.prepare import prepare
+from model.training.rows import Batch
+from model.training.train import RunOptions, train
+from model.training.trainer import Trainer, TrainingError
+from tests.disks import SmallDisk
+from tests.model.training.conftest import with_options
 
 
 def _log(run: Path, column: str) -> list[float]:
@@ -33,14 +35,15 @@ def _log(run: Path, column: str) -> list[float]:
 
 def test_learns_and_leaves_a_checkpoint_a_log_and_a_curve(experiment: TrainConfig, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    checkpoint = train(experiment, tmp_path, run, tensorboard=True)
+    checkpoint = train(experiment, tmp_path, run, RunOptions(tensorboard=True))
     model, tokenizer = load_model(checkpoint), load_tokenizer(checkpoint)
     outputs = greedy_decode(model, [tokenizer.encode("red house"), tokenizer.encode("the cat")], 20)
     assert [tokenizer.decode(ids) for ids in outputs] == ["HOUSE", "CAT"]
+    assert tokenizer.marks_case
     assert [str(direction) for direction in load_config(checkpoint).directions] == ["en-fr"]
     losses = _log(run, "validation_loss")
-    assert len(losses) == 3
-    assert losses[-1] < 0.1 * losses[0]
+    assert len(losses) == 2
+    assert losses[-1] < min(0.1, losses[0])
     assert (run / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert any((run / "tensorboard").iterdir())
     result = evaluate(checkpoint, tmp_path / "validation.tsv")
@@ -54,7 +57,7 @@ def test_without_matplotlib_there_is_no_curve_but_a_hint(
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     run = tmp_path / "run"
-    train(_with(experiment, max_steps=5), tmp_path, run)
+    train(with_options(experiment, max_steps=5), tmp_path, run)
     assert not (run / "curve.png").exists()
     assert "no plot without matplotlib: pip install 'dragoman[train]'" in caplog.text
 
@@ -62,7 +65,7 @@ def test_without_matplotlib_there_is_no_curve_but_a_hint(
 def test_continues_from_a_checkpoint_on_other_data(experiment: TrainConfig, tmp_path: Path) -> None:
     first = train(experiment, tmp_path, tmp_path / "first")
     (tmp_path / "train.tsv").write_text("red cat\tROUGE\nthe dog\tROUGE\n", encoding="utf-8")
-    second = _with(experiment, max_steps=40).model_copy(update={"start_from": first})
+    second = with_options(experiment, max_steps=40).model_copy(update={"start_from": first})
     checkpoint = train(second, tmp_path, tmp_path / "second")
     assert load_tokenizer(checkpoint).files == load_tokenizer(first).files
     tokenizer = load_tokenizer(checkpoint)
@@ -77,12 +80,12 @@ def test_continues_from_a_checkpoint_on_other_data(experiment: TrainConfig, tmp_
 
 def test_an_interrupted_run_goes_on_where_it_was(experiment: TrainConfig, tmp_path: Path) -> None:
     """SIGTERM saves; the same call resumes, and the end is that of a run that was never interrupted."""
-    config = _with(experiment, max_steps=20, validate_every=7)
+    config = with_options(experiment, warmup_steps=5, max_steps=20, validate_every=7)
 
-    def stop_at_step_12(self: Trainer, batches: Sequence[Batch]) -> float:
+    def stop_at_step_12(self: Trainer, batches: Sequence[Batch]) -> None:
         if self.step == 11:
             signal.raise_signal(signal.SIGTERM)
-        return train_step(self, batches)
+        train_step(self, batches)
 
     train_step, handler = Trainer.train_step, signal.getsignal(signal.SIGTERM)
     with pytest.MonkeyPatch.context() as patch:
@@ -90,7 +93,7 @@ def test_an_interrupted_run_goes_on_where_it_was(experiment: TrainConfig, tmp_pa
         train(config, tmp_path, tmp_path / "run")
     assert signal.getsignal(signal.SIGTERM) is handler
     state = torch.load(tmp_path / "run" / "state.pt", weights_only=True)
-    assert state["place"]["step"] == 12
+    assert state["progress"]["step"] == 12
     resumed = load_model(train(config, tmp_path, tmp_path / "run")).state_dict()
     whole = load_model(train(config, tmp_path, tmp_path / "whole")).state_dict()
     for name, tensor in whole.items():
@@ -106,14 +109,13 @@ def test_patience_stops_and_keeps_the_best(
     experiment: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The best of these validations is the second, and two worse ones are one too many."""
-    config = _with(experiment, validate_every=5, patience=2)
+    config = with_options(experiment, validate_every=5, patience=2)
     _losses(monkeypatch, 3.0, 2.0, 2.5, 2.1)
     kept: dict[int, torch.Tensor] = {}
 
-    def train_step(self: Trainer, batches: Sequence[Batch]) -> float:
-        loss = step(self, batches)
+    def train_step(self: Trainer, batches: Sequence[Batch]) -> None:
+        step(self, batches)
         kept[self.step] = self.averaged_model().embedding.weight.detach().clone()
-        return loss
 
     step = Trainer.train_step
     monkeypatch.setattr(Trainer, "train_step", train_step)
@@ -127,10 +129,10 @@ def test_patience_is_remembered_by_a_resumed_run(
     experiment: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _losses(monkeypatch, 2.0, 2.5)
-    train(_with(experiment, validate_every=5, max_steps=10, patience=2), tmp_path, tmp_path / "run")
+    train(with_options(experiment, validate_every=5, max_steps=10, patience=2), tmp_path, tmp_path / "run")
     _losses(monkeypatch, 2.4)
     for _ in range(2):  # the second call finds a run that is over
-        train(_with(experiment, validate_every=5, max_steps=30, patience=2), tmp_path, tmp_path / "run")
+        train(with_options(experiment, validate_every=5, max_steps=30, patience=2), tmp_path, tmp_path / "run")
     assert _log(tmp_path / "run", "validation_loss") == [2.0, 2.5, 2.4]
 
 
@@ -138,7 +140,7 @@ def test_patience_is_remembered_by_a_resumed_run(
 def test_a_run_that_is_killed_at_its_best_validation_still_keeps_it(
     experiment: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_in: str
 ) -> None:
-    config = _with(experiment, validate_every=5, patience=1)
+    config = with_options(experiment, validate_every=5, patience=1)
     _losses(monkeypatch, 2.0, 1.0)
     place: object = module._Run if killed_in == "_export" else Trainer
     done = getattr(place, killed_in)
@@ -164,38 +166,147 @@ def test_a_run_that_is_killed_at_its_best_validation_still_keeps_it(
 
 def test_a_resume_of_another_experiment_is_refused(experiment: TrainConfig, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    train(_with(experiment, max_steps=2), tmp_path, run)
+    train(with_options(experiment, max_steps=2), tmp_path, run)
     wider = experiment.model.model_copy(update={"ffn_dim": 128})
-    for other in ({"seed": 7}, {"model": wider}):
-        with pytest.raises(TrainingError, match=rf"is of another experiment: {next(iter(other))} differ"):
-            train(experiment.model_copy(update=other), tmp_path, run)
-    train(_with(experiment, max_steps=4, learning_rate=1e-4), tmp_path, run)
+    with pytest.raises(TrainingError, match=r"state\.pt is of another experiment: model differ; use another output$"):
+        train(experiment.model_copy(update={"model": wider}), tmp_path, run)
+    train(with_options(experiment, max_steps=4, learning_rate=1e-4), tmp_path, run)
     for name in ("train", "validation"):
         corpus = tmp_path / f"{name}.tsv"
         before = corpus.read_text(encoding="utf-8")
         corpus.write_text(before + "a new\tPAIR\n", encoding="utf-8")
-        with pytest.raises(TrainingError, match="another experiment: the training or validation text differ"):
-            train(_with(experiment, max_steps=6), tmp_path, run)
+        with pytest.raises(PackError, match="run/pack holds a pack of other corpora or settings; use another dir"):
+            train(with_options(experiment, max_steps=6), tmp_path, run)
+        other = prepare(experiment, tmp_path, tmp_path / name)
+        assert len(other.train) + len(other.validation) == 530
+        with pytest.raises(TrainingError, match=r"state\.pt is of another experiment: the pack differ"):
+            train(with_options(experiment, max_steps=6), tmp_path / name, run)
         corpus.write_text(before, encoding="utf-8")
-    train(_with(experiment, max_steps=6), tmp_path, run)
-    (run / "state.pt").write_bytes((run / "state.pt").read_bytes()[:1000])
-    with pytest.raises(TrainingError, match=r"state\.pt cannot be read"):
-        train(experiment, tmp_path, run)
+    train(with_options(experiment, max_steps=6), tmp_path, run)
+    assert torch.load(run / "state.pt", weights_only=True)["progress"]["step"] == 6
+
+
+def test_a_prepared_pack_gives_the_same_run_as_its_corpora(experiment: TrainConfig, tmp_path: Path) -> None:
+    config = with_options(experiment, warmup_steps=1, max_steps=3)
+    prepare(config, tmp_path, tmp_path / "pack")
+    from_pack = train(config, tmp_path / "pack", tmp_path / "one")
+    from_text = train(config, tmp_path, tmp_path / "two", RunOptions(workers=0))
+    assert not (tmp_path / "one" / "pack").exists()
+    for name, tensor in load_model(from_pack).state_dict().items():
+        torch.testing.assert_close(load_model(from_text).state_dict()[name], tensor, rtol=0, atol=0)
+
+
+def test_a_pack_that_does_not_fit_starts_nothing(experiment: TrainConfig, tmp_path: Path) -> None:
+    prepare(experiment, tmp_path, tmp_path / "pack")
+    larger = experiment.model_copy(update={"model": experiment.model.model_copy(update={"vocab_size": 400})})
+    with pytest.raises(PackError, match=r"^model\.vocab_size: 400"):
+        train(larger, tmp_path / "pack", tmp_path / "run")
+    path = tmp_path / "pack" / "train.ids.npy"
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(PackError, match=r"train\.ids\.npy is cut off or was changed; delete "):
+        train(experiment, tmp_path / "pack", tmp_path / "run")
+    assert not list((tmp_path / "run").iterdir())
+
+
+def test_minutes_end_a_run(experiment: TrainConfig, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    config = with_options(experiment, schedule="flat", max_steps=10**9)
+    train(config, tmp_path, run, RunOptions(minutes=0.02, workers=0))
+    state = torch.load(run / "state.pt", weights_only=True)
+    assert 1.2 <= state["progress"]["seconds"] < 20
+    assert load_model(run / "checkpoint")
+    assert len(_log(run, "validation_loss")) >= 1
+
+
+@pytest.mark.parametrize("minutes", [None, 0.01])
+def test_a_flat_run_decays_when_it_is_told_to_and_is_over_then(
+    experiment: TrainConfig, tmp_path: Path, minutes: float | None
+) -> None:
+    run = tmp_path / "run"
+    flat = with_options(experiment, schedule="flat", decay=0.2, warmup_steps=5, max_steps=10**6)
+
+    def stop_at_step_40(self: Trainer, batches: Sequence[Batch]) -> None:
+        if self.step == 39:
+            signal.raise_signal(signal.SIGTERM)
+        train_step(self, batches)
+
+    train_step = Trainer.train_step
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "train_step", stop_at_step_40)
+        train(flat, tmp_path, run, RunOptions(workers=0))
+    train(flat, tmp_path, run, RunOptions(workers=0, decay_now=True, minutes=minutes))
+    done = torch.load(run / "state.pt", weights_only=True)["progress"]["step"]
+    assert done == 50 if minutes is None else done > 40
+    assert _log(run, "learning_rate")[-1] < flat.optimiser.learning_rate / 4
+    train(flat, tmp_path, run, RunOptions(workers=0))
+    assert torch.load(run / "state.pt", weights_only=True)["progress"]["step"] == done
+
+
+def test_only_a_run_that_has_begun_can_decay(experiment: TrainConfig, tmp_path: Path) -> None:
+    problem = r"/run/state\.pt is not there: only a run that has begun can decay$"
+    with pytest.raises(TrainingError, match=problem):
+        train(experiment, tmp_path, tmp_path / "run", RunOptions(decay_now=True))
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_last_steps_of_a_stopped_run_are_in_its_log(experiment: TrainConfig, tmp_path: Path) -> None:
+    def stop_at_step_7(self: Trainer, batches: Sequence[Batch]) -> None:
+        train_step(self, batches)
+        if self.step == 7:
+            signal.raise_signal(signal.SIGTERM)
+
+    train_step = Trainer.train_step
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "train_step", stop_at_step_7)
+        train(experiment, tmp_path, tmp_path / "run", RunOptions(workers=0))
+    assert _log(tmp_path / "run", "step") == [7]
+    assert _log(tmp_path / "run", "tokens")[0] > 0
+
+
+@pytest.mark.parametrize("full", ["checkpoint", "state"])
+def test_a_full_disk_leaves_the_last_good_checkpoint_and_state(
+    experiment: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str
+) -> None:
+    """The disk fills up during the second validation, before or after the checkpoint is written."""
+    run = tmp_path / "run"
+    config = with_options(experiment, warmup_steps=1, validate_every=5, max_steps=10)
+    place, name = (module, "save_checkpoint") if full == "checkpoint" else (torch, "save")
+    write = getattr(place, name)
+    kept: list[dict[str, bytes]] = []
+
+    def fail_the_second_time(*arguments: object, **options: object) -> None:
+        if kept:
+            raise OSError(28, "No space left on device")
+        write(*arguments, **options)
+        kept.append({})
+
+    monkeypatch.setattr(place, name, fail_the_second_time)
+    file = "checkpoint.partial" if full == "checkpoint" else "state.pt"
+    with pytest.raises(TrainingError, match=rf"/run/{file} cannot be written: [^\n]*No space left[^\n]*; free some"):
+        train(config, tmp_path, run, RunOptions(workers=0))
+    assert sorted(path.name for path in run.iterdir()) == ["checkpoint", "log.csv", "pack", "state.pt"]
+    assert torch.load(run / "state.pt", weights_only=True)["progress"]["step"] == 5
+    assert load_model(run / "checkpoint").embedding.weight.isfinite().all()
+    monkeypatch.undo()
+    resumed = load_model(train(config, tmp_path, run, RunOptions(workers=0))).state_dict()
+    whole = load_model(train(config, tmp_path, tmp_path / "whole", RunOptions(workers=0))).state_dict()
+    for name, tensor in whole.items():
+        torch.testing.assert_close(resumed[name], tensor, rtol=0, atol=0)
 
 
 def test_a_failed_run_keeps_its_last_good_state(
     experiment: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail_at_step_8(self: Trainer, batches: Sequence[Batch]) -> float:
+    def fail_at_step_8(self: Trainer, batches: Sequence[Batch]) -> None:
         if self.step == 8:
             raise TrainingError("loss is nan")
-        return train_step(self, batches)
+        train_step(self, batches)
 
     train_step = Trainer.train_step
     monkeypatch.setattr(Trainer, "train_step", fail_at_step_8)
     with pytest.raises(TrainingError, match="loss is nan"):
-        train(_with(experiment, validate_every=5), tmp_path, tmp_path / "run")
-    assert torch.load(tmp_path / "run" / "state.pt", weights_only=True)["place"]["step"] == 5
+        train(with_options(experiment, validate_every=5), tmp_path, tmp_path / "run")
+    assert torch.load(tmp_path / "run" / "state.pt", weights_only=True)["progress"]["step"] == 5
     assert load_model(tmp_path / "run" / "checkpoint")
     assert "the last good state is" in caplog.text
 
@@ -205,19 +316,51 @@ def test_weights_that_cannot_be_validated_replace_nothing(
 ) -> None:
     """The last step before a validation ruins them: no loss of training has shown it yet."""
 
-    def ruin_at_step_10(self: Trainer, batches: Sequence[Batch]) -> float:
-        loss = train_step(self, batches)
+    def ruin_at_step_10(self: Trainer, batches: Sequence[Batch]) -> None:
+        train_step(self, batches)
         if self.step == 10:
             with torch.no_grad():
                 self.averaged_model().embedding.weight.fill_(torch.inf)
-        return loss
 
     train_step = Trainer.train_step
     monkeypatch.setattr(Trainer, "train_step", ruin_at_step_10)
     with pytest.raises(TrainingError, match="validation loss is nan at step 10"):
-        train(_with(experiment, validate_every=5), tmp_path, tmp_path / "run")
-    assert torch.load(tmp_path / "run" / "state.pt", weights_only=True)["place"]["step"] == 5
+        train(with_options(experiment, validate_every=5), tmp_path, tmp_path / "run")
+    assert torch.load(tmp_path / "run" / "state.pt", weights_only=True)["progress"]["step"] == 5
     assert load_model(tmp_path / "run" / "checkpoint").embedding.weight.isfinite().all()
+
+
+def test_a_disk_that_fills_up_ends_a_run_with_one_line(
+    experiment: TrainConfig, tmp_path: Path, disk: SmallDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whichever file is the first that finds no room: here the log."""
+    small = experiment.model.model_copy(update={"d_model": 8, "ffn_dim": 16})
+    config = with_options(experiment, warmup_steps=1, validate_every=5, max_steps=10)
+    config = config.model_copy(update={"model": small})
+    prepare(config, tmp_path, tmp_path / "pack")
+    run = disk.path / "run"
+
+    def fill_up_at_step_10(self: Trainer, batches: Sequence[Batch]) -> None:
+        train_step(self, batches)
+        if self.step == 10:
+            with (run / "log.csv").open("a") as log:
+                log.write(" " * (4096 - (run / "log.csv").stat().st_size % 4096))  # no room in its last block
+            disk.fill()
+
+    train_step = Trainer.train_step
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "train_step", fill_up_at_step_10)
+        with pytest.raises(
+            (OSError, TrainingError), match=r"^[^\n]*/run/[a-z.]+ cannot be written: [^\n]*; free some "
+        ):
+            train(config, tmp_path / "pack", run, RunOptions(workers=0))
+    gc.collect()
+    assert "the last good state is" in caplog.text
+    assert torch.load(run / "state.pt", weights_only=True)["progress"]["step"] == 5
+    assert load_model(run / "checkpoint").embedding.weight.isfinite().all()
+    disk.make_room()
+    train(config, tmp_path / "pack", run, RunOptions(workers=0))
+    assert torch.load(run / "state.pt", weights_only=True)["progress"]["step"] == 10
 
 
 def test_where_the_first_process_finds_no_text_the_others_do_not_look_for_it(
@@ -227,21 +370,21 @@ def test_where_the_first_process_finds_no_text_the_others_do_not_look_for_it(
     monkeypatch.setattr(Group, "sum", lambda self, *failures: [1.0])
     with pytest.raises(TrainingError, match="the first process failed"):
         train(experiment, tmp_path, tmp_path / "run")
-    assert not (tmp_path / "run" / "data").exists()
+    assert not (tmp_path / "run" / "pack").exists()
 
 
 @pytest.mark.timeout(300)
 def test_two_processes_take_the_steps_of_one(experiment: TrainConfig, tmp_path: Path) -> None:
     """Two processes with two batches each a step, as one process with four; and not as one with two."""
     options = {"max_steps": 3, "warmup_steps": 1, "clip_norm": 1e9, "batch_tokens": 128}
-    (tmp_path / "two.toml").write_text(_toml(_with(experiment, accumulate=2, **options)), encoding="utf-8")
+    (tmp_path / "two.toml").write_text(_toml(with_options(experiment, accumulate=2, **options)), encoding="utf-8")
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "service"]
     command = ["train", str(tmp_path / "two.toml"), "--data", str(tmp_path), "--output", str(tmp_path / "two")]
     done = subprocess.run([*torchrun, *command], capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("3 steps") == 1, "one process talks"
+    assert done.stderr.count("step 3  loss") == 1, "one process reports"
     for batches in (4, 2):
-        train(_with(experiment, accumulate=batches, **options), tmp_path, tmp_path / str(batches))
+        train(with_options(experiment, accumulate=batches, **options), tmp_path, tmp_path / str(batches))
     weights = {name: _weights(tmp_path / name) for name in ("two", "4", "2")}
     # Where a gradient is all rounding, AdamW takes a whole step in its direction; few weights are like that.
     assert ((weights["two"] - weights["4"]).abs() < 1e-5).float().mean() > 0.99
@@ -266,37 +409,3 @@ def _toml(config: TrainConfig) -> str:
 
     text = lines(plain) + "".join(f"[{name}]\n{lines(table)}" for name, table in sections.items())
     return text + "".join(f"[[data.{name}]]\n{lines(corpus)}" for name in lists for corpus in lists[name])
-
-
-def test_the_experiments_of_this_project_are_valid() -> None:
-    paths = sorted((Path(module.__file__).parent / "configs").glob("*.toml"))
-    assert paths
-    for path in paths:
-        assert TrainConfig.from_toml(path).directions()
-
-
-@pytest.mark.parametrize(
-    ("optimiser", "problem"),
-    [
-        ("learning_rat = 1.0", r"optimiser\.learning_rat: Extra"),
-        (
-            "warmup_steps = 100\nmax_steps = 100",
-            r"optimiser: warmup_steps \(100\) must be less than max_steps \(100\)",
-        ),
-    ],
-)
-def test_a_wrong_config_names_the_field(tmp_path: Path, optimiser: str, problem: str) -> None:
-    path = tmp_path / "x.toml"
-    path.write_text(f'source_language = "en"\n[optimiser]\n{optimiser}\n')
-    with pytest.raises(ValueError, match=problem):
-        TrainConfig.from_toml(path)
-
-
-def test_corpora_that_are_not_there_are_named_by_their_fields(experiment: TrainConfig, tmp_path: Path) -> None:
-    data = experiment.data
-    lost = [*data.train, Corpus(path=Path("lost.tsv"))]
-    config = experiment.model_copy(update={"data": data.model_copy(update={"train": lost})})
-    (tmp_path / "validation.tsv").unlink()
-    problems = r"data\.train\.1\.path: no file lost\.tsv in .*; data\.validation\.0\.path: no file validation\.tsv in "
-    with pytest.raises(ValueError, match=problems):
-        train(config, tmp_path, tmp_path / "run")

@@ -28,8 +28,8 @@ def _trainer(config: TrainConfig, pack: Pack) -> Trainer:
 
 
 def _steps(trainer: Trainer, count: int) -> Trainer:
-    for batches in islice(trainer.batches(), count):
-        trainer.train_step(batches)
+    for step in islice(trainer.batches(), count):
+        trainer.train_step(step)
     return trainer
 
 
@@ -112,8 +112,8 @@ def _split(pack: Pack) -> tuple[list[Batch], list[Batch]]:
 
 def test_accumulated_batches_count_as_one_batch_of_all_their_tokens(experiment: TrainConfig, pack: Pack) -> None:
     one, several = (_trainer(with_options(experiment, clip_norm=1e9), pack) for _ in range(2))
-    for trainer, batches in zip((one, several), _split(pack), strict=True):
-        trainer.train_step(batches)
+    for trainer, step in zip((one, several), _split(pack), strict=True):
+        trainer.train_step(step)
     assert one.report().loss == pytest.approx(several.report().loss, rel=1e-5)
     assert one._norm.item() == pytest.approx(several._norm.item(), rel=1e-4)
     assert one.tokens == several.tokens > 0

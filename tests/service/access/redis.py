@@ -22,7 +22,7 @@ class RedisServer:
         self.url = url
 
     def freeze(self) -> None:
-        """It takes connections, and answers nothing."""
+        """Accept connections, and answer nothing."""
         self.process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:

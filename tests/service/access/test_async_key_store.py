@@ -1,4 +1,4 @@
-"""The file of the keys while it cannot be written: who is refused, who is not, and how it is told."""
+"""The key store while its file cannot be written: which requests are refused, and what is logged."""
 
 import asyncio
 import sqlite3
@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from service.access import async_key_store
-from service.access.async_key_store import Ledger
-from service.access.control import Access
-from service.access.key_store import Key, KeyFile, KeyLimits, Usage
+from service.access.async_key_store import AsyncKeyStore
+from service.access.control import AccessControl
+from service.access.key_store import Key, KeyLimits, KeyStore, Usage
 from service.errors import DeadlineExceeded, KeysUnavailable
 from service.settings import Settings
 from tests.disks import SmallDisk
@@ -26,29 +26,29 @@ def path(tmp_path: Path) -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """As a process does that has begun to write."""
+    """Lock the file, as a process does that has begun to write."""
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
 
 
 def _key(path: Path) -> tuple[str, Key]:
-    with closing(KeyFile(path, create=True)) as file:
+    with closing(KeyStore(path, create=True)) as file:
         key = file.add("kiosk", KeyLimits(characters_per_month=1000))
         [known] = file.list()
     return key, known
 
 
 @pytest.fixture
-async def opened(path: Path) -> AsyncIterator[tuple[Ledger, str, Key]]:
-    """With a key, as it is brought and as it is known."""
+async def opened(path: Path) -> AsyncIterator[tuple[AsyncKeyStore, str, Key]]:
+    """Open a store with a key: as the caller sends it, and its record."""
     key, known = _key(path)
-    async with aclosing(Ledger(path)) as made:
+    async with aclosing(AsyncKeyStore(path)) as made:
         yield made, key, known
 
 
 async def test_who_reads_does_not_wait_for_who_cannot_write(
-    opened: tuple[Ledger, str, Key], path: Path, monkeypatch: pytest.MonkeyPatch
+    opened: tuple[AsyncKeyStore, str, Key], path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(async_key_store, "_PATIENCE_SECONDS", 100.0)
     made, key, known = opened
@@ -63,9 +63,12 @@ async def test_who_reads_does_not_wait_for_who_cannot_write(
 
 
 async def test_a_hundred_wait_no_longer_than_one(
-    opened: tuple[Ledger, str, Key], path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    opened: tuple[AsyncKeyStore, str, Key],
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """One after the other, it would be more than a minute and a half."""
+    """Waiting one after the other, they would take more than a minute and a half."""
     monkeypatch.setattr(async_key_store, "_PATIENCE_SECONDS", 1.0)
     made, _, known = opened
     with locked(path):
@@ -76,7 +79,7 @@ async def test_a_hundred_wait_no_longer_than_one(
     assert await made.usage(known, MONTH) == Usage()
     assert await made.charge(known, MONTH, 1)
     assert {(each.message, each.__dict__["reason"]) for each in caplog.records} == {
-        ("the file of the keys cannot be used", f"{path}: database is locked")
+        ("the key file cannot be used", f"{path}: database is locked")
     }
     assert not any(each.exc_info for each in caplog.records)
 
@@ -84,7 +87,7 @@ async def test_a_hundred_wait_no_longer_than_one(
 async def test_on_a_full_disk_nothing_is_counted_and_everything_read(disk: SmallDisk) -> None:
     path = disk.path / "keys.db"
     key, known = _key(path)
-    async with aclosing(Ledger(path)) as made:
+    async with aclosing(AsyncKeyStore(path)) as made:
         disk.fill()
         with pytest.raises(KeysUnavailable):
             await made.charge(known, MONTH, 5)
@@ -100,7 +103,7 @@ async def test_what_cannot_be_given_back_does_not_hide_what_failed(
 ) -> None:
     monkeypatch.setattr(async_key_store, "_PATIENCE_SECONDS", 0.1)
     key, _ = _key(path)
-    async with aclosing(Access(Settings.model_validate({"keys": path}))) as access:
+    async with aclosing(AccessControl(Settings.model_validate({"keys": path}))) as access:
         caller = await access.admit(key, None)
 
         async def ends_while_locked() -> None:
@@ -112,5 +115,5 @@ async def test_what_cannot_be_given_back_does_not_hide_what_failed(
         with pytest.raises(DeadlineExceeded):
             await ends_while_locked()
         assert await access.characters_used(caller) == 9
-    [told] = [each for each in caplog.records if each.message == "characters could not be given back"]
+    [told] = [each for each in caplog.records if each.message == "characters could not be refunded"]
     assert (told.__dict__["key_name"], told.__dict__["characters"]) == ("kiosk", 9)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from starlette.requests import ClientDisconnect
 
-from service.access.control import Access, Caller, Charge, Refusal, Streamed
-from service.access.key_store import KeyFile, KeyLimits, Usage, this_month
+from service.access.control import AccessControl, Caller, Charge, Refusal, Streamed
+from service.access.key_store import KeyLimits, KeyStore, Usage, this_month
 from service.errors import (
     DeadlineExceeded,
     EngineFailed,
@@ -23,7 +23,7 @@ from service.errors import (
 from service.settings import Settings
 from tests.service.access.redis import needs_redis, run_redis
 
-Open = Callable[..., Awaitable[Access]]
+Open = Callable[..., Awaitable[AccessControl]]
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ async def opened(refusals: list[Refusal]) -> AsyncIterator[Open]:
     """Access control with these settings."""
     async with AsyncExitStack() as stack:
 
-        async def open_access(**settings: object) -> Access:
-            access = Access(Settings.model_validate(settings), refusals.append)
+        async def open_access(**settings: object) -> AccessControl:
+            access = AccessControl(Settings.model_validate(settings), refusals.append)
             return await stack.enter_async_context(aclosing(access))
 
         yield open_access
@@ -49,7 +49,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def _key(path: Path, name: str = "kiosk", limits: KeyLimits | None = None) -> str:
-    with closing(KeyFile(path, create=True)) as file:
+    with closing(KeyStore(path, create=True)) as file:
         return file.add(name, limits or KeyLimits())
 
 
@@ -90,7 +90,7 @@ async def test_a_key_that_is_removed_or_added_counts_at_once(opened: Open, path:
     key = _key(path)
     access = await opened(keys=path)
     await access.admit(key, None)
-    with closing(KeyFile(path)) as file:
+    with closing(KeyStore(path)) as file:
         file.remove("kiosk")
         other = file.add("office", KeyLimits())
     with pytest.raises(InvalidKey):
@@ -190,7 +190,7 @@ async def test_of_what_a_deadline_ends_what_was_sent_is_paid(
     with pytest.raises(DeadlineExceeded):
         await ended_early()
     assert caller.key is not None
-    with closing(KeyFile(path)) as file:
+    with closing(KeyStore(path)) as file:
         assert file.usage(caller.key, this_month()) == Usage(requests, sent)
 
 
@@ -207,7 +207,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, 
 class Streaming:
     """Streams of nine characters, of one caller."""
 
-    def __init__(self, access: Access, caller: Caller) -> None:
+    def __init__(self, access: AccessControl, caller: Caller) -> None:
         self.access = access
         self.caller = caller
 
@@ -220,7 +220,7 @@ class Streaming:
     async def run(
         self, error: Exception | None = None, *, name: str = "text", resumes: bool = False, begins: bool = True
     ) -> int:
-        """What has been used behind a stream that ends so."""
+        """Return the characters used after a stream that ends so."""
         with suppress(ServiceError, ClientDisconnect):
             async with self.charged(name, resumes=resumes) as charge:
                 if begins:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from service.access.key_store import Key, KeyFile, KeyLimits, KeysError, Usage
+from service.access.key_store import Key, KeyLimits, KeysError, KeyStore, Usage
 
 MONTH = "2026-01"
 
@@ -19,18 +19,18 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def file(path: Path) -> Iterator[KeyFile]:
-    with closing(KeyFile(path, create=True)) as opened:
+def file(path: Path) -> Iterator[KeyStore]:
+    with closing(KeyStore(path, create=True)) as opened:
         yield opened
 
 
-def _added(file: KeyFile, name: str = "kiosk", limits: KeyLimits | None = None) -> Key:
+def _added(file: KeyStore, name: str = "kiosk", limits: KeyLimits | None = None) -> Key:
     key = file.find(file.add(name, limits or KeyLimits()))
     assert key is not None
     return key
 
 
-def test_a_key_is_found_by_itself_only(file: KeyFile) -> None:
+def test_a_key_is_found_by_itself_only(file: KeyStore) -> None:
     limits = KeyLimits(1, 2, 3, 4)
     secret = file.add("kiosk", limits)
     other = file.add("office", KeyLimits())
@@ -55,14 +55,14 @@ def test_a_key_is_found_by_itself_only(file: KeyFile) -> None:
         assert file.find(wrong) is None
 
 
-def test_the_file_does_not_hold_the_key(file: KeyFile, path: Path) -> None:
+def test_the_file_does_not_hold_the_key(file: KeyStore, path: Path) -> None:
     key = file.add("kiosk", KeyLimits())
     kept = b"".join(each.read_bytes() for each in path.parent.iterdir())
     assert b"kiosk" in kept
     assert key.split("-", 2)[2].encode() not in kept
 
 
-def test_a_name_is_taken_once_and_given_back(file: KeyFile) -> None:
+def test_a_name_is_taken_once_and_given_back(file: KeyStore) -> None:
     first = file.add("kiosk", KeyLimits())
     with pytest.raises(KeysError, match="kiosk: there is a key of this name"):
         file.add("kiosk", KeyLimits())
@@ -74,7 +74,7 @@ def test_a_name_is_taken_once_and_given_back(file: KeyFile) -> None:
     assert file.usage(again, MONTH) == Usage()
 
 
-def test_a_quota_is_used_up_to_its_last_character(file: KeyFile) -> None:
+def test_a_quota_is_used_up_to_its_last_character(file: KeyStore) -> None:
     key = _added(file, limits=KeyLimits(characters_per_month=10))
     assert not file.charge(key, MONTH, 11)
     assert file.charge(key, MONTH, 6)
@@ -82,28 +82,28 @@ def test_a_quota_is_used_up_to_its_last_character(file: KeyFile) -> None:
     assert file.charge(key, MONTH, 4)
     assert file.usage(key, MONTH) == Usage(2, 10)
     assert file.charge(key, "2026-02", 10)
-    file.give_back(key, MONTH, 4)
+    file.refund(key, MONTH, 4)
     assert file.usage(key, MONTH) == Usage(1, 6)
 
 
-def test_without_a_quota_everything_is_counted(file: KeyFile) -> None:
+def test_without_a_quota_everything_is_counted(file: KeyStore) -> None:
     key = _added(file)
     assert file.charge(key, MONTH, 10**12)
     assert file.charge(key, MONTH, 1)
     assert file.usage(key, MONTH) == Usage(2, 10**12 + 1)
 
 
-def test_a_key_that_is_removed_meanwhile_is_charged_no_more(file: KeyFile) -> None:
+def test_a_key_that_is_removed_meanwhile_is_charged_no_more(file: KeyStore) -> None:
     key = _added(file)
     file.remove("kiosk")
     assert not file.charge(key, MONTH, 1)
 
 
-def test_servers_that_share_a_file_share_the_quota(file: KeyFile, path: Path) -> None:
+def test_servers_that_share_a_file_share_the_quota(file: KeyStore, path: Path) -> None:
     key = _added(file, limits=KeyLimits(characters_per_month=150))
 
     def charge_all(_: int) -> int:
-        with closing(KeyFile(path)) as mine:
+        with closing(KeyStore(path)) as mine:
             return sum(mine.charge(key, MONTH, 1) for _ in range(100))
 
     with ThreadPoolExecutor(2) as threads:
@@ -113,17 +113,17 @@ def test_servers_that_share_a_file_share_the_quota(file: KeyFile, path: Path) ->
 
 
 def test_a_file_that_is_none(path: Path) -> None:
-    with pytest.raises(KeysError, match="there is no such file; `dragoman keys add` makes it"):
-        KeyFile(path)
+    with pytest.raises(KeysError, match="there is no such file; create it with `dragoman keys add`"):
+        KeyStore(path)
     path.write_text("This is no database, but a text that is long enough to be looked at. " * 20)
     with pytest.raises(KeysError, match=r"keys\.db: file is not a database"):
-        KeyFile(path)
+        KeyStore(path)
 
 
-def test_a_file_of_a_later_version(file: KeyFile, path: Path) -> None:
+def test_a_file_of_a_later_version(file: KeyStore, path: Path) -> None:
     file.close()
     with sqlite3.connect(path) as database:
         database.execute("PRAGMA user_version = 99")
     database.close()
     with pytest.raises(KeysError, match="another version"):
-        KeyFile(path)
+        KeyStore(path)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from service.access.counters import Counters
-from service.access.rate_limits import Rates, Streams
+from service.access.rate_limits import OpenStreams, RateLimiter
 from service.settings import UnusableSettingError
 from tests.service.access.redis import RedisServer, needs_redis, run_redis
 
@@ -32,14 +32,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-async def _used(rates: Rates, caller: str, limit: int, cost: int = 1) -> int:
-    """How often it was let through in twice as many attempts as are allowed."""
+async def _used(rates: RateLimiter, caller: str, limit: int, cost: int = 1) -> int:
+    """Count the accepted requests of twice as many attempts as the limit allows."""
     attempts = [await rates.count(caller, "requests", limit, cost) for _ in range(2 * limit // cost)]
     return attempts.count(None)
 
 
 async def test_each_caller_has_its_own_minute(clock: Clock) -> None:
-    rates = Rates(Counters(None))
+    rates = RateLimiter(Counters(None))
     assert await _used(rates, "a", 5) == 5
     assert await _used(rates, "b", 7) == 7
     assert await rates.count("a", "characters", 100, 100) is None
@@ -48,9 +48,9 @@ async def test_each_caller_has_its_own_minute(clock: Clock) -> None:
 
 @pytest.mark.parametrize("jump", [-400 * 86400.0, -7200.0, -30.0, 30.0, 7200.0])
 async def test_a_clock_that_is_set_locks_nobody_out(clock: Clock, jump: float) -> None:
-    """Who has used up everything waits two minutes at most, and what has expired is not kept until it is late again."""
+    """A caller at its limit waits two minutes at most, and a jump of the clock keeps no expired count."""
     counters = Counters(None)
-    rates = Rates(counters)
+    rates = RateLimiter(counters)
     assert await _used(rates, "a", 5) == 5
     clock.now += jump
     wait = await rates.count("a", "requests", 5, 5)
@@ -71,7 +71,7 @@ async def test_who_waits_as_long_as_told_is_let_through(
     clock: Clock, started: float, used: tuple[int, int], cost: int
 ) -> None:
     """`used` are in the minute before, and in this one."""
-    rates = Rates(Counters(None))
+    rates = RateLimiter(Counters(None))
     for amount in used:
         clock.now += started
         if amount:
@@ -92,7 +92,7 @@ async def test_a_caller_is_sent_away_for_no_longer_than_needed(clock: Clock) -> 
     clock.now += 0.37  # what is weighed is no whole number then, which rounding could make more or less
     for caller in map(str, range(300)):
         counters = Counters(None)
-        rates = Rates(counters)
+        rates = RateLimiter(counters)
         limit = chance.choice([1, 2, 5, 60, 1000])
         for _ in range(chance.randint(1, 6)):
             clock.now += chance.choice([0.0, 1.0, 20.0, 59.0, 60.0])
@@ -112,7 +112,7 @@ async def test_a_caller_is_sent_away_for_no_longer_than_needed(clock: Clock) -> 
 
 async def test_single_requests_wait_for_a_minute_at_most(clock: Clock) -> None:
     for limit in (1, 2, 60):
-        rates = Rates(Counters(None))
+        rates = RateLimiter(Counters(None))
         assert await rates.count("a", "requests", limit, limit) is None
         wait = await rates.count("a", "requests", limit, 1)
         assert wait is not None
@@ -120,9 +120,9 @@ async def test_single_requests_wait_for_a_minute_at_most(clock: Clock) -> None:
 
 
 async def test_callers_are_forgotten_after_a_while(clock: Clock) -> None:
-    """There are more addresses than memory."""
+    """Callers may have more addresses than there is memory."""
     counters = Counters(None)
-    rates = Rates(counters)
+    rates = RateLimiter(counters)
     for minute in range(4):
         for number in range(50):
             assert await rates.count(f"{minute} {number}", "requests", 1, 1) is None
@@ -134,7 +134,7 @@ async def test_callers_are_forgotten_after_a_while(clock: Clock) -> None:
 
 
 def test_streams_are_counted_while_they_are_open() -> None:
-    streams = Streams()
+    streams = OpenStreams()
     with streams.one_more("a"):
         assert streams.is_full("a", 1)
         assert not streams.is_full("a", 2)
@@ -164,7 +164,7 @@ async def test_servers_with_one_redis_count_together(redis: RedisServer, monkeyp
     monkeypatch.setattr("service.access.counters._REDIS_SECONDS", 60.0)
     async with aclosing(Counters(redis.url)) as one, aclosing(Counters(redis.url)) as other:
         counted = await asyncio.gather(
-            *(Rates(each).count("a", "requests", 30, 1) for each in (one, other) for _ in range(30))
+            *(RateLimiter(each).count("a", "requests", 30, 1) for each in (one, other) for _ in range(30))
         )
     assert counted.count(None) == 30
     assert all(wait is None or 1 <= wait <= 120 for wait in counted)
@@ -175,7 +175,7 @@ async def test_without_an_answer_of_redis_each_server_counts_for_itself(
     redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with aclosing(Counters(redis.url)) as counters:
-        rates = Rates(counters)
+        rates = RateLimiter(counters)
         assert await _used(rates, "a", 3) == 3
         assert await counters.reachable()
         redis.freeze()

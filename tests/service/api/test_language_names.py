@@ -1,4 +1,4 @@
-"""What languages are called, whatever codes their models have."""
+"""The English names of languages, for all codes of models."""
 
 import pytest
 from babel import Locale
@@ -24,7 +24,7 @@ def test_a_language_has_its_name_or_its_code(code: str, name: str) -> None:
 
 
 def test_babel_is_asked_once_for_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It works its answer out anew each time, and `/languages` may have hundreds of them."""
+    """Babel computes a name anew each time, and `/languages` may list hundreds."""
     language_name("fr")
     monkeypatch.setattr(Locale, "parse", None)
     assert language_name("fr") == "French"

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from model.checkpoint_config import Direction
-from service.access.key_store import KeyFile
+from service.access.key_store import KeyStore
 from service.api.schemas import TranslateRequest
 from service.app import create_app
 from service.glossary_store import GlossaryStore
@@ -135,7 +135,7 @@ async def test_a_bug_is_answered_with_an_id_and_to_other_origins(
 async def test_a_glossary_is_put_in_order_beside_the_event_loop(
     connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others are served meanwhile."""
+    """Other requests are served meanwhile."""
     threads: list[threading.Thread] = []
 
     def noted(entries: Mapping[str, str]) -> Glossary:
@@ -143,7 +143,7 @@ async def test_a_glossary_is_put_in_order_beside_the_event_loop(
         return Glossary(entries)
 
     monkeypatch.setattr("service.api.schemas.Glossary", noted)
-    monkeypatch.setattr("service.api.dependencies.Service.check_ready", lambda service: None)
+    monkeypatch.setattr("service.api.dependencies.ServiceContext.check_ready", lambda service: None)
     body = {"q": "a", "source": "en", "target": "fr", "glossary": {"cat": "matou"}}
     assert (await connect().post("/translate", json=body)).json()["error"] == "no model is loaded"
     assert threads
@@ -221,5 +221,5 @@ async def test_json_that_cannot_be_read_is_refused(
 
 def _keys(directory: Path) -> dict[str, object]:
     path = directory / "keys.db"
-    with closing(KeyFile(path, create=True)):
+    with closing(KeyStore(path, create=True)):
         return {"keys": path}

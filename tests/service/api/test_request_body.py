@@ -11,7 +11,7 @@ import httpx
 import pytest
 from fastapi import Request
 
-from service.api.dependencies import Service
+from service.api.dependencies import ServiceContext
 from service.api.request_body import parse_body, read_form
 from service.api.schemas import TranslateRequest
 from service.errors import InvalidRequest, TooLong
@@ -19,12 +19,12 @@ from service.text.glossary import MAX_ENTRIES
 
 
 def _request(body: bytes, kind: str) -> Request:
-    """To a server that takes seven texts."""
+    """Build a request to a server that takes seven texts."""
 
     async def receive() -> dict[str, object]:
         return {"type": "http.request", "body": body}
 
-    service = Mock(spec=Service, translator=SimpleNamespace(limits=SimpleNamespace(max_texts=7)))
+    service = Mock(spec=ServiceContext, translator=SimpleNamespace(limits=SimpleNamespace(max_texts=7)))
     app = SimpleNamespace(state=SimpleNamespace(service=service))
     headers = [(b"content-type", kind.encode())]
     return Request({"type": "http", "app": app, "headers": headers, "query_string": b""}, receive)
@@ -60,7 +60,7 @@ async def test_json_has_as_many_values_as_a_form_and_a_glossary() -> None:
 
 @pytest.mark.parametrize("wrong", [{"q": 1}, {"glossary": {str(i): "b" for i in range(MAX_ENTRIES + 1)}}])
 async def test_a_refusal_does_not_keep_what_was_sent(wrong: dict[str, Any]) -> None:
-    """Until it is answered, that would be in memory as objects, which others' then come to lie between."""
+    """Objects of a refused body would fragment the memory until the response is sent."""
     body = {"q": "Hi.", "source": "en", "target": "fr", **wrong}
     with pytest.raises(InvalidRequest) as refusal:
         await parse_body(_json(body), TranslateRequest)
@@ -77,7 +77,7 @@ async def test_of_ten_thousand_problems_a_refusal_keeps_few() -> None:
 
 
 async def test_json_that_is_declared_as_a_form_is_answered_with_the_header_to_send() -> None:
-    """As from `curl -d` without a header."""
+    """The type is what `curl -d` declares without a header."""
     body = json.dumps({"q": "Hi.", "source": "en", "target": "fr"}, indent=1).encode()
     for start in (b"", b"\n "):
         with pytest.raises(InvalidRequest, match=r"^Content-Type: .*: send Content-Type: application/json$"):

@@ -1,4 +1,4 @@
-"""What a request asks for, by itself and with what it leaves out."""
+"""The options of a request, with and without defaults."""
 
 import gc
 import json
@@ -19,7 +19,7 @@ from service.text.glossary import MAX_ENTRIES
     ("alternatives", "limit", "size"), [(0, 16, 1), (1, 16, 4), (5, 16, 6), (1, 3, 3), (1, 2, 2), (2, 2, 3), (1, 1, 2)]
 )
 def test_the_default_beam_is_as_wide_as_the_limit_allows(alternatives: int, limit: int, size: int) -> None:
-    """Where the alternatives themselves are too many, the translator says so."""
+    """The translator refuses more alternatives than the widest beam."""
     request = TranslateRequest(q="Yes.", source="en", target="fr", alternatives=alternatives)
     assert request.options(max_beam_size=limit).beam.size == size
 
@@ -107,7 +107,7 @@ def test_few_long_texts_are_few_values() -> None:
 
 
 def test_what_is_in_an_unfinished_text_is_no_value() -> None:
-    """It is refused for what it is: no JSON."""
+    """The error names the real problem: the body is no JSON."""
     assert not has_more_values(b'{"q": "' + b"word, " * 20_000, MAX_ENTRIES)
 
 

@@ -11,7 +11,7 @@ import pytest
 from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
-from service.access.control import Access
+from service.access.control import AccessControl
 from service.api.sse import AnswerShape, TranslationStream, answer, encode
 from service.errors import DeadlineExceeded, EngineFailed, NotReady
 from service.settings import Settings
@@ -145,7 +145,7 @@ async def test_a_resumed_stream_starts_behind_the_last_event() -> None:
 
 @pytest.mark.parametrize("error", [NotReady("the server is shutting down"), ValueError("a bug")])
 async def test_who_resumes_after_an_error_misses_nothing(error: Exception) -> None:
-    """As a browser's EventSource does: by the last id that has come."""
+    """A browser's EventSource resumes by the last id that it received."""
     words = ["Je", " suis", " un", " chat."]
     tokens = [TokenGenerated(0, index, word, -0.5) for index, word in enumerate(words)]
     for count in range(len(tokens) + 1):
@@ -170,7 +170,7 @@ async def test_an_error_is_the_last_event(error: Exception, code: str) -> None:
     ("error", "used"), [(None, 5), (EngineFailed("dead"), 0), (DeadlineExceeded("late"), 0), (ValueError("a bug"), 0)]
 )
 async def test_a_stream_that_fails_costs_nothing(error: Exception | None, used: int) -> None:
-    async with aclosing(Access(Settings())) as access, AsyncExitStack() as stack:
+    async with aclosing(AccessControl(Settings())) as access, AsyncExitStack() as stack:
         caller = await access.admit(None, "192.0.2.1")
         await stack.enter_async_context(access.charged(caller, 5))
         await _stream(ScriptedTranslation(EVENTS, error), context=stack.pop_all())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from service.access.key_store import KeyFile, KeyLimits, this_month
+from service.access.key_store import KeyLimits, KeyStore, this_month
 from service.cli.main import app
 
 
@@ -27,7 +27,7 @@ def test_a_key_s_life(path: Path) -> None:
     added = _keys("add", "kiosk", *limits, "--characters-per-month", "500000")
     assert added.exit_code == 0
     key = added.stdout.strip()
-    with closing(KeyFile(path)) as file:
+    with closing(KeyStore(path)) as file:
         found = file.find(key)
         assert found is not None
         assert found.limits == KeyLimits(60, 9000, 500_000, 4)

@@ -1,5 +1,7 @@
 """The training commands as a user calls them: what they print, and one line for each mistake."""
 
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from model.checkpoint_config import CheckpointConfig, Direction
 from model.config import ModelConfig
 from model.tokenizer import Tokenizer
 from service.cli.main import app
-from tests.conftest import random_model
+from tests.conftest import WORDS, random_model
 
 EXPERIMENT = """
 source_language = "en"
@@ -24,6 +26,32 @@ vocab_size = 320
 path = "train.tsv"
 [[data.validation]]
 path = "train.tsv"
+"""
+
+
+SMALL = """
+source_language = "en"
+target_language = "fr"
+[data]
+check_content = false
+[tokenizer]
+vocab_size = 300
+[model]
+vocab_size = 300
+d_model = 16
+ffn_dim = 16
+num_heads = 2
+encoder_layers = 1
+decoder_layers = 1
+[optimiser]
+schedule = "flat"
+row_tokens = 16
+batch_tokens = 64
+[[data.train]]
+path = "train.tsv"
+[[data.validation]]
+path = "train.tsv"
+max_pairs = 20
 """
 
 
@@ -52,6 +80,29 @@ def test_evaluate(checkpoint: Path, tmp_path: Path) -> None:
     assert len(hypotheses.read_text(encoding="utf-8").splitlines()) == 2
 
 
+def test_text_is_prepared_trained_on_for_a_moment_and_decayed(tmp_path: Path) -> None:
+    """The pack alone is needed after `prepare`."""
+    lines = [f"{a} {b}\t{b}\n" for a in WORDS for b in WORDS]
+    data, config = tmp_path / "data", tmp_path / "small.toml"
+    data.mkdir()
+    (data / "train.tsv").write_text("".join(lines), encoding="utf-8")
+    config.write_text(SMALL, encoding="utf-8")
+    code, output, _ = _run("prepare", config, "--data", data, "--output", tmp_path / "pack")
+    assert code == 0
+    assert re.fullmatch(rf"{tmp_path}/pack: \d+ pairs, 0\.0 million tokens\n", output)
+    shutil.rmtree(data)
+    run = ["train", config, "--data", tmp_path / "pack", "--output", tmp_path / "run", "--workers", 0]
+    code, output, _ = _run(*run, "--minutes", 0.01)
+    assert (code, output) == (0, f"checkpoint: {tmp_path}/run/checkpoint\n")
+    before = torch.load(tmp_path / "run" / "state.pt", weights_only=True)
+    code, *_ = _run(*run, "--decay-now", "--minutes", 0.01)
+    after = torch.load(tmp_path / "run" / "state.pt", weights_only=True)
+    assert code == 0
+    assert before["decay"] is None
+    assert after["decay"]["seconds"] == 0.6
+    assert after["progress"]["step"] > before["progress"]["step"]
+
+
 def test_robustness(checkpoint: Path) -> None:
     code, output, _ = _run("robustness", "--model", checkpoint)
     assert code == 0
@@ -71,6 +122,14 @@ def test_robustness(checkpoint: Path) -> None:
         (["train", "{tmp}/wrong.toml", "--data", "{tmp}", "--output", "{tmp}/run"], "wrong.toml: data.train: Field"),
         (["train", "{tmp}/broken.toml", "--data", "{tmp}", "--output", "{tmp}/run"], "broken.toml: "),
         (["train", "{tmp}/good.toml", "--data", "{tmp}", "--output", "{tmp}/run"], "train.tsv:2: expected two non-em"),
+        (["prepare", "{tmp}/wrong.toml", "--data", "{tmp}", "--output", "{tmp}/pack"], "wrong.toml: data.train: Field"),
+        (["prepare", "{tmp}/good.toml", "--data", "{tmp}", "--output", "{tmp}/pack"], "train.tsv:2: expected two"),
+        (["prepare", "{tmp}/lost.toml", "--data", "{tmp}", "--output", "{tmp}/pack"], "data.train.0.path: no file los"),
+        (["prepare", "{tmp}/good.toml", "--data", "{tmp}", "--output", "{tmp}"], "is there and no pack; use another"),
+        (
+            ["train", "{tmp}/good.toml", "--data", "{tmp}", "--output", "{tmp}/run", "--decay-now"],
+            "run/state.pt is not there: only a run that has begun can decay",
+        ),
         (["distill", "{tmp}/good.toml", "--teacher", "{tmp}", "--data", "{tmp}", "--output", "{tmp}/d"], "not a ch"),
     ],
 )  # fmt: skip
@@ -80,6 +139,7 @@ def test_mistakes_get_one_line(tmp_path: Path, arguments: list[str], message: st
     (tmp_path / "good.tsv").write_text("a\tb\n")
     (tmp_path / "good.toml").write_text(EXPERIMENT)
     (tmp_path / "wrong.toml").write_text(EXPERIMENT.replace("data.train", "data.training"))
+    (tmp_path / "lost.toml").write_text(EXPERIMENT.replace('path = "train.tsv"', 'path = "lost.tsv"', 1))
     (tmp_path / "broken.toml").write_text("source_language = ")
     code, _, errors = _run(*(argument.format(tmp=tmp_path) for argument in arguments))
     assert code == 2

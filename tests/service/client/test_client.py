@@ -1,4 +1,4 @@
-"""The client against a server that says what a test has written down."""
+"""The client against a server with scripted responses."""
 
 import json
 import threading
@@ -41,7 +41,7 @@ class Answer(NamedTuple):
 
 
 class Scripted:
-    """Gives one answer after the other, and remembers what it was asked."""
+    """A server that sends one scripted response after the other, and records the requests."""
 
     def __init__(self, answers: list[Answer]) -> None:
         self.asked: list[tuple[dict[str, str], dict[str, Any]]] = []
@@ -100,7 +100,7 @@ def serve() -> Iterator[Serve]:
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long the client would have slept."""
+    """Record how long the client would have slept."""
     seconds: list[float] = []
     monkeypatch.setattr("service.client.blocking.time.sleep", seconds.append)
     return seconds

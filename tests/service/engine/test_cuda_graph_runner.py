@@ -213,7 +213,7 @@ def test_how_wide_attention_reads_changes_nothing(config: ModelConfig, device: t
     for position in range(6):
         batch = _batch(tokens, position)
         if width == 128:
-            # A fourth row far behind the others makes the step wide.
+            # A fourth row far beyond the others makes the step wide.
             slots, far = torch.arange(4), torch.tensor([position] * 3 + [100])
             four = [torch.cat([each, each[:1]]) for each in (batch.queries.tokens, batch.queries.source_lengths)]
             batch = batch._replace(queries=Queries(four[0], far, slots, slots % 3, four[1]))
@@ -235,7 +235,7 @@ def test_logits_are_of_the_rows_that_want_them(config: ModelConfig, device: torc
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "expected"),
     [
         (torch.AcceleratorError("an illegal memory access was encountered"), DeviceLost),
         (torch.OutOfMemoryError("CUDA out of memory"), torch.OutOfMemoryError),
@@ -246,17 +246,17 @@ def test_a_lost_device_is_told_from_a_failed_step(
     device: torch.device,
     monkeypatch: pytest.MonkeyPatch,
     error: Exception,
-    told: type[Exception],
+    expected: type[Exception],
 ) -> None:
     def fail(*_: object) -> None:
         raise error
 
     runner = _runner(config, device)
     monkeypatch.setattr(SlotCache, "copy_target_at_once", fail)
-    with pytest.raises(told):
+    with pytest.raises(expected):
         runner.decode(_batch([1, 1, 1], 0)._replace(copies=[(0, 3, 1)]))
     monkeypatch.setattr(SlotCache, "write_padded_source", fail)
-    with pytest.raises(told):
+    with pytest.raises(expected):
         _prefill(runner)
 
 

@@ -32,11 +32,11 @@ def test_a_term_comes_when_nearly_all_attention_is_on_it(
 
 
 @pytest.mark.parametrize(
-    ("behind", "expected"), [([9.0, 9.0], None), ([9.0, 1.0], 1), ([1.0, 1.0], 0), ([1.0, 0.0], 0)]
+    ("distances", "expected"), [([9.0, 9.0], None), ([9.0, 1.0], 1), ([1.0, 1.0], 0), ([1.0, 0.0], 0)]
 )
-def test_or_when_it_is_nearly_begun_and_looked_at(behind: list[float], expected: int | None) -> None:
-    assert attended_term(TERMS, [0, 1], [0.3, 0.2, 0.2, 0.1, 0.2], behind) == expected
-    assert attended_term(TERMS, [0], [0.9, 0.0, 0.0, 0.0, 0.1], behind[:1]) is None
+def test_or_when_it_is_nearly_begun_and_looked_at(distances: list[float], expected: int | None) -> None:
+    assert attended_term(TERMS, [0, 1], [0.3, 0.2, 0.2, 0.1, 0.2], distances) == expected
+    assert attended_term(TERMS, [0], [0.9, 0.0, 0.0, 0.0, 0.1], distances[:1]) is None
 
 
 def test_a_term_that_the_model_begins_is_the_one_that_it_looks_at_more() -> None:

@@ -182,7 +182,7 @@ def test_a_request_whose_writer_fails_ends_alone(caplog: pytest.LogCaptureFixtur
     assert failed == [fails]
     assert [report.request_id for report in reports] == [other] * (other == 2)
     assert _ids(scheduler.schedule()) == [other]
-    assert "failed in what it makes of a step" in caplog.text
+    assert "failed on the results of a step" in caplog.text
 
 
 @given(

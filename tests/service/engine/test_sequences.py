@@ -14,10 +14,10 @@ EOS = 2
 
 
 def _request(
-    forced: list[int] | None = None, told: list[int] | None = None, beam: int = 1, alternatives: int = 0
+    forced: list[int] | None = None, sent: list[int] | None = None, beam: int = 1, alternatives: int = 0
 ) -> GenerationRequest:
     return generation_request(
-        [7, EOS], 6, forced_ids=forced or [], sent_ids=told or [], beam=Beam(beam, alternatives=alternatives)
+        [7, EOS], 6, forced_ids=forced or [], sent_ids=sent or [], beam=Beam(beam, alternatives=alternatives)
     )
 
 
@@ -34,7 +34,7 @@ def _places(rows: list[Row]) -> list[tuple[int, list[int]]]:
 
 
 def test_a_prefix_is_written_at_once_and_only_the_new_part_is_wanted() -> None:
-    sequence = sequence_of(_request(forced=[5, 6, 7], told=[5, 6]), [4], EOS)
+    sequence = sequence_of(_request(forced=[5, 6, 7], sent=[5, 6]), [4], EOS)
     rows = sequence.rows()
     assert [(row.slot, row.ids, row.forced, row.wanted) for row in rows] == [
         (4, [], 5, 0),
@@ -126,17 +126,17 @@ def test_a_beam_that_is_searched_again_repeats_nothing() -> None:
         [_extension(0, EOS, -0.6), _extension(1, EOS, -0.7)],
     ]
     sequence = BeamSequence(_request(beam=2), [0, 1], EOS)
-    told = [_tokens(sequence.advance(step)) for step in steps]
-    assert told == [[], [5], [7], [4, EOS]]
+    sent = [_tokens(sequence.advance(step)) for step in steps]
+    assert sent == [[], [5], [7], [4, EOS]]
     whole = [5, 7, 4, EOS]
     for known in range(len(whole)):
-        sequence = BeamSequence(_request(beam=2, told=whole[:known]), [0, 1], EOS)
+        sequence = BeamSequence(_request(beam=2, sent=whole[:known]), [0, 1], EOS)
         assert [token for step in steps for token in _tokens(sequence.advance(step))] == whole[known:]
 
 
-@pytest.mark.parametrize("told", [[6], [5, 8], [5, 7, 4, EOS], [5, 7, 4, EOS, 9]])
-def test_a_beam_that_is_searched_again_and_differs_says_so(told: list[int]) -> None:
-    sequence = BeamSequence(_request(beam=2, told=told), [0, 1], EOS)
+@pytest.mark.parametrize("sent", [[6], [5, 8], [5, 7, 4, EOS], [5, 7, 4, EOS, 9]])
+def test_a_beam_that_is_searched_again_and_differs_says_so(sent: list[int]) -> None:
+    sequence = BeamSequence(_request(beam=2, sent=sent), [0, 1], EOS)
     steps = [
         [_extension(0, 5, -0.1), _extension(0, 6, -0.2)],
         [_extension(0, 8, -0.3), _extension(0, 7, -0.4)],

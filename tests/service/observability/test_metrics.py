@@ -78,7 +78,7 @@ def test_a_step_and_a_request_are_counted() -> None:
 
 
 async def test_models_and_engines_are_seen_as_they_are() -> None:
-    """Of each engine, and not only of one that says something."""
+    """Every engine has its gauges, also one that has sent nothing."""
     service = build_service(Settings(replicas=2, slots=8))
     [entry] = service.library.versions
     assert entry.model is not None

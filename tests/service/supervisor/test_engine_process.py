@@ -133,8 +133,8 @@ async def test_only_deaths_soon_after_a_start_are_answered_ever_later(
         async with asyncio.timeout(60):
             generation = engine.submit(generation_request([5, 2], 3))
             assert await generation.read_tokens(deadline=float("inf"))
-        said = [vars(record)["backoff_seconds"] for record in caplog.records if "backoff_seconds" in vars(record)]
-        assert said == waits[:deaths]
+        logged = [vars(record)["backoff_seconds"] for record in caplog.records if "backoff_seconds" in vars(record)]
+        assert logged == waits[:deaths]
     await engine.stop()
 
 
@@ -178,7 +178,7 @@ async def test_time_without_work_counts_for_nothing(
     reader, sequence = await asyncio.open_unix_connection(sock=ours)
     engine._engine = Engine(silent.pid, reader, sequence)
     engine._loaded.set()
-    engine._heard_at = time.monotonic() - 3600
+    engine._last_report_at = time.monotonic() - 3600
     reading = asyncio.create_task(engine._read(engine._engine))
     await asyncio.sleep(0.05)  # several chances
     assert not reading.done()
@@ -224,7 +224,7 @@ async def test_stopping_ends_what_waits() -> None:
 
 
 def test_who_waits_for_another_engine_is_not_admitted_before_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An engine counts from when it was told; who was admitted by one that died, was so."""
+    """Waiting counts from the submission to the present engine; an admission by an engine that died stays."""
     options = EngineOptions(checkpoint="nowhere", mode="fp32", threads=1, slots=2, max_prefill=1, max_length=8)
     engine = EngineProcess(ForkServer(options), 0, EngineObserver())
     monkeypatch.setattr(engine, "_send", lambda command: None)

@@ -31,13 +31,13 @@ async def _received(generation: Generation) -> list[SegmentReport]:
 async def test_a_search_that_is_begun_again_tells_no_step_twice() -> None:
     for deaths in ([1], [3], [4], [2, 4]):
         generation = Generation(0, generation_request([9, 2], 9, beam=Beam(2), hypotheses=True), lambda _: None)
-        told = 0
+        sent = 0
         for death in [*deaths, len(REPORTS)]:
-            tokens = told and len(generation.continuation().resume.sent_ids)
+            tokens = sent and len(generation.continuation().resume.sent_ids)
             for report in REPORTS[:death]:
                 if isinstance(report, TokenReport) and tokens:
-                    tokens -= 1  # the engine leaves out what was told
+                    tokens -= 1  # the engine leaves out what was sent
                 else:
                     _deliver(generation, report)
-            told = death
+            sent = death
         assert await _received(generation) == REPORTS

@@ -15,7 +15,7 @@ from tests.generation_requests import generation_request
 
 
 class Replica(EngineProcess):
-    """One that is always there, unless told otherwise, and answers nothing."""
+    """A replica that is ready unless a test says otherwise, and never reports."""
 
     is_ready = True
 

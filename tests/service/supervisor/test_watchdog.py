@@ -90,7 +90,7 @@ async def test_a_stopped_engine_is_replaced_long_before_its_patience_ends(monkey
     engine.start()
     await engine.wait_until_started()
 
-    async def told() -> list[int]:
+    async def read_all() -> list[int]:
         generation = engine.submit(generation_request([5, 2], 200))
         ids: list[int] = []
         while received := await generation.read_tokens(deadline=float("inf")):
@@ -100,9 +100,9 @@ async def test_a_stopped_engine_is_replaced_long_before_its_patience_ends(monkey
     try:
         first = engine.pid
         assert first is not None
-        undisturbed = await told()
+        undisturbed = await read_all()
         os.kill(first, signal.SIGSTOP)  # before it has any work: it might be done before it stands still
-        assert await told() == undisturbed
+        assert await read_all() == undisturbed
         assert engine.pid != first
     finally:
         await engine.stop()

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from service.access.key_store import KeyFile, KeyLimits
+from service.access.key_store import KeyLimits, KeyStore
 from tests.system.conftest import Server, run_server
 
 REQUEST = {"source": "en", "target": "fr"}
@@ -32,7 +32,7 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeyedServer]:
     """A server with a key for each of LIMITS."""
     directory = tmp_path_factory.mktemp("keyed")
     path = directory / "keys.db"
-    with closing(KeyFile(path, create=True)) as file:
+    with closing(KeyStore(path, create=True)) as file:
         keys = {name: file.add(name, limits) for name, limits in LIMITS.items()}
     flags = ("--keys", str(path), "--cors-origins", "https://a.example", "--log-level", "debug")
     with run_server(directory / "log", *flags) as server:

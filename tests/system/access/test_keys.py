@@ -128,7 +128,7 @@ def test_streams_at_the_same_time_are_limited_and_given_back(keyed: KeyedServer)
 def test_our_client_and_command_bring_a_key(keyed: KeyedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     with Client(keyed.url, api_key=keyed.keys["free"]) as client:
         assert client.translate(TEXT, source="en", target="fr").text == TRANSLATED
-    with Client(keyed.url) as stranger, pytest.raises(Refused, match="wants an API key"):
+    with Client(keyed.url) as stranger, pytest.raises(Refused, match="requires an API key"):
         stranger.translate(TEXT, source="en", target="fr")
     command = [sys.executable, "-m", "service", "translate", "--url", keyed.url, TEXT]
     environment = {**os.environ, "DRAGOMAN_API_KEY": keyed.keys["free"]}
@@ -147,7 +147,7 @@ def _log_with(server: Server, line: str) -> str:
 
 
 def test_the_log_holds_neither_text_nor_key(keyed: KeyedServer) -> None:
-    """Whatever way they come, and however the request ends."""
+    """The promise holds however texts and keys are sent, and however the request ends."""
     key, url = keyed.keys["free"], f"{keyed.url}/translate"
     text = "Wherefore xylophones quiver"
     for body in ({}, {"stream": True}, {"target": "xx"}, {"beam_size": 99}, {"unknown": text}, {"q": [text, 1]}):

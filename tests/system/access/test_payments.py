@@ -9,7 +9,7 @@ import deepl
 import httpx
 import pytest
 
-from service.access.key_store import KeyFile, KeyLimits
+from service.access.key_store import KeyLimits, KeyStore
 from tests.service.access.redis import needs_redis, run_redis
 from tests.system.access.conftest import REQUEST, TEXT, KeyedServer
 from tests.system.conftest import Server, StartServer, run_server
@@ -106,7 +106,7 @@ def test_a_stream_that_sets_a_short_deadline_pays_for_what_it_got(keyed: KeyedSe
 @needs_redis
 def test_with_redis_a_stream_is_resumed_on_another_server_for_nothing(tmp_path: Path) -> None:
     path = tmp_path / "keys.db"
-    with closing(KeyFile(path, create=True)) as file:
+    with closing(KeyStore(path, create=True)) as file:
         key = file.add("kiosk", KeyLimits(characters_per_month=1000))
     body = {"q": TEXT, **REQUEST, "stream": True, "api_key": key}
     with run_redis(tmp_path) as redis:
@@ -121,13 +121,13 @@ def test_with_redis_a_stream_is_resumed_on_another_server_for_nothing(tmp_path: 
 
 def test_glossaries_are_a_key_s_not_a_name_s(tmp_path: Path, start_server: StartServer) -> None:
     path = tmp_path / "keys.db"
-    with closing(KeyFile(path, create=True)) as file:
+    with closing(KeyStore(path, create=True)) as file:
         first = file.add("kiosk", KeyLimits())
     with start_server("--keys", str(path), "--glossaries", str(tmp_path / "glossaries")) as server:
         with closing(deepl.DeepLClient(first, server_url=server.url)) as client:
             made = client.create_glossary("pets", "EN", "FR", {"cat": "matou"})
             assert [each.name for each in client.list_glossaries()] == ["pets"]
-        with closing(KeyFile(path)) as file:
+        with closing(KeyStore(path)) as file:
             file.remove("kiosk")
             second = file.add("kiosk", KeyLimits())
         with closing(deepl.DeepLClient(second, server_url=server.url)) as client:
@@ -138,7 +138,7 @@ def test_glossaries_are_a_key_s_not_a_name_s(tmp_path: Path, start_server: Start
 
 def test_another_glossary_of_the_same_name_is_paid_for(tmp_path: Path, start_server: StartServer) -> None:
     path = tmp_path / "keys.db"
-    with closing(KeyFile(path, create=True)) as file:
+    with closing(KeyStore(path, create=True)) as file:
         key = file.add("kiosk", KeyLimits())
     with start_server("--keys", str(path), "--glossaries", str(tmp_path / "glossaries")) as server:
         body = {"q": TEXT, **REQUEST, "stream": True, "api_key": key, "glossary_id": "pets"}
@@ -157,7 +157,7 @@ def test_another_glossary_of_the_same_name_is_paid_for(tmp_path: Path, start_ser
 def test_a_quota_survives_kill_9(tmp_path: Path, start_server: StartServer) -> None:
     """The moment an answer is there, or the first event of a stream, its characters are on the file."""
     path = tmp_path / "keys.db"
-    with closing(KeyFile(path, create=True)) as file:
+    with closing(KeyStore(path, create=True)) as file:
         key = file.add("kiosk", KeyLimits(characters_per_month=1000))
     flags = ("--keys", str(path))
     body = {"q": TEXT, **REQUEST, "api_key": key}

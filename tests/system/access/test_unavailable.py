@@ -10,7 +10,7 @@ import deepl
 import httpx
 import pytest
 
-from service.access.key_store import KeyFile, KeyLimits
+from service.access.key_store import KeyLimits, KeyStore
 from tests.disks import SmallDisk
 from tests.system.access.conftest import REQUEST, TEXT, TRANSLATED
 from tests.system.conftest import Server, StartServer
@@ -25,7 +25,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _added(path: Path) -> str:
-    with closing(KeyFile(path, create=True)) as file:
+    with closing(KeyStore(path, create=True)) as file:
         return file.add("kiosk", KeyLimits(characters_per_month=1000))
 
 
@@ -51,7 +51,7 @@ def _check_refused(server: Server, key: str, reason: str) -> None:
         assert theirs.get_usage().character.count == 0
     log = server.log.read_text()
     lines = [json.loads(line) for line in log.splitlines()]
-    told = [line["reason"] for line in lines if line["message"] == "the file of the keys cannot be used"]
+    told = [line["reason"] for line in lines if line["message"] == "the key file cannot be used"]
     assert told == [reason] * 3
     assert "Traceback" not in log
 
@@ -90,7 +90,7 @@ def test_glossaries_on_a_full_disk(disk: SmallDisk, start_server: StartServer) -
         client = stack.enter_context(closing(deepl.DeepLClient("any", server_url=server.url)))
         pets = client.create_glossary("pets", "EN", "FR", {"cat": "matou"})
         disk.fill()
-        with pytest.raises(deepl.DeepLException, match="glossaries: the server has no room for them") as caught:
+        with pytest.raises(deepl.DeepLException, match="glossaries: the server's disk is full") as caught:
             client.create_glossary("more", "EN", "FR", {"dog": "toutou"})
         assert caught.value.http_status_code == 507
         assert [each.name for each in kept.iterdir()] == [f"{pets.glossary_id}.json"]

@@ -96,7 +96,7 @@ def test_deepl_s_glossaries(keeping: tuple[Server, Server]) -> None:
         for client in (one, other):
             with pytest.raises(deepl.GlossaryNotFoundException):
                 client.get_glossary(made.glossary_id)
-            with pytest.raises(deepl.DeepLException, match="glossary_id: there is none of this id or name"):
+            with pytest.raises(deepl.DeepLException, match="glossary_id: no glossary has this id or name"):
                 client.translate_text("A cat.", source_lang="EN", target_lang="FR", glossary=made.glossary_id)
         one.delete_glossary(again)
         assert one.list_glossaries() == []
@@ -115,8 +115,8 @@ def test_a_kept_glossary_is_known_by_its_name_too(keeping: tuple[Server, Server]
     streamed = httpx.get(f"{keeping[1].url}/translate/stream", params=body).text
     assert "minou" in streamed
     for wrong, problem in (
-        ({"glossary": {"cat": "x"}}, "glossary_id: there is a"),
-        ({"source": "auto"}, "source: has to be given with glossary_id"),
+        ({"glossary": {"cat": "x"}}, "glossary_id: the request has a glossary"),
+        ({"source": "auto"}, "source: must be given with glossary_id"),
     ):
         refused = httpx.post(f"{keeping[1].url}/translate", json=body | wrong)
         assert refused.status_code == 400
@@ -145,7 +145,7 @@ def test_a_glossary_that_cannot_be_kept(keeping: tuple[Server, Server], wrong: d
 def test_where_no_glossaries_are_kept_none_is_read(server: Server) -> None:
     refused = httpx.post(f"{server.url}/v2/glossaries", json={"entries": 1})
     assert refused.status_code == 400
-    assert refused.json()["message"] == "glossaries: are not kept here: the server needs --glossaries DIRECTORY"
+    assert refused.json()["message"] == "glossaries: are not stored here: the server needs --glossaries DIRECTORY"
 
 
 def test_deepl_s_errors_have_its_shape(server: Server) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect
 
-from service.access.key_store import KeyFile, KeyLimits
+from service.access.key_store import KeyLimits, KeyStore
 from service.settings import EMBEDDED_MODEL
 from tests.system.browser import needs_chromium
 from tests.system.conftest import StartServer
@@ -34,7 +34,7 @@ def test_a_server_that_wants_a_key_is_given_one(
     browser: Browser, start_server: StartServer, tmp_path: Path, complaints: list[str]
 ) -> None:
     path = tmp_path / "keys.db"
-    with closing(KeyFile(path, create=True)) as file:
+    with closing(KeyStore(path, create=True)) as file:
         key = file.add("page", KeyLimits())
     with (
         start_server("--keys", str(path)) as server,
@@ -43,7 +43,7 @@ def test_a_server_that_wants_a_key_is_given_one(
         page = listened(context.new_page(), complaints)
         page.goto("/")
         page.locator("#text").fill("I am a cat.")
-        expect(page.locator("#key-error")).to_contain_text("this server wants an API key")
+        expect(page.locator("#key-error")).to_contain_text("this server requires an API key")
         page.get_by_label("API key").fill("wrong")
         expect(page.locator("#key-error")).to_have_text("Invalid API key")
         page.get_by_label("API key").fill(key)

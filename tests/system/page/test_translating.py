@@ -117,7 +117,7 @@ def test_errors_are_shown_where_they_belong(page: Page, complaints: list[str]) -
 def test_a_stream_that_breaks_off_is_said(page: Page) -> None:
     page.route("**/translate", lambda route: _answer(route, "id: 0\r\nevent: start\r\ndata: "))
     page.locator("#text").fill("Yes.")
-    expect(page.locator("#output-error")).to_have_text("The connection broke off.")
+    expect(page.locator("#output-error")).to_have_text("The connection was lost.")
 
 
 def _answer(route: Route, body: str) -> None:
