@@ -115,7 +115,7 @@ class PaddedKV(NamedTuple):
 
 
 class Cache(Protocol):
-    """What self-attention asks of the positions already decoded."""
+    """Memory of the positions already decoded, for self-attention."""
 
     def update(self, layer: int, new: KV) -> Memory:
         """Take the K/V of this call's positions; return all that its queries may look at."""
@@ -207,7 +207,7 @@ class SlotCache:
                 copy_slots(arena, table)
 
     def copy_target_at_once(self, origins: Tensor, destinations: Tensor, positions: int) -> None:
-        """As `copy_target`, the same number of positions for all; no slot is both read and written."""
+        """Copy the same number of positions for all, unlike `copy_target`; no slot is both read and written."""
         for arena in self._target:
             arena[:, destinations, :, :positions] = arena[:, origins, :, :positions]
 
@@ -261,7 +261,7 @@ class SlotRows:
 
 
 class PaddedRows:
-    """As `SlotRows`, for queries that are told by a mask what they see."""
+    """`SlotRows` for queries with a mask."""
 
     def __init__(self, rows: SlotRows, width: int) -> None:
         self._rows = rows

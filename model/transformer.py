@@ -69,7 +69,7 @@ class Transformer(nn.Module):
         return self._encode(source_ids, _positions_of(source_ids), source_mask, NoCache())
 
     def encode_packed(self, source_ids: Tensor, positions: Tensor, offsets: Tensor) -> list[KV]:
-        """As `encode`, without padding: all sources in one row, source s from `offsets[s]` to `offsets[s + 1]`.
+        """Encode without padding: all sources in one row, source s from `offsets[s]` to `offsets[s + 1]`.
 
         `source_ids` and `positions` (each source's begin at 0) are `[1, tokens]`; so are the K/V's positions.
         """
@@ -140,7 +140,7 @@ class Transformer(nn.Module):
         return self._decode(states, target_mask, memory, cross_mask, cache)
 
     def shift_right(self, target_ids: Tensor) -> Tensor:
-        """What the decoder reads to predict `target_ids [batch, target]`: the same behind bos, without the last."""
+        """Decoder inputs that predict `target_ids [batch, target]`: the same ids after bos, without the last."""
         inputs = target_ids.roll(1, dims=1)
         inputs[:, 0] = self.config.bos_id
         return inputs

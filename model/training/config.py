@@ -72,7 +72,7 @@ class AugmentConfig(_Section):
 
 
 class DataConfig(_Section):
-    """What to train on, and what to watch."""
+    """Text to train on, text to validate on, and filters."""
 
     train: list[Corpus] = Field(min_length=1)
     validation: list[Corpus] = Field(min_length=1)
@@ -184,7 +184,7 @@ class TrainConfig(_Section):
         return corpus.source_language or self.source_language, corpus.target_language or self.target_language
 
     def directions(self) -> tuple[Direction, ...]:
-        """What the model learns to translate, in the order of the corpora."""
+        """The directions that the model learns, in the order of the corpora."""
         found = []
         for corpus in self.data.train:
             source, target = self.languages(corpus)
