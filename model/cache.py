@@ -115,7 +115,7 @@ class PaddedKV(NamedTuple):
 
 
 class Cache(Protocol):
-    """Keys and values of the positions already decoded, as self-attention uses them."""
+    """Memory of the positions already decoded, for self-attention."""
 
     def update(self, layer: int, new: KV) -> KeyValueView:
         """Take the K/V of this call's positions; return all that its queries may look at."""
@@ -207,9 +207,9 @@ class SlotCache:
                 copy_slots(buffer, table)
 
     def copy_target_at_once(self, origins: Tensor, destinations: Tensor, positions: int) -> None:
-        """Copy as `copy_target` does, the same number of positions for all; no slot is both read and written."""
-        for buffer in self._target:
-            buffer[:, destinations, :, :positions] = buffer[:, origins, :, :positions]
+        """Copy the same number of positions for all, unlike `copy_target`; no slot is both read and written."""
+        for arena in self._target:
+            arena[:, destinations, :, :positions] = arena[:, origins, :, :positions]
 
     def source(self, slots: Tensor, lengths: Tensor) -> list[SlotKV]:
         """The source of each query, one `SlotKV` a layer; `slots` and `lengths` are `[rows, queries]`."""
@@ -261,7 +261,7 @@ class SlotRows:
 
 
 class PaddedRows:
-    """Rows of slots for queries whose mask says what they see (see `SlotRows`)."""
+    """`SlotRows` for queries with a mask."""
 
     def __init__(self, rows: SlotRows, width: int) -> None:
         self._rows = rows

@@ -140,7 +140,7 @@ class Transformer(nn.Module):
         return self._decode(states, target_mask, memory, cross_mask, cache)
 
     def shift_right(self, target_ids: Tensor) -> Tensor:
-        """Return the decoder's input that predicts `target_ids [batch, target]`: bos, then all but the last."""
+        """Decoder inputs that predict `target_ids [batch, target]`: the same ids after bos, without the last."""
         inputs = target_ids.roll(1, dims=1)
         inputs[:, 0] = self.config.bos_id
         return inputs

@@ -72,7 +72,7 @@ class AugmentConfig(_Section):
 
 
 class DataConfig(_Section):
-    """Text to train on, and text to validate on."""
+    """Text to train on, text to validate on, and filters."""
 
     train: list[Corpus] = Field(min_length=1)
     validation: list[Corpus] = Field(min_length=1)

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 class TeacherOptions(NamedTuple):
-    """Options of the teacher's translations."""
+    """Decoding, precision and device of the teacher."""
 
     decoding: DecodingOptions = DecodingOptions(beam_size=4)
     precision: Precision = "float32"

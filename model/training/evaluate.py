@@ -45,7 +45,7 @@ _MOST_NAMED: Final = 20  # directions in an error's message
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """Options of a measurement: what is measured, and by which convention.
+    """The scored part of a test set, and the conventions of the scores.
 
     `limit`: only the first lines. `lowercase`: case does not count in the scores; `lowercase_source`: the
     model reads lower-cased sources, as one that was trained on such text must. `tokenize` is for BLEU:
@@ -113,11 +113,11 @@ class OfflineTranslator:
     direction: Direction
 
     def source_ids(self, texts: list[str]) -> list[list[int]]:
-        """Return the ids that the encoder reads."""
+        """Ids that the encoder reads."""
         return self.tokenizer.encode_batch(texts, self.direction.target, self.direction.source)
 
     def prompt(self) -> list[int]:
-        """Return the ids that the decoder reads after bos."""
+        """Ids that the decoder reads after bos."""
         return self.tokenizer.target_prefix(self.direction.target, self.direction.source)
 
 
