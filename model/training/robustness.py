@@ -198,11 +198,12 @@ _CHECKS: Final[tuple[Callable[[Case, _Text], Iterator[str]], ...]] = (
 )
 
 
-def cases_path(direction: Direction) -> Path:
-    """The file of cases that comes with the trainer; raises `CaseError` where there is none for these languages."""
-    path = CASES / f"robustness.{direction}.toml"
+def cases_path(direction: Direction, name: str = "robustness") -> Path:
+    """A file of cases that comes with the trainer; raises `CaseError` where there is none of that name."""
+    path = CASES / f"{name}.{direction}.toml"
     if not path.is_file():
-        raise CaseError(f"no robustness cases for {direction}")
+        names = sorted(each.name.split(".")[0] for each in CASES.glob(f"*.{direction}.toml"))
+        raise CaseError(f"no {name} cases for {direction}; there are: {', '.join(names) or 'none'}")
     return path
 
 

@@ -139,10 +139,11 @@ def robustness(  # noqa: PLR0913  each is an option of the command
     precision: PrecisionOption = "float32",
     source: SourceOption = None,
     target: TargetOption = None,
+    cases: Annotated[str, typer.Option(help="robustness, or first-contact: what people type first.")] = "robustness",
     url: UrlOption = None,
     api_key: ApiKeyOption = None,
 ) -> None:
-    """Test a model, alone or in a running server, on kinds of everyday input; print a table of pass rates."""
+    """Report which kinds of everyday input a model survives, alone or in a running server: pass rates by category."""
     from model.checkpoint_config import Direction, Wanted
     from model.training.evaluate import DecodingOptions, load_translator, translate_all
     from model.training.robustness import cases_path, load_cases, markdown, run
@@ -168,7 +169,7 @@ def robustness(  # noqa: PLR0913  each is an option of the command
             direction = Direction(source=source, target=target)
         else:
             raise ValueError("--url needs --source and --target, too")
-        results = run(load_cases(cases_path(direction)), by_checkpoint if url is None else by_server)
+        results = run(load_cases(cases_path(direction, cases)), by_checkpoint if url is None else by_server)
     typer.echo(markdown(results))
 
 
