@@ -1,213 +1,37 @@
 """The documentation names only what exists: pages, anchors, commands, options, variables, metrics, routes, files."""
 
-import ast
 import re
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
-from typer.main import get_command
 
 from service.api.schemas import TranslateRequest
-from service.app import create_app
-from service.cli.main import app as cli
 from service.errors import ServiceError
-from service.observability.metrics import Metrics
-from service.settings import CommandSettings, Settings
+from service.settings import Settings
 from tests import markdown
+from tests.doc_checks import CHECKS, ROOT, broken_links, metrics, routes
 
-ROOT: Final = Path(__file__).parent.parent
-PAGES: Final = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob(".github/*.md"))]
-GUIDES: Final = [*PAGES, ROOT / "loadtest" / "README.md"]
-BENCH: Final = "loadtest.compare.command"
-"""`dragoman bench` hands all its options on to this module."""
+FOLDERS: Final = ("", ".github/", "deploy/**/", "docs/", "loadtest/", "model/**/")
+PAGES: Final = sorted({page for folder in FOLDERS for page in ROOT.glob(f"{folder}*.md")})
 OTHER_CODES: Final = {"not_found", "method_not_allowed"}
 """Codes of errors that Starlette finds before any route."""
 
 
-def broken_links(page: Path, text: str) -> Iterator[str]:
-    for link in markdown.links(text):
-        if re.match(r"[a-z]+:", link):
-            continue
-        path, _, anchor = link.partition("#")
-        target = page.parent / path if path else page
-        content = target.read_text(encoding="utf-8") if path.endswith(".md") and target.exists() else text
-        if not target.exists() or (anchor and anchor not in markdown.anchors(content)):
-            yield link
-
-
-def wrong_commands(text: str) -> Iterator[str]:
-    for words in markdown.commands(text):
-        program = Path(words[0]).name
-        if program == "dragoman":
-            yield from wrong_dragoman(words[1:])
-        elif "-m" in words[:-1] and program in ("python", "python3", "torchrun"):
-            module, rest = words[words.index("-m") + 1], words[words.index("-m") + 2 :]
-            if module == "service":
-                yield from wrong_dragoman(rest)
-            elif module.partition(".")[0] in ("model", "loadtest", "deploy"):
-                yield from wrong_module(module, rest)
-
-
-def wrong_dragoman(words: list[str]) -> Iterator[str]:
-    command: Any = get_command(cli)
-    while words and hasattr(command, "commands") and not words[0].startswith("-"):
-        if words[0] not in command.commands:
-            if words[0].strip(".…"):  # `dragoman ...` stands for any of its commands
-                yield f"dragoman {words[0]}"
-            return
-        command, words = command.commands[words[0]], words[1:]
-    known = options_of_module(BENCH) if command.name == "bench" else options_of(command)
-    yield from unknown(words, known | {"--help"})
-
-
-def wrong_module(module: str, words: list[str]) -> Iterator[str]:
-    if not source_files(module):
-        yield f"python -m {module}"
-        return
-    own, rest = split_at(words, "--")
-    yield from unknown(own, options_of_module(module))
-    # The load tools hand on what follows to the server that they start.
-    yield from unknown(rest, options_of(get_command(cli), "serve"))
-
-
-def split_at(words: list[str], mark: str) -> tuple[list[str], list[str]]:
-    place = words.index(mark) if mark in words else len(words)
-    return words[:place], words[place + 1 :]
-
-
-def unknown(words: Iterable[str], known: set[str]) -> Iterator[str]:
-    for word in words:
-        if re.match(r"--?[a-z]", word) and (name := word.partition("=")[0]) not in known:
-            yield name
-
-
-def options_of(command: Any, name: str | None = None) -> set[str]:
-    if name is not None:
-        command = command.commands[name]
-    own = {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
-    return own.union(*(options_of(each) for each in getattr(command, "commands", {}).values()))
-
-
-def source_files(module: str) -> list[Path]:
-    """The module's file, its package's `__main__`, or nothing."""
-    path = ROOT / module.replace(".", "/")
-    return [each for each in (path.with_suffix(".py"), path / "__main__.py") if each.exists()]
-
-
-@cache
-def options_of_module(module: str) -> set[str]:
-    """Options by the source, without importing a load tool's libraries: its own parameters, and those it imports."""
-    found: set[str] = set()
-    trees = [parsed(file) for file in source_files(module)]
-    trees += [parsed(file) for name in imports(trees) for file in source_files(name)]
-    for node in (node for tree in trees for node in ast.walk(tree)):
-        if isinstance(node, ast.arg):
-            found.add("--" + node.arg.replace("_", "-"))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("-"):
-            found.update(re.findall(r"--?[a-z][a-z-]*", node.value))
-    return found
-
-
-@cache
-def parsed(file: Path) -> ast.Module:
-    return ast.parse(file.read_text(encoding="utf-8"))
-
-
-def imports(trees: Iterable[ast.Module]) -> list[str]:
-    """Modules of load tools, whether a whole module is imported or names of it."""
-    nodes = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module)
-    names = (name for node in nodes for name in (node.module, *(f"{node.module}.{each.name}" for each in node.names)))
-    return [name for name in names if name and name.startswith("loadtest.")]
-
-
-@cache
-def all_options() -> set[str]:
-    modules = [str(path.relative_to(ROOT).with_suffix("")).replace("/", ".") for path in ROOT.glob("loadtest/**/*.py")]
-    return options_of(get_command(cli)).union(*map(options_of_module, modules), {"--help", "--slow"})
-
-
-def unknown_options(text: str) -> Iterator[str]:
-    for each in markdown.code(text):
-        if each.language is None and each.text.startswith("--"):
-            yield from unknown(each.text.split(), all_options())
-
-
-@cache
-def variables() -> set[str]:
-    fields = {name.upper() for settings in (Settings, CommandSettings) for name in settings.model_fields}
-    compose = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
-    return {f"DRAGOMAN_{name}" for name in fields} | set(re.findall(r"DRAGOMAN_[A-Z_]+", compose))
-
-
-def unknown_variables(text: str) -> Iterator[str]:
-    yield from sorted(set(re.findall(r"DRAGOMAN_[A-Z][A-Z_]*", text)) - variables())
-
-
-@cache
-def metrics() -> set[str]:
-    exposed = text_string_to_metric_families(Metrics("0", "int8").exposition().decode())
-    families = {each.name + ("_total" if each.type == "counter" else "") for each in exposed}
-    return {each for each in families if each.startswith("dragoman_") and not each.endswith("_created")}
-
-
-def unknown_metrics(text: str) -> Iterator[str]:
-    client = (ROOT / "service/client/pyproject.toml").read_text(encoding="utf-8")
-    module = re.search(r'^"" = "(\w+)"', client, re.MULTILINE)
-    assert module is not None
-    yield from sorted(set(re.findall(r"\bdragoman_[a-z_]*[a-z]", text)) - metrics() - {module[1]})
-
-
-def missing_files(text: str) -> Iterator[str]:
-    """Paths in code, from the root or from `service/`, whose first folder exists."""
-    for each in markdown.code(text):
-        if each.language is None and re.fullmatch(r"[\w.-]+(/[\w.*-]+)*/?", each.text) and "/" in each.text:
-            first = each.text.partition("/")[0]
-            homes = [home for home in (ROOT, ROOT / "service") if (home / first).is_dir()]
-            if homes and not any([*home.glob(each.text.rstrip("/"))] for home in homes):
-                yield each.text
-
-
-@cache
-def routes() -> set[str]:
-    app = create_app(Settings.model_construct(**Settings().model_dump()))
-    paths = ((method.upper(), path) for path, methods in app.openapi()["paths"].items() for method in methods)
-    return {f"{method} {path}" for method, path in paths} | {"GET /"}
-
-
-def unknown_routes(text: str) -> Iterator[str]:
-    for each in markdown.code(text):
-        route = re.fullmatch(r"((?:GET|POST|PUT|DELETE) /[\w/{}]*)(\?.*)?", each.text)
-        if each.language is None and route is not None and route[1] not in routes():
-            yield route[1]
-
-
-CHECKS: Final[dict[str, Callable[[str], Iterator[str]]]] = {
-    "commands": wrong_commands,
-    "options": unknown_options,
-    "variables": unknown_variables,
-    "metrics": unknown_metrics,
-    "files": missing_files,
-    "routes": unknown_routes,
-}
-
-
-@pytest.mark.parametrize("page", GUIDES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_somewhere(page: Path) -> None:
     assert not [*broken_links(page, page.read_text(encoding="utf-8"))]
 
 
 @pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("page", GUIDES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_everything_named_exists(page: Path, check: str) -> None:
     assert not [*CHECKS[check](page.read_text(encoding="utf-8"))]
 
 
 def names(rows: Iterable[list[str]]) -> set[str]:
-    """The code of the rows' first cells."""
+    """Return the code in the first cells of rows."""
     return {name for cells in rows for name in re.findall(r"`([^`]+)`", cells[0])}
 
 
@@ -256,7 +80,7 @@ dragoman dance
 
 `--max-waiting 8`, `--max-hurry`, `DRAGOMAN_SLOTS`, `DRAGOMAN_SPOONS`, `dragoman_ready`, `dragoman_happy`,
 `dragoman translate -s en --quickly`, `service/errors.py`, `engine/loop.py`, `service/virtues.py`, `POST /translate`,
-`POST /sing` and `other/file.py`.
+`POST /sing`, `oracle FILE --count 3 --aloud`, `docker run --gpus all` and `other/file.py`.
 """
 
 
@@ -272,7 +96,7 @@ def test_what_is_wrong_is_found() -> None:
             "python -m loadtest.nothing",
             "--quickly",
         ],
-        "options": ["--max-hurry"],
+        "options": ["--max-hurry", "--quickly", "--aloud"],
         "variables": ["DRAGOMAN_SPOONS"],
         "metrics": ["dragoman_happy"],
         "files": ["service/virtues.py"],
