@@ -42,8 +42,6 @@ class LanguageHint(NamedTuple):
     target: str | None = None
 
 
-Wanted = LanguageHint  # as model.training calls it
-
 ANY: Final = LanguageHint()
 
 

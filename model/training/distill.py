@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress
 
-from model.checkpoint_config import WEIGHTS_FILE, Wanted, load_config, sha256_of
+from model.checkpoint_config import WEIGHTS_FILE, LanguageHint, load_config, sha256_of
 from model.training.config import TrainConfig
 from model.training.corpora import check_paths
 from model.training.data import Part, load_parts
@@ -64,7 +64,7 @@ def distill(
     _claim(output, config, teacher, parts, options)
     written = []
     for number, part in enumerate(parts):
-        translator = load_translator(teacher, options.precision, Wanted(*part.direction.codes()), options.device)
+        translator = load_translator(teacher, options.precision, LanguageHint(*part.direction.codes()), options.device)
         path = output / f"{number:02}-{part.direction}.tsv"
         if not path.exists():
             _distill(part, translator, options.decoding, path)

@@ -15,7 +15,7 @@ from sacrebleu.metrics.chrf import CHRF
 from torch import nn
 
 from model.checkpoint import load_model
-from model.checkpoint_config import ANY, CheckpointConfig, Direction, Wanted, load_config, load_tokenizer
+from model.checkpoint_config import ANY, CheckpointConfig, Direction, LanguageHint, load_config, load_tokenizer
 from model.decoding import beam_decode, greedy_decode
 from model.quantized_linear import Int8Linear, PrepackedLinear, replace_linears
 from model.tokenizer import Tokenizer
@@ -50,14 +50,14 @@ class EvaluationOptions:
     `limit`: only the first lines. `lowercase`: case does not count in the scores; `lowercase_source`: the
     model reads lower-cased sources, as one that was trained on such text must. `tokenize` is for BLEU:
     sacrebleu's "13a" or "intl", or "moses": hypotheses and references tokenised by Moses' rules for the
-    target language, as in the papers that use Multi30k. `wanted` must say of the languages what the model
+    target language, as in the papers that use Multi30k. `hint` must say of the languages what the model
     leaves open.
     """
 
     decoding: DecodingOptions = DecodingOptions()
     precision: Precision = "float32"
     device: str = "cpu"
-    wanted: Wanted = ANY
+    hint: LanguageHint = ANY
     limit: int | None = None
     lowercase: bool = False
     lowercase_source: bool = False
@@ -122,30 +122,30 @@ class OfflineTranslator:
 
 
 def load_translator(
-    checkpoint: Path, precision: Precision = "float32", wanted: Wanted = ANY, device: str = "cpu"
+    checkpoint: Path, precision: Precision = "float32", hint: LanguageHint = ANY, device: str = "cpu"
 ) -> OfflineTranslator:
     """The checkpoint, on a CPU all linear layers of its model replaced (the output projection too, the embedding not).
 
     Raises `CheckpointError`, and `ValueError` for a device that is not there, and languages that the model lacks,
     or that have to be given.
     """
-    direction = _direction(load_config(checkpoint), wanted)
+    direction = _direction(load_config(checkpoint), hint)
     model = load_model(checkpoint).to(find_device(device))
     if precision == "int8" or device == "cpu":
         replace_linears(model, _LINEARS[precision])
     return OfflineTranslator(model, load_tokenizer(checkpoint), direction)
 
 
-def _direction(config: CheckpointConfig, wanted: Wanted) -> Direction:
+def _direction(config: CheckpointConfig, hint: LanguageHint) -> Direction:
     every = config.all_directions()
-    possible = [each for each in every if wanted.source in (None, each.source) and wanted.target in (None, each.target)]
+    possible = [each for each in every if hint.source in (None, each.source) and hint.target in (None, each.target)]
     # A model that is not told the source's language does not need to know it.
     told = {each.target if config.prompt.ignores_source else each for each in possible}
     if len(told) != 1:
-        asked = "-".join(code or "?" for code in wanted)
+        asked = "-".join(code or "?" for code in hint)
         names = ", ".join(map(str, every[:_MOST_NAMED])) + (", ..." if len(every) > _MOST_NAMED else "")
-        hint = "; say which source and target" if told else ""
-        raise ValueError(f"languages {asked}: the model translates {names}{hint}")
+        advice = "; say which source and target" if told else ""
+        raise ValueError(f"languages {asked}: the model translates {names}{advice}")
     return possible[0]
 
 
@@ -202,7 +202,7 @@ def evaluate(checkpoint: Path, test: Path, options: EvaluationOptions = Evaluati
     pairs = list(islice(read_pairs(test), options.limit))
     if not pairs:
         raise ValueError(f"{test} is empty")
-    translator = load_translator(checkpoint, options.precision, options.wanted, options.device)
+    translator = load_translator(checkpoint, options.precision, options.hint, options.device)
     # Before the long work: what it needs may be missing.
     tokenize = _bleu_tokenizer(options.tokenize, translator.direction.target)
     sources = [pair.source.lower() if options.lowercase_source else pair.source for pair in pairs]

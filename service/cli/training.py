@@ -111,7 +111,7 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     hypotheses: Annotated[Path | None, typer.Option(help="Write the translations here, a line each.")] = None,
 ) -> None:
     """Score a checkpoint: sacrebleu's BLEU and chrF with their signatures."""
-    from model.checkpoint_config import Wanted
+    from model.checkpoint_config import LanguageHint
     from model.training.evaluate import DecodingOptions, EvaluationOptions
     from model.training.evaluate import evaluate as run
 
@@ -121,7 +121,7 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
             model,
             test,
             EvaluationOptions(
-                decoding, precision, device, Wanted(source, target), limit, lowercase, lowercase_source, tokenize
+                decoding, precision, device, LanguageHint(source, target), limit, lowercase, lowercase_source, tokenize
             ),
         )
         if hypotheses is not None:
@@ -144,7 +144,7 @@ def robustness(  # noqa: PLR0913  each is an option of the command
     api_key: ApiKeyOption = None,
 ) -> None:
     """Test a model, alone or in a running server, on kinds of everyday input; print a table of pass rates."""
-    from model.checkpoint_config import Direction, Wanted
+    from model.checkpoint_config import Direction, LanguageHint
     from model.training.evaluate import DecodingOptions, load_translator, translate_all
     from model.training.robustness import cases_path, load_cases, markdown, run
     from service.client import Client
@@ -163,7 +163,7 @@ def robustness(  # noqa: PLR0913  each is an option of the command
 
     with _reported():
         if url is None:
-            translator = load_translator(model, precision, Wanted(source, target))
+            translator = load_translator(model, precision, LanguageHint(source, target))
             direction = translator.direction
         elif source and target:
             direction = Direction(source=source, target=target)

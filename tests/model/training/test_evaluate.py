@@ -12,7 +12,7 @@ from sacrebleu.metrics.chrf import CHRF
 from torch import nn
 
 from model.checkpoint import load_model, save_checkpoint
-from model.checkpoint_config import CheckpointConfig, Direction, Wanted
+from model.checkpoint_config import CheckpointConfig, Direction, LanguageHint
 from model.config import ModelConfig
 from model.decoding import beam_decode, greedy_decode
 from model.quantized_linear import Int8Linear, PrepackedLinear
@@ -187,8 +187,8 @@ def test_the_target_language(tmp_path: Path, tokenizer: Tokenizer, monkeypatch: 
     both = _save(tmp_path / "both", tokenizer, "fr", "de")
     for wanted, hint in ((None, "; say which"), ("es", "$")):
         with pytest.raises(ValueError, match=rf"languages \?-{wanted or '.'}: the model translates en-fr, en-de{hint}"):
-            load_translator(both, wanted=Wanted(target=wanted))
+            load_translator(both, hint=LanguageHint(target=wanted))
     asked: list[object] = []
     monkeypatch.setattr(Tokenizer, "encode_batch", lambda _, texts, *languages: asked.append((texts, languages)))
-    OfflineTranslator.source_ids(load_translator(both, wanted=Wanted(target="de")), ["the"])
+    OfflineTranslator.source_ids(load_translator(both, hint=LanguageHint(target="de")), ["the"])
     assert asked == [(["the"], ("de", "en"))]
