@@ -61,7 +61,7 @@ def attention_weights(query: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
 
 
 class RelativeBias(nn.Module):
-    """What a head adds to a score for the distance between query and key (Raffel et al. 2020, section 2.1).
+    """Biases that a head adds to scores for the distance of query and key (Raffel et al. 2020, section 2.1).
 
     Half of the buckets are one distance each, the others hold ever wider ranges, up to `relative_distance`.
     """

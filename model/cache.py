@@ -75,7 +75,7 @@ class PackedKV(NamedTuple):
 
 
 class SlotKV(NamedTuple):
-    """One layer's buffer, `[slots, heads, positions, head_dim]`, and what each query sees of it.
+    """The buffer of one layer, `[slots, heads, positions, head_dim]`, and what each query sees of it.
 
     A query of row r looks at the first `lengths[r, query]` positions of slot `slots[r, query]`.
     """
@@ -96,7 +96,7 @@ class SlotKV(NamedTuple):
 
 
 class PaddedKV(NamedTuple):
-    """One layer's buffer, `[slots, heads, positions, head_dim]`, of which row r sees `width` positions of `slots[r]`.
+    """The buffer of one layer, `[slots, heads, positions, head_dim]`; row r sees `width` positions of `slots[r]`.
 
     As far as a mask lets it. No shape depends on a tensor's value, which is what a CUDA graph needs.
     """
@@ -115,7 +115,7 @@ class PaddedKV(NamedTuple):
 
 
 class Cache(Protocol):
-    """What self-attention asks of the positions already decoded."""
+    """Memory of the positions already decoded, for self-attention."""
 
     def update(self, layer: int, new: KV) -> KeyValueView:
         """Take the K/V of this call's positions; return all that its queries may look at."""
@@ -207,9 +207,9 @@ class SlotCache:
                 copy_slots(buffer, table)
 
     def copy_target_at_once(self, origins: Tensor, destinations: Tensor, positions: int) -> None:
-        """As `copy_target`, the same number of positions for all; no slot is both read and written."""
-        for buffer in self._target:
-            buffer[:, destinations, :, :positions] = buffer[:, origins, :, :positions]
+        """Copy the same number of positions for all, unlike `copy_target`; no slot is both read and written."""
+        for arena in self._target:
+            arena[:, destinations, :, :positions] = arena[:, origins, :, :positions]
 
     def source(self, slots: Tensor, lengths: Tensor) -> list[SlotKV]:
         """The source of each query, one `SlotKV` a layer; `slots` and `lengths` are `[rows, queries]`."""
@@ -261,7 +261,7 @@ class SlotRows:
 
 
 class PaddedRows:
-    """As `SlotRows`, for queries that are told by a mask what they see."""
+    """`SlotRows` for queries with a mask."""
 
     def __init__(self, rows: SlotRows, width: int) -> None:
         self._rows = rows

@@ -77,7 +77,7 @@ def load_model(directory: Path, dtype: torch.dtype = torch.float32) -> Transform
 
 
 def _read(path: Path, name: str) -> Tensor:
-    """One tensor by itself: a file that is open keeps all in memory that was read of it."""
+    """Read one tensor by itself: a file that is open keeps in memory all that was read of it."""
     with safe_open(path, "pt") as file:
         tensor: Tensor = file.get_tensor(name)
     return tensor

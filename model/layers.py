@@ -55,7 +55,7 @@ def norm_of(config: ModelConfig) -> nn.Module:
 
 
 class Input(nn.Module):
-    """What a stack begins with: embeddings of tokens, and where they stand."""
+    """The input of a stack: embeddings of tokens plus their positions."""
 
     table: Tensor
 
@@ -120,7 +120,7 @@ RESIDUALS: Final[dict[NormOrder, type[PreNorm]]] = {"pre": PreNorm, "post": Post
 
 
 def final_norm(config: ModelConfig) -> nn.Module:
-    """What ends a stack: pre-norm leaves its sum unnormalised, post-norm does not."""
+    """The norm at the end of a stack: pre-norm leaves its sum unnormalised, post-norm does not."""
     return norm_of(config) if config.norm_order == "pre" else nn.Identity()
 
 

@@ -32,7 +32,7 @@ themselves; or all of it in one file of Hugging Face's."""
 
 
 class Prompt(BaseModel):
-    """How a model is told the languages: special pieces around a text, some of them for its languages.
+    """The special pieces around a text, some of which name its languages to the model.
 
     `{source}` and `{target}` stand for the pieces of the languages. What the vocabulary does not have is left out.
     """
@@ -46,17 +46,17 @@ class Prompt(BaseModel):
     source_prefix: tuple[str, ...] = ("{target}",)
     source_suffix: tuple[str, ...] = (_EOS,)
     target_prefix: tuple[str, ...] = ()
-    """What every translation begins with."""
+    """The pieces that every translation begins with."""
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The pieces of the languages, if it is by pieces that a model is told them."""
+        """The pieces of the languages, if the model knows languages by pieces."""
         pieces = (*self.source_prefix, *self.source_suffix, *self.target_prefix)
         return tuple(self.languages.values()) if any("{" in piece for piece in pieces) else ()
 
     @property
     def ignores_source(self) -> bool:
-        """Whether nothing in it depends on the language of the text."""
+        """True if nothing in the prompt depends on the language of the text."""
         templates = (self.text_prefix, *self.source_prefix, *self.source_suffix, *self.target_prefix)
         return not any("{source}" in template for template in templates)
 
@@ -94,7 +94,7 @@ class Tokenizer:
 
     @property
     def rows(self) -> tuple[int, int]:
-        """How many ids of source and target a model has to know, for any text and between any of its languages."""
+        """The number of source and target ids that a model has to know, for any text in any of its languages."""
         around = (*self.prompt.source_prefix, *self.prompt.source_suffix)
         return self._rows(self._source, around), self._rows(self._target, self.prompt.target_prefix)
 
@@ -115,7 +115,7 @@ class Tokenizer:
         return self.piece_id(_EOS)
 
     def piece_id(self, piece: str) -> int:
-        """Of a special piece of the target's side; raises `ValueError` where there is none."""
+        """The id of a special piece on the target side; raises `ValueError` if there is none."""
         found = self._target.find(piece)
         if found is None:
             raise ValueError(f"the tokenizer has no {piece}")
@@ -138,7 +138,7 @@ class Tokenizer:
         source: str | None = None,
         sampling: float | None = None,
     ) -> list[list[int]]:
-        """As `encode`, for several texts."""
+        """Encode several texts; see `encode`."""
         before = self._text_prefix(target, source)
         batch = self._source.encode([before + text for text in texts] if before else texts, sampling)
         prefix = self._special(self._source, self.prompt.source_prefix, target, source)
@@ -151,11 +151,11 @@ class Tokenizer:
         return ids
 
     def target_prefix(self, target: str, source: str) -> list[int]:
-        """What the decoder is given before it writes."""
+        """Ids that the decoder gets before it writes."""
         return self._special(self._target, self.prompt.target_prefix, target, source)
 
     def spans(self, text: str, target: str | None = None, source: str | None = None) -> list[tuple[int, int] | None]:
-        """Which characters of `text`, from and up to, each of its ids (`encode`) stands for.
+        """The characters of `text`, from and up to, that each of its ids (`encode`) stands for.
 
         Without white space; None for what stands for no character: tags, eos, a space of its own. The bytes of a
         character all stand for it.
@@ -175,7 +175,7 @@ class Tokenizer:
         return [*(None for _ in prefix), *reversed(spans), *(None for _ in suffix)]
 
     def has_tag(self, language: str) -> bool:
-        """Whether there is a special piece for `language`."""
+        """True if there is a special piece for `language`."""
         return bool(self._special(self._source, ("{target}",), language, None))
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -187,7 +187,7 @@ class Tokenizer:
         return b"" if token_id in self._case_marks else self._target.bytes_of(token_id)
 
     def marked_bytes(self, token_id: int) -> bytes:
-        """As `piece_bytes`, case marks included."""
+        """The UTF-8 of a token, like `piece_bytes`, but with case marks."""
         return self._target.bytes_of(token_id)
 
     def _text_prefix(self, target: str | None, source: str | None) -> str:
@@ -248,7 +248,7 @@ class Detokenizer:
         self._at_start = True
 
     def copy(self) -> "Detokenizer":
-        """One that goes on from here by itself."""
+        """Return a detokenizer that goes on from here by itself."""
         other = copy.copy(self)
         other._decoder = copy.copy(self._decoder)
         other._case = copy.copy(self._case)
@@ -259,7 +259,7 @@ class Detokenizer:
         return self._written(self._decoder.decode(self._tokenizer.marked_bytes(token_id)))
 
     def flush(self) -> str:
-        """What is left at the end; nothing of an unfinished character."""
+        """The rest of the text at the end; nothing of an unfinished character."""
         return self._written(self._decoder.decode(b"", final=True))
 
     def _written(self, text: str) -> str:

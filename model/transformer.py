@@ -17,7 +17,7 @@ from model.layers import DecoderLayer, EncoderLayer, Input, final_norm
 
 
 class Rows(NamedTuple):
-    """One side of packed pairs, each tensor `[rows, positions]`."""
+    """The source or the target side of packed pairs, each tensor `[rows, positions]`."""
 
     ids: Tensor
     positions: Tensor
@@ -27,7 +27,7 @@ class Rows(NamedTuple):
 
 
 class Transformer(nn.Module):
-    """One token embedding for source, target and output projection, or as many as `config` says."""
+    """The encoder-decoder model, with one token embedding for both sides and the output, or as `config` says."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class Transformer(nn.Module):
         return self._encode(source_ids, _positions_of(source_ids), source_mask, NoCache())
 
     def encode_packed(self, source_ids: Tensor, positions: Tensor, offsets: Tensor) -> list[KV]:
-        """As `encode`, without padding: all sources in one row, source s from `offsets[s]` to `offsets[s + 1]`.
+        """Encode without padding: all sources in one row, source s from `offsets[s]` to `offsets[s + 1]`.
 
         `source_ids` and `positions` (each source's begin at 0) are `[1, tokens]`; so are the K/V's positions.
         """
@@ -140,7 +140,7 @@ class Transformer(nn.Module):
         return self._decode(states, target_mask, memory, cross_mask, cache)
 
     def shift_right(self, target_ids: Tensor) -> Tensor:
-        """What the decoder reads to predict `target_ids [batch, target]`: the same behind bos, without the last."""
+        """Decoder inputs that predict `target_ids [batch, target]`: the same ids after bos, without the last."""
         inputs = target_ids.roll(1, dims=1)
         inputs[:, 0] = self.config.bos_id
         return inputs

@@ -97,6 +97,6 @@ def one_line(output: str) -> str:
 
 
 def forget_sums(checkpoint: Path) -> None:
-    """As checkpoints were before they had any: then other files may take the place of theirs."""
+    """Remove the sums, as checkpoints were before they had any: then other files may take the place of theirs."""
     described = load_config(checkpoint).model_dump_json(exclude={"sha256"})
     (checkpoint / "config.json").write_text(described, encoding="utf-8")

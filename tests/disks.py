@@ -18,7 +18,7 @@ class SmallDisk:
         self._filling = path / "filling"
 
     def fill(self) -> None:
-        """To its last byte."""
+        """Fill the disk to its last byte."""
         with self._filling.open("wb", buffering=0) as file:
             try:
                 while True:

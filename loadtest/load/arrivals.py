@@ -36,7 +36,7 @@ class Moment(NamedTuple):
     ended: int
     ok: int
     tokens: float
-    """Not a number if the server did not report them."""
+    """NaN if the server did not report them."""
 
 
 class Arrivals(PoissonUser):

@@ -28,7 +28,7 @@ class Point(NamedTuple):
     seconds: float
     """Duration of the run: the requested seconds, and the time of its end."""
     started_per_second: float
-    """If below the offered rate, the machine that makes the load cannot keep up, and the point says little."""
+    """Below the offered rate, the machine that makes the load cannot keep up, and the point says little."""
     ok_per_second: float
     tokens_per_second: float | None
     """None if the server did not report them."""

@@ -77,8 +77,8 @@ def _build(compiler: str, built: Path) -> Path:
         except subprocess.TimeoutExpired:
             raise OSError(f"{compiler} took more than {_COMPILER_SECONDS} s") from None
         except subprocess.CalledProcessError as error:
-            said = error.stderr.decode(errors="replace")
-            problem = next((line for line in said.splitlines() if "error" in line), str(error))
+            output = error.stderr.decode(errors="replace")
+            problem = next((line for line in output.splitlines() if "error" in line), str(error))
             # GCC's driver says of a part of itself that was killed, as for want of memory: "Killed signal".
             if error.returncode > 0 and "signal" not in problem:
                 failed.write_text(f"{compiler}: {problem}", encoding="utf-8")

@@ -206,7 +206,7 @@ KINDS: Final[dict[str, Kind]] = {
 
 
 class Augmenter:
-    """Draws changes to pairs of one direction, with the shares that `config` asks for.
+    """Changes to pairs of one direction, drawn with the shares of `config`.
 
     `names` are words that may be put in the place of another (`find_names`).
     """
@@ -243,5 +243,5 @@ def _shared_once(pattern: re.Pattern[str], pair: Pair) -> list[str]:
 
 
 def _replace_both(pattern: re.Pattern[str], pair: Pair, old: str, new: str) -> Pair:
-    """Where `pattern` finds `old`, and nowhere else: 5 in "5 cats", not in "5:30"."""
+    """Replace `old` on both sides where `pattern` finds it, and nowhere else: 5 in "5 cats", not in "5:30"."""
     return Pair(*(pattern.sub(lambda found: new if found[0] == old else found[0], side) for side in pair))

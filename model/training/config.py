@@ -1,4 +1,4 @@
-"""One typed file (TOML) per experiment. Relative corpus paths are looked up in a data directory."""
+"""The typed file (TOML) of an experiment. Relative corpus paths are looked up in a data directory."""
 
 import tomllib
 from pathlib import Path
@@ -72,7 +72,7 @@ class AugmentConfig(_Section):
 
 
 class DataConfig(_Section):
-    """What to train on, and what to watch."""
+    """Text to train on, text to validate on, and filters."""
 
     train: list[Corpus] = Field(min_length=1)
     validation: list[Corpus] = Field(min_length=1)
@@ -87,7 +87,7 @@ class DataConfig(_Section):
 
 
 class TokenizerConfig(_Section):
-    """One SentencePiece unigram model for both languages, with byte fallback."""
+    """Options of the tokenizer: a SentencePiece unigram model for both languages, with byte fallback."""
 
     vocab_size: int = Field(default=8000, ge=300, le=65_536, description="at most what uint16 can number")
     case_marks: bool = Field(default=True, description="write upper case as marks (model/case_marks.py)")
@@ -184,7 +184,7 @@ class TrainConfig(_Section):
         return corpus.source_language or self.source_language, corpus.target_language or self.target_language
 
     def directions(self) -> tuple[Direction, ...]:
-        """What the model learns to translate, in the order of the corpora."""
+        """The directions that the model learns, in the order of the corpora."""
         found = []
         for corpus in self.data.train:
             source, target = self.languages(corpus)

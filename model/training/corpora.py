@@ -68,12 +68,12 @@ def _open_bytes(path: Path) -> IO[bytes]:
 
 
 def fingerprint(pair: Pair, languages: tuple[str, str]) -> int:
-    """Of a pair and its languages, in this process: 64 bits take a tenth of the pair's room."""
+    """A hash of a pair and its languages, in this process: 64 bits take a tenth of the pair's room."""
     return hash((pair, languages))
 
 
 def validation_marks(pair: Pair, languages: tuple[str, str]) -> Iterator[int]:
-    """What a pair that is validated on shares with those that training must not see, in this process.
+    """Hashes that a validation pair shares with the pairs that training must not see, in this process.
 
     Only letters, their marks and digits count, and not their case. Two pairs share a mark when both sides are the
     same, whichever is the source, or when one side is, unless it is short.
@@ -88,7 +88,7 @@ def _letters(text: str) -> str:
 
 
 class CorpusFilter:
-    """Decides which pairs of a corpus are kept, and counts what it drops by reason.
+    """The filter of a corpus, which counts the pairs that it drops by reason.
 
     `seen` is what corpora before it held, and grows; `validated` are the marks of what is validated on.
     """
@@ -149,14 +149,14 @@ def _known_languages() -> frozenset[str]:
 
 
 class LoadedCorpus(NamedTuple):
-    """What is left of a corpus, and how many pairs were dropped for which reason."""
+    """The pairs left of a corpus, and how many were dropped for which reason."""
 
     pairs: list[Pair]
     dropped: Counter[str]
 
 
 def corpus_path(corpus: Corpus, directory: Path) -> Path:
-    """In the data directory, or, like the small corpora that come with the trainer, where the path itself says."""
+    """The file of a corpus: in the data directory, or, for the small corpora of the trainer, at the path itself."""
     path = directory / corpus.path
     return corpus.path if corpus.path.exists() and not path.exists() else path
 
@@ -199,7 +199,7 @@ def load_corpus(
 
 
 def _written(pair: Pair, corpus: Corpus, config: TrainConfig) -> Pair:
-    """The pair in the way of writing that the experiment asks for."""
+    """The pair in the experiment's way of writing."""
     if config.data.lowercase:
         return Pair(pair.source.lower(), pair.target.lower())
     return Pair(*tidy(*pair, config.languages(corpus))) if config.data.tidy else pair

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 class TeacherOptions(NamedTuple):
-    """How the teacher translates."""
+    """Decoding, precision and device of the teacher."""
 
     decoding: DecodingOptions = DecodingOptions(beam_size=4)
     precision: Precision = "float32"
@@ -123,7 +123,7 @@ def _distill(part: Part, translator: OfflineTranslator, options: DecodingOptions
 
 
 def _whole_lines(partial: Path) -> int:
-    """How many lines an earlier call wrote; half a line at the end is cut off."""
+    """Count the lines that an earlier call wrote; half a line at the end is cut off."""
     if not partial.exists():
         return 0
     content = partial.read_bytes()

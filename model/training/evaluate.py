@@ -33,7 +33,7 @@ _CHUNK = 10_000
 
 @dataclass(frozen=True)
 class DecodingOptions:
-    """How translations are searched for; `beam_size` 1 is greedy, `batch_size` is in sentences."""
+    """Options of the search; `beam_size` 1 is greedy, `batch_size` is in sentences."""
 
     beam_size: int = 1
     length_penalty: float = 1.0
@@ -45,7 +45,7 @@ _MOST_NAMED: Final = 20  # directions in an error's message
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """What is measured, and by which convention.
+    """The scored part of a test set, and the conventions of the scores.
 
     `limit`: only the first lines. `lowercase`: case does not count in the scores; `lowercase_source`: the
     model reads lower-cased sources, as one that was trained on such text must. `tokenize` is for BLEU:
@@ -70,7 +70,7 @@ class Translation(NamedTuple):
     text: str
     tokens: int
     ended: bool = True
-    """Not cut at the model's length."""
+    """True if the translation was not cut at the model's length."""
 
 
 class Score(NamedTuple):
@@ -113,11 +113,11 @@ class OfflineTranslator:
     direction: Direction
 
     def source_ids(self, texts: list[str]) -> list[list[int]]:
-        """What the encoder reads."""
+        """Ids that the encoder reads."""
         return self.tokenizer.encode_batch(texts, self.direction.target, self.direction.source)
 
     def prompt(self) -> list[int]:
-        """What the decoder reads behind bos."""
+        """Ids that the decoder reads after bos."""
         return self.tokenizer.target_prefix(self.direction.target, self.direction.source)
 
 

@@ -130,7 +130,7 @@ def load_pack(directory: Path) -> Pack:
 
 
 def check_pack(pack: Pack, config: TrainConfig) -> None:
-    """Raises `PackError` where an experiment cannot train from a pack, naming the field."""
+    """Refuse a pack that an experiment cannot train from by a `PackError` that names the field."""
     advice = "prepare a pack with this experiment"
     pieces = len(pack.tokenizer)
     if pieces != config.model.vocab_size:

@@ -54,7 +54,7 @@ class Group:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process is the one that writes files and talks."""
+        """True in the process that writes files and logs."""
         return self.rank == 0
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:

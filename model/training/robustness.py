@@ -90,11 +90,11 @@ class _Text(NamedTuple):
     exact: str
     """Only composed (NFC), and its spaces made plain."""
     plain: str
-    """Without the differences that do not count; without accents too where capitals are asked for."""
+    """The text without differences that do not count; without accents, too, where capitals are required."""
 
 
 def check(case: Case, translation: str) -> list[str]:
-    """What is wrong with a translation, in words; empty for one that passes."""
+    """Return what is wrong with a translation, in words; nothing for one that passes."""
     text = _Text(_exact(translation), _plain(translation, case))
     if not text.exact:
         return ["is empty"]
@@ -113,7 +113,7 @@ def _plain(text: str, case: Case) -> str:
 
 
 def _count(piece: str, text: str) -> int:
-    """How often `piece` is in `text`, not inside a longer word, unless a final * lets it go on."""
+    """Count `piece` in `text`, but not inside a longer word, unless a final * lets it go on."""
     stem = piece.removesuffix("*")
     before = r"(?<!\w)" if re.match(r"\w", stem) else ""
     after = r"(?!\w)" if re.search(r"\w$", piece) else ""
@@ -146,7 +146,7 @@ def _numbers(case: Case, text: _Text) -> Iterator[str]:
 
 
 def _number_pattern(number: str) -> re.Pattern[str]:
-    """Of an English number such as 1,234.56, any way to write it: 1 234,56 or 1.234,56 or 1234.56."""
+    """Build a pattern of all ways to write an English number such as 1,234.56: 1 234,56 or 1.234,56 or 1234.56."""
     whole, _, decimals = number.replace(",", "").partition(".")
     head = len(whole) % 3
     groups = [whole[:head]] * bool(head) + [whole[i : i + 3] for i in range(head, len(whole), 3)]
@@ -249,7 +249,7 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True)
 class CategoryResult:
-    """How a translator did in one category."""
+    """The result of a translator in one category."""
 
     category: str
     total: int

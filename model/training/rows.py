@@ -51,7 +51,7 @@ class Batch(NamedTuple):
 
 @dataclass
 class Place:
-    """Where a run stands in its data: the next batch."""
+    """The place of a run in its data: the next batch."""
 
     epoch: int = 0
     chunk: int = 0

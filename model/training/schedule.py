@@ -8,7 +8,7 @@ from model.training.config import OptimiserConfig
 
 @dataclass
 class Decay:
-    """A final decay that was requested while a run went on: from where, and how many steps or seconds it takes."""
+    """A final decay, requested during a run: its first step and second, and how many steps or seconds it takes."""
 
     first_step: int
     first_second: float
@@ -17,7 +17,7 @@ class Decay:
 
     @classmethod
     def now(cls, options: OptimiserConfig, step: int, second: float, minutes: float | None) -> "Decay":
-        """A decay of `minutes`, or one that makes up the share of the whole run that `options.decay` says."""
+        """A decay that takes `minutes`, or without them the share `options.decay` of all steps."""
         if minutes is not None:
             return cls(step, second, math.inf, 60 * minutes)
         return cls(step, second, max(1.0, step * options.decay / (1 - options.decay)), math.inf)

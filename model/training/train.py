@@ -32,7 +32,7 @@ _M_MMAP_MAX: Final = -4
 
 
 class RunOptions(NamedTuple):
-    """How a run is started: everything that is not the experiment."""
+    """Options of a call: everything that is not the experiment."""
 
     device: str = "cpu"
     tensorboard: bool = False
@@ -204,7 +204,7 @@ def reuse_large_blocks() -> None:
 
 @contextmanager
 def _stop_signals() -> Iterator[Callable[[], bool]]:
-    """Gives a function that says whether SIGTERM or Ctrl-C has come; they do nothing else meanwhile."""
+    """Yield a function that is true once SIGTERM or Ctrl-C has come; the signals do nothing else meanwhile."""
     requested = False
 
     def request(signum: int, frame: FrameType | None) -> None:

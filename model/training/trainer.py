@@ -256,7 +256,7 @@ class Trainer:
             _set_random_state(state["random"][self.group.rank], self.group.device)
 
     def _fixed(self) -> dict[str, str]:
-        """What a resumed run may not change: the model, the text, and how states of optimisers are to be read."""
+        """Fields that a resumed run may not change: the model, the text, and the kind of the optimisers' states."""
         return {
             "model": self.config.model.model_dump_json(),
             "optimiser.algorithm": self.config.optimiser.algorithm,
@@ -319,7 +319,7 @@ def uses_bfloat16(options: OptimiserConfig, device: str) -> bool:
 
 
 def check_start(config: TrainConfig) -> None:
-    """Raises `TrainingError` where `start_from` is no checkpoint, or one of another shape."""
+    """Refuse a `start_from` that is no checkpoint, or one of another shape, by a `TrainingError`."""
     if config.start_from is None:
         return
     try:

@@ -59,7 +59,7 @@ class Streamed(NamedTuple):
 
 @dataclass
 class Charge:
-    """What was counted for a translation."""
+    """The characters counted for a translation."""
 
     sent: Callable[[], int] | None = None
     """Returns how many of its characters the caller has the translation of, in a stream that goes on. None before the

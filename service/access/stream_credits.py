@@ -12,7 +12,7 @@ _RESUMPTION: Final = 1 << 20
 
 
 class StreamCredits:
-    """Which requests a caller has paid for; each credit lasts until the stream's deadline plus five minutes.
+    """Requests that callers have paid for; each credit lasts until the stream's deadline plus five minutes.
 
     `caller` and `request` are names that tell them apart. A credit allows any number of resumptions; a payment is
     refunded only while another one, or no resumption, is left. Servers that share a Redis share the credits, others

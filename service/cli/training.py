@@ -143,7 +143,7 @@ def robustness(  # noqa: PLR0913  each is an option of the command
     url: UrlOption = None,
     api_key: ApiKeyOption = None,
 ) -> None:
-    """Report which kinds of everyday input a model survives, alone or in a running server: pass rates by category."""
+    """Test a model, alone or in a running server, on kinds of everyday input; print a table of pass rates."""
     from model.checkpoint_config import Direction, Wanted
     from model.training.evaluate import DecodingOptions, load_translator, translate_all
     from model.training.robustness import cases_path, load_cases, markdown, run

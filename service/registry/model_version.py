@@ -13,7 +13,7 @@ class State(StrEnum):
     LOADING = "loading"
     READY = "ready"
     UNLOADED = "unloaded"
-    """Not in memory, for lack of room; the next request loads it."""
+    """Evicted from memory for lack of room; the next request loads it."""
     UNLOADING = "unloading"
     """Takes no new requests."""
     FAILED = "failed"

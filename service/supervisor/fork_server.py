@@ -71,7 +71,7 @@ class ForkServer:
 
     @property
     def pid(self) -> int | None:
-        """While there is a process."""
+        """Set while there is a process."""
         return None if self._process is None else self._process.pid
 
     async def fork(self, replica: int) -> Engine:
@@ -109,7 +109,7 @@ class ForkServer:
         return process
 
     async def _replace(self, process: "_ForkingProcess") -> None:
-        """When it has died: not only when an engine has, too, and its streams wait."""
+        """Called when the process has died, even if no engine has died and no stream waits."""
         await process.ended()
         if self._process is not process:
             return

@@ -85,7 +85,7 @@ class Segment(NamedTuple):
     capitals: bool = False
     """True if the model reads it in lower case and its translation is written in capitals."""
     terms: Sequence[Term] = ()
-    """In the order of the sentence, without overlaps."""
+    """Sorted by their place in the sentence, without overlaps."""
     marks: Sequence[Mark] = ()
     """The outermost marks, in the order of the sentence."""
     encoding: Encoding = "plain"

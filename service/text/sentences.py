@@ -28,6 +28,7 @@ _SPACE: Final = regex.compile(r"\s+")
 UNSPACED_LETTER: Final = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
 """A pattern for one letter of a script that puts no space between words."""
 _UNSPACED_LETTER: Final = regex.compile(UNSPACED_LETTER)
+_SPACE_OR_LETTER: Final = regex.compile(rf"\s+|(?={UNSPACED_LETTER})")
 
 _UNSPACED_LANGUAGES: Final = frozenset("bo dz ja km lo lzh my th wuu yue zh".split())
 """Languages that put no space between sentences."""
@@ -76,7 +77,7 @@ def sentence_ends(chunk: str, language: str) -> Iterator[int]:
 def _chunk_end(text: str, start: int) -> int:
     """Return the end of the chunk from `start`: after a sentence if possible, otherwise where `find_cut` would cut.
 
-    Text without any place to cut stays in one chunk, however long.
+    Text without any place to cut stays in one chunk, however long, up to the next place.
     """
     limit = start + _LONGEST_CHUNK
     if len(text) <= limit:
@@ -86,8 +87,11 @@ def _chunk_end(text: str, start: int) -> int:
         return ends[-1]
     if place := find_cut(text, start, limit):
         return place
-    space = _SPACE.search(text, limit)
-    return space.end() if space else len(text)
+    for found in _SPACE_OR_LETTER.finditer(text, limit):
+        if found[0] or not unicodedata.combining(text[found.start()]):
+            end: int = found.end()
+            return end
+    return len(text)
 
 
 def find_cut(text: str, start: int, end: int, terms: Sequence[Term] = ()) -> int | None:

@@ -53,7 +53,7 @@ class TokenGenerated(Struct, frozen=True):
     """The span of each source token in the text; only with the first token of a segment, if attention was
     requested."""
     self_attention: list[list[float]] | UnsetType = UNSET
-    """For each decoder layer, the weights of the decoder's inputs: its start token, the prompt (the target language of
+    """Weights of the decoder's inputs for each decoder layer: its start token, the prompt (the target language of
     a multilingual model), and the tokens before this one. The mean of the heads, with a sum of 1 except for rounding;
     unset unless requested."""
 

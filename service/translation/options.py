@@ -26,7 +26,7 @@ class TranslationOptions:
     inspect: Inspect = field(default_factory=Inspect)
     """Hypotheses only with a beam, and not with `is_html`."""
     is_html: bool = False
-    """Not with alignment."""
+    """Excludes alignment."""
     glossary: Glossary = EMPTY_GLOSSARY
     max_new_tokens: int | None = None
     timeout_seconds: float | None = None

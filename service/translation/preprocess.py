@@ -76,6 +76,8 @@ class Preprocessor:
         self._prompt_ids = self._tokenizer.target_prefix(self._direction.target, self._direction.source)
         last = self if second is None else second
         separator = sentence_separator(self._direction.source, last._direction.target)
+        # A tokenizer with case marks reads and writes capitals as well as anything else.
+        restore_capitals = restore_capitals and not self._tokenizer.marks_case
         self._splitter = Splitter(self._fits, restore_capitals, glossary, separator)
 
     def encode(self, index: int, text: str) -> Iterator[EncodedSegment]:

@@ -36,7 +36,7 @@ def test_an_engine_is_known_when_its_fork_server_is_gone() -> None:
 
 
 def test_a_child_that_nobody_waits_for_is_a_zombie_and_no_engine() -> None:
-    """Not so that of a parent that is lost: whoever gets it is no process of the server."""
+    """A process whose parent is lost does not count: whoever adopts it is no process of the server."""
     script = "(true & exec sleep 600) & true & exec sleep 600"
     with subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, start_new_session=True) as process:
         server = Server(process, "")

@@ -53,7 +53,7 @@ def test_sentences_of_a_row_see_their_own_keys_alone() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_what_fills_up_a_row_is_a_number_in_every_precision(dtype: torch.dtype) -> None:
-    """Also when the scores are added to the lowest number that there is."""
+    """Scores may be added to the lowest number that there is."""
     mask = segment_mask(torch.tensor([[0, 1]]), torch.tensor([[1, 1]]), dtype)
     assert mask.dtype == dtype
     query = torch.full((1, 1, 2, 4), -100.0, dtype=dtype, requires_grad=True)

@@ -26,7 +26,7 @@ _TEXTS = st.text(st.one_of(st.sampled_from(_AWKWARD), st.characters(exclude_cate
 
 
 def _normalised(text: str) -> str:
-    """What marking keeps of a text: NFKC of each grapheme cluster, single spaces."""
+    """The form of a text that marking keeps: NFKC of each grapheme cluster, single spaces."""
     if not unicodedata.is_normalized("NFKC", text):
         text = "".join(unicodedata.normalize("NFKC", cluster) for cluster in regex.findall(r"\X", text))
     return " ".join(text.split())

@@ -74,7 +74,7 @@ def test_a_bit_anywhere_counts(verified: Path, name: str) -> None:
 
 
 def test_a_bit_anywhere_in_the_sums_counts(verified: Path) -> None:
-    """In the rest of config.json only changes that no longer fit its fields, or the weights, can be noticed."""
+    """Only changes that no longer fit its fields, or the weights, can be noticed in the rest of config.json."""
     path = verified / "config.json"
     whole = path.read_bytes()
     for at in range(whole.index(b'"sha256"'), len(whole.rstrip())):

@@ -164,7 +164,7 @@ def test_case_survives_the_case_marked_tokenizer(case_marked_tokenizer: Tokenize
 def test_streamed_case_marked_text_is_the_whole_text_at_every_moment(
     case_marked_tokenizer: Tokenizer, ids: list[int]
 ) -> None:
-    """For any ids, marks without words among them; and a copy of a stream goes on by itself."""
+    """Any ids are tried, marks without words among them; a copy of a stream goes on by itself."""
     stream, text = Detokenizer(case_marked_tokenizer), ""
     for count, token_id in enumerate(ids, 1):
         text += stream.push(token_id)

@@ -1,4 +1,4 @@
-"""What is found of a machine: GPUs, without one, and cores under limits."""
+"""Tests of the hardware found: GPUs, without one, and cores under limits."""
 
 from pathlib import Path
 

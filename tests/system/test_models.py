@@ -113,7 +113,7 @@ def test_without_any_usable_model_there_is_no_start(start_server: StartServer, t
     directory = tmp_path / "models"
     (directory / "broken").mkdir(parents=True)
     with start_server("--models", str(directory), ready=False) as server:
-        assert server.process.wait(60) == 1
+        assert server.process.wait(60) == 2
         assert "it has no config.json" in server.log.read_text()
 
 

@@ -28,9 +28,9 @@ EXPERIMENT = """
 source_language = "en"
 target_language = "fr"
 [tokenizer]
-vocab_size = 320
+vocab_size = 300
 [model]
-vocab_size = 320
+vocab_size = 300
 d_model = 32
 ffn_dim = 64
 num_heads = 2
@@ -41,7 +41,8 @@ max_positions = 64
 [optimiser]
 learning_rate = 1e-2
 warmup_steps = 20
-max_steps = 200
+max_steps = 400
+row_tokens = 32
 batch_tokens = 512
 label_smoothing = 0.0
 average_decay = 0.9

@@ -17,7 +17,7 @@ from loadtest.sentences import LANGUAGES, SENTENCES
 
 STREAM: Final = "/translate (stream)"
 REFUSED: Final = "/translate (refused)"
-"""Not in the rows of the others: a refusal takes no time, and would pass for a fast answer."""
+"""Kept apart from the rows of the others: a refusal takes no time, and would pass for a fast response."""
 FIRST_TOKEN: Final = "time to first token"
 # Status 0 is locust's word for "no answer": connection refused, reset or timed out.
 _STATUS_FAILURES: Final = {0: "no answer", 429: "429 refused: too many requests waiting"}

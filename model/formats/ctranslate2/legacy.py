@@ -16,7 +16,7 @@ _MOVED: Final = {
     "embeddings_merge": "encoder/embeddings_merge",
 }
 _COMMON: Final = {"num_heads": 8, "pre_norm": 1, "activation": 0}
-"""Before revision 5 both sides had them together; what is missing is this."""
+"""Checkpoints before revision 5 have these fields for both sides together; missing ones have these values."""
 _TOKENS: Final = ("unk_token", "bos_token", "eos_token")
 _FLAGS: Final = {
     "with_source_bos": False,

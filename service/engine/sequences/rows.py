@@ -71,8 +71,8 @@ class Row(NamedTuple):
         elif self.is_ranked:
             may = not self.request.inspect.hypotheses
         else:
-            is_looked_at = self.needs_alignment or self.needs_self_attention
-            may = self.wanted == 1 and not (self.needs_logits or is_looked_at or self.term is not None)
+            is_inspected = self.needs_alignment or self.needs_self_attention
+            may = self.wanted == 1 and not (self.needs_logits or is_inspected or self.term is not None)
         if not may:
             return 0
         return self.request.search.max_new_tokens + len(self.request.prompt.decoder_ids) - len(self.ids) - 1

@@ -76,7 +76,7 @@ def test_int8_is_smaller_and_loads(config: ModelConfig, tokenizer: Tokenizer, tm
 
 
 def test_every_id_has_a_name_of_its_own(config: ModelConfig, tokenizer: Tokenizer, tmp_path: Path) -> None:
-    """Also where the tokenizer has fewer pieces than the model has ids, or more."""
+    """The tokenizer may have fewer pieces than the model has ids, or more."""
     for vocab_size in (config.vocab_size, len(tokenizer) + 100):
         _save(tmp_path, Transformer(config.model_copy(update={"vocab_size": vocab_size})), tokenizer)
 

@@ -208,7 +208,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Not on the terminal."""
+        """Run without a terminal."""
 
 
 @contextmanager

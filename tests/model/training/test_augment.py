@@ -16,7 +16,7 @@ PAIR = Pair("Tom saw 12 cats.", "Tom a vu 12 chats.")
 
 
 def _changed(kind: str, pair: Pair, times: int = 1) -> list[Pair]:
-    """What becomes of a pair, each time that the kind applies."""
+    """Yield the changed pair, each time that the kind applies."""
     augmenter = Augmenter(AugmentConfig.model_validate({kind: 1.0}), ENGLISH_FRENCH, frozenset({"Tom", "Anna"}))
     random = np.random.default_rng(1)
     changed = (augmenter.change(pair, augmenter.draw(random), random) for _ in range(times))

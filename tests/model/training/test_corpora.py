@@ -72,7 +72,7 @@ def test_content_is_not_judged_when_the_config_says_so(experiment: TrainConfig) 
 
 
 def test_few_words_are_not_judged_by_their_language(experiment: TrainConfig) -> None:
-    """Of names and labels the identifier is sure too often."""
+    """The identifier is sure too often of names and labels."""
     pair = Pair("Das Haus ist alt.", "La maison est vieille.")
     assert CorpusFilter(Corpus(path=Path("x")), experiment, set()).keeps(pair)
 

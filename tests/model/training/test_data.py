@@ -56,7 +56,7 @@ def test_a_sample_of_a_training_corpus_can_be_validated_on(experiment: TrainConf
 def test_training_leaves_out_what_is_like_a_validated_pair(
     experiment: TrainConfig, tmp_path: Path, row: str, is_kept: bool
 ) -> None:
-    """In one column of a longer sentence, or in both of a short one; whatever the case and the punctuation."""
+    """One column of a longer sentence counts, or both of a short one; case and punctuation do not."""
     watched = "The house stood empty.\tLa maison était vide.\nThank you.\tMerci.\n"
     (tmp_path / "validation.tsv").write_text(watched, encoding="utf-8")
     source, target = row.split("\t")

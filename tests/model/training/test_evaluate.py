@@ -139,7 +139,7 @@ def _lines(path: Path) -> list[str]:
 
 @pytest.fixture
 def translated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the model says in the next test, whatever it is asked."""
+    """The model's translation of any source in the next test."""
     texts: list[str] = []
 
     def speak(*_: object) -> Iterator[Translation]:

@@ -43,7 +43,7 @@ def _id_pairs(sizes: list[tuple[int, int]]) -> list[IdPair]:
 
 
 def _sentences(side: NDArray[np.int32]) -> dict[tuple[int, int], tuple[list[int], list[int], list[int]]]:
-    """By row and segment: ids, positions, and where they stand in the row."""
+    """Collect ids, positions, and their place in the row, by row and segment."""
     found: dict[tuple[int, int], tuple[list[int], list[int], list[int]]] = {}
     for row, (ids, positions, segments) in enumerate(side):
         for place in np.flatnonzero(segments):
@@ -130,7 +130,7 @@ def _epoch(pack: Pack, config: TrainConfig, epoch: int = 0, *, sampled: bool = F
 
 
 def _pairs_of(found: list[Batch]) -> Counter[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """How often each pair of ids is in some batches."""
+    """Count each pair of ids in some batches."""
     counts: Counter[tuple[tuple[int, ...], tuple[int, ...]]] = Counter()
     for batch in found:
         sides = [_sentences(torch.stack(list(side), dim=1).numpy()) for side in (batch.source, batch.target)]
@@ -150,7 +150,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_chunks")
 def test_an_epoch_has_every_pair_once(experiment: TrainConfig, pack: Pack) -> None:
-    """With a row a batch; larger ones leave out what does not make a batch."""
+    """A batch is one row here; larger ones leave out what does not make a batch."""
     config = with_options(experiment, batch_tokens=64)
     assert config.optimiser.rows == 1
     for epoch in range(2):
@@ -223,7 +223,7 @@ def _changing(experiment: TrainConfig) -> TrainConfig:
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_a_run_goes_on_from_any_place_with_the_same_batches(experiment: TrainConfig, pack: Pack, workers: int) -> None:
-    """Over the end of a chunk and of an epoch, and whoever packs them."""
+    """The order is the same over the end of a chunk and of an epoch, whichever process packs."""
     config = _changing(experiment)
     whole = list(islice(_stream(pack, config, sampled=True), 60))
     assert {place.epoch for _, place in whole} == {0, 1}

@@ -74,7 +74,7 @@ def test_the_time_of_a_run_goes_on_after_a_resume(experiment: TrainConfig, pack:
 
 @pytest.mark.parametrize(("algorithm", "learning_rate"), [("adamw", 5e-3), ("muon", 1e-2)])
 def test_the_loss_falls(experiment: TrainConfig, pack: Pack, algorithm: str, learning_rate: float) -> None:
-    """From that of a guess among 300 pieces."""
+    """The loss begins at that of a guess among 300 pieces."""
     config = with_options(experiment, algorithm=algorithm, learning_rate=learning_rate, max_steps=60)
     trainer = _steps(_trainer(config, pack), 1)
     assert trainer.report().loss == pytest.approx(math.log(300), abs=1)

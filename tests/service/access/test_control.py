@@ -1,4 +1,4 @@
-"""Who is let in, and what it costs."""
+"""Tests of access: callers, charges and refunds."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, closing, suppress

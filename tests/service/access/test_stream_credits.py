@@ -86,7 +86,7 @@ async def test_it_is_withdrawn(credits: StreamCredits) -> None:
 
 
 async def test_a_payment_that_was_used_is_not_withdrawn(credits: StreamCredits) -> None:
-    """Of two payments one is enough for what was used."""
+    """One of two payments is enough for what was used."""
     await credits.add("a", "text", 60.0)
     await credits.use("a", "text")
     assert not await credits.withdraw("a", "text")

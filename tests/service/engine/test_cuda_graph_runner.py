@@ -82,7 +82,7 @@ def _one_by_one(runner: CudaGraphRunner, rows: int, steps: int) -> StepScores:
 def test_steps_ahead_are_the_steps_one_by_one(
     config: ModelConfig, device: torch.device, rows: int, before: int
 ) -> None:
-    """This holds also where the steps need a larger bucket than the first of them."""
+    """The result is the same where the steps need a larger bucket than the first of them."""
     expected = _one_by_one(_runner(config, device), rows, before + 5)
     runner = _runner(config, device)
     tokens = _one_by_one(runner, rows, before).tokens[-1].tolist() if before else [1] * rows

@@ -1,4 +1,4 @@
-"""When a given term comes."""
+"""Tests of the moment at which a given term is forced."""
 
 import pytest
 

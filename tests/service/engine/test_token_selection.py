@@ -81,7 +81,7 @@ def test_log_probabilities_are_those_of_the_model() -> None:
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_row_has_the_same_bits_alone_and_among_others(threads: int) -> None:
-    """This includes a large vocabulary, whose sums PyTorch gives several threads only where there is but one row."""
+    """A large vocabulary is among the cases: PyTorch gives its sums several threads only for a single row."""
     if shutil.which("c++") is None:
         pytest.skip("without the C++ operators rows are equal but for rounding")
     penalised = generation_request([5, 2], 9, constraints=Constraints(repetition_penalty=1.2))

@@ -100,7 +100,7 @@ while True:
 async def test_a_request_that_has_been_at_three_deaths_is_given_up(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Such a request may be the cause of the deaths."""
+    """A request that was in three dead engines may be the cause."""
     program = tmp_path / "engine"
     program.write_text(_DIES_OF_REQUESTS.format(python=sys.executable, root=str(Path.cwd())))
     program.chmod(0o700)

@@ -67,7 +67,7 @@ def test_what_was_heard_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_who_cannot_look_does_not_take_it_for_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing can be known of an engine without a free descriptor; its timeout still counts."""
+    """An engine without a free descriptor is unknown; its timeout still counts."""
 
     def no_descriptor(pid: int) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))

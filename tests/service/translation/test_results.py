@@ -1,4 +1,4 @@
-"""From tokens to texts: segments, their versions, and the details that a request asks for."""
+"""Tests of tokens becoming texts: segments, their versions, and the details that a request asks for."""
 
 import pytest
 from msgspec import UNSET
@@ -200,7 +200,7 @@ def test_no_placeholder_is_left_over(tokenizer: Tokenizer, sentence: str, said: 
     ],
 )
 def test_a_glossary_term_fits_its_place(tokenizer: Tokenizer, segment: Segment, said: str, expected: str) -> None:
-    """It gets its capital, its escapes, no space where the language has none, and no ending from the model (+)."""
+    """A term gets its capital, its escapes, no space where the language has none, and no ending from the model (+)."""
     ending = next(each for each in range(len(tokenizer)) if tokenizer.piece_bytes(each) == b"s")
     reports = [
         TokenReport(1, token, -0.5, term=0 if word == "X" else None)
