@@ -74,6 +74,13 @@ class Server:
             assert time.monotonic() < deadline
             time.sleep(0.005)
 
+    def wait_until_waiting(self) -> None:
+        """Wait until a sentence waits for a slot."""
+        deadline = time.monotonic() + START_SECONDS
+        while not self.metric("dragoman_requests_waiting"):
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+
     def has_processes(self) -> bool:
         """Return whether any process of the server's process group is left, engines included."""
         try:

@@ -92,7 +92,7 @@ async def test_who_holds_a_connection_and_says_nothing_keeps_nobody_out(start_se
             events = await running
         assert (text_of(events), events[-1].name) == (expected, "done")
         messages = [json.loads(line)["message"] for line in server.log.read_text().splitlines()]
-        assert "few descriptors are left, idle connections are cut" in messages
+        assert "few descriptors are left, idle connections are closed" in messages
         assert "the engine process could not be run" not in messages
 
 

@@ -87,6 +87,7 @@ async def test_a_full_queue_refuses_and_says_when_to_come_back(start_server: Sta
             async with client.stream("POST", "/translate", json={"q": LONG_TEXT, **REQUEST}) as response:
                 events = read_events(response)
                 assert (await anext(events)).name == "start"
+                await asyncio.to_thread(server.wait_until_waiting)  # a long text is prepared in a thread
                 for body in ({"q": "Yes.", **REQUEST}, {"q": "Yes.", **REQUEST, "stream": False}):
                     refused = await client.post("/translate", json=body)
                     assert refused.status_code == 429

@@ -29,7 +29,7 @@ def test_the_log_counts_what_was_dropped(
     experiment: TrainConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "x.tsv").write_text("cat\tchat\ncat\tchat\nyou?\ttoi\n", encoding="utf-8")
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, logger="model.training"):
         load_parts([Corpus(path=Path("x.tsv"))], experiment, tmp_path)
     assert caplog.messages == ["x.tsv: 1 pairs {'duplicate': 1, 'question on one side': 1}"]
 
