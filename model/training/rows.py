@@ -6,6 +6,7 @@ that a resumed run sees the same batches, and worker processes make chunks while
 """
 
 import itertools
+import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -222,6 +223,7 @@ def batches(
         prefetch_factor=2 if workers else None,
         pin_memory=pin,
         multiprocessing_context="fork" if workers else None,
+        worker_init_fn=_leave_signals_to_the_run,
         # It draws a number when it starts: from the default generator, dropout after a resume would differ.
         generator=torch.Generator(),
     )
@@ -231,6 +233,12 @@ def batches(
             batch = _batch(chunk.source[number], chunk.target[number])
             yield batch, Place(chunk.epoch, chunk.number, number + 1)
         first = 0
+
+
+def _leave_signals_to_the_run(worker: int) -> None:
+    """Ignore Ctrl-C and SIGTERM, which reach whole process groups: the run saves its state first, then ends workers."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def validation_batches(pairs: PackedPairs, lengths: RowLengths, rows: int) -> list[Batch]:

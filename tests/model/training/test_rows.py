@@ -1,11 +1,13 @@
 """Packed rows lose no pair, keep both limits, and are a function of pack, config and place."""
 
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from hypothesis import given
@@ -292,3 +294,15 @@ def test_a_batch_goes_to_a_device_as_numbers_that_index(experiment: TrainConfig,
     assert {each.dtype for side in moved[:2] for each in side} == {torch.int64}
     assert moved.target.ids.equal(batch.target.ids.long())
     assert moved[2:] == batch[2:]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_the_whole_process_group_leaves_the_packing_to_the_run(
+    experiment: TrainConfig, pack: Pack, number: signal.Signals
+) -> None:
+    found = _stream(pack, experiment, workers=1)
+    next(found)
+    [worker] = [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
+    worker.send_signal(number)
+    assert len(list(islice(found, 40))) == 40
+    assert worker.is_running()
