@@ -1,8 +1,7 @@
 """Signs that a pair is not worth learning: its sides do not say the same, or it is no text.
 
-Each rule was read against fifty pairs of every corpus of the embedded model, and those that dropped mostly good pairs
-(balanced brackets, share of letters, repeated letters) are not here. Knows nothing of files; French is known where a
-rule says so.
+The rules were chosen by reading samples of the embedded model's corpora. Rules that dropped mostly good pairs (balanced
+brackets, share of letters, repeated letters) are not here. Knows nothing of files; knows French where a rule says so.
 """
 
 import math
