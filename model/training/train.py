@@ -20,7 +20,8 @@ from model.training.pack import PACK_FILE, Pack, check_pack, load_pack
 from model.training.parallel import Group
 from model.training.prepare import prepare
 from model.training.report import MissingExtraError, RunLog, plot
-from model.training.trainer import Trainer, TrainingError, check_start
+from model.training.state import TrainingError, check_start
+from model.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)
 

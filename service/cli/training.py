@@ -189,7 +189,7 @@ def _log_to_terminal() -> None:
 def _reported() -> Iterator[None]:
     """Says what is wrong with a file, a checkpoint or a setting, and ends the program."""
     from model.training.report import MissingExtraError
-    from model.training.trainer import TrainingError
+    from model.training.state import TrainingError
     from service.client import ClientError
 
     try:

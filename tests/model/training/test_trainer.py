@@ -17,7 +17,9 @@ from model.training.pack import Pack
 from model.training.parallel import Group
 from model.training.prepare import prepare
 from model.training.rows import Batch, RowLengths, batches, validation_batches
-from model.training.trainer import Trainer, TrainingError, uses_bfloat16
+from model.training.state import TrainingError
+from model.training.trainer import Trainer
+from model.training.working_copy import uses_bfloat16
 from model.transformer import Transformer
 from tests.disks import SmallDisk
 from tests.model.training.conftest import with_data, with_options
