@@ -20,7 +20,7 @@ _LISTED: Final = 20
 """Languages that an error names."""
 
 
-def import_checkpoint(path: Path, directory: Path, wanted: LanguageHint = ANY) -> CheckpointConfig:
+def import_checkpoint(path: Path, directory: Path, hint: LanguageHint = ANY) -> CheckpointConfig:
     """Write the checkpoint in `path` (a directory, or an Argos package) as one of ours into `directory`.
 
     Returns what it is. Raises `CheckpointError` for a format that is not known, and for all that is not supported,
@@ -28,7 +28,7 @@ def import_checkpoint(path: Path, directory: Path, wanted: LanguageHint = ANY) -
     """
     with _unpacked(path, directory.parent) as unpacked:
         try:
-            imported = _read(unpacked, wanted)
+            imported = _read(unpacked, hint)
         except ValidationError as error:
             problems = "; ".join(
                 ": ".join(filter(None, (".".join(map(str, each["loc"])), each["msg"]))) for each in error.errors()
@@ -45,7 +45,7 @@ def import_checkpoint(path: Path, directory: Path, wanted: LanguageHint = ANY) -
             IndexError,
         ) as error:  # what is read is taken for what it should be
             raise CheckpointError(f"{path}: is not of its format: {type(error).__name__}: {error}") from None
-        _check_wanted(path, imported.config, wanted)
+        _check_hint(path, imported.config, hint)
         _check_shapes(path, imported)
         _check_rows(path, imported)
         imported = _without_nameless(imported)
@@ -69,17 +69,17 @@ def _unpacked(path: Path, beside: Path) -> Iterator[Path]:
         raise CheckpointError(f"{path}: no Argos package, which is a zip file, or a damaged one: {error}") from None
 
 
-def _read(path: Path, wanted: LanguageHint) -> Imported:
+def _read(path: Path, hint: LanguageHint) -> Imported:
     if (model := ctranslate2.find(path)) is not None:
-        return ctranslate2.read(model, wanted)
+        return ctranslate2.read(model, hint)
     if not (path / "config.json").exists():
         raise CheckpointError(f"{path}: neither an Argos package, nor a CTranslate2 or Hugging Face directory")
     described = read_json(path / "config.json")
     kind = described.get("model_type")
     if kind in huggingface.MODEL_TYPES:
-        return huggingface.read(path, wanted)
+        return huggingface.read(path, hint)
     if kind in t5.MODEL_TYPES:
-        return t5.read(path, wanted)
+        return t5.read(path, hint)
     if kind is None and "model" in described:
         raise CheckpointError(f"{path}: a checkpoint of Dragoman's own already, which `serve --model` takes as it is")
     known = ", ".join(sorted(huggingface.MODEL_TYPES | t5.MODEL_TYPES))
@@ -97,9 +97,9 @@ def _without_nameless(imported: Imported) -> Imported:
     return Imported(config, imported.weights | {"projection.bias": bias}, imported.tokenizer)
 
 
-def _check_wanted(path: Path, config: CheckpointConfig, wanted: LanguageHint) -> None:
+def _check_hint(path: Path, config: CheckpointConfig, hint: LanguageHint) -> None:
     directions = config.all_directions()
-    for place, (side, code) in enumerate(wanted._asdict().items()):
+    for place, (side, code) in enumerate(hint._asdict().items()):
         known = sorted({direction.codes()[place] for direction in directions})
         if code is not None and code not in known:
             more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""

@@ -187,12 +187,14 @@ def _log_to_terminal() -> None:
 
 @contextmanager
 def _reported() -> Iterator[None]:
-    """Says what is wrong with a file, a checkpoint or a setting, and ends the program."""
+    """Report what is wrong with a file, a checkpoint or a setting in one line, and end the program."""
     from model.training.report import MissingExtraError
     from model.training.state import TrainingError
     from service.client import ClientError
 
     try:
         yield
-    except (ValueError, OSError, TrainingError, MissingExtraError, ClientError) as error:
+    except OSError as error:
+        fail(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
+    except (ValueError, TrainingError, MissingExtraError, ClientError) as error:
         fail(str(error))

@@ -237,9 +237,9 @@ class Translation:
                     # A book of numbers would otherwise hold the event loop.
                     await self._give_way()
                     continue
-                told_from = work.offset if job.options.inspect.alignment else None
+                text_offset = work.offset if job.options.inspect.alignment else None
                 assembly = SegmentAssembly(
-                    number, work.segment, work.model.tokenizer, work.spans, told_from, len(work.forced_ids)
+                    number, work.segment, work.model.tokenizer, work.spans, text_offset, len(work.forced_ids)
                 )
                 async for reports in self._reports_of(submitted.generation):
                     events = [assembly.event(report) for report in reports]
