@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import httpx
+import pytest
 
 from service.access.key_store import KeyLimits, KeyStore
 from tests.system.conftest import Server, StartServer
@@ -58,6 +59,7 @@ def test_schemathesis_finds_nothing(server: Server, tmp_path: Path) -> None:
     _try_out(server, tmp_path, _CONFIG, "examples,coverage,fuzzing", 20)
 
 
+@pytest.mark.slow
 def test_schemathesis_finds_nothing_behind_keys_and_in_glossaries(tmp_path: Path, start_server: StartServer) -> None:
     with closing(KeyStore(tmp_path / "keys.db", create=True)) as file:
         key, poor = file.add("rich", KeyLimits()), file.add("poor", KeyLimits(characters_per_month=11))
