@@ -44,6 +44,11 @@ def _imported(path: Path, directory: Path, wanted: LanguageHint, max_bytes: int)
     with _unpacked(path, directory.parent, max_bytes) as unpacked:
         try:
             imported = _read(unpacked, wanted)
+            _check_wanted(path, imported.config, wanted)
+            _check_shapes(path, imported)
+            _check_values(path, imported)
+            _check_rows(path, imported)
+            imported = _without_nameless(imported)
         except ValidationError as error:
             problems = "; ".join(
                 ": ".join(filter(None, (".".join(map(str, each["loc"])), each["msg"]))) for each in error.errors()
@@ -55,10 +60,6 @@ def _imported(path: Path, directory: Path, wanted: LanguageHint, max_bytes: int)
             raise CheckpointError(f"{path}: {error}") from None
         except Exception as error:  # what is read is taken for what it should be, and may be anything else
             raise CheckpointError(f"{path}: is not of its format: {type(error).__name__}: {error}") from None
-        _check_wanted(path, imported.config, wanted)
-        _check_shapes(path, imported)
-        _check_rows(path, imported)
-        imported = _without_nameless(imported)
         return save_checkpoint(directory, imported.config, imported.weights, imported.tokenizer, dtype=None)
 
 
@@ -130,7 +131,12 @@ def _check_shapes(path: Path, imported: Imported) -> None:
         for name, tensor in imported.weights.items()
         if tensor.shape != expected[name]
     ]
-    problems += [
+    if problems:
+        raise CheckpointError(f"{path}: {'; '.join(sorted(problems))}")
+
+
+def _check_values(path: Path, imported: Imported) -> None:
+    problems = [
         f"{name} has a number that is not finite"
         for name, each in imported.weights.items()
         if not each.isfinite().all()

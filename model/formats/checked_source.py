@@ -207,7 +207,10 @@ def _read_torch(path: Path) -> Iterator[tuple[str, Tensor]]:
     try:
         # Those of before PyTorch 1.6 are no zip files, and cannot be mapped.
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
-        yield from content.items()
+        for name, tensor in content.items():
+            if tensor.untyped_storage().nbytes() < tensor.numel() * tensor.element_size():
+                raise ValueError(f"{name} is larger than its data: {list(tensor.shape)}")
+            yield name, tensor
     except Exception as error:  # it raises many kinds
         raise CheckpointError(f"{path}: {str(error).partition(chr(10))[0] or type(error).__name__}") from None
 
