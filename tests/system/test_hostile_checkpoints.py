@@ -11,6 +11,7 @@ import pytest
 
 from model.tokenizer import Tokenizer
 from service.settings import EMBEDDED_MODEL
+from tests.system.caches import imported, make_cache
 from tests.system.conftest import Server, run_server
 
 pytest.importorskip("transformers", reason="pip install 'dragoman[load]'")
@@ -35,7 +36,7 @@ _EACH_SECONDS = 20
 def test_each_is_refused_with_its_reason_and_the_others_are_served(
     kinds: list[str], tmp_path: Path, tokenizer: Tokenizer
 ) -> None:
-    valid, models, cache = tmp_path / "valid", tmp_path / "models", tmp_path / "cache"
+    valid, models, cache = tmp_path / "valid", tmp_path / "models", make_cache(tmp_path / "cache")
     valid.mkdir()
     m2m100(valid, tokenizer)
     shutil.copytree(EMBEDDED_MODEL, models / "en-fr")
@@ -57,7 +58,7 @@ def test_each_is_refused_with_its_reason_and_the_others_are_served(
         answer = httpx.post(f"{server.url}/translate", json={"q": "I am a cat.", "source": "en", "target": "fr"})
         assert answer.json() == {"translatedText": "Je suis un chat."}
         assert not (models / EXECUTED).exists()
-        assert list(cache.glob("dragoman/models/*")) == []
+        assert imported(cache) == []
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(40) == 0
     assert "Traceback" not in (tmp_path / "log").read_text()
