@@ -13,6 +13,8 @@ from service.access.key_store import KeyLimits, KeyStore
 from service.api.schemas import TranslateRequest
 from service.app import create_app
 from service.glossary_store import GlossaryStore
+from service.registry.model_version import ModelVersion, State
+from service.registry.scan import FoundModel
 from service.settings import Settings
 from service.text.glossary import Glossary
 
@@ -83,20 +85,21 @@ async def test_a_declared_length_over_the_limit_is_refused_before_the_body_is_re
 
 
 async def test_paths_of_models_are_shown_to_callers_with_a_key_where_keys_are_required(
-    connect: Connect, tmp_path: Path
+    connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    shown, hidden = f"{tmp_path}: broken", "shown to callers with an API key"
+    failed = ModelVersion(FoundModel("en-fr", tmp_path, ""), State.FAILED, shown)
+    monkeypatch.setattr("service.app._entries", lambda *_: [failed])
     path = tmp_path / "keys.db"
     with closing(KeyStore(path, create=True)) as file:
         key = file.add("kiosk", KeyLimits())
 
     async def reason(client: httpx.AsyncClient, **headers: str) -> str:
-        client._transport.app.state.service.library.versions[0].reason = f"{tmp_path}: broken"  # type: ignore[attr-defined]
         response = await client.get("/models", headers=headers)
         assert response.status_code == 200
         told: str = response.json()[0]["reason"]
         return told
 
-    shown, hidden = f"{tmp_path}: broken", "shown to callers with an API key"
     closed = connect(keys=path)
     assert await reason(closed) == await reason(closed, Authorization="Bearer wrong") == hidden
     assert await reason(closed, Authorization=f"Bearer {key}") == shown

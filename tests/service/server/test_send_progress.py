@@ -2,8 +2,9 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from typing import Any, cast
 
 import pytest
 import uvloop
@@ -14,24 +15,25 @@ pytestmark = pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="only Li
 
 _SMALL = 4096
 
+Work = Callable[[], Coroutine[Any, Any, None]]
+
 
 @asynccontextmanager
 async def _connected() -> AsyncIterator[tuple[asyncio.Transport, socket.socket]]:
     """A server's transport, and a client with a small buffer."""
     loop = asyncio.get_running_loop()
-    accepted: asyncio.Future[asyncio.Transport] = loop.create_future()
+    accepted: asyncio.Future[asyncio.BaseTransport] = loop.create_future()
 
     class _Protocol(asyncio.Protocol):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
-            accepted.set_result(transport)  # type: ignore[arg-type]
+            accepted.set_result(transport)
 
     server = await loop.create_server(_Protocol, "127.0.0.1", 0)
     client = socket.socket()
     client.setblocking(False)
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SMALL)
     await loop.sock_connect(client, server.sockets[0].getsockname())
-    transport = await accepted
+    transport = cast(asyncio.Transport, await accepted)
     try:
         yield transport, client
     finally:
@@ -79,9 +81,9 @@ async def _has_a_silent_server() -> None:
 
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 @pytest.mark.parametrize("work", [_reads_nothing, _has_a_silent_server])
-def test_a_client(work: Callable[[], object], loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
+def test_a_client(work: Work, loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
     with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(work())  # type: ignore[arg-type]
+        runner.run(work())
 
 
 def test_without_the_system_s_figures_the_transport_s_buffer_counts() -> None:

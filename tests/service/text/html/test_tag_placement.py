@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import groupby
 
 import pytest
@@ -129,5 +130,5 @@ def _nested(size: int) -> tuple[str, list[Mark], list[Aligned]]:
     [_empty_at_one_place, _empty_after_each_word, _around_each_word, _torn, _links_without_words, _nested],
 )
 def test_twice_the_tags_take_twice_the_steps(build: Build) -> None:
-    once, twice = (steps_of(lambda size=size: place_marks(*build(size))) for size in (1000, 2000))
+    once, twice = (steps_of(partial(place_marks, *build(size))) for size in (1000, 2000))
     assert twice <= _MOST_GROWTH * once + _FEW_STEPS
