@@ -24,11 +24,11 @@ from service.glossary_store import GlossaryStore
 from service.observability import tracing
 from service.observability.metrics import Metrics
 from service.observability.tracing import RequestTracing
-from service.registry.importing import ensure_imported
+from service.registry.importing import ImportLimits, ensure_imported
 from service.registry.memory_budget import MemoryBudget
 from service.registry.model_version import ModelVersion
 from service.registry.process_memory import MEGABYTE
-from service.registry.registry import Build, ModelRegistry
+from service.registry.registry import Build, ModelRegistry, ModelsDirectory
 from service.registry.scan import FoundModel, ignored_entries, scan
 from service.registry.served_model import ServedModel
 from service.settings import Networks, Settings, UnusableSettingError
@@ -128,8 +128,7 @@ def build_service(settings: Settings) -> ServiceContext:
         _entries(settings, build),
         build,
         MemoryBudget(None if settings.max_models_memory_mb is None else settings.max_models_memory_mb * MEGABYTE),
-        directory=settings.models,
-        poll_seconds=settings.models_poll_seconds,
+        directory=ModelsDirectory(settings.models, settings.models_poll_seconds, ImportLimits(settings.max_import_mb)),
         on_change=lambda models: metrics.models_served({each.name: ",".join(each.summary()) for each in models}),
     )
     try:
@@ -145,7 +144,7 @@ def _entries(settings: Settings, build: Build) -> list[ModelVersion]:
         # Read now, not in the background: an error in a single model is reported before the server starts.
         found = FoundModel(settings.model.resolve().name, settings.model, "")
         try:
-            path = ensure_imported(settings.model)
+            path = ensure_imported(settings.model, ImportLimits(settings.max_import_mb))
         except OSError as error:
             raise UnusableSettingError(f"model: {error}") from None
         return [ModelVersion(found, model=build(found, path))]

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, Red
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from model.source_files import DEFAULT_MAX_MEGABYTES
 from service import hardware
 
 _PREFIX: Final = "DRAGOMAN_"
@@ -157,6 +158,11 @@ class Settings(AccessSettings):
         default=5.0,
         gt=0,
         description="Interval between two scans of --models. A change takes effect when two scans agree.",
+    )
+    max_import_mb: int = Field(
+        default=DEFAULT_MAX_MEGABYTES,
+        ge=1,
+        description="Size of the files of a model that has to be imported, unpacked. A larger model is refused.",
     )
     max_models_memory_mb: int | None = Field(
         default=None,

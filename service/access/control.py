@@ -31,11 +31,13 @@ logger = logging.getLogger(__name__)
 
 Error = TypeVar("Error", bound=ServiceError)
 
-Refusal = Literal["key_required", "invalid_key", "requests", "characters", "streams", "quota"]
+Refusal = Literal["key_required", "invalid_key", "wrong_keys", "requests", "characters", "streams", "quota"]
 
 _CUSTOMER_BITS: Final = 64
 """Prefix length of the IPv6 network that belongs to one customer, who has all its addresses."""
 _STREAM_SECONDS: Final = 1
+_WRONG_KEYS_PER_MINUTE: Final = 30
+"""Of each address. A right key from the same address is not affected: others may share the address."""
 _LONGEST_ADDRESS: Final = 64
 
 
@@ -106,6 +108,16 @@ class AccessControl:
         await self._count(caller, "requests", caller.limits.requests_per_minute, 1)
         return caller
 
+    async def knows(self, key: str | None, address: str | None) -> bool:
+        """Return True for a key of this server. Counts no request; a wrong key counts as one. Raises `RateLimited`."""
+        if self._key_store is None or not key:
+            return False
+        try:
+            await self._caller(key, address)
+        except (InvalidKey, KeysUnavailable):
+            return False
+        return True
+
     async def _caller(self, key: str | None, address: str | None) -> Caller:
         if self._key_store is None or not key:
             if self.key_required:
@@ -113,9 +125,18 @@ class AccessControl:
             return Caller(f"address:{_customer(address)}", self._anonymous_limits)
         known = await self._key_store.find(key)
         if known is None:
-            raise self._refused("invalid_key", InvalidKey())
+            raise await self._wrong_key(address)
         # Two servers that share a Redis may have key files of their own: labels are unique in both, numbers are not.
         return Caller(f"key:{known.label}", known.limits, known)
+
+    async def _wrong_key(self, address: str | None) -> InvalidKey | RateLimited:
+        """Count a wrong key of an address, and return the refusal."""
+        limit = _WRONG_KEYS_PER_MINUTE
+        wait = await self._rate_limiter.count(f"address:{_customer(address)}", "wrong_keys", limit, 1)
+        if wait is None:
+            return self._refused("invalid_key", InvalidKey())
+        error = RateLimited(f"too many wrong API keys from this address: the limit is {limit} a minute", wait)
+        return self._refused("wrong_keys", error)
 
     @asynccontextmanager
     async def charged(

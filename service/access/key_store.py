@@ -9,7 +9,7 @@ import hmac
 import secrets
 import sqlite3
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import astuple, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +19,8 @@ from service.settings import UnusableSettingError
 
 _VERSION: Final = 1
 _BUSY_SECONDS: Final = 5.0
+_PRIVATE: Final = 0o600
+"""The mode of a new file; SQLite gives it to the files beside it, too."""
 _NO_LIMIT: Final = 2**62
 _PREFIX: Final = "dragoman"
 _MAX_LENGTH: Final = 128
@@ -90,6 +92,9 @@ class KeyStore:
         self._path = path
         if not create and not path.is_file():
             raise KeysError(f"{path}: there is no such file; create it with `dragoman keys add`")
+        if create:
+            with suppress(OSError):  # SQLite reports the same
+                path.touch(_PRIVATE)
         with self._explained(), ExitStack() as stack:
             # One thread uses the connection at a time, but not always the one that opened it.
             self._database = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)

@@ -23,10 +23,20 @@ class _Body(msgspec.Struct):
 async def caller_of(request: Request, service: ServiceDependency) -> Caller:
     """Identify the caller and count the request. Raises `KeyRequired`, `InvalidKey` and `RateLimited`."""
     key = await _key(request) if service.access.has_keys else None
-    caller = await service.access.admit(key, request.client.host if request.client else None)
+    caller = await service.access.admit(key, _address(request))
     if caller.key is not None:
         request.state.key_name = caller.key.name
     return caller
+
+
+async def may_see_paths(request: Request, service: ServiceDependency) -> bool:
+    """Return True if a response may name paths of the server: where a key is required, to callers with a key.
+
+    Raises `RateLimited` after too many wrong keys.
+    """
+    if not service.access.key_required:
+        return True
+    return await service.access.knows(await _key(request), _address(request))
 
 
 CallerDependency = Annotated[Caller, Depends(caller_of)]
@@ -36,6 +46,10 @@ def owner_of(caller: Caller) -> str | None:
     """Return the owner of a caller's glossaries: its key. Callers without a key share theirs."""
     # The label, not the name: another key may get the name once this one is removed.
     return None if caller.key is None else caller.key.label
+
+
+def _address(request: Request) -> str | None:
+    return request.client.host if request.client else None
 
 
 async def _key(request: Request) -> str | None:

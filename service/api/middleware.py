@@ -122,21 +122,37 @@ class HeadAsGet:
 
 
 class BodyLimit:
-    """Middleware that raises `TooLong` when more than `limit` bytes of a body are read, declared or not."""
+    """Middleware that raises `TooLong` for a body of more than `limit` bytes.
+
+    A declared length that is too large is refused before anything of the body is read, any other when too much has
+    come. What comes of a body after the response has begun is not kept, and not counted.
+    """
 
     def __init__(self, app: ASGIApp, limit: int) -> None:
         self._app = app
         self._limit = limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        received = 0
+        received, answered = 0, False
+
+        async def send_noted(message: Message) -> None:
+            nonlocal answered
+            answered = True
+            await send(message)
 
         async def limited_receive() -> Message:
             nonlocal received
+            if not answered and _declared_length(scope) > self._limit:
+                raise TooLong("body", f"more than {self._limit} bytes")
             message = await receive()
             received += len(message.get("body", b""))
-            if received > self._limit:
+            if not answered and received > self._limit:
                 raise TooLong("body", f"more than {self._limit} bytes")
             return message
 
-        await self._app(scope, limited_receive, send)
+        await self._app(scope, limited_receive, send_noted)
+
+
+def _declared_length(scope: Scope) -> int:
+    """Return the `Content-Length`, which the HTTP parser has checked; 0 if there is none."""
+    return next((int(value) for name, value in scope.get("headers", ()) if name == b"content-length"), 0)

@@ -101,6 +101,14 @@ async def form_fields(request: Request, body: bytes, name: str = "body") -> dict
         raise InvalidRequest(name, f"has more than {most} fields") from None
 
 
+async def check_url(request: Request) -> None:
+    """Raise `InvalidRequest` for a URL whose fields are not UTF-8. As a dependency of routes that read them.
+
+    Starlette would replace the wrong bytes, and the route would translate another text than the one sent.
+    """
+    await form_fields(request, request.scope["query_string"], "URL")
+
+
 async def _multipart(request: Request) -> list[tuple[str, str]]:
     # Starlette would decode with any codec that a client names: some take minutes, raise, or return lone surrogates.
     _, parameters = parse_options_header(request.headers["content-type"])

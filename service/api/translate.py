@@ -9,7 +9,7 @@ from functools import cache, partial
 from typing import Annotated, Any, Final, TypeVar
 
 from babel import Locale, UnknownLocaleError
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 
@@ -17,7 +17,7 @@ from service.access.control import Caller, Streamed
 from service.api.authentication import CallerDependency, owner_of
 from service.api.dependencies import ServiceContext, ServiceDependency
 from service.api.openapi import CALLER_ERRORS, EVENTS, Responses, errors_of
-from service.api.request_body import body_of, parse_body
+from service.api.request_body import body_of, check_url, parse_body
 from service.api.schemas import (
     DetectedLanguage,
     DetectRequest,
@@ -82,6 +82,7 @@ async def translate(request: Request, service: ServiceDependency, caller: Caller
     "/translate/stream",
     summary="Stream a translation to a browser's EventSource",
     response_class=Response,
+    dependencies=[Depends(check_url)],
     responses={**_ERRORS, **_STREAM_DOCUMENTATION},
 )
 async def translate_stream(

@@ -11,6 +11,7 @@ from typing import Annotated, TextIO
 import typer
 
 from model.checkpoint_config import CheckpointError
+from model.source_files import DEFAULT_MAX_MEGABYTES, MEGABYTE, source_bytes
 from service.cli.common import UNUSABLE, ApiKeyOption, Commands, UrlOption, fail, show_version
 from service.cli.keys import app as keys_app
 from service.cli.settings_options import load_settings, takes_settings
@@ -46,7 +47,9 @@ def serve(settings: Settings) -> None:
     """
     from service import logs
     from service.app import create_app
+    from service.server.descriptors import check_descriptors
     from service.server.server import DrainingServer, listen
+    from service.server.shutdown import ShutdownDeadline, end_at_sigterm
 
     logs.configure(settings.log_level)
     for problem in unknown_variables():
@@ -57,8 +60,11 @@ def serve(settings: Settings) -> None:
         failures.append(reason)
         server.should_exit = True
 
+    deadline = ShutdownDeadline()
+    end_at_sigterm(deadline)
     try:
-        server = DrainingServer(create_app(settings, on_failure), settings)
+        check_descriptors(settings.replicas)
+        server = DrainingServer(create_app(settings, on_failure), settings, deadline)
         # Before any engine is started: a port in use is reported at once.
         listening = listen(settings.host, settings.port)
     except (CheckpointError, UnusableSettingError) as error:
@@ -166,15 +172,26 @@ def import_(
     output: Annotated[Path, typer.Option(help="Directory for the new checkpoint, for `serve --model`.")],
     source: Annotated[str | None, typer.Option(help="Source language, if the files do not name it.")] = None,
     target: Annotated[str | None, typer.Option(help="Target language, if the files do not name it.")] = None,
+    max_mb: Annotated[
+        int, typer.Option(min=1, help="Megabytes of the model's files, unpacked; a larger model is refused.")
+    ] = DEFAULT_MAX_MEGABYTES,
+    max_seconds: Annotated[int | None, typer.Option(min=1, help="Seconds after which the import is ended.")] = None,
 ) -> None:
     """Convert a model of another format to a checkpoint of Dragoman."""
     from model.checkpoint_config import LanguageHint
-    from model.formats import import_checkpoint
+    from service.cli.confinement import confine, confine_memory
 
+    confine(max_seconds)
     try:
-        config = import_checkpoint(path, output, LanguageHint(source, target))
+        # Before torch is loaded, which takes seconds.
+        confine_memory(source_bytes(path, max_mb * MEGABYTE))
+        from model.formats import import_checkpoint
+
+        config = import_checkpoint(path, output, LanguageHint(source, target), max_mb * MEGABYTE)
     except (CheckpointError, OSError) as error:
-        fail(str(error))
+        fail(" ".join(str(error).split()))
+    except MemoryError:
+        fail(f"{path}: needs far more memory than a model of its size")
     languages = ", ".join(map(str, config.directions)) or f"{len(config.languages)} languages, every pair of them"
     typer.echo(f"{output}: {languages}")
 

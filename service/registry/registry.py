@@ -4,11 +4,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from model.checkpoint_config import CheckpointError
 from service.errors import EngineFailed, ServiceError
-from service.registry.importing import import_in_background
+from service.registry.importing import DEFAULT_LIMITS, ImportLimits, import_in_background
 from service.registry.memory_budget import MemoryBudget
 from service.registry.model_version import ModelVersion, State
 from service.registry.process_memory import estimated_bytes
@@ -27,6 +27,18 @@ Build = Callable[[FoundModel, Path], ServedModel]
 """Builds the served model of a native checkpoint, without starting engines; raises `CheckpointError`."""
 
 
+class ModelsDirectory(NamedTuple):
+    """A directory of models, the time between two scans of it, and the limits of importing one of them."""
+
+    path: Path | None = None
+    """None if the server serves a single model."""
+    poll_seconds: float = 5.0
+    import_limits: ImportLimits = DEFAULT_LIMITS
+
+
+_NO_DIRECTORY: Final = ModelsDirectory()
+
+
 class ModelRegistry:
     """The models of one server; `routes` are the routes of all offered models, and are replaced as a whole.
 
@@ -39,17 +51,15 @@ class ModelRegistry:
         build: Build,
         budget: MemoryBudget,
         *,
-        directory: Path | None = None,
-        poll_seconds: float = 5.0,
+        directory: ModelsDirectory = _NO_DIRECTORY,
         on_change: Callable[[Sequence[ServedModel]], None] = lambda models: None,
     ) -> None:
-        """`directory` is scanned every `poll_seconds`; `on_change` gets the offered models after each change."""
+        """`on_change` gets the offered models after each change."""
         self.versions = list(versions)
         self.routes = Routes()
         self._build = build
         self._budget = budget
         self._directory = directory
-        self._poll_seconds = poll_seconds
         self._on_change = on_change
         self._seen: Mapping[str, FoundModel] = {each.name: each.found for each in self.versions}
         self._importing = asyncio.Lock()
@@ -103,15 +113,15 @@ class ModelRegistry:
         await asyncio.gather(*first, return_exceptions=True)
         self._tried.set()
         while True:
-            await asyncio.sleep(self._poll_seconds)
+            await asyncio.sleep(self._directory.poll_seconds)
             try:
                 await self._maintain()
             except Exception:
                 logger.exception("models cannot be maintained this time")
 
     async def _maintain(self) -> None:
-        if self._directory is not None:
-            await self._follow_directory(self._directory)
+        if self._directory.path is not None:
+            await self._follow_directory(self._directory.path)
         if not self._loading.locked():
             async with self._loading:
                 await self._budget.shrink(self.versions)
@@ -153,7 +163,7 @@ class ModelRegistry:
         try:
             if version.model is None:
                 async with self._importing:
-                    path = await import_in_background(version.found.path)
+                    path = await import_in_background(version.found.path, self._directory.import_limits)
                     version.model = await asyncio.to_thread(self._build, version.found, path)
                     version.needed_bytes = estimated_bytes(path, len(version.model.pool.engines))
             version.model.request_load = lambda: self._request_load(version)

@@ -121,12 +121,13 @@ def _verbatim_terms(chunk: str) -> list[Term]:
     return [Term(start, end, chunk[start:end], is_copy=True) for start, end in find_verbatim(chunk)]
 
 
-def _without_overlaps(terms: Iterable[Term]) -> list[Term]:
+def _without_overlaps(terms: Sequence[Term]) -> list[Term]:
     """Sort terms by position; of two that overlap the longer one stays, of equally long ones the first given."""
+    taken = bytearray(max((term.end for term in terms), default=0))
     found: list[Term] = []
     for term in sorted(terms, key=lambda each: each.start - each.end):
-        place = bisect_left(found, term.start, key=lambda each: each.start)
-        is_free = place == 0 or found[place - 1].end <= term.start
-        if is_free and (place == len(found) or term.end <= found[place].start):
-            found.insert(place, term)
-    return found
+        # No shorter term is taken yet, so one that overlaps has the first or the last character of this one.
+        if not taken[term.start] and not taken[term.end - 1]:
+            taken[term.start : term.end] = b"\1" * (term.end - term.start)
+            found.append(term)
+    return sorted(found, key=lambda each: each.start)

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -131,14 +131,22 @@ class StartServer(Protocol):
 
 
 @contextmanager
-def run_server(log: Path, *flags: str, ready: bool = True) -> Iterator[Server]:
+def run_server(
+    log: Path,
+    *flags: str,
+    ready: bool = True,
+    port: int | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Server]:
     """Start a server; at the end stop it, and check that it leaves no process behind."""
-    port = free_port()
+    port = port or free_port()
     if "--replicas" not in flags:
         flags = ("--replicas", "1", *flags)
     command = [sys.executable, "-m", "service", "serve", "--port", str(port), *flags]
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stderr=output, start_new_session=True)
+        process = subprocess.Popen(
+            command, stderr=output, start_new_session=True, env=os.environ | dict(environment or {})
+        )
     server = Server(process, port, log)
     try:
         if ready:

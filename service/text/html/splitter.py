@@ -19,6 +19,8 @@ _BLOCKS: Final = frozenset(
 )
 # Elements whose content is not language, or is drawn.
 _COPIED: Final = frozenset("pre code kbd samp var svg math object template script style textarea xmp".split())
+_STANDALONE: Final = frozenset({"img", "input"})
+"""Pictures and fields: without text before them, their attributes are read like those of a block."""
 _TEXT_ATTRIBUTES: Final = frozenset("alt title placeholder aria-label".split())
 
 
@@ -33,19 +35,18 @@ def split_attribute(text: str, language: str, splitter: Splitter) -> Iterator[Se
     return splitter.merge_copied(_sentences(value, language, splitter, encoding="attribute"))
 
 
-def _is_standalone(tag: Token, run: Sequence[Fragment]) -> bool:
-    """Return True for a picture or a field without text before it: its attributes are read like those of a block."""
-    return tag.name in ("img", "input") and not any(fragment.text.strip() for fragment in run)
-
-
 def _segments(html: str, language: str, splitter: Splitter) -> Iterator[Segment]:
     run: list[Fragment] = []
+    has_text = False
     for fragment in _fragments(tokenize(html)):
-        if fragment.tag is None or not (fragment.tag.name in _BLOCKS or _is_standalone(fragment.tag, run)):
+        if fragment.tag is None or not (
+            fragment.tag.name in _BLOCKS or (fragment.tag.name in _STANDALONE and not has_text)
+        ):
             run.append(fragment)
+            has_text = has_text or bool(fragment.text.strip())
             continue
         yield from _sentences(run, language, splitter)
-        run = []
+        run, has_text = [], False
         yield from _block_tag(fragment.tag, language, splitter)
     yield from _sentences(run, language, splitter)
 

@@ -86,6 +86,39 @@ async def test_anonymous_callers_are_let_in_if_the_settings_say_so(opened: Open,
         await access.admit("wrong", "192.0.2.1")
 
 
+async def test_wrong_keys_of_an_address_are_limited_and_right_ones_are_not(
+    opened: Open, path: Path, refusals: list[Refusal]
+) -> None:
+    """Many callers may have one address, behind a proxy or in an office: one of them must not lock the others out."""
+    key = _key(path)
+    access = await opened(keys=path)
+    for _ in range(30):
+        with pytest.raises(InvalidKey):
+            await access.admit("wrong", "192.0.2.1")
+    for wrong in ("wrong", "dragoman-other"):
+        with pytest.raises(RateLimited, match="too many wrong API keys from this address: the limit is 30") as limited:
+            await access.admit(wrong, "192.0.2.1")
+        assert 1 <= (limited.value.retry_after_seconds or 0) <= 120
+    assert refusals == ["invalid_key"] * 30 + ["wrong_keys"] * 2
+    await access.admit(key, "192.0.2.1")
+    with pytest.raises(InvalidKey):
+        await access.admit("wrong", "192.0.2.2")
+
+
+async def test_a_key_is_known_without_counting_a_request(opened: Open, path: Path) -> None:
+    key = _key(path, limits=KeyLimits(requests_per_minute=1))
+    access = await opened(keys=path)
+    assert [await access.knows(each, "192.0.2.1") for each in (key, key, None, "", "wrong")] == [True, True] + [
+        False
+    ] * 3
+    await access.admit(key, "192.0.2.1")
+    for _ in range(29):
+        await access.knows("wrong", "192.0.2.1")
+    with pytest.raises(RateLimited):
+        await access.knows("wrong", "192.0.2.1")
+    assert not await (await opened()).knows(key, "192.0.2.1")
+
+
 async def test_a_key_that_is_removed_or_added_counts_at_once(opened: Open, path: Path) -> None:
     key = _key(path)
     access = await opened(keys=path)

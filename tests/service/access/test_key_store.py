@@ -1,5 +1,6 @@
 """Keys and usage in the file: what is kept, what is found again, what is counted."""
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +29,18 @@ def _added(file: KeyStore, name: str = "kiosk", limits: KeyLimits | None = None)
     key = file.find(file.add(name, limits or KeyLimits()))
     assert key is not None
     return key
+
+
+def test_only_its_owner_reads_a_new_file(path: Path) -> None:
+    """The files beside it hold keys and usage, too."""
+    before = os.umask(0)
+    try:
+        with closing(KeyStore(path, create=True)) as file:
+            _added(file)
+            modes = {each.name: each.stat().st_mode & 0o777 for each in path.parent.iterdir()}
+    finally:
+        os.umask(before)
+    assert modes == {"keys.db": 0o600, "keys.db-wal": 0o600, "keys.db-shm": 0o600}
 
 
 def test_a_key_is_found_by_itself_only(file: KeyStore) -> None:
