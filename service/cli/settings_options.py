@@ -57,6 +57,14 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
 """Every setting, in the order of the help."""
 
 
+_LISTS: Final = ("trusted_proxies", "cors_origins")
+"""Settings of several values: separated by commas, or by an option each."""
+
+
+def _joined(value: Any) -> Any:
+    return (",".join(value) or None) if isinstance(value, list) else value
+
+
 def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command an option for each setting, in the place of its parameter `settings`.
 
@@ -65,7 +73,7 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def with_settings(**values: Any) -> None:
-        given = {name: value for name in Settings.model_fields if (value := values.pop(name)) is not None}
+        given = {name: value for name in Settings.model_fields if (value := _joined(values.pop(name))) is not None}
         command(settings=load_settings(**given), **values)
 
     own = [each for each in inspect.signature(command).parameters.values() if each.name != "settings"]
@@ -103,7 +111,7 @@ def _option(name: str, group: str) -> inspect.Parameter:
         show_default=False,
         metavar=None if is_switch else _metavar(field.annotation),
     )
-    kind = bool | None if is_switch else str | None
+    kind = bool | None if is_switch else list[str] | None if name in _LISTS else str | None
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
 
 

@@ -136,8 +136,11 @@ class Translation:
     async def _next(self) -> PivotHandover | None:
         """Return the next segment once it is submitted, or None at the end of the text."""
         if not self._ahead and self._filling is not None:
-            filling, self._filling = self._filling, None
-            await asyncio.wait([filling])
+            filling = self._filling
+            await asyncio.wait([filling], timeout=self._deadline - asyncio.get_running_loop().time())
+            if not filling.done():
+                raise DeadlineExceeded("the translation was not finished in time")
+            self._filling = None
             if not filling.cancelled():
                 filling.result()
         if not self._ahead:
