@@ -58,6 +58,7 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await service.access.start()
         service.library.start()
         waiting = asyncio.create_task(_become_ready(service.library, on_failure))
         yield

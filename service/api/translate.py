@@ -13,7 +13,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 
-from service.access.control import Caller, Streamed
+from service.access.payments import Caller, Streamed
 from service.api.authentication import CallerDependency, owner_of
 from service.api.dependencies import ServiceContext, ServiceDependency
 from service.api.openapi import CALLER_ERRORS, EVENTS, Responses, errors_of
@@ -195,6 +195,7 @@ async def _stream(
             shape=_shape(body),
             last_event_id=int(last_event_id) if last_event_id else -1,
             keep_alive_seconds=service.settings.keep_alive_seconds,
+            before_end=partial(service.access.settle, charge),
             context=stack.pop_all(),
         )
 
