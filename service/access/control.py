@@ -57,6 +57,7 @@ class AccessControl:
 
     async def aclose(self) -> None:
         """Wait for pending writes."""
+        await self._payments.aclose()
         if self._key_store is not None:
             await self._key_store.aclose()
         await self._counters.aclose()

@@ -75,6 +75,8 @@ class Payments:
         self._credits = StreamCredits(counters)
         self._are_shared = counters.are_shared
         self._anonymous_characters = 0
+        self._unsettled: list[int] = []
+        """Charges that could not be settled: left open, they would be refunded by the next start of the server."""
 
     async def reconcile(self) -> None:
         """Refund what was being translated by servers of the key file that have ended. Raises nothing."""
@@ -171,8 +173,23 @@ class Payments:
             return
         charge.is_settled = True
         if self._key_store is not None and charge.id is not None:
-            with _logged("a charge could not be settled: the next start of the server refunds it", charge):
-                await self._key_store.settle(charge.id)
+            await self._settle_all(self._key_store, [charge.id, *self._unsettled])
+
+    async def _settle_all(self, key_store: AsyncKeyStore, charges: list[int]) -> None:
+        """Settle charges; keep those that cannot be, for the next time. Raises nothing."""
+        self._unsettled = []
+        for number, charge_id in enumerate(charges):
+            try:
+                await key_store.settle(charge_id)
+            except KeysUnavailable:
+                logger.error("charges could not be settled yet", extra={"charges": len(charges) - number})
+                self._unsettled += charges[number:]
+                return
+
+    async def aclose(self) -> None:
+        """Settle what could not be settled before."""
+        if self._key_store is not None:
+            await self._settle_all(self._key_store, self._unsettled)
 
     async def _fail(self, charge: Charge, sent: int) -> None:
         """Refund all but `sent` characters of a charge, or undo a resumption that has not begun. Raises nothing."""

@@ -131,9 +131,9 @@ class StartServer(Protocol):
 
 
 @contextmanager
-def run_server(log: Path, *flags: str, ready: bool = True) -> Iterator[Server]:
+def run_server(log: Path, *flags: str, ready: bool = True, port: int | None = None) -> Iterator[Server]:
     """Start a server; at the end stop it, and check that it leaves no process behind."""
-    port = free_port()
+    port = port or free_port()
     if "--replicas" not in flags:
         flags = ("--replicas", "1", *flags)
     command = [sys.executable, "-m", "service", "serve", "--port", str(port), *flags]

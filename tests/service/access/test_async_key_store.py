@@ -112,13 +112,27 @@ async def test_what_cannot_be_settled_is_answered_all_the_same(
             await access.start()
         assert [each.message for each in caplog.records if each.levelname == "ERROR"] == [
             "the key file cannot be used",
-            "a charge could not be settled: the next start of the server refunds it",
+            "charges could not be settled yet",
             "the key file cannot be used",
             "open charges of the last server could not be refunded",
         ]
-        assert await access.characters_used(caller) == 9
+        async with access.charged(caller, 5):
+            pass
+        # As the next server would find it.
         await access.start()
-        assert await access.characters_used(caller) == 0
+        assert await access.characters_used(caller) == 14
+
+
+async def test_and_at_the_latest_when_the_server_stops(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(async_key_store, "_PATIENCE_SECONDS", 0.1)
+    key, _ = _key(path)
+    async with aclosing(AccessControl(Settings.model_validate({"keys": path}))) as access:
+        with ExitStack() as stack:
+            async with access.charged(await access.admit(key, None), 9):
+                stack.enter_context(locked(path))
+    async with aclosing(AccessControl(Settings.model_validate({"keys": path}))) as access:
+        await access.start()
+        assert await access.characters_used(await access.admit(key, None)) == 9
 
 
 async def test_what_cannot_be_given_back_does_not_hide_what_failed(
