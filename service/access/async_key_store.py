@@ -63,6 +63,10 @@ class AsyncKeyStore:
     async def undo_resumption(self, charge_id: int) -> None:
         await self._writing.do(ChargeStore.undo_resumption, charge_id)
 
+    async def undo_charge(self, charge_id: int) -> None:
+        """Refund the charge of a lost stream whose resumption did not begin."""
+        await self._writing.do(ChargeStore.refund_lost, charge_id)
+
     async def refund_lost(self, is_refundable: Callable[[LostCharge], Awaitable[bool]]) -> int:
         """Refund the open charges of servers that have ended, but for those that `is_refundable` settles.
 

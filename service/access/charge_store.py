@@ -149,14 +149,16 @@ class ChargeStore(KeyStore):
     ) -> Resumption | None:
         """Use a charge for a resumption of its stream; None if the key has no such charge.
 
-        A refunded one is charged again, whatever the quota is: the server lost the stream, not the caller.
+        A refunded one is charged again, whatever the quota is: the server lost the stream, not the caller. It comes
+        first: of several streams of one request, each that was lost is paid by one resumption. An open one comes last:
+        it may still run, and is not refunded any more once a resumption has used it.
         """
         with self._transaction() as database:
             charge = database.execute(
                 """SELECT id, state FROM charges
                 WHERE key_id = ? AND request = ? AND expires_at > ? AND resumptions < ?
                 AND (state = 'refunded' OR NOT ?)
-                ORDER BY state = 'refunded' LIMIT 1""",
+                ORDER BY CASE state WHEN 'refunded' THEN 0 WHEN 'paid' THEN 1 ELSE 2 END LIMIT 1""",
                 (payer.key.id, stream.request, _now(), RESUMPTIONS, only_refunded),
             ).fetchone()
             if charge is None:
@@ -198,7 +200,10 @@ class ChargeStore(KeyStore):
             return [LostCharge(*row) for row in rows]
 
     def refund_lost(self, charge_id: int) -> None:
-        """Refund a charge of a server that has ended; if its stream is resumed, it is charged again."""
+        """Refund a charge whose server has ended, or whose lost stream could not be resumed yet.
+
+        If its stream is resumed, it is charged again.
+        """
         with self._transaction() as database:
             charges = database.execute(
                 "UPDATE charges SET state = 'refunded' WHERE id = ? RETURNING key_id, month, characters", (charge_id,)

@@ -60,7 +60,9 @@ class Charge:
     id: int | None = None
     """Id in the key file; None if the charge is not in it."""
     is_resumption: bool = False
-    """True if another charge covers the translation, and this one is of nothing."""
+    """True if an earlier payment covers the translation."""
+    is_charged_again: bool = False
+    """True if the stream is resumed that a killed server has lost, and that was refunded."""
     is_settled: bool = False
     sent: Callable[[], int] | None = None
     """Returns how many of its characters the caller has the translation of, in a stream that goes on. None before the
@@ -126,7 +128,8 @@ class Payments:
         resumed = await self._key_store.resume(payer, characters, paid, only_refunded=self._are_shared)
         if resumed is None:
             return None
-        charge.id, charge.is_resumption = resumed.charge_id, not resumed.is_charged_again
+        charge.id, charge.is_charged_again = resumed.charge_id, resumed.is_charged_again
+        charge.is_resumption = not resumed.is_charged_again
         if resumed.is_charged_again:
             await self._add_credit(charge)
         return charge
@@ -209,6 +212,8 @@ class Payments:
             with _logged("characters could not be refunded", charge):
                 if charge.is_resumption:
                     await self._key_store.undo_resumption(charge.id)
+                elif charge.is_charged_again and charge.sent is None:
+                    await self._key_store.undo_charge(charge.id)
                 else:
                     await self._key_store.refund(charge.id, sent)
         charge.is_settled = True

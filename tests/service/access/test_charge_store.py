@@ -134,7 +134,9 @@ def test_a_paid_stream_is_resumed_by_its_key_a_bounded_number_of_times(file: Cha
     assert file.usage(payer.key, MONTH) == Usage(1, 9)
     # Each further payment is good for as many.
     again = _charged(file, payer)
-    assert file.resume(payer, 9, STREAM) == Resumption(again, is_charged_again=False)
+    for _ in range(RESUMPTIONS):
+        assert file.resume(payer, 9, STREAM) == Resumption(again, is_charged_again=False)
+    assert file.resume(payer, 9, STREAM) is None
 
 
 def test_a_payment_that_a_resumption_has_used_is_not_refunded(file: ChargeStore) -> None:
@@ -196,6 +198,17 @@ def test_a_lost_stream_is_charged_again_when_it_is_resumed_whatever_the_quota_is
     file.refund(charge)
     assert file.usage(payer.key, MONTH) == Usage(0, 0)
     assert file.resume(payer, 9, STREAM) is None
+
+
+def test_of_several_streams_of_one_request_the_lost_ones_are_charged_again(file: ChargeStore) -> None:
+    payer = _payer(file)
+    paid, lost, running = (_charged(file, payer) for _ in range(3))
+    file.settle(paid)
+    file.refund_lost(lost)
+    used = [file.resume(payer, 9, STREAM) for _ in range(2)]
+    assert used == [Resumption(lost, is_charged_again=True), Resumption(paid, is_charged_again=False)]
+    file.refund(running)
+    assert file.usage(payer.key, MONTH) == Usage(2, 18)
 
 
 def test_a_stream_that_is_resumed_on_another_server_is_not_lost_with_the_first(file: ChargeStore, path: Path) -> None:

@@ -373,6 +373,23 @@ async def test_what_runs_when_the_server_is_killed_costs_nothing_and_is_paid_onc
     assert await second.run(resumes=True) == (11 if store else 21)
 
 
+async def test_a_lost_stream_whose_resumption_is_refused_is_still_charged_again_with_the_next(
+    opened: Open, path: Path, store: dict[str, str], killed: tuple[Lost, str]
+) -> None:
+    """While the next server loads, resumptions may be refused. An earlier stream of the same request is another one."""
+    lost, key = killed
+    first = Streaming(lost.access, await lost.access.admit(key, None))
+    await lost.begin(first.charged())
+    if not store:
+        async with first.charged():
+            pass
+    await lost.kill()
+    second = await _next(opened, path, store, key)
+    before = await second.used()
+    assert [await second.run(QueueFull("full"), resumes=True, begins=False) for _ in range(3)] == [before] * 3
+    assert [await second.run(resumes=True) for _ in range(2)] == [before + 9] * 2
+
+
 async def test_what_was_answered_before_the_server_was_killed_stays_paid_and_is_resumed(
     opened: Open, path: Path, store: dict[str, str], killed: tuple[Lost, str]
 ) -> None:
