@@ -9,11 +9,12 @@ import asyncio
 import json
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -24,9 +25,11 @@ from loadtest.soak.rounds import Plan, soak
 from loadtest.soak.site import ENGINES, SLOTS, WAITING, Places
 from loadtest.soak.supervisor import supervisor
 from service.access.key_store import KeyLimits, KeyStore
+from service.interpreter import python_command
 from service.settings import EMBEDDED_MODEL
 
 _HOUR: Final = 3600.0
+_CUT_SECONDS: Final = 5.0
 _RECEIVE_TIMEOUT_SECONDS: Final = 5.0
 _SEND_TIMEOUT_SECONDS: Final = 3.0
 _FLAGS: Final = {
@@ -66,6 +69,9 @@ def main(  # noqa: PLR0913  each is an option of the command
         float, typer.Option(help="Allowed growth of a process's memory, in per cent an hour.")
     ] = 0.5,
     recovery_limit: Annotated[float, typer.Option(help="Allowed seconds to replace lost processes.")] = 10.0,
+    ray: Annotated[
+        bool, typer.Option("--ray", help="Also cut the network between two nodes under Ray; needs root.")
+    ] = False,
     output: Annotated[Path | None, typer.Option(help="Also write the JSON to this file.")] = None,
 ) -> None:
     """Let faults loose on a server while canaries check every token."""
@@ -83,14 +89,17 @@ def main(  # noqa: PLR0913  each is an option of the command
     plan = Plan(rounds, whole / rounds, faults, random.Random(seed), every, lanes, rare_http=hours > 0)
     # Without it, the server would outlive a soak that is ended.
     signal.signal(signal.SIGTERM, _end)
+    limits = Limits(growth_limit, hours > 0, recovery_limit)
     with tempfile.TemporaryDirectory() as directory:
-        text = json.dumps(
-            _run(Places(Path(directory)), plan, skipped, Limits(growth_limit, hours > 0, recovery_limit)), indent=1
-        )
+        seen = _run(Places(Path(directory)), plan, skipped, limits)
+    if ray:
+        seen["ray"] = _cut_network(seen["problems"])
+        seen["verdict"] = "broken" if seen["problems"] else "kept"
+    text = json.dumps(seen, indent=1)
     typer.echo(text)
     if output is not None:
         output.write_text(text + "\n", encoding="utf-8")
-    if json.loads(text)["problems"]:
+    if seen["problems"]:
         raise typer.Exit(1)
 
 
@@ -98,7 +107,7 @@ def _end(number: int, frame: object) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def _run(places: Places, plan: Plan, skipped: list[str], limits: Limits) -> dict[str, object]:
+def _run(places: Places, plan: Plan, skipped: list[str], limits: Limits) -> dict[str, Any]:
     """Soak a server of its own, which has ended afterwards."""
     prepare(places, EMBEDDED_MODEL)
     with closing(KeyStore(places.keys, create=True)) as keys:
@@ -110,6 +119,17 @@ def _run(places: Places, plan: Plan, skipped: list[str], limits: Limits) -> dict
         ended = stop(site)
     check_log(places.log, site, readings[-1].answered)
     return summary(site, readings, Ending(ended, check_charges(site), skipped), limits)
+
+
+def _cut_network(problems: list[str]) -> dict[str, Any]:
+    """Cut the network between two nodes under Ray for a while, in namespaces of their own."""
+    command = python_command("-m", "loadtest.checks.replicas", "node", "--cut-seconds", str(_CUT_SECONDS))
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        problems.append(f"ray: the check of two nodes ended with status {done.returncode}")
+    _, brace, rest = done.stdout.partition("{\n")
+    figures: dict[str, Any] = json.loads(brace + rest) if brace else {}
+    return figures
 
 
 if __name__ == "__main__":

@@ -100,11 +100,11 @@ class Tally:
     resumed: int = 0
     """Connections that went on with a stream that another one had begun."""
     characters: int = 0
-    """Of the texts whose translation has come to its end."""
+    """Characters of the texts whose translation has come to its end."""
     longest_pause_seconds: float = 0.0
-    """Between two events of one connection."""
+    """The longest pause between two events of one connection."""
     longest_loss_seconds: float = 0.0
-    """Between the last event of a connection and the next event, on another one."""
+    """The longest time between the last event of a connection and the next event, on another one."""
     ids: dict[str, float] = field(default_factory=dict)
     """Ids of the requests that were answered to their end, and when: the server's log must have each once, as `ok`."""
     problems: list[str] = field(default_factory=list)

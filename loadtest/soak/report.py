@@ -48,7 +48,7 @@ class Reading(NamedTuple):
 
     at_seconds: float
     life: int
-    """How many times the HTTP process was started anew."""
+    """Number of restarts of the HTTP process."""
     occupied: int
     """Slots in use, and sentences that run or wait."""
     descriptors: int

@@ -30,7 +30,7 @@ class Places:
         self.log = directory / "server.log"
         self.model = directory / "model"
         self.other_model = directory / "other-model"
-        """Of the same shape, with other weights."""
+        """A model of the same shape, with other weights."""
         self.keys = directory / "keys.db"
         self.clock = directory / "clock"
         """libfaketime reads from it by how much the server's wall clock is set."""

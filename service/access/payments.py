@@ -70,7 +70,7 @@ class Charge:
 
 
 class Payments:
-    """What callers pay. Methods raise `KeysUnavailable` unless they say something else."""
+    """The payments of all callers. Methods raise `KeysUnavailable` unless they say something else."""
 
     def __init__(self, key_store: AsyncKeyStore | None, counters: Counters) -> None:
         self._key_store = key_store

@@ -376,7 +376,7 @@ async def test_what_runs_when_the_server_is_killed_costs_nothing_and_is_paid_onc
 async def test_a_lost_stream_whose_resumption_is_refused_is_still_charged_again_with_the_next(
     opened: Open, path: Path, store: dict[str, str], killed: tuple[Lost, str]
 ) -> None:
-    """While the next server loads, resumptions may be refused. An earlier stream of the same request is another one."""
+    """Resumptions may be refused while the next server loads. An earlier stream of the same request is another one."""
     lost, key = killed
     first = Streaming(lost.access, await lost.access.admit(key, None))
     await lost.begin(first.charged())

@@ -16,7 +16,7 @@ from tests.system.sentences import SENTENCES
 pytestmark = needs_chromium
 
 STREAMS = 6
-"""As many connections as a browser opens to one server."""
+"""The number of connections that a browser opens to one server."""
 SECONDS = 120.0
 TEXTS = [" ".join(SENTENCES[12 * number : 12 * number + 60]) for number in range(STREAMS)]
 OPTIONS = {"source": "en", "target": "fr", "beam_size": 4}
