@@ -148,8 +148,10 @@ def _language(code: str, targets: list[str]) -> Language:
     return Language(code=code, name=language_name(code), targets=targets)
 
 
-async def _start(service: ServiceContext, caller: Caller, body: TranslateRequest) -> Translation:
-    service.check_ready()
+async def _start(
+    service: ServiceContext, caller: Caller, body: TranslateRequest, *, resumes: bool = False
+) -> Translation:
+    await service.check_open(resumes=resumes)
     make_options = partial(body.options, service.translator.limits.max_beam_size)
     # Building a long glossary takes a while: other requests are served meanwhile.
     options = await asyncio.to_thread(make_options) if body.glossary else make_options()
@@ -187,7 +189,12 @@ async def _stream(
     async with AsyncExitStack() as stack:
         stack.enter_context(service.access.stream(caller))
         charge = await stack.enter_async_context(service.access.charged_once(caller, body.characters(), streamed))
-        translation = await _start(service, caller, body)
+        translation = await _start(service, caller, body, resumes=bool(last_event_id))
+        try:
+            await _unless_disconnected(request, translation.wait_for_engines())
+        except BaseException:
+            translation.close()
+            raise
         translation.id = request.state.request_id
         charge.sent = lambda: translation.characters_sent
         return TranslationStream(
