@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from tests.system.browser import needs_chromium
 from tests.system.conftest import Server, free_port, run_server
@@ -49,6 +49,14 @@ def _alone(server: Server, text: str) -> str:
     return translated
 
 
+def _wait(page: Page, condition: str) -> None:
+    """Wait until all streams fulfil a condition."""
+    deadline = time.monotonic() + SECONDS
+    while not page.evaluate(f"window.streams.every(stream => {condition})"):
+        assert time.monotonic() < deadline, page.evaluate("window.streams")
+        time.sleep(0.05)
+
+
 def test_event_sources_go_on_on_the_server_that_is_started_again(browser: Browser, tmp_path: Path) -> None:
     port = free_port()
     with run_server(tmp_path / "first.log", port=port) as first:
@@ -56,17 +64,14 @@ def test_event_sources_go_on_on_the_server_that_is_started_again(browser: Browse
         page = browser.new_page(base_url=first.url)
         page.goto("/")
         page.evaluate(_OPEN, [TEXTS, {name: str(value) for name, value in OPTIONS.items()}])
-        page.wait_for_function("window.streams.every(stream => stream.ids.length >= 3)", timeout=1000 * SECONDS)
+        _wait(page, "stream.ids.length >= 3")
         os.killpg(first.process.pid, signal.SIGKILL)
         first.process.wait()
         started: list[Mapping[str, object]] = page.evaluate("window.streams")
         assert all(stream["done"] is None for stream in started), "all streams have to be in the middle"
     # Not ready yet: the browsers come back while the model is loaded, and a refusal would end their streams for good.
     with run_server(tmp_path / "second.log", port=port, ready=False):
-        deadline = time.monotonic() + SECONDS
-        while not all(stream["done"] is not None or stream["closed"] for stream in page.evaluate("window.streams")):
-            assert time.monotonic() < deadline, page.evaluate("window.streams")
-            time.sleep(0.1)
+        _wait(page, "stream.done !== null || stream.closed")
         ended = page.evaluate("window.streams")
         page.close()
     assert [stream["done"] for stream in ended] == alone
