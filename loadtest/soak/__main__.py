@@ -18,9 +18,10 @@ from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
+from loadtest.soak.checks import check_charges, check_log
 from loadtest.soak.faults import FAULTS
 from loadtest.soak.faults.surroundings import environment, prepare
-from loadtest.soak.report import Ending, Limits, check_charges, check_log, stop, summary
+from loadtest.soak.report import Ending, Limits, stop, summary
 from loadtest.soak.rounds import Plan, soak
 from loadtest.soak.site import ENGINES, SLOTS, WAITING, Places
 from loadtest.soak.supervisor import supervisor

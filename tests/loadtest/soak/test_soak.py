@@ -16,8 +16,9 @@ from typer.testing import CliRunner
 from loadtest.soak import __main__ as soak
 from loadtest.soak import canaries, fuzz, wire
 from loadtest.soak.canaries import Tally, Told
+from loadtest.soak.checks import check_charges, check_log
 from loadtest.soak.faults import FAULTS
-from loadtest.soak.report import Ending, Limits, Reading, check_charges, check_log, summary
+from loadtest.soak.report import Ending, Limits, Reading, summary
 from loadtest.soak.rounds import Plan
 from loadtest.soak.site import Places, Site
 from service.access.charge_store import ChargeStore, PaidStream, Payer
@@ -207,10 +208,10 @@ def test_a_killed_server_may_leave_out_the_line_of_what_it_has_just_answered(tmp
         assert len(site.problems) == problems
 
 
-def _readings(**last: object) -> list[Reading]:
-    """An hour of readings that do not change but for the last ones."""
+def _readings(last_megabytes: float = 70) -> list[Reading]:
+    """An hour of readings that do not change, but for the HTTP process's memory in the second half."""
     hour = [BEFORE._replace(at_seconds=60.0 * minute) for minute in range(60)]
-    return [*hour[:30], *(each._replace(**last) for each in hour[30:])]
+    return [*hour[:30], *(each._replace(http_megabytes=last_megabytes) for each in hour[30:])]
 
 
 @pytest.mark.parametrize(
@@ -224,7 +225,7 @@ def _readings(**last: object) -> list[Reading]:
 def test_what_exceeds_its_limit_is_a_problem(tmp_path: Path, limits: Limits, broken: list[str]) -> None:
     site = _site(tmp_path)
     site.replaced_seconds |= {"engine_killed": [0.1, 0.2], "all": [8.5, 0.1]}
-    seen = summary(site, _readings(http_megabytes=77), Ending({}, {}, []), limits)
+    seen = summary(site, _readings(77), Ending({}, {}, []), limits)
     assert seen["memory_percent_per_hour"]["http"]["low"] > 1
     assert seen["memory_percent_per_hour"]["engine"]["per_hour"] == 0
     assert len(broken) == len(seen["problems"])
