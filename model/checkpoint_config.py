@@ -118,6 +118,19 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def content_id(directory: Path) -> str:
+    """Return a hash that differs for a checkpoint with other content. Raises `CheckpointError`.
+
+    `config.json` stands for all files if it has their sums. Otherwise their names, sizes and times count.
+    """
+    if not load_config(directory).sha256:
+        return fingerprint(directory)
+    try:
+        return sha256_of(directory / "config.json")
+    except OSError as error:
+        raise CheckpointError(f"{directory}: {error}") from None
+
+
 def fingerprint(path: Path) -> str:
     """Return a hash of the files' names, sizes and times: other content is another model."""
     files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file())

@@ -13,7 +13,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from model.checkpoint_config import CheckpointConfig, CheckpointError, load_config, load_tokenizer
+from model.checkpoint_config import CheckpointConfig, CheckpointError, content_id, load_config, load_tokenizer
 from service.access.control import AccessControl
 from service.api import deepl, error_handlers, glossaries, openapi, operations, page, translate
 from service.api.dependencies import ServiceContext
@@ -58,6 +58,7 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await service.access.start()
         service.library.start()
         waiting = asyncio.create_task(_become_ready(service.library, on_failure))
         yield
@@ -158,15 +159,15 @@ def _entries(settings: Settings, build: Build) -> list[ModelVersion]:
 
 def build_model(found: FoundModel, path: Path, settings: Settings, metrics: Metrics) -> ServedModel:
     """Build the served model of a Dragoman checkpoint: the one found, or the import of it. Raises `CheckpointError`."""
+    content = content_id(path)  # before its files are read: each engine compares it when it loads them
     config = load_config(path)
     tokenizer = load_tokenizer(path)
-    fingerprint = found.fingerprint if path == found.path else ""
-    pool = build_pool(found.name, path, config, settings, metrics, fingerprint)
+    pool = build_pool(found.name, path, config, settings, metrics, content)
     return ServedModel(found.name, config, tokenizer, pool, settings.max_sentence_tokens)
 
 
 def build_pool(
-    name: str, path: Path, config: CheckpointConfig, settings: Settings, metrics: Metrics, fingerprint: str = ""
+    name: str, path: Path, config: CheckpointConfig, settings: Settings, metrics: Metrics, content: str = ""
 ) -> EnginePool:
     options = EngineOptions(
         checkpoint=str(path.resolve()),
@@ -177,7 +178,7 @@ def build_pool(
         max_length=config.model.max_positions,
         log_level=settings.log_level,
         device=settings.device,
-        fingerprint=fingerprint,
+        content_id=content,
     )
     fork_server = ForkServer(options)
     engines = [

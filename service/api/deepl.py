@@ -110,7 +110,7 @@ async def translate(request: Request, service: ServiceDependency, caller: Caller
     body = await parse_body(request, DeepLRequest)
     body.check()
     requested_source = body.source_lang or None
-    service.check_ready()
+    await service.check_open()
     source, target = service.translator.direction(requested_source, body.target_lang, NAMES)
     texts = body.texts()
     glossary = await stored_glossary(service, caller, body.glossary_id, source, target)

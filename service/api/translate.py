@@ -13,7 +13,7 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 
-from service.access.control import Caller, Streamed
+from service.access.payments import Caller, Streamed
 from service.api.authentication import CallerDependency, owner_of
 from service.api.dependencies import ServiceContext, ServiceDependency
 from service.api.openapi import CALLER_ERRORS, EVENTS, Responses, errors_of
@@ -149,8 +149,10 @@ def _language(code: str, targets: list[str]) -> Language:
     return Language(code=code, name=language_name(code), targets=targets)
 
 
-async def _start(service: ServiceContext, caller: Caller, body: TranslateRequest) -> Translation:
-    service.check_ready()
+async def _start(
+    service: ServiceContext, caller: Caller, body: TranslateRequest, *, resumes: bool = False
+) -> Translation:
+    await service.check_open(resumes=resumes)
     make_options = partial(body.options, service.translator.limits.max_beam_size)
     # Building a long glossary takes a while: other requests are served meanwhile.
     options = await asyncio.to_thread(make_options) if body.glossary else make_options()
@@ -188,7 +190,12 @@ async def _stream(
     async with AsyncExitStack() as stack:
         stack.enter_context(service.access.stream(caller))
         charge = await stack.enter_async_context(service.access.charged_once(caller, body.characters(), streamed))
-        translation = await _start(service, caller, body)
+        translation = await _start(service, caller, body, resumes=bool(last_event_id))
+        try:
+            await _unless_disconnected(request, translation.wait_for_engines())
+        except BaseException:
+            translation.close()
+            raise
         translation.id = request.state.request_id
         charge.sent = lambda: translation.characters_sent
         return TranslationStream(
@@ -196,6 +203,7 @@ async def _stream(
             shape=_shape(body),
             last_event_id=int(last_event_id) if last_event_id else -1,
             keep_alive_seconds=service.settings.keep_alive_seconds,
+            before_end=partial(service.access.settle, charge),
             context=stack.pop_all(),
         )
 

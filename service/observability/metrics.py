@@ -155,14 +155,15 @@ class _ReplicaObserver(EngineObserver):
         metrics, stats = self._metrics, report.stats
         self._source_tokens.inc(stats.source_tokens)
         self._generated_tokens.inc(len(report.tokens))
-        for seconds in stats.queue_seconds:
-            metrics._queue_seconds.observe(seconds)
         if stats.encode_seconds is not None:
             metrics._encode_seconds.observe(stats.encode_seconds)
         if stats.step_seconds is not None:
             for _ in range(stats.steps):
                 metrics._step_seconds.observe(stats.step_seconds)
                 metrics._batch_rows.observe(stats.batch_rows)
+
+    def admitted(self, queue_seconds: float) -> None:
+        self._metrics._queue_seconds.observe(queue_seconds)
 
     def first_token(self, seconds: float) -> None:
         self._metrics._first_token.observe(seconds)

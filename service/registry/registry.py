@@ -1,6 +1,7 @@
 """The registry of served models: it loads the models of a directory, follows changes, and obeys the memory limit."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -80,6 +81,9 @@ class ModelRegistry:
     @property
     def why_not_ready(self) -> str:
         """The reason why `ready` is False, for display."""
+        pools = [each.model.pool for each in self.versions if each.offered and each.model]
+        if refusal := next((pool.refusal for pool in pools if pool.refusal), None):
+            return refusal
         if any(each.state in (State.LOADING, State.READY) for each in self.versions):
             return "the model is being loaded"
         return "no model can be used: see /models" if self.versions else "there is no model"
@@ -95,6 +99,12 @@ class ModelRegistry:
         await self._tried.wait()
         if not self.started:
             raise EngineFailed("; ".join(f"{each.name}: {each.reason}" for each in self.versions))
+
+    async def wait_until_started(self, seconds: float) -> None:
+        """Wait until `started`, or until that is known to be impossible, or until the time is up."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._tried.wait()
 
     async def stop(self) -> None:
         """Stop all engines; requests in flight get an error."""

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import aclosing
 from itertools import islice
@@ -42,8 +42,12 @@ class Job(NamedTuple):
     """The pivot language of each text; () if there is none."""
     executor: Executor | None = None
     """Prepares a long text outside of the event loop; None for short texts, which are prepared in it."""
+    models: Collection[ServedModel] = ()
+    """The models that translate it."""
 
 
+LONGEST_WAIT_SECONDS: Final = 15.0
+"""A response begins only when engines can answer; a request waits no longer for it."""
 _LOOK_AHEAD_SECONDS: Final = 0.05
 """Processor time of one look-ahead; the rest of the text is prepared later."""
 
@@ -211,8 +215,15 @@ class Translation:
             self._generated_tokens,
         )
 
+    async def wait_for_engines(self) -> None:
+        """Wait while dead engines are replaced. Raises `NotReady` after 15 s, or at the deadline if that is earlier."""
+        for model in self._job.models:
+            left = self._deadline - asyncio.get_running_loop().time()
+            await model.wait_for_engines(min(left, LONGEST_WAIT_SECONDS))
+
     async def finished(self) -> Finished:
-        """Return the last of `events`; raises the errors of `events`."""
+        """Wait for engines, and return the last of `events`; raises the errors of both."""
+        await self.wait_for_engines()
         async with aclosing(self.events()) as stream:
             async for events in stream:
                 if isinstance(last := events[-1], Finished):

@@ -94,8 +94,9 @@ class Translator:
         pivot_of = {each: route.pivot for each, route in routes.items()}
         pivots = [pivot_of.get(each) for each in sources] if any(pivot_of.values()) else ()
         executor = self._executor if is_long else None
-        job = Job(segments, len(texts), next(iter(sources), source), target, options, detected, pivots, executor)
         models = {model for route in routes.values() for model in route.models}
+        first = next(iter(sources), source)
+        job = Job(segments, len(texts), first, target, options, detected, pivots, executor, models)
 
         def on_close(closed: Translation) -> None:
             self.running.discard(closed)

@@ -79,3 +79,56 @@ async def test_who_comes_while_it_stops_waits_for_the_next_start() -> None:
         await before.read_tokens(asyncio.get_running_loop().time() + 60)
     assert pool.load == 1
     after.close()
+
+
+async def test_requests_of_a_dead_replica_move_to_a_ready_one() -> None:
+    replicas = [Replica(), Replica()]
+    pool = EnginePool([*replicas], capacity=100)
+    pool.running = True
+    requests = _submit(pool, 6)
+    replicas[0].is_ready = False
+    replicas[0].on_change()
+    assert [each.load for each in replicas] == [0, 6]
+    replicas[0].is_ready = True
+    replicas[0].on_change()
+    assert [each.load for each in replicas] == [3, 3], "those that wait for a slot"
+    for each in requests:
+        each.close()
+    assert pool.load == 0
+
+
+async def test_without_a_ready_replica_requests_stay() -> None:
+    replicas = [Replica(), Replica()]
+    pool = EnginePool([*replicas], capacity=100)
+    pool.running = True
+    _submit(pool, 6)
+    for each in replicas:
+        each.is_ready = False
+        each.on_change()
+    assert pool.load == 6
+    assert sorted(each.load for each in replicas) == [0, 6]
+
+
+async def test_waiting_for_engines_ends_when_one_is_ready_or_none_can_be() -> None:
+    replica = Replica()
+    pool = EnginePool([replica], capacity=100)
+    pool.running = True
+    replica.is_ready = False
+    replica.on_change()
+    assert not pool.replacing, "nothing was lost before the first start"
+    replica.is_ready = True
+    replica.on_change()
+    replica.is_ready = False
+    replica.on_change()
+    assert pool.replacing
+    assert not await pool.wait_until_loaded(0.01)
+    waiting = asyncio.create_task(pool.wait_until_loaded(60))
+    await asyncio.sleep(0)
+    replica.refusal = "its files have changed"
+    replica.on_change()
+    assert not await waiting
+    assert pool.refusal == "its files have changed"
+    replica.is_ready = True
+    replica.on_change()
+    assert await pool.wait_until_loaded(60)
+    assert pool.refusal is None
