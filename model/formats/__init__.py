@@ -72,6 +72,10 @@ def _unpacked(path: Path, beside: Path) -> Iterator[Path]:
 def _read(path: Path, wanted: LanguageHint) -> Imported:
     if (model := ctranslate2.find(path)) is not None:
         return ctranslate2.read(model, wanted)
+    if marian := sorted(each.name for each in path.glob("model*.bin") if "intgemm" in each.name):
+        raise CheckpointError(
+            f"{path}: a Marian model as Firefox has it ({marian[0]}): this format is not supported yet"
+        )
     if not (path / "config.json").exists():
         raise CheckpointError(f"{path}: neither an Argos package, nor a CTranslate2 or Hugging Face directory")
     described = read_json(path / "config.json")

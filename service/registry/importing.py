@@ -11,20 +11,21 @@ from pathlib import Path
 
 import platformdirs
 
-from model.checkpoint_config import CheckpointError, fingerprint
+from model.checkpoint_config import ANY, CheckpointError, LanguageHint, fingerprint
 from service.interpreter import python_command
 
 logger = logging.getLogger(__name__)
 
 
-def ensure_imported(path: Path) -> Path:
+def ensure_imported(path: Path, *, languages: LanguageHint = ANY) -> Path:
     """Return `path` if it is a native checkpoint, otherwise the imported one, importing it if necessary.
 
+    `languages` are for formats whose files do not name them.
     The process that imports may load torch and take the memory of a whole model. Raises `CheckpointError`.
     """
     place = _native_path(path)
     if not place.exists():
-        with _import_command(place, path) as command:
+        with _import_command(place, path, languages) as command:
             done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
             _check(done.returncode, done.stderr)
     return place
@@ -55,14 +56,15 @@ def _native_path(path: Path) -> Path:
 
 
 @contextmanager
-def _import_command(place: Path, path: Path) -> Iterator[list[str]]:
+def _import_command(place: Path, path: Path, languages: LanguageHint = ANY) -> Iterator[list[str]]:
     """Yield the command that imports `path`, and move its output to `place` at the end."""
     logger.info("importing %s, once", path)
     place.parent.mkdir(parents=True, exist_ok=True)
     # The output is moved into place when it is complete, so it is on the same disk.
     with tempfile.TemporaryDirectory(dir=place.parent) as directory:
         made = Path(directory) / "model"
-        yield python_command("-m", "service", "import", str(path), "--output", str(made))
+        hints = [f"--{side}={code}" for side, code in languages._asdict().items() if code]
+        yield python_command("-m", "service", "import", str(path), "--output", str(made), *hints)
         try:
             made.rename(place)
         except OSError:
@@ -81,8 +83,10 @@ def _check(code: int, stderr: bytes) -> None:
 
 
 def _is_foreign(path: Path) -> bool:
-    """Return True for Argos packages (files, or with a `model`), CTranslate2 (`model.bin`) and Hugging Face models."""
+    """Return True for Argos packages (files, or with a `model`), CTranslate2, Firefox and Hugging Face models."""
     if path.is_file() or any(path.glob("model.bin")) or any(path.glob("**/model/model.bin")):
+        return True
+    if any(path.glob("model.*intgemm*.bin")):
         return True
     try:
         config = json.loads((path / "config.json").read_bytes())
