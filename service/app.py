@@ -21,12 +21,13 @@ from service.api.middleware import UNLOGGED, BodyLimit, HeadAsGet, RequestObserv
 from service.engine.messages import EngineOptions
 from service.errors import EngineFailed
 from service.glossary_store import GlossaryStore
+from service.hub.names import HubName
 from service.observability import tracing
 from service.observability.metrics import Metrics
 from service.observability.tracing import RequestTracing
 from service.registry.importing import ensure_imported
 from service.registry.memory_budget import MemoryBudget
-from service.registry.model_version import ModelVersion
+from service.registry.model_version import ModelVersion, State
 from service.registry.process_memory import MEGABYTE
 from service.registry.registry import Build, ModelRegistry
 from service.registry.scan import FoundModel, ignored_entries, scan
@@ -128,7 +129,8 @@ def build_service(settings: Settings) -> ServiceContext:
         _entries(settings, build),
         build,
         MemoryBudget(None if settings.max_models_memory_mb is None else settings.max_models_memory_mb * MEGABYTE),
-        directory=settings.models,
+        directory=settings.models if isinstance(settings.models, Path) else None,
+        hub=settings.hub_options,
         poll_seconds=settings.models_poll_seconds,
         on_change=lambda models: metrics.models_served({each.name: ",".join(each.summary()) for each in models}),
     )
@@ -141,27 +143,42 @@ def build_service(settings: Settings) -> ServiceContext:
 
 
 def _entries(settings: Settings, build: Build) -> list[ModelVersion]:
-    if settings.models is None:
-        # Read now, not in the background: an error in a single model is reported before the server starts.
-        found = FoundModel(settings.model.resolve().name, settings.model, "")
-        try:
-            path = ensure_imported(settings.model)
-        except OSError as error:
-            raise UnusableSettingError(f"model: {error}") from None
-        return [ModelVersion(found, model=build(found, path))]
-    models = scan(settings.models)
-    if odd := ignored_entries(settings.models, models):
+    if isinstance(settings.models, Path):
+        return _directory_entries(settings.models)
+    if settings.models is not None:
+        return [_named_entry(each) for each in settings.models]
+    if isinstance(settings.model, HubName):
+        return [_named_entry(settings.model)]
+    # Read now, not in the background: an error in a single model is reported before the server starts.
+    found = FoundModel(settings.model.resolve().name, settings.model, "")
+    try:
+        path = ensure_imported(settings.model)
+    except OSError as error:
+        raise UnusableSettingError(f"model: {error}") from None
+    return [ModelVersion(found, model=build(found, path))]
+
+
+def _directory_entries(directory: Path) -> list[ModelVersion]:
+    models = scan(directory)
+    if odd := ignored_entries(directory, models):
         logger.warning("ignored entries, which are no models: %s", ", ".join(odd))
     if not models:
-        raise CheckpointError(f"{settings.models}: there is no checkpoint in it")
+        raise CheckpointError(f"{directory}: there is no checkpoint in it")
     return [ModelVersion(each) for each in models.values()]
+
+
+def _named_entry(model: Path | HubName) -> ModelVersion:
+    """Build the entry of a model that the settings name; it is downloaded or imported in the background."""
+    if isinstance(model, HubName):
+        return ModelVersion(FoundModel(str(model), model, ""), State.DOWNLOADING)
+    return ModelVersion(FoundModel(model.resolve().name, model, ""))
 
 
 def build_model(found: FoundModel, path: Path, settings: Settings, metrics: Metrics) -> ServedModel:
     """Build the served model of a Dragoman checkpoint: the one found, or the import of it. Raises `CheckpointError`."""
     config = load_config(path)
     tokenizer = load_tokenizer(path)
-    fingerprint = found.fingerprint if path == found.path else ""
+    fingerprint = found.fingerprint if path == found.location else ""
     pool = build_pool(found.name, path, config, settings, metrics, fingerprint)
     return ServedModel(found.name, config, tokenizer, pool, settings.max_sentence_tokens)
 

@@ -1,12 +1,14 @@
 """The context that the routes of one application share."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
 
 from service.access.control import AccessControl
-from service.errors import NotReady
+from service.errors import NotReady, UnknownLanguage
 from service.glossary_store import GlossaryStore
 from service.observability.metrics import Metrics
 from service.registry.registry import ModelRegistry
@@ -37,6 +39,20 @@ class ServiceContext:
             raise NotReady("the server is shutting down")
         if not self.ready:
             raise NotReady(self.library.why_not_ready)
+
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """Start a translation: raise `NotReady` if none can be made now.
+
+        While models are being downloaded, others serve. A language that nobody has may be one of theirs, then.
+        """
+        if self.draining or not self.library.serving:
+            self.check_ready()
+        try:
+            yield
+        except UnknownLanguage:
+            self.check_ready()
+            raise
 
 
 async def service_of(request: Request) -> ServiceContext:

@@ -42,7 +42,9 @@ async def models(service: ServiceDependency) -> list[ModelStatus]:
             languages=each.model.languages if each.model else (),
             state=each.state,
             reason=each.reason,
+            downloaded=each.downloaded,
             memory_bytes=each.memory_bytes,
+            origin=each.model.origin if each.model else None,
         )
         for each in service.library.versions
     ]

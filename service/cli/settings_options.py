@@ -19,6 +19,7 @@ from service.settings import EMBEDDED_MODEL, Settings
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Address": ("host", "port"),
     "Models and glossaries": ("model", "models", "models_poll_seconds", "max_models_memory_mb", "glossaries"),
+    "Public models by name": ("argos_index", "firefox_index"),
     "Engines": ("device", "mode", "threads", "replicas", "slots", "max_prefill", "engine_timeout_seconds"),
     "Limits of requests": (
         "max_sentence_tokens",
@@ -45,7 +46,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Logs": ("log_level",),
     # In a group of their own: their second names would narrow the columns of others.
-    "Switches": ("anonymous", "restore_capitals", "traces"),
+    "Switches": ("anonymous", "offline", "restore_capitals", "traces"),
 }
 """Every setting, in the order of the help."""
 
@@ -109,6 +110,8 @@ def _default(field: FieldInfo) -> str:
         return ""
     elif default == EMBEDDED_MODEL:
         default = "the embedded English-French model"
+    elif isinstance(default, str) and "://" in default:
+        default = "the public one"
     elif isinstance(default, bool):
         default = "on" if default else "off"
     return f" [default: {default}]"

@@ -8,10 +8,14 @@ from typing import Any, Final
 
 from model.checkpoint_config import CheckpointError
 from service.errors import EngineFailed, ServiceError
+from service.hub.errors import HubError, TemporaryHubError
+from service.hub.options import HubOptions
+from service.hub.progress import Report
 from service.registry.importing import import_in_background
 from service.registry.memory_budget import MemoryBudget
 from service.registry.model_version import ModelVersion, State
 from service.registry.process_memory import estimated_bytes
+from service.registry.pulling import pull_in_background
 from service.registry.routing import Routes
 from service.registry.scan import FoundModel, scan
 from service.registry.served_model import ServedModel
@@ -21,7 +25,10 @@ logger = logging.getLogger(__name__)
 _FIRST_RETRY_SECONDS: Final = 10.0
 """Delay after a new model has failed for a reason outside of its files; doubled after each failure."""
 _LONGEST_RETRY_SECONDS: Final = 600.0
+_DOWNLOAD_POLL_SECONDS: Final = 0.1
 _UNEXPECTED: Final = "unexpected error, see the log"
+
+_NO_HUB: Final = HubOptions(offline=True)
 
 Build = Callable[[FoundModel, Path], ServedModel]
 """Builds the served model of a native checkpoint, without starting engines; raises `CheckpointError`."""
@@ -33,22 +40,27 @@ class ModelRegistry:
     One model is imported and one is loaded at a time: both need more memory than a loaded model.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  each is a part of its own
         self,
         versions: Iterable[ModelVersion],
         build: Build,
         budget: MemoryBudget,
         *,
         directory: Path | None = None,
+        hub: HubOptions = _NO_HUB,
         poll_seconds: float = 5.0,
         on_change: Callable[[Sequence[ServedModel]], None] = lambda models: None,
     ) -> None:
-        """`directory` is scanned every `poll_seconds`; `on_change` gets the offered models after each change."""
+        """`directory` is scanned every `poll_seconds`; `on_change` gets the offered models after each change.
+
+        `hub` has the options for public models among the versions.
+        """
         self.versions = list(versions)
         self.routes = Routes()
         self._build = build
         self._budget = budget
         self._directory = directory
+        self._hub = hub
         self._poll_seconds = poll_seconds
         self._on_change = on_change
         self._seen: Mapping[str, FoundModel] = {each.name: each.found for each in self.versions}
@@ -70,9 +82,20 @@ class ModelRegistry:
     @property
     def why_not_ready(self) -> str:
         """The reason why `ready` is False, for display."""
+        if downloads := [each for each in self.versions if each.state is State.DOWNLOADING]:
+            return "; ".join(map(_download_status, downloads))
         if any(each.state in (State.LOADING, State.READY) for each in self.versions):
             return "the model is being loaded"
         return "no model can be used: see /models" if self.versions else "there is no model"
+
+    @property
+    def serving(self) -> bool:
+        """True if requests are served: when `ready`, or earlier if all others only wait for their downloads."""
+        waiting = (State.LOADING, State.UNLOADING)
+        return self.ready or (
+            any(each.offered and self._can_answer(each) for each in self.versions)
+            and not any(each.state in waiting and not each.offered for each in self.versions)
+        )
 
     def start(self) -> None:
         """Start to load the models; returns at once."""
@@ -85,6 +108,11 @@ class ModelRegistry:
         await self._tried.wait()
         if not self.started:
             raise EngineFailed("; ".join(f"{each.name}: {each.reason}" for each in self.versions))
+
+    async def wait_until_downloaded(self) -> None:
+        """Wait until no public model is being downloaded for the first time."""
+        while not self._tried.is_set() and any(each.state is State.DOWNLOADING for each in self.versions):  # noqa: ASYNC110
+            await asyncio.sleep(_DOWNLOAD_POLL_SECONDS)
 
     async def stop(self) -> None:
         """Stop all engines; requests in flight get an error."""
@@ -152,8 +180,8 @@ class ModelRegistry:
         """Load a new version, send requests to it, and retire the previous version of its name."""
         try:
             if version.model is None:
+                path = await self._checkpoint(version)
                 async with self._importing:
-                    path = await import_in_background(version.found.path)
                     version.model = await asyncio.to_thread(self._build, version.found, path)
                     version.needed_bytes = estimated_bytes(path, len(version.model.pool.engines))
             version.model.request_load = lambda: self._request_load(version)
@@ -162,12 +190,12 @@ class ModelRegistry:
                     await self._load(version, version.model)
                 else:
                     version.state = State.UNLOADED
-        except CheckpointError as error:
-            await self._fail(version, str(error))
-            return
-        except (ServiceError, OSError) as error:
+        except (ServiceError, OSError, TemporaryHubError) as error:
             await self._fail(version, str(error))
             version.task = self._spawn(self._introduce_later(version, retry_seconds))
+            return
+        except (CheckpointError, HubError) as error:
+            await self._fail(version, str(error))
             return
         except Exception:
             logger.exception("loading of a model ended", extra={"model": version.name})
@@ -181,6 +209,24 @@ class ModelRegistry:
         self._update_routes()
         logger.info("model %s", version.state, extra={"model": version.name})
         self._retire_all(previous)
+
+    async def _checkpoint(self, version: ModelVersion) -> Path:
+        """Return the native checkpoint of a new version, after its download or import."""
+        location = version.found.location
+        if isinstance(location, Path):
+            async with self._importing:
+                return await import_in_background(location)
+
+        def show(report: Report) -> None:
+            version.download = report
+
+        _set_state(version, State.DOWNLOADING)
+        logger.info("model is pulled", extra={"model": version.name})
+        try:
+            return await pull_in_background(location, self._hub, show)
+        finally:
+            version.download = None
+            _set_state(version, State.LOADING)
 
     async def _introduce_later(self, version: ModelVersion, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -247,7 +293,11 @@ class ModelRegistry:
 
     def _update_routes(self) -> None:
         offered = [each.model for each in self.versions if each.offered and each.model]
-        self.routes = Routes(offered)
+        known, self.routes = self.routes.unused, Routes(offered)
+        for model in {leg.model for leg in self.routes.unused} - {leg.model for leg in known}:
+            count = sum(leg.model is model for leg in self.routes.unused)
+            reason = f"{count} of its directions are used of another model, whose name comes first"
+            logger.warning("model not used for all directions", extra={"model": model.name, "reason": reason})
         self._on_change(offered)
 
     @staticmethod
@@ -255,6 +305,13 @@ class ModelRegistry:
         """Return True if the model has an engine, or if it is loaded on demand."""
         assert version.model is not None
         return version.state is not State.READY or version.model.pool.loaded
+
+
+def _download_status(version: ModelVersion) -> str:
+    """Describe a download for people: `downloading argos:en-de: 40 %`."""
+    step = version.download.step if version.download and version.download.step else State.DOWNLOADING
+    share = "" if version.downloaded is None else f": {100 * version.downloaded:.0f} %"
+    return f"{step} {version.name}{share}"
 
 
 def _set_state(version: ModelVersion, state: State) -> None:
