@@ -141,9 +141,14 @@ def _models_text(models: Path | tuple[Path | HubName, ...]) -> str:
     return str(models) if isinstance(models, Path) else ",".join(map(str, models))
 
 
-Model = Annotated[Path | HubName, NoDecode, PlainValidator(_model), PlainSerializer(str)]
+Model = Annotated[Path | HubName, NoDecode, PlainValidator(_model), PlainSerializer(str, when_used="json")]
 """A checkpoint on disk, or the name of a public model."""
-Models = Annotated[Path | tuple[Path | HubName, ...], NoDecode, PlainValidator(_models), PlainSerializer(_models_text)]
+Models = Annotated[
+    Path | tuple[Path | HubName, ...],
+    NoDecode,
+    PlainValidator(_models),
+    PlainSerializer(_models_text, when_used="json"),
+]
 IndexUrl = Annotated[str, AfterValidator(_index)]
 
 _BySeparator: Final = (NoDecode, BeforeValidator(_separated))
