@@ -21,7 +21,7 @@ from service.api.middleware import UNLOGGED, BodyLimit, HeadAsGet, RequestObserv
 from service.engine.messages import EngineOptions
 from service.errors import EngineFailed
 from service.glossary_store import GlossaryStore
-from service.hub.names import HubName
+from service.hub.names import HubName, hidden_name
 from service.observability import tracing
 from service.observability.metrics import Metrics
 from service.observability.tracing import RequestTracing
@@ -149,6 +149,8 @@ def _entries(settings: Settings, build: Build) -> list[ModelVersion]:
         return [_named_entry(each) for each in settings.models]
     if isinstance(settings.model, HubName):
         return [_named_entry(settings.model)]
+    if hidden := hidden_name(settings.model):
+        logger.info("%s is the directory here; %s is the public model", settings.model, hidden)
     # Read now, not in the background: an error in a single model is reported before the server starts.
     found = FoundModel(settings.model.resolve().name, settings.model, "")
     try:
