@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from service import hardware
-from service.hub.names import PACKAGE, HubName, parse_model
+from service.hub.names import HubName, parse_model, parse_models
 from service.hub.options import ARGOS_INDEX, FIREFOX_INDEX, HubOptions
 
 _PREFIX: Final = "DRAGOMAN_"
@@ -110,31 +110,13 @@ def _index(url: str) -> str:
     return url
 
 
-def _lines(path: Path) -> list[str]:
-    try:
-        lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
-    except (OSError, UnicodeDecodeError):
-        raise _wrong(f"{path} cannot be read as a list of models") from None
-    return [line for line in lines if line and not line.startswith("#")]
-
-
 def _models(value: str | Path | Sequence[Path | HubName]) -> Path | tuple[Path | HubName, ...]:
-    """Read a directory, a list of names, or a file that has one; lines of a file that begin with # are comments."""
     if not isinstance(value, str):
         return value if isinstance(value, Path) else tuple(value)
-    path = Path(value)
-    if path.is_file() and path.suffix != PACKAGE:
-        texts = _lines(path)
-    elif path.is_dir() or ("," not in value and isinstance(_model(value), Path)):
-        return path
-    else:
-        texts = [part.strip() for part in value.split(",") if part.strip()]
-    found = tuple(map(_model, texts))
-    if twice := sorted({str(each) for each in found if found.count(each) > 1}):
-        raise _wrong(f"{', '.join(twice)}: named twice")
-    if not found:
-        raise _wrong(f"{value} names no model")
-    return found
+    try:
+        return parse_models(value)
+    except ValueError as error:
+        raise _wrong(str(error)) from None
 
 
 def _models_text(models: Path | tuple[Path | HubName, ...]) -> str:

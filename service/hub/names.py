@@ -67,6 +67,26 @@ def parse_model(text: str) -> Path | HubName:
     return parse_name(f"hf:{text}") if is_name else path
 
 
+def parse_models(text: str) -> Path | tuple[Path | HubName, ...]:
+    """Return a directory, or the models of a list: with commas between them, or of a file with one on each line.
+
+    Lines that begin with # are comments. Raises `ValueError`.
+    """
+    path = Path(text)
+    if path.is_file() and path.suffix != PACKAGE:
+        texts = _lines(path)
+    elif path.is_dir() or ("," not in text and isinstance(parse_model(text), Path)):
+        return path
+    else:
+        texts = [part.strip() for part in text.split(",") if part.strip()]
+    found = tuple(map(parse_model, texts))
+    if twice := sorted({str(each) for each in found if found.count(each) > 1}):
+        raise ValueError(f"{', '.join(twice)}: named twice")
+    if not found:
+        raise ValueError(f"{text} names no model")
+    return found
+
+
 def parse_name(text: str) -> HubName:
     """Return the name; `OWNER/NAME` is Hugging Face's. Raises `ValueError`."""
     if _OWNER_AND_NAME.fullmatch(text.partition("@")[0]):
@@ -84,6 +104,14 @@ def hidden_name(path: Path) -> HubName | None:
     """Return the public model whose name is also this existing path, which is used instead."""
     text = path.as_posix()
     return HubName("hf", text) if _OWNER_AND_NAME.fullmatch(text) and _exists(path) else None
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError):
+        raise ValueError(f"{path} cannot be read as a list of models") from None
+    return [line for line in lines if line and not line.startswith("#")]
 
 
 def _exists(path: Path) -> bool:

@@ -51,6 +51,16 @@ class ModelVersion:
         return min(1.0, report.done / report.total) if report is not None and report.total else None
 
     @property
+    def download_status(self) -> str:
+        """Describe the download for people: `downloading argos:en-de: 40 %`."""
+        step = self.download.step if self.download and self.download.step else State.DOWNLOADING
+        share = "" if self.downloaded is None else f": {100 * self.downloaded:.0f} %"
+        return f"{step} {self.name}{share}"
+
+    def show_download(self, report: Report) -> None:
+        self.download = report
+
+    @property
     def has_requests(self) -> bool:
         """True if requests are running in its engines or waiting for them."""
         return self.model is not None and self.model.pool.load > 0

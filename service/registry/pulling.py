@@ -32,6 +32,7 @@ async def pull_in_background(name: HubName, options: HubOptions, on_report: Call
         f"--firefox-index={options.firefox_index}",
     ]
     command = python_command("-m", "service", "pull", str(name), *flags, *(["--offline"] if options.offline else []))
+    logger.info("model is pulled", extra={"model": str(name)})
     # On a terminal the process draws its bar there itself.
     stderr = None if sys.stderr.isatty() else asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(

@@ -10,7 +10,6 @@ from model.checkpoint_config import CheckpointError
 from service.errors import EngineFailed, ServiceError
 from service.hub.errors import HubError, TemporaryHubError
 from service.hub.options import HubOptions
-from service.hub.progress import Report
 from service.registry.importing import import_in_background
 from service.registry.memory_budget import MemoryBudget
 from service.registry.model_version import ModelVersion, State
@@ -83,18 +82,18 @@ class ModelRegistry:
     def why_not_ready(self) -> str:
         """The reason why `ready` is False, for display."""
         if downloads := [each for each in self.versions if each.state is State.DOWNLOADING]:
-            return "; ".join(map(_download_status, downloads))
+            return "; ".join(each.download_status for each in downloads)
         if any(each.state in (State.LOADING, State.READY) for each in self.versions):
             return "the model is being loaded"
         return "no model can be used: see /models" if self.versions else "there is no model"
 
     @property
     def serving(self) -> bool:
-        """True if requests are served: when `ready`, or earlier if all others only wait for their downloads."""
-        waiting = (State.LOADING, State.UNLOADING)
+        """True if requests are served: when `ready`, or earlier if only public models are still on their way."""
+        on_disk = (each for each in self.versions if isinstance(each.found.location, Path))
         return self.ready or (
             any(each.offered and self._can_answer(each) for each in self.versions)
-            and not any(each.state in waiting and not each.offered for each in self.versions)
+            and not any(each.state is State.LOADING and not each.offered for each in on_disk)
         )
 
     def start(self) -> None:
@@ -216,14 +215,9 @@ class ModelRegistry:
         if isinstance(location, Path):
             async with self._importing:
                 return await import_in_background(location)
-
-        def show(report: Report) -> None:
-            version.download = report
-
         _set_state(version, State.DOWNLOADING)
-        logger.info("model is pulled", extra={"model": version.name})
         try:
-            return await pull_in_background(location, self._hub, show)
+            return await pull_in_background(location, self._hub, version.show_download)
         finally:
             version.download = None
             _set_state(version, State.LOADING)
@@ -305,13 +299,6 @@ class ModelRegistry:
         """Return True if the model has an engine, or if it is loaded on demand."""
         assert version.model is not None
         return version.state is not State.READY or version.model.pool.loaded
-
-
-def _download_status(version: ModelVersion) -> str:
-    """Describe a download for people: `downloading argos:en-de: 40 %`."""
-    step = version.download.step if version.download and version.download.step else State.DOWNLOADING
-    share = "" if version.downloaded is None else f": {100 * version.downloaded:.0f} %"
-    return f"{step} {version.name}{share}"
 
 
 def _set_state(version: ModelVersion, state: State) -> None:

@@ -114,7 +114,8 @@ def test_other_models_serve_during_a_download_and_beside_one_that_cannot_be_had(
         assert answer.status_code == 503
         assert f"downloading hf:{GERMAN}" in answer.json()["error"]
         gate.set()
-        server.wait_until_ready()
+        while httpx.get(f"{server.url}/readyz").status_code != 200:
+            assert _translate(server, "en", "fr").status_code == 200
         assert _translate(server, "de", "fr").json()["pivot"] == "en"
         none = _models(server)["hf:acme/none"]
         assert none["state"] == "failed"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from service.hub.names import HubName, hidden_name, parse_model, parse_name
+from service.hub.names import HubName, hidden_name, parse_model, parse_models, parse_name
 
 OPUS = HubName("hf", "Helsinki-NLP/opus-mt-en-de")
 
@@ -59,6 +59,38 @@ def test_a_name_that_is_a_path_too_is_found(tmp_path: Path, monkeypatch: pytest.
     assert hidden_name(tmp_path / "models" / "en-de") is None
     assert hidden_name(Path("models")) is None
     assert hidden_name(Path("models/none")) is None
+
+
+def test_lists_of_models(tmp_path: Path) -> None:
+    both = (HubName("argos", "en-de"), OPUS)
+    assert parse_models("argos:en-de, Helsinki-NLP/opus-mt-en-de,") == both
+    assert parse_models("argos:en-de") == both[:1]
+    listed = tmp_path / "models.txt"
+    listed.write_text(f"# ours\n\nargos:en-de\n  hf:{OPUS.model}\n")
+    assert parse_models(str(listed)) == both
+    package = tmp_path / "a.argosmodel"
+    package.touch()
+    assert parse_models(f"{package},argos:en-de") == (package, both[0])
+
+
+def test_directories_are_no_lists(tmp_path: Path) -> None:
+    assert parse_models(str(tmp_path)) == tmp_path
+    assert parse_models(str(tmp_path / "none")) == tmp_path / "none"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"# nothing\n", "names no model"),
+        (b"argos:en-de\nargos:en-de\n", "argos:en-de: named twice"),
+        (b"\xff", "cannot be read as a list of models"),
+        (b"argos:en\n", "'argos:en' is no model's name"),
+    ],
+)
+def test_a_list_that_is_none(content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "list").write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        parse_models(str(tmp_path / "list"))
 
 
 def test_a_text_too_long_for_a_file(tmp_path: Path) -> None:
