@@ -118,16 +118,20 @@ def progress_bar(name: str, reporter: "_Reporter | None" = None) -> Iterator[Pro
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
-    with Bars(*columns, console=console, disable=not console.is_terminal) as bars:
-        task = bars.add_task(name, total=None)
+    bars = Bars(*columns, console=console, disable=not console.is_terminal)
+    task = bars.add_task(name, total=None)
 
-        def show(progress: Progress) -> None:
-            step = "" if progress.step == "downloading" else f": {progress.step}"
-            bars.update(task, description=f"{name}{step}", completed=progress.done, total=progress.total)
-            if reporter is not None:
-                reporter(progress)
+    def show(progress: Progress) -> None:
+        bars.start()  # not before: a model that is here needs no bar
+        step = "" if progress.step == "downloading" else f": {progress.step}"
+        bars.update(task, description=f"{name}{step}", completed=progress.done, total=progress.total)
+        if reporter is not None:
+            reporter(progress)
 
+    try:
         yield Progress(show)
+    finally:
+        bars.stop()
 
 
 class _Reporter:

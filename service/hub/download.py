@@ -113,16 +113,10 @@ class _Partial:
 
 def _continue(file: RemoteFile, partial: _Partial, progress: Progress) -> None:
     """Read from the end of the partial file to the end of the remote one; raises when the connection is cut."""
-    headers = {"Accept-Encoding": "identity"}
     start = partial.size
     if start and start == file.size:
         return
-    # Without an ETag or a sum, nothing says that both parts are of the same file.
-    if start and (partial.etag or file.sha256):
-        headers["Range"] = f"bytes={start}-"
-        if partial.etag:
-            headers["If-Range"] = partial.etag
-    with _client() as client, client.stream("GET", file.url, headers=headers) as response:
+    with _client() as client, client.stream("GET", file.url, headers=_range(file, partial)) as response:
         if response.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             progress.advance(-start)
             partial.discard()
@@ -133,6 +127,9 @@ def _continue(file: RemoteFile, partial: _Partial, progress: Progress) -> None:
         if response.status_code != HTTPStatus.PARTIAL_CONTENT:
             progress.advance(-start)
             partial.begin(response.headers.get("etag"))
+        length = response.headers.get("content-length", "")
+        if progress.total is None and length.isdecimal():
+            progress.expect(partial.size + int(length))
         most = _LARGEST_FILE if file.size is None else file.size
         with partial.path.open("ab") as output:
             for chunk in response.iter_raw():  # a size would hold back what came before a cut
@@ -143,6 +140,16 @@ def _continue(file: RemoteFile, partial: _Partial, progress: Progress) -> None:
     if partial.size > most:
         partial.discard()
         raise TemporaryHubError(f"{file.url}: has more than the {most} bytes that its index says")
+
+
+def _range(file: RemoteFile, partial: _Partial) -> dict[str, str]:
+    """Return the headers that request what is missing; all of it if nothing says that both parts are of one file."""
+    headers = {"Accept-Encoding": "identity"}
+    if partial.size and (partial.etag or file.sha256):
+        headers["Range"] = f"bytes={partial.size}-"
+        if partial.etag:
+            headers["If-Range"] = partial.etag
+    return headers
 
 
 def _verify(file: RemoteFile, partial: _Partial) -> None:

@@ -27,6 +27,11 @@ class Progress:
         self.done, self.total = 0, total
         self.enter("downloading")
 
+    def expect(self, total: int) -> None:
+        """Set the size of a download whose index does not say it."""
+        self.total = total
+        self._on_change(self)
+
     def advance(self, count: int) -> None:
         """Count bytes; a negative number takes back bytes that have to be downloaded again."""
         self.done += count

@@ -2,6 +2,7 @@
 
 import errno
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -130,7 +131,7 @@ def test_several_processes_download_once(setting: Setting) -> None:
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(setting.pull, refresh=False)
         while not setting.server.gets("/1.0"):
-            pass
+            time.sleep(0.005)
         second = threads.submit(setting.pull, refresh=False, progress=Progress(note))
         assert waiting.wait(60)
         gate.set()
