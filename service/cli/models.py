@@ -125,11 +125,14 @@ def remove(
         fail(f"{', '.join(missing)}: not here; `dragoman models` lists what is")
     for name, entries in wanted:
         for entry in entries:
-            freed = entry.size
-            with store.lock(str(name.unpinned)):
-                store.remove(entry)
-            if with_download and name.source == "hf":
-                freed += remove_download(name, entry.origin.revision)
+            try:
+                freed = entry.size
+                with store.lock(str(name.unpinned)):
+                    store.remove(entry)
+                if with_download and name.source == "hf":
+                    freed += remove_download(name, entry.origin.revision)
+            except OSError as error:
+                fail(f"{name}: {error}")
             typer.echo(f"{entry.origin.name}@{entry.origin.revision}: removed, {freed / _MEGABYTE:.1f} MB")
 
 

@@ -51,7 +51,7 @@ def read_json(url: str) -> Any:
         raise _unreachable(url, error) from None
     try:
         return json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise TemporaryHubError(f"{url}: answers with no JSON{_proxy_hint(bytes(content[:100]))}") from None
 
 

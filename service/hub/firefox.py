@@ -61,7 +61,7 @@ class _Record(BaseModel):
     """The first version of the collection, which does not say it, has only these."""
     version: str
     file_type: str = Field(validation_alias="fileType")
-    filter_expression: str = ""
+    filter_expression: str | None = None
     attachment: _Attachment
     decompressed_size: int | None = Field(default=None, validation_alias="decompressedSize")
     decompressed_hash: Digest | None = Field(default=None, validation_alias="decompressedHash")

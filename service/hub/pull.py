@@ -113,6 +113,7 @@ class Hub:
 def _check_room(name: HubName, staging: Path, size: int | None) -> None:
     there = sum(file.stat().st_size for file in staging.rglob("*") if file.is_file())
     if size is not None and size > shutil.disk_usage(staging).free + there:
+        shutil.rmtree(staging, ignore_errors=True)
         raise _no_room(name, f"; the download alone takes {size / _MEGABYTE:,.1f} MB")
 
 

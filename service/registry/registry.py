@@ -290,7 +290,7 @@ class ModelRegistry:
         known, self.routes = self.routes.unused, Routes(offered)
         for model in {leg.model for leg in self.routes.unused} - {leg.model for leg in known}:
             count = sum(leg.model is model for leg in self.routes.unused)
-            reason = f"{count} of its directions are used of another model, whose name comes first"
+            reason = f"{count} of its directions are translated by models whose names come first"
             logger.warning("model not used for all directions", extra={"model": model.name, "reason": reason})
         self._on_change(offered)
 

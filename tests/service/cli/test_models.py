@@ -58,6 +58,16 @@ def test_a_model_is_pulled_listed_and_removed() -> None:
     assert "argos:en-de" not in _run("models").stdout
 
 
+def test_a_model_that_cannot_be_removed_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    _run("pull", "argos:en-de")
+    monkeypatch.setattr("service.hub.store.Store.remove", refuse)
+    done = _run("remove", "argos:en-de")
+    assert (done.exit_code, done.stderr) == (2, "dragoman: argos:en-de: [Errno 13] Permission denied\n")
+
+
 def test_what_can_be_had_is_listed(index: FileServer) -> None:
     names = [line.split()[0] for line in _run("models", "--available", "argos").stdout.splitlines()[1:]]
     assert names == ["argos:de-en", "argos:en-de"]

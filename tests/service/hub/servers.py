@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,6 +38,11 @@ class FileServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answers: dict[str, Answer] = {}
         self.requests: list[tuple[str, str, dict[str, str]]] = []
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Report errors except those of clients that have left."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
     @property
     def url(self) -> str:

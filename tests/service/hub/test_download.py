@@ -131,6 +131,12 @@ def test_a_name_that_leaves_the_directory(name: str, server: FileServer, tmp_pat
     assert not server.requests
 
 
+def test_an_index_that_is_too_deep(server: FileServer) -> None:
+    server.put("/f", b"[" * 1_000_000)
+    with pytest.raises(TemporaryHubError, match=r"/f: answers with no JSON$"):
+        read_json(f"{server.url}/f")
+
+
 def test_an_index_without_end(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.hub.download._LARGEST_INDEX", 1000)
     server.put("/f", b"[" * 2000)

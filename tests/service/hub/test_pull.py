@@ -183,6 +183,7 @@ def test_a_disk_that_has_no_room_is_noticed_before_the_download(
     ):
         setting.pull()
     assert not setting.server.gets("/1.0")
+    assert not setting.left()
 
 
 def test_files_are_given_to_an_import_elsewhere_even_if_the_model_is_here(setting: Setting) -> None:
