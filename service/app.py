@@ -21,12 +21,13 @@ from service.api.middleware import UNLOGGED, BodyLimit, HeadAsGet, RequestObserv
 from service.engine.messages import EngineOptions
 from service.errors import EngineFailed
 from service.glossary_store import GlossaryStore
+from service.hub.names import HubName, hidden_name
 from service.observability import tracing
 from service.observability.metrics import Metrics
 from service.observability.tracing import RequestTracing
 from service.registry.importing import ImportLimits, ensure_imported
 from service.registry.memory_budget import MemoryBudget
-from service.registry.model_version import ModelVersion
+from service.registry.model_version import ModelVersion, State
 from service.registry.process_memory import MEGABYTE
 from service.registry.registry import Build, ModelRegistry, ModelsDirectory
 from service.registry.scan import FoundModel, ignored_entries, scan
@@ -129,7 +130,12 @@ def build_service(settings: Settings) -> ServiceContext:
         _entries(settings, build),
         build,
         MemoryBudget(None if settings.max_models_memory_mb is None else settings.max_models_memory_mb * MEGABYTE),
-        directory=ModelsDirectory(settings.models, settings.models_poll_seconds, ImportLimits(settings.max_import_mb)),
+        directory=ModelsDirectory(
+            settings.models if isinstance(settings.models, Path) else None,
+            settings.models_poll_seconds,
+            ImportLimits(settings.max_import_mb),
+        ),
+        hub=settings.hub_options,
         on_change=lambda models: metrics.models_served({each.name: ",".join(each.summary()) for each in models}),
     )
     try:
@@ -141,20 +147,37 @@ def build_service(settings: Settings) -> ServiceContext:
 
 
 def _entries(settings: Settings, build: Build) -> list[ModelVersion]:
-    if settings.models is None:
-        # Read now, not in the background: an error in a single model is reported before the server starts.
-        found = FoundModel(settings.model.resolve().name, settings.model, "")
-        try:
-            path = ensure_imported(settings.model, ImportLimits(settings.max_import_mb))
-        except OSError as error:
-            raise UnusableSettingError(f"model: {error}") from None
-        return [ModelVersion(found, model=build(found, path))]
-    models = scan(settings.models)
-    if odd := ignored_entries(settings.models, models):
+    if isinstance(settings.models, Path):
+        return _directory_entries(settings.models)
+    if settings.models is not None:
+        return [_named_entry(each) for each in settings.models]
+    if isinstance(settings.model, HubName):
+        return [_named_entry(settings.model)]
+    if hidden := hidden_name(settings.model):
+        logger.info("%s is the directory here; %s is the public model", settings.model, hidden)
+    # Read now, not in the background: an error in a single model is reported before the server starts.
+    found = FoundModel(settings.model.resolve().name, settings.model, "")
+    try:
+        path = ensure_imported(settings.model, ImportLimits(settings.max_import_mb))
+    except OSError as error:
+        raise UnusableSettingError(f"model: {error}") from None
+    return [ModelVersion(found, model=build(found, path))]
+
+
+def _directory_entries(directory: Path) -> list[ModelVersion]:
+    models = scan(directory)
+    if odd := ignored_entries(directory, models):
         logger.warning("ignored entries, which are no models: %s", ", ".join(odd))
     if not models:
-        raise CheckpointError(f"{settings.models}: there is no checkpoint in it")
+        raise CheckpointError(f"{directory}: there is no checkpoint in it")
     return [ModelVersion(each) for each in models.values()]
+
+
+def _named_entry(model: Path | HubName) -> ModelVersion:
+    """Build the entry of a model that the settings name; it is downloaded or imported in the background."""
+    if isinstance(model, HubName):
+        return ModelVersion(FoundModel(str(model), model, ""), State.DOWNLOADING)
+    return ModelVersion(FoundModel(model.resolve().name, model, ""))
 
 
 def build_model(found: FoundModel, path: Path, settings: Settings, metrics: Metrics) -> ServedModel:

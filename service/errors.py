@@ -2,6 +2,7 @@
 
     ServiceError
     +-- InvalidRequest      400  the request is wrong; the message names the field
+    |   +-- UnknownLanguage      no model has the language
     +-- KeyRequired         400  an API key is required (DeepL's routes: 403)
     +-- InvalidKey          403  the API key is unknown to this server
     +-- UnknownGlossary     404  no glossary of the caller has this id or name
@@ -42,6 +43,10 @@ class InvalidRequest(ServiceError):
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
+
+
+class UnknownLanguage(InvalidRequest):
+    """A language that no model of this server has."""
 
 
 class UnknownGlossary(ServiceError):

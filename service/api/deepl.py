@@ -111,7 +111,8 @@ async def translate(request: Request, service: ServiceDependency, caller: Caller
     body.check()
     requested_source = body.source_lang or None
     await service.check_open()
-    source, target = service.translator.direction(requested_source, body.target_lang, NAMES)
+    with service.choosing_model():
+        source, target = service.translator.direction(requested_source, body.target_lang, NAMES)
     texts = body.texts()
     glossary = await stored_glossary(service, caller, body.glossary_id, source, target)
     options = TranslationOptions(is_html=body.tag_handling == "html", glossary=glossary)

@@ -1,12 +1,14 @@
 """The context that the routes of one application share."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
 
 from service.access.control import AccessControl
-from service.errors import NotReady
+from service.errors import NotReady, UnknownLanguage
 from service.glossary_store import GlossaryStore
 from service.observability.metrics import Metrics
 from service.registry.registry import ModelRegistry
@@ -42,7 +44,7 @@ class ServiceContext:
             await self.library.wait_until_started(LONGEST_WAIT_SECONDS)
         if self.draining:
             raise NotReady("the server is shutting down")
-        if not self.library.started:
+        if not self.library.serving:
             raise NotReady(self.library.why_not_ready)
 
     def check_ready(self) -> None:
@@ -51,6 +53,16 @@ class ServiceContext:
             raise NotReady("the server is shutting down")
         if not self.ready:
             raise NotReady(self.library.why_not_ready)
+
+    @contextmanager
+    def choosing_model(self) -> Iterator[None]:
+        """Raise `NotReady` for a language that no model has, while models that may have it are being downloaded."""
+        try:
+            yield
+        except UnknownLanguage:
+            if not self.library.started:
+                raise NotReady(self.library.why_not_ready) from None
+            raise
 
 
 async def service_of(request: Request) -> ServiceContext:

@@ -153,16 +153,17 @@ async def _start(
     service: ServiceContext, caller: Caller, body: TranslateRequest, *, resumes: bool = False
 ) -> Translation:
     await service.check_open(resumes=resumes)
-    make_options = partial(body.options, service.translator.limits.max_beam_size)
-    # Building a long glossary takes a while: other requests are served meanwhile.
-    options = await asyncio.to_thread(make_options) if body.glossary else make_options()
-    if body.glossary_id:
-        source, target = service.translator.direction(body.source, body.target)
-        if source == AUTOMATIC:
-            raise InvalidRequest("source", "must be given with glossary_id")
-        stored = await stored_glossary(service, caller, body.glossary_id, source, target)
-        options = replace(options, glossary=stored)
-    return service.translator.start(body.texts(), body.source, body.target, options)
+    with service.choosing_model():
+        make_options = partial(body.options, service.translator.limits.max_beam_size)
+        # Building a long glossary takes a while: other requests are served meanwhile.
+        options = await asyncio.to_thread(make_options) if body.glossary else make_options()
+        if body.glossary_id:
+            source, target = service.translator.direction(body.source, body.target)
+            if source == AUTOMATIC:
+                raise InvalidRequest("source", "must be given with glossary_id")
+            stored = await stored_glossary(service, caller, body.glossary_id, source, target)
+            options = replace(options, glossary=stored)
+        return service.translator.start(body.texts(), body.source, body.target, options)
 
 
 async def stored_glossary(

@@ -1,4 +1,4 @@
-"""The program `dragoman`: serve, translate, doctor, import, bench, and the commands of keys and training."""
+"""The program `dragoman`: serve, translate, doctor, import, bench, and the commands of keys, models and training."""
 
 import asyncio
 import logging
@@ -14,14 +14,19 @@ from model.checkpoint_config import CheckpointError
 from model.source_files import DEFAULT_MAX_MEGABYTES, MEGABYTE, source_bytes
 from service.cli.common import UNUSABLE, ApiKeyOption, Commands, UrlOption, fail, show_version
 from service.cli.keys import app as keys_app
+from service.cli.models import OfflineOption
+from service.cli.models import app as models_app
+from service.cli.pulling import import_named, local_model, parsed_model
 from service.cli.settings_options import load_settings, takes_settings
 from service.cli.training import app as training_app
 from service.errors import ServiceError
+from service.hub.errors import HubError
 from service.settings import CommandSettings, Settings, UnusableSettingError, unknown_variables
 
 logger = logging.getLogger(__name__)
 app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 app.add_typer(keys_app, name="keys")
+app.add_typer(models_app)
 app.add_typer(training_app)
 
 
@@ -95,7 +100,10 @@ def translate(  # noqa: PLR0913  each is an option of the command
     ] = None,
     url: UrlOption = None,
     api_key: ApiKeyOption = None,
-    model: Annotated[Path | None, typer.Option(help="Checkpoint to use if the model runs here.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Path or name of the model to use if it runs here.", metavar="<path or name>")
+    ] = None,
+    offline: OfflineOption = False,
 ) -> None:
     """Translate text and print each token as soon as it is generated. Line breaks are kept."""
     from service.cli.translate import InputError, TranslationJob, local_engine, read, read_glossary, server
@@ -116,11 +124,10 @@ def translate(  # noqa: PLR0913  each is an option of the command
         job = TranslationJob(
             source=source, target=target, options=options, as_json=as_json, output=sink, progress=progress
         )
-        given = {} if model is None else {"model": model}
         engine = (
             server(url, api_key or CommandSettings().api_key, job)
             if url is not None
-            else local_engine(load_settings(**given), job)
+            else local_engine(_with_local_model(model, offline), job)
         )
         async with engine as stream:
             await run(stream, work, job)
@@ -138,6 +145,13 @@ def translate(  # noqa: PLR0913  each is an option of the command
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         fail(f"{output or 'standard output'}: {error.strerror}")
+
+
+def _with_local_model(model: str | None, offline: bool) -> Settings:
+    """Load the settings, and download the model that they name."""
+    given: dict[str, object] = {} if model is None else {"model": model}
+    settings = load_settings(**given | ({"offline": True} if offline else {}))
+    return settings.model_copy(update={"model": local_model(settings.model, settings.hub_options)})
 
 
 @app.command()
@@ -167,8 +181,13 @@ def doctor(
 
 
 @app.command(name="import")
-def import_(
-    path: Annotated[Path, typer.Argument(help="Argos package, or directory of a CTranslate2 or Hugging Face model.")],
+def import_(  # noqa: PLR0913  each is an option of the command
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="Argos package, directory of a CTranslate2 or Hugging Face model, or a public model's name."
+        ),
+    ],
     output: Annotated[Path, typer.Option(help="Directory for the new checkpoint, for `serve --model`.")],
     source: Annotated[str | None, typer.Option(help="Source language, if the files do not name it.")] = None,
     target: Annotated[str | None, typer.Option(help="Target language, if the files do not name it.")] = None,
@@ -176,19 +195,25 @@ def import_(
         int, typer.Option(min=1, help="Megabytes of the model's files, unpacked; a larger model is refused.")
     ] = DEFAULT_MAX_MEGABYTES,
     max_seconds: Annotated[int | None, typer.Option(min=1, help="Seconds after which the import is ended.")] = None,
+    offline: OfflineOption = False,
 ) -> None:
     """Convert a model of another format to a checkpoint of Dragoman."""
     from model.checkpoint_config import LanguageHint
     from service.cli.confinement import confine, confine_memory
 
-    confine(max_seconds)
+    hint = LanguageHint(source, target)
+    path = parsed_model(model)
     try:
-        # Before torch is loaded, which takes seconds.
-        confine_memory(source_bytes(path, max_mb * MEGABYTE))
-        from model.formats import import_checkpoint
+        if isinstance(path, Path):
+            confine(max_seconds)
+            # Before torch is loaded, which takes seconds.
+            confine_memory(source_bytes(path, max_mb * MEGABYTE))
+            from model.formats import import_checkpoint
 
-        config = import_checkpoint(path, output, LanguageHint(source, target), max_mb * MEGABYTE)
-    except (CheckpointError, OSError) as error:
+            config = import_checkpoint(path, output, hint, max_mb * MEGABYTE)
+        else:
+            config = import_named(path, output, hint, offline=offline)
+    except (HubError, CheckpointError, OSError) as error:
         fail(" ".join(str(error).split()))
     except MemoryError:
         fail(f"{path}: needs far more memory than a model of its size")

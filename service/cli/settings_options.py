@@ -26,6 +26,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "max_models_memory_mb",
         "glossaries",
     ),
+    "Public models by name": ("argos_index", "firefox_index"),
     "Engines": ("device", "mode", "threads", "replicas", "slots", "max_prefill", "engine_timeout_seconds"),
     "Limits of requests": (
         "max_sentence_tokens",
@@ -52,7 +53,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Logs": ("log_level",),
     # In a group of their own: their second names would narrow the columns of others.
-    "Switches": ("anonymous", "restore_capitals", "traces"),
+    "Switches": ("anonymous", "offline", "restore_capitals", "traces"),
 }
 """Every setting, in the order of the help."""
 
@@ -124,6 +125,8 @@ def _default(field: FieldInfo) -> str:
         return ""
     elif default == EMBEDDED_MODEL:
         default = "the embedded English-French model"
+    elif isinstance(default, str) and "://" in default:
+        default = "the public one"
     elif isinstance(default, bool):
         default = "on" if default else "off"
     return f" [default: {default}]"

@@ -40,6 +40,8 @@ class ServedModel:
         """Languages that are all translated into one another, reported instead of thousands of directions."""
         self.listed = tuple(map(str, config.directions))
         """The directions that `languages` does not cover."""
+        self.origin = config.origin
+        """The public model that it was made of, if it was downloaded by name."""
         self.tokenizer = tokenizer
         self.pool = pool
         self.max_sentence_tokens = min(max_sentence_tokens or config.max_sentence_tokens or positions, positions // 2)

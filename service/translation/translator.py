@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 from model.checkpoint_config import Direction
-from service.errors import InvalidRequest, NotReady, QueueFull, TooLong
+from service.errors import InvalidRequest, NotReady, QueueFull, TooLong, UnknownLanguage
 from service.registry.routing import Route, Routes
 from service.text.html.tokenizer import text_sample
 from service.text.language_codes import match_code
@@ -195,7 +195,7 @@ class Translator:
 
 
 def _unknown(field: str, code: str, available: Iterable[str]) -> InvalidRequest:
-    return InvalidRequest(field, f"{code} is not supported; available: {', '.join(available)}")
+    return UnknownLanguage(field, f"{code} is not supported; available: {', '.join(available)}")
 
 
 def _admit(routes: Iterable[Route], options: TranslationOptions) -> None:
