@@ -32,7 +32,7 @@ _CUSTOMER_BITS: Final = 64
 """Prefix length of the IPv6 network that belongs to one customer, who has all its addresses."""
 _STREAM_SECONDS: Final = 1
 _WRONG_KEYS_PER_MINUTE: Final = 30
-"""Of each address. A right key from the same address is not affected: others may share the address."""
+"""Limit of each address. A right key from the same address is not affected: others may share the address."""
 _LONGEST_ADDRESS: Final = 64
 
 
