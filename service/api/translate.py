@@ -190,11 +190,12 @@ async def _stream(
         stack.enter_context(service.access.stream(caller))
         charge = await stack.enter_async_context(service.access.charged_once(caller, body.characters(), streamed))
         translation = await _start(service, caller, body, resumes=bool(last_event_id))
-        try:
-            await _unless_disconnected(request, translation.wait_for_engines())
-        except BaseException:
-            translation.close()
-            raise
+        if translation.lacks_engines:
+            try:
+                await _unless_disconnected(request, translation.wait_for_engines())
+            except BaseException:
+                translation.close()
+                raise
         translation.id = request.state.request_id
         charge.sent = lambda: translation.characters_sent
         return TranslationStream(

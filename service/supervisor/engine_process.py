@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 _READ_BYTES: Final = 1 << 16
 _FIRST_BACKOFF_SECONDS: Final = 0.1
 _LONGEST_BACKOFF_SECONDS: Final = 10.0
-_STABLE_SECONDS: Final = 5.0
+_STABLE_SECONDS: Final = 1.0
 """The death of an engine that was ready for so long was not caused by its start, and is no reason to wait."""
 _STOP_SECONDS: Final = 5.0
 # From the fork: the model is loaded, but may have to be copied to a GPU and its graphs be recorded.
@@ -145,6 +145,10 @@ class EngineProcess:
         assert len(request.constraints.forced_ids) < request.search.max_new_tokens
         return self._requests.add(request)
 
+    def fail_all(self, reason: str) -> None:
+        """Fail the requests in flight, while there is no engine."""
+        self._requests.fail(self._requests.in_flight, reason)
+
     def hand_over(self, generation: Generation, to: "EngineProcess") -> None:
         """Have another replica continue one of the `movable` requests."""
         self._requests.release(generation)
@@ -165,11 +169,10 @@ class EngineProcess:
             self._ready_at = math.inf
             try:
                 await self._run_once()
-            except UnusableCheckpoint as error:
-                self._refuse(str(error))
             except EngineFailed as error:
                 logger.error("engine cannot start", extra={"reason": str(error)})
                 self._start_failure = str(error)
+                self.refusal = str(error) if isinstance(error, UnusableCheckpoint) else None
             except Exception:
                 # Most likely no descriptors or memory for a process: as bad as a death, and as temporary.
                 logger.exception("the engine process could not be run")
@@ -190,13 +193,6 @@ class EngineProcess:
             logger.error("engine process ended, starting another", extra={"backoff_seconds": backoff})
             await asyncio.sleep(backoff)
             backoff = min(2 * backoff, _LONGEST_BACKOFF_SECONDS)
-
-    def _refuse(self, reason: str) -> None:
-        """Fail the requests: no other replica can take them, and another engine would not know the tokenizer's ids."""
-        logger.error("engine cannot start", extra={"reason": reason})
-        self._start_failure = self.refusal = reason
-        if self._started.is_set():
-            self._requests.fail(self._requests.in_flight, reason)
 
     async def _run_once(self) -> None:
         """Start an engine and read its reports until it is gone."""

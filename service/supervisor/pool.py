@@ -97,9 +97,13 @@ class EnginePool:
             self._settled.set()
         else:
             self._settled.clear()
-        if self.running:
-            self._was_loaded = self._was_loaded or self.loaded
-            self._balance()
+        if not self.running:
+            return
+        self._was_loaded = self._was_loaded or self.loaded
+        if self.replacing and self.refusal is not None:
+            for engine in self.engines:
+                engine.fail_all(self.refusal)
+        self._balance()
 
     def _balance(self) -> None:
         """Hand requests that no engine works on to replicas that have less to do, or to any from a dead one."""

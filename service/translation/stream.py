@@ -212,11 +212,17 @@ class Translation:
             self._generated_tokens,
         )
 
+    @property
+    def lacks_engines(self) -> bool:
+        """True while dead engines of one of its models are replaced, and none can answer."""
+        return any(model.pool.replacing for model in self._job.models)
+
     async def wait_for_engines(self) -> None:
         """Wait while dead engines are replaced. Raises `NotReady` after 15 s, or at the deadline if that is earlier."""
+        now = asyncio.get_running_loop().time
+        until = min(self._deadline, now() + LONGEST_WAIT_SECONDS)
         for model in self._job.models:
-            left = self._deadline - asyncio.get_running_loop().time()
-            await model.wait_for_engines(min(left, LONGEST_WAIT_SECONDS))
+            await model.wait_for_engines(until - now())
 
     async def finished(self) -> Finished:
         """Wait for engines, and return the last of `events`; raises the errors of both."""

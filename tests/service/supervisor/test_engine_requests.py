@@ -57,7 +57,7 @@ def test_only_admitted_requests_are_blamed() -> None:
 
 
 def test_a_new_token_clears_a_request() -> None:
-    """It has got past the place where the engine died."""
+    """The place where the engine died is behind it."""
     engine = Engine(requests=2)
     for _ in range(9):
         engine.admit(*engine.generations)

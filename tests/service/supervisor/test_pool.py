@@ -113,22 +113,23 @@ async def test_waiting_for_engines_ends_when_one_is_ready_or_none_can_be() -> No
     replica = Replica()
     pool = EnginePool([replica], capacity=100)
     pool.running = True
-    replica.is_ready = False
-    replica.on_change()
-    assert not pool.replacing, "nothing was lost before the first start"
-    replica.is_ready = True
-    replica.on_change()
-    replica.is_ready = False
-    replica.on_change()
-    assert pool.replacing
+
+    def replaced(*, ready: bool, refusal: str | None = None) -> bool:
+        replica.is_ready, replica.refusal = ready, refusal
+        replica.on_change()
+        return pool.replacing
+
+    assert not replaced(ready=False), "nothing was lost before the first start"
+    assert not replaced(ready=True)
+    assert replaced(ready=False)
     assert not await pool.wait_until_loaded(0.01)
+    [request] = _submit(pool, 1)
     waiting = asyncio.create_task(pool.wait_until_loaded(60))
     await asyncio.sleep(0)
-    replica.refusal = "its files have changed"
-    replica.on_change()
+    assert replaced(ready=False, refusal="its files have changed")
     assert not await waiting
+    with pytest.raises(EngineFailed, match="its files have changed"):
+        await request.read_tokens(float("inf"))
     assert pool.refusal == "its files have changed"
-    replica.is_ready = True
-    replica.on_change()
+    assert not replaced(ready=True)
     assert await pool.wait_until_loaded(60)
-    assert pool.refusal is None
