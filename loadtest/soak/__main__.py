@@ -20,7 +20,7 @@ import typer
 
 from loadtest.soak.checks import check_charges, check_log
 from loadtest.soak.faults import FAULTS
-from loadtest.soak.faults.surroundings import environment, prepare
+from loadtest.soak.faults.surroundings import clean_up, environment, prepare
 from loadtest.soak.report import Ending, Limits, stop, summary
 from loadtest.soak.rounds import Plan, soak
 from loadtest.soak.site import ENGINES, SLOTS, WAITING, Places
@@ -115,9 +115,12 @@ def _run(places: Places, plan: Plan, skipped: list[str], limits: Limits) -> dict
         key = keys.add("canaries", KeyLimits())
     flags = [str(part) for pair in _FLAGS.items() for part in pair]
     flags += ["--model", str(places.model), "--keys", str(places.keys), "--anonymous"]
-    with supervisor(flags, places.log, environment(places)) as supervised:
-        site, readings = asyncio.run(soak(supervised, places, plan, key))
-        ended = stop(site)
+    try:
+        with supervisor(flags, places.log, environment(places)) as supervised:
+            site, readings = asyncio.run(soak(supervised, places, plan, key))
+            ended = stop(site)
+    finally:
+        clean_up()
     check_log(places.log, site, readings[-1].answered)
     return summary(site, readings, Ending(ended, check_charges(site), skipped), limits)
 

@@ -55,6 +55,13 @@ def environment(places: Places) -> Mapping[str, str]:
     return variables
 
 
+def clean_up() -> None:
+    """Remove what libfaketime leaves in shared memory when its process is killed."""
+    for left in Path("/dev/shm").glob("*faketime_s[eh]m_*"):
+        if not Path("/proc", left.name.rpartition("_")[2]).exists():
+            left.unlink(missing_ok=True)
+
+
 def without_clock() -> str | None:
     """Return the reason why the clock cannot be set, if it cannot."""
     return "no libfaketime: it comes with Debian's package faketime" if _LIBRARY is None else None
