@@ -95,8 +95,13 @@ class Trainer:
         return is_over(self.config.optimiser, self.step, self.seconds, self.decay)
 
     def decay_now(self, minutes: float | None = None) -> None:
-        """Let the learning rate fall to 0 from here on; see `Decay.now`. A decay that has begun goes on."""
+        """Let the learning rate fall to 0 from here on; see `Decay.now`. A requested decay that has begun goes on.
+
+        Raises `TrainingError` when the run is over by its schedule: the rate is 0 already.
+        """
         if self.decay is None:
+            if is_over(self.config.optimiser, self.step, self._clock, None):
+                raise TrainingError(f"the run is over at step {self.step}: its learning rate is 0 and cannot decay")
             self.decay = Decay.now(self.config.optimiser, self.step, self._clock, minutes)
 
     def batches(self) -> Iterator[list[Batch]]:

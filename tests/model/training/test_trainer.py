@@ -275,6 +275,13 @@ def test_a_decay_takes_its_share_of_the_run_and_is_remembered(
     assert resumed.is_over()
 
 
+def test_a_run_that_is_over_cannot_decay(experiment: TrainConfig, pack: Pack) -> None:
+    trainer = _steps(_trainer(with_options(experiment, warmup_steps=1, max_steps=2), pack), 2)
+    with pytest.raises(TrainingError, match=r"^the run is over at step 2: its learning rate is 0 and cannot decay$"):
+        trainer.decay_now(minutes=1)
+    assert trainer.is_over()
+
+
 def test_processes_with_other_clocks_take_the_same_step(experiment: TrainConfig, pack: Pack) -> None:
     """A second process, whose run began half an hour of two earlier."""
 
