@@ -52,6 +52,9 @@ def prepare(config: TrainConfig, data: Path, output: Path) -> Pack:
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise PackError(f"{partial} cannot be written: {error}; free some space, and run it again") from None
+    except Exception:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
     partial.rename(output)
     return load_pack(output)
 

@@ -270,6 +270,7 @@ def test_a_pair_longer_than_a_row_is_left_out(experiment: TrainConfig, pack: Pac
     assert len(longer.train) == len(pack.train)
     with pytest.raises(ValueError, match=r"no pairs are left for train: see the filters, and optimiser\.row_tokens"):
         prepare(with_options(experiment, row_tokens=1), tmp_path, tmp_path / "short")
+    assert not list(tmp_path.glob("short*")), "it leaves no half of a pack"
 
 
 def test_corpora_that_are_not_there_are_named_by_their_fields(experiment: TrainConfig, tmp_path: Path) -> None:
