@@ -171,6 +171,8 @@ class TrainConfig(_Section):
             )
         if self.model.positions == "relative":
             raise ValueError("model.positions: relative positions cannot be trained, only imported")
+        if self.model.projection_bias:
+            raise ValueError("model.projection_bias: this bias cannot be trained, only imported")
         if self.data.augment.dates_and_prices:
             unknown = [code for direction in self.directions() for code in direction.codes() if not _has_locale(code)]
             if unknown:

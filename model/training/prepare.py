@@ -52,6 +52,9 @@ def prepare(config: TrainConfig, data: Path, output: Path) -> Pack:
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise PackError(f"{partial} cannot be written: {error}; free some space, and run it again") from None
+    except Exception:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
     partial.rename(output)
     return load_pack(output)
 
@@ -121,6 +124,7 @@ def _write(directory: Path, content: _Content, longest: int) -> None:
     (directory / TRAINED_FILE).write_bytes(content.tokenizer.files[TRAINED_FILE])
     sums = {name: sha256_of(directory / name) for name in sorted(PACK_FILES)}
     info = PackInfo(made_of=content.made_of, train=train, validation=validation, sha256=sums)
+    info = info.model_copy(update={"own_sha256": info.digest()})
     (directory / PACK_FILE).write_text(info.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
 

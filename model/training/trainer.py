@@ -95,8 +95,13 @@ class Trainer:
         return is_over(self.config.optimiser, self.step, self.seconds, self.decay)
 
     def decay_now(self, minutes: float | None = None) -> None:
-        """Let the learning rate fall to 0 from here on; see `Decay.now`. A decay that has begun goes on."""
+        """Let the learning rate fall to 0 from here on; see `Decay.now`. A requested decay that has begun goes on.
+
+        Raises `TrainingError` when the run is over by its schedule: the rate is 0 already.
+        """
         if self.decay is None:
+            if is_over(self.config.optimiser, self.step, self._clock, None):
+                raise TrainingError(f"the run is over at step {self.step}: its learning rate is 0 and cannot decay")
             self.decay = Decay.now(self.config.optimiser, self.step, self._clock, minutes)
 
     def batches(self) -> Iterator[list[Batch]]:
@@ -214,7 +219,7 @@ class Trainer:
     def resume(self, path: Path) -> None:
         """Continue exactly where `save` left off; the same number of processes is needed for the same dropout.
 
-        Raises `TrainingError` when the file is broken, or belongs to another model, text or algorithm.
+        Raises `TrainingError` when the file is broken, or belongs to another experiment (`_fixed`).
         """
         state = read_state(path, self._fixed())
         self.model.load_state_dict(state["model"])
@@ -233,11 +238,20 @@ class Trainer:
             _set_random_state(state["random"][self.group.rank], self.group.device)
 
     def _fixed(self) -> dict[str, str]:
-        """Fields that a resumed run may not change: the model, the text, and the kind of the optimisers' states."""
+        """Return the fields that a resumed run may not change.
+
+        They decide the model, the kind of the optimisers' states, and the text with the place in it.
+        """
+        options = self.config.optimiser
         return {
             "model": self.config.model.model_dump_json(),
-            "optimiser.algorithm": self.config.optimiser.algorithm,
+            "optimiser.algorithm": options.algorithm,
             "the pack": self._pack.digest(),
+            "seed": str(self.config.seed),
+            "data.augment": self.config.data.augment.model_dump_json(),
+            "optimiser.row_tokens": str(options.row_tokens),
+            "optimiser.batch_tokens": str(options.batch_tokens),
+            "optimiser.subword_sampling": str(options.subword_sampling),
         }
 
 
