@@ -139,3 +139,31 @@ def _sentences(
         ended, trailing = end, own[last:]
     length = len(source_map.text)
     yield _copied_segment(source_map.raw(ended, length, [*trailing, *source_map.take_tags_before(length + 1)]))
+
+
+def split_blocks(html: str) -> Iterator[tuple[str, int]]:
+    """Cut HTML lazily where `split_html` starts anew: yield each part, and the characters of text in it.
+
+    The parts joined are the HTML; translated one by one, they are what the HTML is translated to. A part without
+    letters has 0 characters: `split_html` would copy it.
+    """
+    run: list[Fragment] = []
+    for fragment in _fragments(tokenize(html)):
+        if fragment.tag is None or not (fragment.tag.name in _BLOCKS or _is_standalone(fragment.tag, run)):
+            run.append(fragment)
+            continue
+        yield _part(run)
+        run = []
+        tag, raw = fragment.tag, fragment.raw
+        spans = tag.attributes() if tag.kind is TokenKind.OPEN else ()
+        yield raw, _characters("".join(raw[start:end] for name, start, end in spans if name in _TEXT_ATTRIBUTES))
+    yield _part(run)
+
+
+def _part(run: Sequence[Fragment]) -> tuple[str, int]:
+    text = "".join(fragment.text for fragment in run).replace(OBJECT, "")
+    return "".join(fragment.raw for fragment in run), _characters(text)
+
+
+def _characters(text: str) -> int:
+    return len(text.strip()) if any(map(str.isalpha, text)) else 0
