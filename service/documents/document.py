@@ -1,7 +1,7 @@
 """A document on disk: counted, and written anew with the translations of its paragraphs."""
 
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -37,7 +37,7 @@ class Document:
             pass
         return count
 
-    def rewrite(self, output: Path) -> Iterator[Sequence[Paragraph]]:
+    def rewrite(self, output: Path) -> Generator[Sequence[Paragraph]]:
         """Write the document anew. Yields the paragraphs of each part: the caller sets their translations."""
         yield from self._process(output, Count(self.limits))
 

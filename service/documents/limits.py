@@ -1,9 +1,12 @@
 """The limits of a document."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from service.documents.paragraph import Paragraph
 from service.errors import TooLong
+
+_SAMPLE_CHARACTERS: Final = 4_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,11 +35,15 @@ class Count:
         self._limits = limits
         self.paragraphs = 0
         self.characters = 0
+        self.sample = ""
+        """HTML from the beginning of the document, to detect its language."""
 
     def add(self, paragraph: Paragraph) -> None:
         """Count a paragraph. Raises `TooLong`."""
         self.paragraphs += 1
         self.characters += paragraph.characters
+        if len(self.sample) < _SAMPLE_CHARACTERS:
+            self.sample += f"{paragraph.markup} "
         if self.paragraphs > self._limits.max_paragraphs:
             raise TooLong("file", f"more than {self._limits.max_paragraphs} paragraphs")
         if len(paragraph.markup) > self._limits.max_paragraph_characters:

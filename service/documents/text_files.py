@@ -88,7 +88,9 @@ def _column(wanted: str, header: list[str]) -> int:
 
 def _cells(text: str, delimiter: str, chosen: set[int], *, skips_header: bool) -> Iterator[Piece]:
     separator = regex.escape(delimiter)
-    cell = regex.compile(rf'("(?:[^"]++|"")*+"|[^{separator}\r\n]*+)([^{separator}\r\n]*+)({separator}|\r?\n|\r|\Z)')
+    cell = regex.compile(
+        rf'("(?:[^"]++|"")*+"|(?!")[^{separator}\r\n]*+)([^{separator}\r\n]*+)({separator}|\r?\n|\r|\Z)'
+    )
     column = row = 0
     position = len(text) - len(text.removeprefix("\ufeff"))
     yield text[:position]
