@@ -1,7 +1,8 @@
 """The inside of a paragraph as HTML with inline tags, and back.
 
-Runs with unusual formatting become elements `<g1>`, wrappers as links `<g2>`, objects as footnotes `<x3/>`, and line
-breaks and tabs, which end a sentence, `<br id="4">`. Most of a paragraph has one formatting: that needs no tag.
+Runs with unusual formatting and wrappers such as a comment's range become elements `<g1>`, links `<a id="2">`, objects
+such as footnotes `<x3/>`, and line breaks and tabs, which end a sentence, `<br id="4">`. Most of a paragraph has one
+formatting: that needs no tag.
 """
 
 from collections import Counter
@@ -15,7 +16,7 @@ import regex
 from service.documents.paragraph import Paragraph, Piece, has_letters, render
 from service.text.html.tokenizer import Token, TokenKind, tokenize
 
-_NUMBER: Final = regex.compile(r'<(?:[gx]|br id=")([0-9]{1,9})["/>]')
+_NUMBER: Final = regex.compile(r'<(?:[gx]|(?:br|a) id=")([0-9]{1,9})["/>]')
 
 
 class Run(NamedTuple):
@@ -37,6 +38,8 @@ class Open:
     """The beginning of a wrapper, which may contain everything that a paragraph contains."""
 
     raw: str
+    is_link: bool = False
+    """True if it must contain a word: an empty link cannot be followed."""
 
 
 @dataclass
@@ -158,12 +161,13 @@ class _Tagged:
                         yield f"<{name}>"
                     yield escape(text, quote=False)
                 case Open():
+                    name = f"a{number}" if item.is_link else name
                     wrappers.append((name, item))
-                    yield f"<{name}>"
+                    yield f'<a id="{number}">' if item.is_link else f"<{name}>"
                 case Close():
                     name, opening = wrappers.pop()
                     self._wrappers[name] = opening, item
-                    yield f"</{name}>"
+                    yield "</a>" if opening.is_link else f"</{name}>"
                 case Object():
                     self._objects[str(number)] = item
                     yield f'<br id="{number}">' if item.is_break else f"<x{number}/>"
@@ -188,31 +192,45 @@ class _Tagged:
                 words = ""
 
         for token in tokenize(translation):
+            name = f"a{_number(token)}" if token.name == "a" else token.name
             if token.kind is TokenKind.TEXT:
                 words += unescape(token.raw)
                 continue
             flush()
             if token.kind is TokenKind.CLOSE:
-                written += self._close(token.name, opened)
-            elif token.name in self._wrappers or token.name in self._runs:
-                opened.append(token.name)
-                written += self._edges([token.name], closing=False)
+                self._close(token.name, opened, written)
+            elif name in self._wrappers or name in self._runs:
+                opened.append(name)
+                self._open([name], written)
             elif found := missing.pop(_number(token), None):
                 written.append(render(found.pieces))
         flush()
-        written += self._edges(reversed(opened), closing=True)
+        for name in reversed(opened):
+            self._end(name, written)
         return "".join(written) + _objects(missing.values())
 
-    def _close(self, name: str, opened: list[str]) -> Iterable[str]:
-        if name in opened:
-            place = len(opened) - 1 - opened[::-1].index(name)
-            inner = opened[place + 1 :]
-            yield from self._edges([*reversed(inner), name], closing=True)
-            yield from self._edges(inner, closing=False)
-            del opened[place]
+    def _close(self, name: str, opened: list[str], written: list[str]) -> None:
+        """Close an element; those that were opened in it are closed before, and opened again."""
+        places = [place for place, each in enumerate(opened) if each == name or (name == "a" and each[0] == "a")]
+        if places:
+            inner = opened[places[-1] + 1 :]
+            for each in reversed(opened[places[-1] :]):
+                self._end(each, written)
+            self._open(inner, written)
+            del opened[places[-1]]
 
-    def _edges(self, names: Iterable[str], *, closing: bool) -> list[str]:
-        return [self._wrappers[name][closing].raw for name in names if name in self._wrappers]
+    def _open(self, names: Iterable[str], written: list[str]) -> None:
+        written += [self._wrappers[name][0].raw for name in names if name in self._wrappers]
+
+    def _end(self, name: str, written: list[str]) -> None:
+        """Write the end of an element, or take back its beginning if there is nothing in it."""
+        if name not in self._wrappers:
+            return
+        opening, closing = self._wrappers[name]
+        if written[-1] == opening.raw:
+            written.pop()
+        else:
+            written.append(closing.raw)
 
 
 def _number(token: Token) -> str:

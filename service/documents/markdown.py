@@ -179,4 +179,4 @@ class _Reader:
             if label.lower() not in self._labels:
                 return [Words(opening), *self._items(label), Words(address)]
             address = f"][{label}]"  # the label is an address, too, and must stay
-        return [Open(opening), *self._items(label), Close(address)]
+        return [Open(opening, is_link=True), *self._items(label), Close(address)]

@@ -34,6 +34,8 @@ class Vocabulary:
     """Elements that hold only text; if there are none, text stands in paragraphs and wrappers themselves."""
     wrappers: frozenset[str] = frozenset()
     """Elements that contain a part of a paragraph."""
+    links: frozenset[str] = frozenset()
+    """The wrappers that are links."""
     properties: frozenset[str] = frozenset()
     """Elements that describe the run or wrapper whose first child they are."""
     breaks: frozenset[str] = frozenset()
@@ -122,7 +124,7 @@ class _Reader:
                 self._run(token, inside)
             elif token.kind is XmlKind.OPEN and token.name in vocabulary.wrappers and not self._is_copied(token):
                 inside.source.append(token.raw)
-                inside.items.append(Open(token.raw))
+                inside.items.append(Open(token.raw, is_link=token.name in vocabulary.links))
                 closing = self._inline(inside)
                 inside.source.append(closing)
                 inside.items.append(Close(closing))
@@ -211,7 +213,8 @@ def _close_field(joined: list[Item], found: _Field) -> None:
     instruction = "".join(_INSTRUCTION.findall(_raw(head))).split()
     is_text = found.head_end is not None and instruction[:1] and instruction[0] in _FIELDS_OF_TEXT
     if is_text and found.head_end is not None:
-        joined[found.start :] = [Open(_raw(head)), *joined[found.head_end : -1], Close(_raw(parts[-1:]))]
+        is_link = instruction[0] == "HYPERLINK"
+        joined[found.start :] = [Open(_raw(head), is_link), *joined[found.head_end : -1], Close(_raw(parts[-1:]))]
     else:
         joined[found.start :] = [Object([_raw(parts)])]
 

@@ -39,6 +39,7 @@ def test_objects_at_the_edges_stay_outside() -> None:
         ("un <x4/>deux", "un *deux"),
         ("un deux", "un deux*"),  # what a translation lost stands at its end
         ("un <g2>deux", "un (deux)*"),
+        ("un <g2></g2>deux <x4/>", "un deux *"),  # an empty element would be two stray marks in Markdown
         ("un</g2> deux <x4/><x4/>", "un deux *"),
         ("<g9>un</g9> <x9/>deux<x4/>", "un deux*"),
     ],
@@ -47,6 +48,13 @@ def test_any_translation_gives_well_formed_text(translation: str, written: str) 
     found = _paragraph(Words("one "), Open("("), Words("two"), Close(")"), Object(["*"]), Words("three"))
     assert found.markup == "one <g2>two</g2><x5/>three"
     assert found.write(translation.replace("x4", "x5")) == written
+
+
+def test_links_are_links_to_the_pipeline() -> None:
+    """It leaves no link without a word."""
+    found = _paragraph(Words("see "), Open("[", is_link=True), Words("here"), Close("](x)"), Words(" now"))
+    assert found.markup == 'see <a id="2">here</a> now'
+    assert found.write('<a id="2">ici</a> maintenant') == "[ici](x) maintenant"
 
 
 def test_elements_that_overlap_are_closed_and_opened_again() -> None:
