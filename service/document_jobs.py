@@ -39,7 +39,7 @@ _RETRY_SECONDS: Final = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentRequest:
-    """What a caller wants: a document in a directory of its own, its languages, and how much is to be translated."""
+    """A document in a directory of its own, and everything that its translation needs."""
 
     owner: str
     document: Document

@@ -29,7 +29,7 @@ from service.translation.translator import FieldNames
 F = TypeVar("F", bound=RequestBody)
 
 FORM_BYTES: Final = 65_536
-"""What a form may have besides its file."""
+"""The most that a form has besides its file."""
 _FIELDS: Final = 20
 _LONGEST_NAME: Final = 200
 
@@ -63,7 +63,7 @@ class Uploaded(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What a form says about its document."""
+    """The part of a form that is about its document."""
 
     source: str | None
     target: str

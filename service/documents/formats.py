@@ -28,7 +28,7 @@ Split = Callable[[str, ReadOptions], Iterator[Piece]]
 
 @dataclass(frozen=True, kw_only=True)
 class TextReader:
-    """How a text of a document is read and written."""
+    """The rules by which a text of a document is read and written."""
 
     decode: Callable[[bytes], tuple[str, str]]
     """Returns the text and its encoding."""
@@ -49,7 +49,7 @@ class TextReader:
 
 @dataclass(frozen=True, kw_only=True)
 class ArchiveReader:
-    """How an archive is read: which of its parts hold text."""
+    """The parts of an archive that hold text."""
 
     main: regex.Pattern[str]
     """The name of a part that every such archive has."""

@@ -11,13 +11,13 @@ _SAMPLE_CHARACTERS: Final = 4_000
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentLimits:
-    """What a document may have; a document over a limit is refused as a whole."""
+    """The limits of a document; one that exceeds a limit is refused as a whole."""
 
     max_bytes: int = 20_000_000
     max_characters: int = 1_000_000
     max_paragraphs: int = 100_000
     max_paragraph_characters: int = 40_000
-    """With its tags; less than a request may have."""
+    """Characters of a paragraph with its tags; fewer than a request may have."""
     max_members: int = 5_000
     """Parts of an archive."""
     max_expanded_bytes: int = 250_000_000
@@ -25,7 +25,7 @@ class DocumentLimits:
     max_part_bytes: int = 20_000_000
     """A part of an archive that holds text."""
     max_expansion: int = 200
-    """How many times a part may be as large as it is compressed."""
+    """The highest ratio of a part's size to its compressed size."""
 
 
 class Count:

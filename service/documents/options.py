@@ -1,4 +1,4 @@
-"""What a caller says about a document besides the document itself."""
+"""The options of a caller for reading a document."""
 
 from dataclasses import dataclass
 

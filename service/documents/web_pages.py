@@ -13,7 +13,7 @@ from service.text.html.splitter import split_blocks
 
 _CHARSET: Final = regex.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([A-Za-z][A-Za-z0-9._:-]{0,39})""", regex.I)
 _CHARSET_BYTES: Final = 1024
-"""Where the HTML standard says that a charset must stand."""
+"""Bytes in which the HTML standard wants a charset."""
 # Elements that XHTML may close at once; in HTML they last until their end tag.
 _EMPTY: Final = regex.compile(
     r"""<(?:script|style|textarea|title|iframe|pre|code|kbd|samp|var|svg|math|object|template|noembed|noframes|xmp)"""

@@ -52,7 +52,7 @@ def test_parts_without_text_keep_their_bytes(path: Path, rewrite: Rewrite) -> No
 
 @pytest.mark.parametrize("path", ARCHIVES, ids=lambda path: path.name)
 def test_only_texts_differ(path: Path, rewrite: Rewrite) -> None:
-    """In capitals, the parts are what they were: tags, attributes and white space between tags."""
+    """Parts with capitals are what they were: tags, attributes and white space between tags."""
     before, after = _parts(path.read_bytes()), _parts(rewrite(path.name, path.read_bytes()))
     for name in _TEXT[path.name].split():
         markup = [regex.findall(rb"<[^>]*>", each[name]) for each in (before, after)]

@@ -51,7 +51,7 @@ def test_any_translation_gives_well_formed_text(translation: str, written: str) 
 
 
 def test_links_are_links_to_the_pipeline() -> None:
-    """It leaves no link without a word."""
+    """The pipeline leaves no link without a word."""
     found = _paragraph(Words("see "), Open("[", is_link=True), Words("here"), Close("](x)"), Words(" now"))
     assert found.markup == 'see <a id="2">here</a> now'
     assert found.write('<a id="2">ici</a> maintenant') == "[ici](x) maintenant"
