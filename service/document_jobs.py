@@ -113,7 +113,7 @@ class DocumentJobs:
     def __init__(
         self, translator: Translator, directory: Path | None, limits: DocumentLimits, most: int, expiry_seconds: float
     ) -> None:
-        """Raises `OSError` if the directory cannot be used."""
+        """`directory` is made at the start; by default it is one for temporary files. `most` counts kept documents."""
         self.limits = limits
         self._translator = translator
         self._most = most
@@ -127,9 +127,16 @@ class DocumentJobs:
         self._is_stopping = False
 
     def start(self) -> None:
-        """Make or empty the directory, and delete documents from now on when their time is over."""
+        """Make or empty the directory, and delete documents from now on when their time is over.
+
+        Raises `OSError` if the configured directory cannot be used. Without a place for temporary files, as in a
+        read-only container, documents are refused.
+        """
         if self._configured is None:
-            self._directory = Path(tempfile.mkdtemp(prefix="dragoman-documents-"))
+            try:
+                self._directory = Path(tempfile.mkdtemp(prefix="dragoman-documents-"))
+            except OSError as error:
+                logger.warning("no documents: there is no directory for temporary files (%s)", error.strerror)
         else:
             self._configured.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._directory = self._configured
@@ -153,7 +160,8 @@ class DocumentJobs:
         own = sum(job.request.owner == owner for job in self._jobs.values())
         if len(self._jobs) >= self._most or own >= max(self._most // _SHARE, 1):
             raise QueueFull("too many documents are translated or kept; download or delete some, or try again later")
-        assert self._directory is not None
+        if self._directory is None:
+            raise InsufficientStorage("documents")
         try:
             return Path(tempfile.mkdtemp(prefix="document-", dir=self._directory))
         except OSError:

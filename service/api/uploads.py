@@ -98,6 +98,8 @@ async def _form(request: Request) -> FormData:
         return await request.form(max_files=1, max_fields=_FIELDS, max_part_size=FORM_BYTES)
     except HTTPException as error:
         raise InvalidRequest("body", error.detail) from None
+    except OSError:
+        raise InsufficientStorage("documents") from None
 
 
 async def start_job(service: ServiceContext, sent: Uploaded, wanted: Wanted, names: FieldNames) -> DocumentJob:

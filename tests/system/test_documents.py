@@ -14,6 +14,7 @@ from pathlib import Path
 
 import deepl
 import httpx
+import psutil
 import pytest
 
 from service.access.key_store import KeyLimits, KeyStore
@@ -229,6 +230,27 @@ def test_the_death_of_an_engine_changes_no_byte(start_server: StartServer) -> No
         undisturbed = translate(kills=False)
         assert translate(kills=True) == undisturbed
         assert server.metric("dragoman_engine_restarts_total") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_book_takes_little_memory_and_ends_when_it_is_cancelled(start_server: StartServer) -> None:
+    book = _docx(3_000)
+    with start_server("--replicas", "1") as server:
+        httpx.post(f"{server.url}/translate", json={"q": "Yes.", "source": "en", "target": "fr"})
+        process = psutil.Process(server.process.pid)
+        base = peak = process.memory_info().rss
+        identifier = _send(server, book).json()["id"]
+        while (state := httpx.get(f"{server.url}/documents/{identifier}").json())["state"] != "done":
+            assert state["state"] != "error", state
+            peak = max(peak, process.memory_info().rss)
+            time.sleep(0.2)
+        assert peak - base < 200_000_000
+        assert _text(httpx.get(f"{server.url}/documents/{identifier}/result").content).count("<w:b/>") == 3_000
+        cancelled = _send(server, book).json()["id"]
+        _wait(server, cancelled, "translating")
+        httpx.delete(f"{server.url}/documents/{cancelled}")
+        server.wait_for_metric("dragoman_slots_used", 0)
 
 
 def _translate(*arguments: str) -> subprocess.CompletedProcess[str]:
