@@ -4,6 +4,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -69,7 +70,7 @@ class DocumentCommand:
                 continue
             try:
                 (output / relative).parent.mkdir(parents=True, exist_ok=True)
-                await self.translate_file(found, output / relative)
+                await self._translate(found, output / relative, self._options_of(found))
             except (ServiceError, ClientError, InputError) as error:
                 has_failed = True
                 typer.echo(f"dragoman: {relative}: {str(error).removeprefix('file: ')}", err=True)
@@ -77,8 +78,16 @@ class DocumentCommand:
 
     async def translate_file(self, path: Path, output: Path) -> None:
         """Translate a document. Raises `InputError`, `ServiceError` and `ClientError`."""
+        await self._translate(path, output, self._options)
+
+    def _options_of(self, path: Path) -> ReadOptions:
+        """Return the options of a file among others: columns are only for tables."""
+        has_columns = FORMATS[path.suffix[1:].lower()].has_columns
+        return self._options if has_columns else replace(self._options, columns=())
+
+    async def _translate(self, path: Path, output: Path, options: ReadOptions) -> None:
         try:
-            document = open_document(path, path.name, self._options, DocumentLimits())
+            document = open_document(path, path.name, options, DocumentLimits())
             with show_progress(document.count().characters, self._job) as advance, _replaced(output) as temporary:
                 await self._rewrite(document, temporary, advance)
         except OSError as error:

@@ -94,6 +94,8 @@ class _Part:
 def open_document(path: Path, name: str, options: ReadOptions, limits: DocumentLimits) -> Document:
     """Open a document by its name and its beginning. Raises `InvalidRequest` and `TooLong`."""
     found = format_of(name)
+    if options.columns and not found.has_columns:
+        raise InvalidRequest("columns", "only csv and tsv files have columns")
     if (size := path.stat().st_size) > limits.max_bytes:
         raise TooLong("file", f"{size} bytes, the limit is {limits.max_bytes}")
     with path.open("rb") as file:

@@ -89,6 +89,11 @@ class DocumentFormat:
     media_type: str
     reader: TextReader | ArchiveReader
 
+    @property
+    def has_columns(self) -> bool:
+        """True for a table of values, of which some columns may be chosen."""
+        return self.name in ("csv", "tsv")
+
 
 def _text(name: str, media_type: str, reader: TextReader) -> DocumentFormat:
     return DocumentFormat(name=name, media_type=media_type, reader=reader)

@@ -216,3 +216,5 @@ def test_columns_of_a_table(rewrite: Rewrite) -> None:
     assert rewrite("a.csv", table, columns=("2", "3")) == b"id,NAME,TEXT\n1,ANNA,HOUSE\n"
     with pytest.raises(InvalidRequest, match=r"^columns: the table has no column price; it has id, name, text$"):
         rewrite("a.csv", table, columns=("price",))
+    with pytest.raises(InvalidRequest, match=r"^columns: only csv and tsv files have columns$"):
+        rewrite("a.txt", table, columns=("text",))
