@@ -3,26 +3,34 @@
 import asyncio
 import secrets
 from collections.abc import AsyncIterator
-from typing import Any, Final, Literal
+from typing import Final
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
-from pydantic import BaseModel, ConfigDict, Field
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.background import BackgroundTask
 
 from service.api.authentication import CallerDependency
 from service.api.deepl import NAMES, deepl_errors
 from service.api.dependencies import ServiceContext, ServiceDependency
-from service.api.field_types import ApiKey, LanguageCode, RequestBody
+from service.api.document_schemas import (
+    DeepLDocument,
+    DeepLDocumentStatus,
+    DeepLForm,
+    DeepLKey,
+    DocumentStatus,
+    FileForm,
+    TranslatedFile,
+    form_of,
+)
 from service.api.openapi import CALLER_ERRORS, Responses, errors_of
-from service.api.request_body import MULTIPART, body_of, parse_body
+from service.api.request_body import body_of, parse_body
 from service.api.schemas import ErrorResponse
 from service.api.sse import encode
 from service.api.translate import unless_disconnected
-from service.api.uploads import FORM_BYTES, UploadDependency, Wanted, start_job
+from service.api.uploads import FORM_BYTES, UploadDependency, start_job
 from service.document_jobs import DocumentJob
-from service.errors import DocumentNotReady, InvalidRequest, UnknownDocument
+from service.errors import DocumentNotReady, UnknownDocument
 from service.translation.translator import FieldNames
 
 __all__ = ["DOWNLOADS", "FORM_BYTES", "UPLOADS", "router"]
@@ -36,7 +44,6 @@ DOWNLOADS: Final = ("/documents/", "/download_file/")
 _EVENT_STREAM: Final = "text/event-stream"
 _PROGRESS_SECONDS: Final = 0.25
 """The least interval between two events of progress."""
-_FILE: Final[dict[str, Any]] = {"type": "string", "format": "binary", "description": "the document, with its name"}
 _ERRORS: Final = errors_of(ErrorResponse, *CALLER_ERRORS, 400, 404, 500, 507)
 _KNOWN_ERRORS: Final = errors_of(ErrorResponse, *CALLER_ERRORS, 400, 404)
 _CONTENT: Final[Responses] = {
@@ -53,104 +60,12 @@ _PROGRESS: Final[Responses] = {
 }
 
 
-class FileForm(RequestBody):
-    """The form of LibreTranslate with additional fields. Unknown fields are refused, not ignored."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    source: LanguageCode = Field(default="auto", description="as in `/translate`; auto detects one for the document")
-    target: LanguageCode = Field(description="as in `/translate`", examples=["fr"])
-    columns: str = Field(
-        default="", max_length=2_000, description="names or numbers of the columns of a csv or tsv, with commas between"
-    )
-    glossary_id: str | None = Field(default=None, max_length=200, description="id or name of a stored glossary")
-    api_key: ApiKey = None
-
-    def wanted(self) -> Wanted:
-        """Return what the form says about its document. Raises `InvalidRequest`."""
-        if self.glossary_id and self.source.lower() == "auto":
-            raise InvalidRequest("source", "must be given with glossary_id")
-        columns = tuple(each.strip() for each in self.columns.split(",") if each.strip())
-        source = None if self.source.lower() == "auto" else self.source
-        return Wanted(source, self.target, columns=columns, glossary_id=self.glossary_id)
-
-
-class DeepLForm(RequestBody):
-    """The form of DeepL. Unknown fields are ignored, as DeepL does."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    target_lang: str = Field(min_length=2, max_length=16, examples=["FR"])
-    source_lang: str | None = Field(default=None, max_length=16, examples=["EN"])
-    filename: str | None = Field(default=None, max_length=200)
-    output_format: str | None = Field(default=None, max_length=16, description="only that of the document")
-    formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = "default"
-    glossary_id: str | None = Field(default=None, max_length=200, description="only with source_lang")
-
-    def wanted(self, file_name: str) -> Wanted:
-        """Return what the form says about its document. Raises `InvalidRequest`."""
-        name = self.filename or file_name
-        if self.output_format and self.output_format.lower() != name.rpartition(".")[2].lower():
-            raise InvalidRequest("output_format", "must be the format of the document")
-        if self.formality in ("more", "less"):
-            raise InvalidRequest("formality", "is not available for any language; prefer_more and prefer_less are")
-        if self.glossary_id and not self.source_lang:
-            raise InvalidRequest("source_lang", "must be given with glossary_id")
-        return Wanted(self.source_lang or None, self.target_lang, name, glossary_id=self.glossary_id)
-
-
-class DeepLKey(RequestBody):
-    model_config = ConfigDict(extra="ignore")
-
-    document_key: str = Field(max_length=64, description="the key that the upload returned")
-
-
-class DocumentStatus(BaseModel):
-    """The state of a document."""
-
-    id: str
-    state: Literal["queued", "translating", "done", "error"]
-    name: str = Field(examples=["report.docx"])
-    source: str = Field(examples=["en"])
-    target: str = Field(examples=["fr"])
-    characters: int = Field(description="characters of text", examples=[12_000])
-    characters_done: int = Field(examples=[4_000])
-    seconds_left: int | None = Field(default=None, description="an estimate, once there is one")
-    error: str | None = None
-    code: str | None = Field(default=None, description="the code of the error")
-
-
-class TranslatedFile(BaseModel):
-    translatedFileUrl: str = Field(description="works once, and for an hour", examples=["http://host/download_file/x"])
-
-
-class DeepLDocument(BaseModel):
-    document_id: str
-    document_key: str
-
-
-class DeepLDocumentStatus(BaseModel):
-    document_id: str
-    status: Literal["queued", "translating", "done", "error"]
-    seconds_remaining: int | None = None
-    billed_characters: int | None = None
-    error_message: str | None = None
-
-
-def _form_of(model: type[RequestBody]) -> dict[str, Any]:
-    """Describe, for OpenAPI, a form with a file."""
-    schema = body_of(model)["requestBody"]["content"][MULTIPART]["schema"]
-    schema["properties"]["file"] = _FILE
-    schema["required"] = [*schema.get("required", ()), "file"]
-    return {"requestBody": {"required": True, "content": {MULTIPART: {"schema": schema}}}}
-
-
 @router.post(
     "/documents",
     summary="Translate a document in the background",
     status_code=202,
     responses=_ERRORS,
-    openapi_extra=_form_of(FileForm),
+    openapi_extra=form_of(FileForm),
 )
 async def create(service: ServiceDependency, sent: UploadDependency) -> DocumentStatus:
     """Queue a document. Its state is at `GET /documents/{id}`, its translation at `GET /documents/{id}/result`."""
@@ -216,7 +131,7 @@ async def delete(document_id: str, service: ServiceDependency, caller: CallerDep
     "/translate_file",
     summary="Translate a document and wait for it, as LibreTranslate",
     responses=errors_of(ErrorResponse, *CALLER_ERRORS, 400, 404, 500, 504, 507),
-    openapi_extra=_form_of(FileForm),
+    openapi_extra=form_of(FileForm),
 )
 async def translate_file(request: Request, service: ServiceDependency, sent: UploadDependency) -> TranslatedFile:
     """Return the address of the translation. A client that disconnects before cancels it."""
@@ -247,7 +162,7 @@ async def download_file(name: str, service: ServiceDependency) -> Response:
     "/v2/document",
     summary="Translate a document in the background, as DeepL",
     responses=deepl_errors(400, 404, 456, 500, 507),
-    openapi_extra=_form_of(DeepLForm),
+    openapi_extra=form_of(DeepLForm),
 )
 async def deepl_upload(service: ServiceDependency, sent: UploadDependency) -> DeepLDocument:
     wanted = sent.parse(DeepLForm).wanted(sent.file.filename or "")
