@@ -15,9 +15,11 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from model.checkpoint_config import CheckpointConfig, CheckpointError, content_id, load_config, load_tokenizer
 from service.access.control import AccessControl
-from service.api import deepl, error_handlers, glossaries, openapi, operations, page, translate
+from service.api import deepl, documents, error_handlers, glossaries, openapi, operations, page, translate
 from service.api.dependencies import ServiceContext
 from service.api.middleware import UNLOGGED, BodyLimit, HeadAsGet, RequestObservation, UnexpectedErrors
+from service.document_jobs import DocumentJobs
+from service.documents.limits import DocumentLimits
 from service.engine.messages import EngineOptions
 from service.errors import EngineFailed
 from service.glossary_store import GlossaryStore
@@ -60,11 +62,16 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await service.access.start()
+        try:
+            service.documents.start()
+        except OSError as error:
+            raise UnusableSettingError(f"documents: {error}") from None
         service.library.start()
         waiting = asyncio.create_task(_become_ready(service.library, on_failure))
         yield
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
+        await service.documents.stop()
         await service.library.stop()
         await service.access.aclose()
         if tracer_provider is not None:
@@ -83,16 +90,18 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
     app.state.service = service
     app.include_router(translate.router)
     app.include_router(deepl.router)
+    app.include_router(documents.router)
     app.include_router(glossaries.router)
     app.include_router(operations.router)
     app.include_router(page.router)
-    for route in (*translate.router.routes, *deepl.router.routes):
+    for route in (*translate.router.routes, *deepl.router.routes, *documents.router.routes):
         if isinstance(route, APIRoute):
             service.metrics.expect_requests(route.path)
     error_handlers.install(app)
     openapi.install(app, key_required=service.access.key_required)
-    app.add_middleware(HeadAsGet, unless=("/translate/stream",))
-    app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
+    app.add_middleware(HeadAsGet, unless=("/translate/stream", *documents.DOWNLOADS))
+    uploads = dict.fromkeys(documents.UPLOADS, settings.max_document_bytes + documents.FORM_BYTES)
+    app.add_middleware(BodyLimit, limit=settings.max_body_bytes, uploads=uploads)
     app.add_middleware(UnexpectedErrors)
     if settings.cors_origins:
         app.add_middleware(
@@ -143,7 +152,12 @@ def build_service(settings: Settings) -> ServiceContext:
     except OSError as error:
         raise UnusableSettingError(f"glossaries: {error}") from None
     translator = Translator(lambda: library.routes, limits_of(settings))
-    return ServiceContext(settings, translator, library, metrics, AccessControl(settings, metrics.refused), store)
+    limits = DocumentLimits(max_bytes=settings.max_document_bytes, max_characters=settings.max_document_characters)
+    jobs = DocumentJobs(
+        translator, settings.documents, limits, settings.max_documents, settings.document_expiry_seconds
+    )
+    access = AccessControl(settings, metrics.refused)
+    return ServiceContext(settings, translator, library, metrics, access, store, jobs)
 
 
 def _entries(settings: Settings, build: Build) -> list[ModelVersion]:

@@ -275,6 +275,23 @@ class Settings(AccessSettings, HubSettings):
         description="Directory of stored glossaries, which several servers may share. Without it, glossaries can only "
         "be sent with each request.",
     )
+    documents: Path | None = Field(
+        default=None,
+        description="Directory that holds documents while they are translated and until they are downloaded; it is "
+        "emptied when the server starts, so no other server may use it. By default a new directory for temporary "
+        "files.",
+    )
+    max_documents: int = Field(
+        default=64,
+        ge=0,
+        description="Documents that are translated, wait, or are kept until they are downloaded; a caller has a "
+        "quarter of them. 0 refuses all documents.",
+    )
+    max_document_bytes: int = Field(default=20_000_000, ge=1, description="Bytes of a document.")
+    max_document_characters: int = Field(default=1_000_000, ge=1, description="Characters of text in a document.")
+    document_expiry_seconds: float = Field(
+        default=3600.0, gt=0, description="Time after which a translated document that nobody downloads is deleted."
+    )
     max_texts: int = Field(default=1024, ge=1, description="Texts in the array of one request.")
     max_body_bytes: int = Field(default=2_000_000, ge=1, description="Bytes of a request body.")
     request_timeout_seconds: float = Field(default=120.0, gt=0, description="Deadline of a request that sets none.")

@@ -54,10 +54,15 @@ def _address(request: Request) -> str | None:
 
 async def _key(request: Request) -> str | None:
     """Find the key: in the header (DeepL, or a bearer token), in the URL or in the body (both LibreTranslate)."""
+    return key_before_body(request) or await _key_in_body(request)
+
+
+def key_before_body(request: Request) -> str | None:
+    """Find the key in the header or in the URL."""
     scheme, _, value = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() in _SCHEMES:
         return value.strip()
-    return request.query_params.get(_FIELD) or await _key_in_body(request)
+    return request.query_params.get(_FIELD)
 
 
 async def _key_in_body(request: Request) -> str | None:

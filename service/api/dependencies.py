@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from service.access.control import AccessControl
+from service.document_jobs import DocumentJobs
 from service.errors import NotReady, UnknownLanguage
 from service.glossary_store import GlossaryStore
 from service.observability.metrics import Metrics
@@ -27,6 +28,7 @@ class ServiceContext:
     metrics: Metrics
     access: AccessControl
     glossaries: GlossaryStore
+    documents: DocumentJobs
     draining: bool = False
     """Running requests may finish; new ones are refused."""
 

@@ -31,6 +31,7 @@ from service.api.schemas import (
     TranslateResponse,
 )
 from service.api.sse import AnswerShape, TranslationStream, answer
+from service.documents.formats import FORMATS
 from service.errors import InvalidRequest
 from service.text.glossary import EMPTY_GLOSSARY, Glossary
 from service.translation.events import Finished
@@ -129,6 +130,8 @@ async def frontend_settings(service: ServiceDependency) -> FrontendSettings:
         frontendTimeout=_TYPING_PAUSE_MILLISECONDS,
         apiKeys=service.access.has_keys,
         keyRequired=service.access.key_required,
+        filesTranslation=service.settings.max_documents > 0,
+        supportedFilesFormat=[f".{name}" for name in FORMATS] if service.settings.max_documents else [],
         language=LanguageChoice(
             source=source,
             target=NamedLanguage(code=first.target, name=language_name(first.target)),
@@ -194,7 +197,7 @@ async def _stream(
         translation = await _start(service, caller, body, resumes=bool(last_event_id))
         if translation.lacks_engines:
             try:
-                await _unless_disconnected(request, translation.wait_for_engines())
+                await unless_disconnected(request, translation.wait_for_engines())
             except BaseException:
                 translation.close()
                 raise
@@ -218,12 +221,12 @@ async def until_finished(request: Request, translation: Translation) -> Finished
     """Wait for the whole translation and close it. Raises `ClientDisconnect` and `ServiceError`."""
     request.state.translation = translation
     try:
-        return await _unless_disconnected(request, translation.finished())
+        return await unless_disconnected(request, translation.finished())
     finally:
         translation.close()
 
 
-async def _unless_disconnected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+async def unless_disconnected(request: Request, work: Coroutine[Any, Any, T]) -> T:
     """Await `work`; if the client disconnects first, cancel it and raise `ClientDisconnect`."""
     working = asyncio.create_task(work)
     watching = asyncio.create_task(_disconnection(request))

@@ -4,9 +4,11 @@ import asyncio
 import logging
 import os
 import sys
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -22,6 +24,9 @@ from service.cli.training import app as training_app
 from service.errors import ServiceError
 from service.hub.errors import HubError
 from service.settings import CommandSettings, Settings, UnusableSettingError, unknown_variables
+
+if TYPE_CHECKING:
+    from service.cli.translate import Stream, TranslationJob
 
 logger = logging.getLogger(__name__)
 app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
@@ -87,7 +92,8 @@ def translate(  # noqa: PLR0913  each is an option of the command
     source: Annotated[str, typer.Option("--source", "-s", help="Language of the text; auto detects it.")] = "en",
     target: Annotated[str, typer.Option("--target", "-t", help="Language to translate into.")] = "fr",
     files: Annotated[
-        list[Path] | None, typer.Option("--file", "-f", help="Translate this file; may be repeated.")
+        list[Path] | None,
+        typer.Option("--file", "-f", help="Translate this file, document or directory; may be repeated."),
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the translation to this file.")] = None,
     as_json: Annotated[
@@ -98,6 +104,9 @@ def translate(  # noqa: PLR0913  each is an option of the command
     glossary: Annotated[
         Path | None, typer.Option(help="File with a term and its translation on each line, as TSV or .csv.")
     ] = None,
+    columns: Annotated[
+        list[str] | None, typer.Option("--column", help="Column of a .csv or .tsv to translate; may be repeated.")
+    ] = None,
     url: UrlOption = None,
     api_key: ApiKeyOption = None,
     model: Annotated[
@@ -105,18 +114,22 @@ def translate(  # noqa: PLR0913  each is an option of the command
     ] = None,
     offline: OfflineOption = False,
 ) -> None:
-    """Translate text and print each token as soon as it is generated. Line breaks are kept."""
-    from service.cli.translate import InputError, TranslationJob, local_engine, read, read_glossary, server
+    """Translate text and print each token as soon as it is generated. Line breaks are kept.
+
+    A document (docx, pptx, xlsx, odt, odp, ods, epub, html, md, srt, vtt, po, xliff, json, csv, tsv), or a directory of
+    documents, is written to --output.
+    """
+    from service.cli.documents import are_documents
+    from service.cli.translate import InputError, TranslationJob, read, read_glossary
     from service.cli.translate import translate as run
     from service.client import ClientError, Options
 
-    if texts and files:
-        fail("give texts or files, not both")
-    if alternatives and not as_json:
-        fail("--alternatives needs --json")
+    _check_together({"texts": texts, "--file": files, "--column": columns, "--alternatives": alternatives}, as_json)
     options = Options(scores=True, alternatives=alternatives) if as_json else Options()
     if beam_size is not None:
         options["beam_size"] = beam_size
+
+    engine = partial(_engine, url, api_key, partial(_with_local_model, model, offline))
 
     async def show(sink: TextIO) -> None:
         # A progress bar and tokens on the same terminal would overwrite each other.
@@ -124,17 +137,15 @@ def translate(  # noqa: PLR0913  each is an option of the command
         job = TranslationJob(
             source=source, target=target, options=options, as_json=as_json, output=sink, progress=progress
         )
-        engine = (
-            server(url, api_key or CommandSettings().api_key, job)
-            if url is not None
-            else local_engine(_with_local_model(model, offline), job)
-        )
-        async with engine as stream:
+        async with engine(job) as stream:
             await run(stream, work, job)
 
     try:
         if glossary is not None:
             options["glossary"] = read_glossary(glossary)
+        if files and are_documents(files, output) and output is not None:
+            job = TranslationJob(source=source, target=target, options=options, progress=sys.stderr.isatty())
+            return _translate_documents(engine, job, files[0], output, columns or ())
         work = [text if as_json else f"{text}\n" for text in texts] if texts else read(files, by_line=as_json)
         with nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8", newline="") as sink:
             asyncio.run(show(sink))
@@ -152,6 +163,50 @@ def _with_local_model(model: str | None, offline: bool) -> Settings:
     given: dict[str, object] = {} if model is None else {"model": model}
     settings = load_settings(**given | ({"offline": True} if offline else {}))
     return settings.model_copy(update={"model": local_model(settings.model, settings.hub_options)})
+
+
+Engine = Callable[["TranslationJob"], AbstractAsyncContextManager["Stream"]]
+
+
+def _engine(
+    url: str | None, api_key: str | None, settings: Callable[[], Settings], job: "TranslationJob"
+) -> AbstractAsyncContextManager["Stream"]:
+    """Return the engine of a command: a server, or one that runs here."""
+    from service.cli.translate import local_engine, server
+
+    return local_engine(settings(), job) if url is None else server(url, api_key or CommandSettings().api_key, job)
+
+
+def _check_together(given: Mapping[str, object], as_json: bool) -> None:
+    """End the program if options were given that do not fit together."""
+    if given["texts"] and given["--file"]:
+        fail("give texts or files, not both")
+    if given["--column"] and not given["--file"]:
+        fail("--column needs --file")
+    if given["--alternatives"] and not as_json:
+        fail("--alternatives needs --json")
+
+
+def _translate_documents(
+    engine: Engine, job: "TranslationJob", path: Path, output: Path, columns: Sequence[str]
+) -> None:
+    from service.cli.documents import DocumentCommand
+
+    if job.options.get("scores"):
+        fail("--json is for texts, not for documents")
+    job.options["format"] = "html"
+    is_directory = path.is_dir()
+
+    async def run() -> bool:
+        async with engine(job) as stream:
+            command = DocumentCommand(stream, job, columns)
+            if is_directory:
+                return await command.translate_directory(path, output)
+            await command.translate_file(path, output)
+            return True
+
+    if not asyncio.run(run()):
+        raise typer.Exit(UNUSABLE)
 
 
 @app.command()

@@ -37,6 +37,13 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "max_segments_in_flight",
         "request_timeout_seconds",
     ),
+    "Documents": (
+        "documents",
+        "max_documents",
+        "max_document_bytes",
+        "max_document_characters",
+        "document_expiry_seconds",
+    ),
     "Connections": (
         "receive_timeout_seconds",
         "send_timeout_seconds",

@@ -48,6 +48,8 @@ class Job(NamedTuple):
 
 LONGEST_WAIT_SECONDS: Final = 15.0
 """A response begins only when engines can answer; a request waits no longer for it."""
+_BACKGROUND_SEGMENTS: Final = 8
+"""Segments of a document that are decoded at once."""
 _LOOK_AHEAD_SECONDS: Final = 0.05
 """Processor time of one look-ahead; the rest of the text is prepared later."""
 
@@ -80,7 +82,10 @@ class Translation:
         self._started_at = time.monotonic()
         self._deadline = asyncio.get_running_loop().time() + (job.options.timeout_seconds or limits.timeout_seconds)
         # A beam holds a slot for each hypothesis: long texts leave as many slots to others as without a beam.
-        self._window = max(limits.max_segments_in_flight // job.options.beam.size, 1)
+        in_flight = limits.max_segments_in_flight
+        if job.options.is_background:
+            in_flight = min(in_flight, _BACKGROUND_SEGMENTS)
+        self._window = max(in_flight // job.options.beam.size, 1)
         self._ahead: deque[PivotHandover] = deque()
         self._filling: asyncio.Task[None] | None = None
         self._segments = 0
@@ -92,7 +97,7 @@ class Translation:
         """Characters of the sentences whose translation `events` has begun to yield."""
         self.is_in_preparation = True
         """True until the first segments have been submitted."""
-        self._is_long = False
+        self._is_long = job.options.is_background
         self._look_ahead()
 
     def _look_ahead(self) -> None:
@@ -133,8 +138,9 @@ class Translation:
             self._ahead.append(PivotHandover(first, None if is_last else self._hand_over(first)))
         if self.is_in_preparation:
             self.is_in_preparation = False
-            self._is_long = len(self._ahead) == self._window
-            if self._source_tokens:
+            is_background = self._job.options.is_background
+            self._is_long = is_background or len(self._ahead) == self._window
+            if self._source_tokens and not is_background:
                 self._priority.expect(self)
 
     async def _next(self) -> PivotHandover | None:

@@ -145,6 +145,16 @@ class Translator:
         # Without evidence, any language that can be translated.
         return [each for each in ranked if each.confidence] or [each for each in ranked if each.language in sources][:1]
 
+    def source_of(self, sample: str, source: str | None, target: str, names: FieldNames) -> tuple[str, str]:
+        """Return the models' codes of source and target as `direction` does; an HTML sample tells the language.
+
+        For texts of one language that are translated in several requests. Raises `InvalidRequest` and `NotReady`.
+        """
+        source, target = self.direction(source, target, names)
+        if source == AUTOMATIC:
+            source = self._detect(sample, target, TranslationOptions(is_html=True), names).language
+        return source, target
+
     def _detect(self, text: str, target: str, options: TranslationOptions, names: FieldNames) -> Detected:
         """Return the language of a text: the target, or a language that can be translated into it.
 

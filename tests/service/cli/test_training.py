@@ -112,7 +112,7 @@ def test_robustness(checkpoint: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["evaluate", "missing.tsv"], "No such file or directory: 'missing.tsv'"),
+        (["evaluate", "missing.tsv"], "missing.tsv: No such file or directory"),
         (["evaluate", "{tmp}/empty.tsv"], "empty.tsv is empty"),
         (["evaluate", "{tmp}/good.tsv", "--device", "gpu"], "device: gpu is not one; use cpu, cuda, cuda:1, ..."),
         (["evaluate", "{tmp}/good.tsv", "--target", "de"], "languages ?-de: the model translates en-fr"),
