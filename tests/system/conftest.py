@@ -15,6 +15,8 @@ from typing import Protocol
 import httpx
 import pytest
 
+from tests.system.documented import DocumentedStatuses
+
 START_SECONDS = 60.0
 COMPILES = shutil.which("c++") is not None
 """The C++ operators give each int8 request the same bits in any batch; PyTorch's rounding depends on its shape."""
@@ -167,8 +169,14 @@ def start_server(tmp_path: Path) -> StartServer:
     return lambda *flags, ready=True: run_server(tmp_path / "log", *flags, ready=ready)
 
 
+@pytest.fixture(scope="session")
+def documented(server: Server) -> DocumentedStatuses:
+    return DocumentedStatuses(httpx.get(f"{server.url}/openapi.json").json())
+
+
 @pytest.fixture
-async def client(server: Server) -> AsyncIterator[httpx.AsyncClient]:
+async def client(server: Server, documented: DocumentedStatuses) -> AsyncIterator[httpx.AsyncClient]:
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-    async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:
+    hooks = {"response": [documented]}
+    async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits, event_hooks=hooks) as client:
         yield client
