@@ -17,7 +17,7 @@ from model.checkpoint_config import CheckpointConfig, CheckpointError, load_conf
 from service.access.control import AccessControl
 from service.api import deepl, error_handlers, glossaries, openapi, operations, page, translate
 from service.api.dependencies import ServiceContext
-from service.api.middleware import UNLOGGED, BodyLimit, HeadAsGet, RequestObservation, UnexpectedErrors
+from service.api.middleware import UNLOGGED, BodyLimit, HeadAsGet, RequestObservation, TrailingSlash, UnexpectedErrors
 from service.engine.messages import EngineOptions
 from service.errors import EngineFailed
 from service.glossary_store import GlossaryStore
@@ -75,6 +75,7 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
         lifespan=lifespan,
         docs_url=None,  # FastAPI's own viewer is loaded from another host; ours is in `api.page`
         redoc_url=None,
+        redirect_slashes=False,  # `TrailingSlash` serves such a path itself
         # Newer versions trace requests themselves, with the whole URL, which may hold texts and keys.
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
@@ -89,6 +90,7 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
             service.metrics.expect_requests(route.path)
     error_handlers.install(app)
     openapi.install(app, key_required=service.access.key_required)
+    app.add_middleware(TrailingSlash)
     app.add_middleware(HeadAsGet, unless=("/translate/stream",))
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
     app.add_middleware(UnexpectedErrors)

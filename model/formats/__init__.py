@@ -66,7 +66,8 @@ def _unpacked(path: Path, beside: Path) -> Iterator[Path]:
             package.extractall(directory)  # never leaves the directory, whatever its names say
             yield Path(directory)
     except zipfile.BadZipFile as error:
-        raise CheckpointError(f"{path}: no Argos package, which is a zip file, or a damaged one: {error}") from None
+        problem = f"a file must be an Argos package (.argosmodel); this is none, or a damaged one: {error}"
+        raise CheckpointError(f"{path}: {problem}") from None
 
 
 def _read(path: Path, hint: LanguageHint) -> Imported:
