@@ -7,10 +7,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import httpx
 import pytest
@@ -177,6 +177,6 @@ def documented(server: Server) -> DocumentedStatuses:
 @pytest.fixture
 async def client(server: Server, documented: DocumentedStatuses) -> AsyncIterator[httpx.AsyncClient]:
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-    hooks = {"response": [documented]}
+    hooks: dict[str, list[Callable[..., Any]]] = {"response": [documented]}
     async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits, event_hooks=hooks) as client:
         yield client

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -115,7 +116,7 @@ def test_every_answer_is_documented(server: Server) -> None:
 
 def test_a_status_that_is_not_documented_fails_a_test() -> None:
     """Every client of these tests checks its responses so."""
-    one = {"/a/{b}": {"get": {"responses": {"200": {}, "400": {}}}}}
+    one: dict[str, Any] = {"/a/{b}": {"get": {"responses": {"200": {}, "400": {}}}}}
     documented = DocumentedStatuses({"paths": one})
     for method, path, status in (
         ("GET", "/a/b", 200),
