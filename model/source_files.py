@@ -103,7 +103,9 @@ def _opened(path: Path) -> zipfile.ZipFile:
 
 
 def _damaged(path: Path, error: Exception) -> CheckpointError:
-    return CheckpointError(f"{path}: no Argos package, which is a zip file, or a damaged one: {error}")
+    return CheckpointError(
+        f"{path}: a file must be an Argos package (.argosmodel); this is none, or a damaged one: {error}"
+    )
 
 
 def _checked_entries(path: Path, entries: Sequence[zipfile.ZipInfo], max_bytes: int) -> int:

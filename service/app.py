@@ -17,7 +17,14 @@ from model.checkpoint_config import CheckpointConfig, CheckpointError, content_i
 from service.access.control import AccessControl
 from service.api import deepl, documents, error_handlers, glossaries, openapi, operations, page, translate
 from service.api.dependencies import ServiceContext
-from service.api.middleware import UNLOGGED, BodyLimit, HeadAsGet, RequestObservation, UnexpectedErrors
+from service.api.middleware import (
+    UNLOGGED,
+    BodyLimit,
+    HeadAsGet,
+    RequestObservation,
+    TrailingSlash,
+    UnexpectedErrors,
+)
 from service.document_jobs import DocumentJobs
 from service.documents.limits import DocumentLimits
 from service.engine.messages import EngineOptions
@@ -84,6 +91,7 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
         lifespan=lifespan,
         docs_url=None,  # FastAPI's own viewer is loaded from another host; ours is in `api.page`
         redoc_url=None,
+        redirect_slashes=False,  # `TrailingSlash` serves such a path itself
         # Newer versions trace requests themselves, with the whole URL, which may hold texts and keys.
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
@@ -99,6 +107,7 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
             service.metrics.expect_requests(route.path)
     error_handlers.install(app)
     openapi.install(app, key_required=service.access.key_required)
+    app.add_middleware(TrailingSlash)
     app.add_middleware(HeadAsGet, unless=("/translate/stream", *documents.DOWNLOADS))
     uploads = dict.fromkeys(documents.UPLOADS, settings.max_document_bytes + documents.FORM_BYTES)
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes, uploads=uploads)

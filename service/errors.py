@@ -116,7 +116,9 @@ class KeyRequired(ServiceError):
     code = "key_required"
 
     def __init__(self) -> None:
-        super().__init__("api_key: this server requires an API key; ask its operator for one")
+        super().__init__(
+            "api_key: this server requires an API key; send it as `Authorization: Bearer KEY` or as api_key"
+        )
 
 
 class InvalidKey(ServiceError):

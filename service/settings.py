@@ -44,7 +44,8 @@ def _device(name: str) -> str:
     if name.startswith("cuda"):
         gpus = hardware.visible_gpus()
         if int(name.partition(":")[2] or 0) >= gpus:
-            raise _wrong(f"{name} cannot be used: PyTorch finds {_count(gpus, 'GPU')} here")
+            hint = "" if gpus else "; use --device cpu, or is this torch a CUDA build?"
+            raise _wrong(f"{name} cannot be used: PyTorch finds {_count(gpus, 'GPU')} here{hint}")
     return hardware.usable_device(name)
 
 

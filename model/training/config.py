@@ -22,6 +22,8 @@ def _has_locale(language: str) -> bool:
 
 def _problem(error: ErrorDetails) -> str:
     field = ".".join(map(str, error["loc"])) or "file"
+    if error["type"] == "extra_forbidden":
+        return f"{field}: no such field"
     return f"{field}: {error['msg'].removeprefix('Value error, ')}"
 
 

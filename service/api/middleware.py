@@ -21,6 +21,18 @@ _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 UNLOGGED: Final = frozenset({"/livez", "/readyz", "/health", "/metrics"})
 
 
+class TrailingSlash:
+    """Middleware that takes `/translate/` for `/translate`; a redirect would lose the body of many clients."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope["path"] = scope["path"].rstrip("/") or "/"
+        await self._app(scope, receive, send)
+
+
 class RequestObservation:
     """Middleware that gives each request an id, an outcome, one log line (never its text or key) and one count.
 

@@ -54,7 +54,8 @@ _STREAM_DOCUMENTATION: Final[Responses] = {
         "content": {_EVENT_STREAM: {"schema": EVENTS}},
         "description": "Events `start`, `token`, `segment`, `hypotheses` if requested, and exactly one `done` or "
         "`error` at the end.",
-    }
+    },
+    204: {"description": "the request resumes after the last event: there is nothing more to send"},
 }
 
 
@@ -93,7 +94,10 @@ async def translate_stream(
     query: Annotated[StreamQuery, Query()],
     last_event_id: Annotated[str, Header(json_schema_extra={"pattern": f"^({_EVENT_ID.pattern})?$"})] = "",
 ) -> Response:
-    """Stream a translation like `POST /translate` with `stream`; `Last-Event-ID` resumes after that event."""
+    """Stream a translation like `POST /translate` with `stream`; `Last-Event-ID` resumes after that event.
+
+    After the last event there is nothing to resume: the answer is 204, at which an `EventSource` stops.
+    """
     return await _stream(request, service, caller, query, last_event_id)
 
 

@@ -147,6 +147,8 @@ def translate(  # noqa: PLR0913  each is an option of the command
             job = TranslationJob(source=source, target=target, options=options, progress=sys.stderr.isatty())
             return _translate_documents(engine, job, files[0], output, columns or ())
         work = [text if as_json else f"{text}\n" for text in texts] if texts else read(files, by_line=as_json)
+        if not any(work):
+            typer.echo("dragoman: nothing to translate", err=True)
         with nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8", newline="") as sink:
             asyncio.run(show(sink))
     except (ServiceError, ClientError, CheckpointError, UnusableSettingError, InputError) as error:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal
 import typer
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 from rich.markup import escape
 
 from service.cli.common import fail
@@ -102,8 +103,31 @@ def load_settings(**given: Any) -> Settings:
     except ValidationError as error:
         # Defaults that depend on a wrong value are no mistakes of their own.
         mistakes = [each for each in error.errors() if each["type"] != "default_factory_not_called"]
-        problems = [": ".join(filter(None, (".".join(map(str, each["loc"])), each["msg"]))) for each in mistakes]
+        problems = [": ".join(filter(None, (".".join(map(str, each["loc"])), _in_words(each)))) for each in mistakes]
         fail("; ".join(problems))
+
+
+def _in_words(error: ErrorDetails) -> str:
+    """Describe what a setting must be; Pydantic's own message for kinds of errors without words of ours."""
+    kind = error["type"]
+    field = Settings.model_fields.get(str(error["loc"][0])) if error["loc"] else None
+    if kind == "literal_error":
+        return f"must be {error['ctx']['expected'].replace(chr(39), '')}"
+    if field is None or not kind.startswith(("int_", "float_", "greater_", "less_")):
+        return error["msg"]
+    whole = field.annotation is int or int in typing.get_args(field.annotation)
+    return f"must be a {'whole ' if whole else ''}number{_bounds(field)}"
+
+
+def _bounds(field: FieldInfo) -> str:
+    """Describe the limits of a number: " from 0 to 65535"."""
+    names = ("ge", "gt", "le")
+    limits = {name: getattr(each, name) for each in field.metadata for name in names if hasattr(each, name)}
+    if "gt" in limits:
+        return f" above {limits['gt']}"
+    if "ge" not in limits:
+        return ""
+    return f" from {limits['ge']} to {limits['le']}" if "le" in limits else f" of at least {limits['ge']}"
 
 
 def _option(name: str, group: str) -> inspect.Parameter:
@@ -140,9 +164,12 @@ def _default(field: FieldInfo) -> str:
 
 
 def _metavar(annotation: Any) -> str:
-    """The kind of value, in the style of the other commands: <int>, <path>, <a|b>."""
+    """Name the kind of value in the style of the other commands: <float>, <path>, <a|b>.
+
+    A whole number is N: beside the longest option, 80 columns have no room for <int>.
+    """
     if typing.get_origin(annotation) is Literal:
         return f"<{'|'.join(typing.get_args(annotation))}>"
     if isinstance(annotation, types.UnionType):
         [annotation, *_] = typing.get_args(annotation)
-    return {int: "<int>", float: "<float>", Path: "<path>"}.get(annotation, "<str>")
+    return {int: "N", float: "<float>", Path: "<path>"}.get(annotation, "<str>")

@@ -84,7 +84,7 @@ def _request(q: str | list[str], job: TranslationJob) -> TranslateRequest:
     try:
         return TranslateRequest.model_validate({"q": q, "source": job.source, "target": job.target, **job.options})
     except ValidationError as error:
-        raise invalid_request([dict(each) for each in error.errors()]) from None
+        raise invalid_request([dict(each) for each in error.errors()], fields=TranslateRequest.model_fields) from None
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import errno
 import gc
 import logging
 import socket
@@ -36,6 +37,8 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         reason = (error.strerror or str(error)).lower()
+        if error.errno == errno.EADDRINUSE:
+            reason += "; another server runs there? Choose another --port"
         raise UnusableSettingError(f"host, port: cannot listen on {host}, port {port}: {reason}") from None
     address = f"[{host}]" if ":" in host else host
     logger.info("listening", extra={"url": f"http://{address}:{listening.getsockname()[1]}"})

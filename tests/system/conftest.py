@@ -7,13 +7,15 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import httpx
 import pytest
+
+from tests.system.documented import DocumentedStatuses
 
 START_SECONDS = 60.0
 COMPILES = shutil.which("c++") is not None
@@ -175,8 +177,14 @@ def start_server(tmp_path: Path) -> StartServer:
     return lambda *flags, ready=True: run_server(tmp_path / "log", *flags, ready=ready)
 
 
+@pytest.fixture(scope="session")
+def documented(server: Server) -> DocumentedStatuses:
+    return DocumentedStatuses(httpx.get(f"{server.url}/openapi.json").json())
+
+
 @pytest.fixture
-async def client(server: Server) -> AsyncIterator[httpx.AsyncClient]:
+async def client(server: Server, documented: DocumentedStatuses) -> AsyncIterator[httpx.AsyncClient]:
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-    async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:
+    hooks: dict[str, list[Callable[..., Any]]] = {"response": [documented]}
+    async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits, event_hooks=hooks) as client:
         yield client

@@ -5,12 +5,14 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from service.access.key_store import KeyLimits, KeyStore
 from tests.system.conftest import Server, StartServer
+from tests.system.documented import DocumentedStatuses
 
 # A request may set itself a deadline that nothing can keep.
 _CONFIG = """
@@ -111,6 +113,22 @@ def test_every_answer_is_documented(server: Server) -> None:
         assert set(kinds) == {"application/json", "application/x-www-form-urlencoded", "multipart/form-data"}
     assert {} in schema["paths"]["/translate"]["post"]["security"]
     assert "security" not in schema["paths"]["/languages"]["get"]
+
+
+def test_a_status_that_is_not_documented_fails_a_test() -> None:
+    """Every client of these tests checks its responses so."""
+    one: dict[str, Any] = {"/a/{b}": {"get": {"responses": {"200": {}, "400": {}}}}}
+    documented = DocumentedStatuses({"paths": one})
+    for method, path, status in (
+        ("GET", "/a/b", 200),
+        ("HEAD", "/a/b/", 400),
+        ("PUT", "/a/b", 405),
+        ("GET", "/a", 418),
+    ):
+        documented.check(method, path, status)
+    for method, path, status in (("GET", "/a/b", 409), ("PUT", "/a/b", 200)):
+        with pytest.raises(AssertionError, match=f"{method} {path} answers {status}, which /openapi.json does not"):
+            documented.check(method, path, status)
 
 
 def test_a_path_tells_all_its_methods(server: Server) -> None:

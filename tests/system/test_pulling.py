@@ -106,6 +106,6 @@ def test_an_interrupted_download_is_continued_by_the_next_process(server: FileSe
     server.put("/package", bytes(1_000_000), cuts=[400_000, *[0] * 5])
     server.put_json("/index.json", [argos_entry("en", "de", "1.0", f"{server.url}/package")])
     assert "cut the connection" in _error("argos:en-de")
-    assert "no Argos package, which is a zip file" in _error("argos:en-de")  # all of it has come
+    assert "a file must be an Argos package" in _error("argos:en-de")  # all of it has come
     assert server.gets("/package")[-1]["range"] == "bytes=400000-"
     assert not _kept(tmp_path / "cache")

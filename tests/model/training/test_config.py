@@ -24,7 +24,7 @@ def test_there_are_experiments() -> None:
 @pytest.mark.parametrize(
     ("optimiser", "problem"),
     [
-        ("learning_rat = 1.0", r"optimiser\.learning_rat: Extra"),
+        ("learning_rat = 1.0", r"optimiser\.learning_rat: no such field"),
         ('schedule = "inverse_sqrt"', r"optimiser\.schedule: Input should be 'cosine' or 'flat'"),
         ('algorithm = "sgd"', r"optimiser\.algorithm: Input should be 'adamw' or 'muon'"),
         ("minutes = 0", r"optimiser\.minutes: Input should be greater than 0"),

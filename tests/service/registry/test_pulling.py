@@ -35,7 +35,7 @@ async def test_a_process_pulls_and_reports(server: FileServer) -> None:
     options = HubOptions(argos_index=server.put_json("/index.json", entries))
     server.put("/package", b"no zip   ")
     reports: list[Report] = []
-    with pytest.raises(HubError, match=r"translate-en_de\.argosmodel: no Argos package, which is a zip file") as raised:
+    with pytest.raises(HubError, match=r"translate-en_de\.argosmodel: a file must be an Argos package") as raised:
         await pull_in_background(NAME, options, reports.append)
     assert type(raised.value) is HubError
     assert reports[0].step == "downloading"
