@@ -115,8 +115,9 @@ def _run(places: Places, plan: Plan, skipped: list[str], limits: Limits) -> dict
         key = keys.add("canaries", KeyLimits())
     flags = [str(part) for pair in _FLAGS.items() for part in pair]
     flags += ["--model", str(places.model), "--keys", str(places.keys), "--anonymous"]
+    variables = environment(places, sets_clock="clock_stepped" in plan.faults)
     try:
-        with supervisor(flags, places.log, environment(places)) as supervised:
+        with supervisor(flags, places.log, variables) as supervised:
             site, readings = asyncio.run(soak(supervised, places, plan, key))
             ended = stop(site)
     finally:

@@ -151,13 +151,17 @@ class Payments:
     async def ended(self, charge: Charge) -> AsyncIterator[Charge]:
         """Settle the charge when the context ends, or refund it if it ends with an error of the server.
 
-        On timeout, what was sent (`Charge.sent`) is not refunded; on disconnect, nothing is. A payment that a
-        resumption has used is not refunded either.
+        On timeout, what was sent (`Charge.sent`) is not refunded; on disconnect, nothing is, unless the request is a
+        stream that has not begun. A payment that a resumption has used is not refunded either.
         """
         try:
             yield charge
         except ClientDisconnect:
-            await self.settle(charge)  # what was translated until then is not given back
+            if charge.stream is not None and charge.sent is None:
+                # It has no event by which it could be resumed, and a server that ends closes its connections, too.
+                await self._fail(charge, 0)
+            else:
+                await self.settle(charge)  # what was translated until then is not given back
             raise
         except Exception as error:
             # A caller sets the deadline: else whoever set short ones would get beginnings for nothing.

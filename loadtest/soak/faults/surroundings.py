@@ -42,10 +42,10 @@ def prepare(places: Places, model: Path) -> None:
     places.poisoned.touch()
 
 
-def environment(places: Places) -> Mapping[str, str]:
-    """Return the variables by which the server's clock can be set, and its engines poisoned."""
+def environment(places: Places, *, sets_clock: bool) -> Mapping[str, str]:
+    """Return the variables by which the server's engines can be poisoned and, if wanted, its clock be set."""
     variables = {"PYTHONPATH": str(Path(__file__).parent.parent / "poison"), VARIABLE: str(places.poisoned)}
-    if _LIBRARY is not None:
+    if sets_clock:
         variables |= {
             "LD_PRELOAD": str(_LIBRARY),
             "FAKETIME_TIMESTAMP_FILE": str(places.clock),
