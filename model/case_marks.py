@@ -27,7 +27,8 @@ CASE_MARKS: Final = (TITLE, UPPER, UPPER_BEGIN, UPPER_END, LITERAL)
 
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _MARK: Final = re.compile("([" + "".join(CASE_MARKS) + "])")
-_SPACES: Final = re.compile(r"\s+")
+# SentencePiece's rules (nmt_nfkc) make spaces of the others: invisible characters, its own mark and U+FFFD.
+SPACES: Final = re.compile(r"[\s\u061c\u200b\u200c\u200e\u200f\u2581\ufeff\ufffd]+")
 _CLUSTER: Final = regex.compile(r"\X")
 
 
@@ -110,7 +111,7 @@ def _normalised(text: str) -> MarkedText:
     out: list[str] = []
     origins: list[int] = []
     position = 0
-    for part in _SPACES.split(text.strip()):
+    for part in SPACES.split(text):
         if not part:
             continue
         found = text.index(part, position)
