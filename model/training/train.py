@@ -17,6 +17,7 @@ from model.checkpoint import save_checkpoint
 from model.checkpoint_config import CheckpointConfig
 from model.training.config import TrainConfig
 from model.training.pack import PACK_FILE, Pack, check_pack, load_pack
+from model.training.packing import check_rows
 from model.training.parallel import Group
 from model.training.prepare import prepare
 from model.training.report import MissingExtraError, RunLog, plot
@@ -105,6 +106,7 @@ class _Run:
             data = self._prepare(data)
         pack = load_pack(data)
         check_pack(pack, self.config)
+        check_rows(pack, self.config.optimiser.row_tokens)
         return pack
 
     def _prepare(self, data: Path) -> Path:

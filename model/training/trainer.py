@@ -15,9 +15,10 @@ from model.training.config import TrainConfig
 from model.training.loss import smoothed_cross_entropy
 from model.training.optimisers import build_optimisers
 from model.training.pack import Pack
+from model.training.packing import RowLengths
 from model.training.parallel import Group
 from model.training.report import Report
-from model.training.rows import Batch, Place, RowLengths, batches, validation_batches
+from model.training.rows import Batch, Place, batches, validation_batches
 from model.training.schedule import Decay, is_decaying, is_over, learning_rate
 from model.training.state import TrainingError, first_model, read_state, write_state
 from model.training.working_copy import WorkingCopy
