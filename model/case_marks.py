@@ -67,7 +67,7 @@ def mark_case(text: str) -> MarkedText:
 
 
 class _Marking:
-    """The marked text as it is written, and how far the text is read."""
+    """The marked output, and the position reached in the input."""
 
     def __init__(self, text: str, offsets: list[int]) -> None:
         self.text = text
@@ -102,7 +102,7 @@ class _Marking:
 
 
 def _normalised(text: str) -> MarkedText:
-    """NFKC, white space as single spaces, one of them in front, marks of the text itself escaped."""
+    """Normalise to NFKC, collapse white space, add a leading space, escape marks."""
     offsets: list[int] | range = range(len(text))
     if not unicodedata.is_normalized("NFKC", text):
         clusters = [(unicodedata.normalize("NFKC", found[0]), found.start()) for found in _CLUSTER.finditer(text)]
@@ -155,7 +155,7 @@ def is_lower(letter: str) -> bool:
 
 @functools.lru_cache(maxsize=100_000)
 def _kind(word: str) -> str:
-    """`upper` for two capitals or more and nothing else, `single` for one capital; `none` for no case, or `other`."""
+    """Return `upper` (all capitals, two or more), `single` (one capital), `none` (no cased letter), or `other`."""
     upper, lower = sum(map(is_upper, word)), sum(map(is_lower, word))
     if not upper + lower:
         return "none"

@@ -1,7 +1,4 @@
-"""Several pairs one after another in a row of one fixed length. Knows no order and no epoch.
-
-Only the end of a row is padding.
-"""
+"""Packs several pairs into rows of one fixed length; only the end of a row is padding. Knows no epoch."""
 
 import logging
 from collections.abc import Sequence

@@ -106,7 +106,7 @@ class Trainer:
             self.decay = Decay.now(self.config.optimiser, self.step, self._clock, minutes)
 
     def batches(self) -> Iterator[list[Batch]]:
-        """Endless: what this process does in each step, from where the run stands; exact after a resume.
+        """Yield this process's batches for each step, without end; exact after a resume.
 
         Pieces are sampled until the learning rate decays.
         """
