@@ -203,7 +203,7 @@ class CaseRestorer:
         if character in CASE_MARKS:
             self._mark(character)
             return ""
-        if not character.isalpha():
+        if not _WORD.fullmatch(character):
             self._in_word = False
             if character != " ":
                 self._pending = ""

@@ -20,7 +20,7 @@ from model.checkpoint_config import CheckpointError
 
 MEGABYTE: Final = 1_000_000
 DEFAULT_MAX_MEGABYTES: Final = 20_000
-"""Of all files of a checkpoint, unpacked. A model of three billion parameters in float32 has 12,000."""
+"""Limit for all files of a checkpoint, unpacked. A model of three billion parameters in float32 has 12,000."""
 _MOST_FILES: Final = 10_000
 _MOST_EXPANSION: Final = 20
 """Weights hardly shrink in an archive; what shrinks more than that was made to fill disks."""

@@ -2,9 +2,12 @@
 
     ServiceError
     +-- InvalidRequest      400  the request is wrong; the message names the field
+    |   +-- UnknownLanguage      no model has the language
     +-- KeyRequired         400  an API key is required (DeepL's routes: 403)
     +-- InvalidKey          403  the API key is unknown to this server
     +-- UnknownGlossary     404  no glossary of the caller has this id or name
+    +-- UnknownDocument     404  no document of the caller has this id; it may be gone
+    +-- DocumentNotReady    409  the document is still being translated
     +-- TooLong             413  a text, a sentence or a body exceeds its limit
     +-- QueueFull           429  retry after `retry_after_seconds`
     +-- RateLimited         429  a limit per minute or of streams is exceeded; retry after `retry_after_seconds`
@@ -12,7 +15,7 @@
     +-- NotReady            503  starting, draining, or no usable model
     +-- KeysUnavailable     503  the key file cannot be read or written
     +-- DamagedGlossary     500  the file of a stored glossary cannot be read
-    +-- InsufficientStorage 507  a glossary cannot be written
+    +-- InsufficientStorage 507  a glossary or a document cannot be written
     +-- EngineFailed        500  the step that held the request failed
     +-- DeadlineExceeded    504  `timeout_seconds` have passed
 
@@ -44,12 +47,37 @@ class InvalidRequest(ServiceError):
         super().__init__(f"{field}: {problem}")
 
 
+class UnknownLanguage(InvalidRequest):
+    """A language that no model of this server has."""
+
+
 class UnknownGlossary(ServiceError):
     status = 404
     code = "unknown_glossary"
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"glossary_id: {problem}")
+
+
+class UnknownDocument(ServiceError):
+    """An id that the server does not know, or no longer: documents do not outlive it."""
+
+    status = 404
+    code = "unknown_document"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "document_id: there is no such document; it was downloaded or deleted, nobody wanted it for too long, or "
+            "the server was restarted"
+        )
+
+
+class DocumentNotReady(ServiceError):
+    status = 409
+    code = "document_not_ready"
+
+    def __init__(self) -> None:
+        super().__init__("document_id: the document is still being translated")
 
 
 class DamagedGlossary(ServiceError):
@@ -67,8 +95,8 @@ class InsufficientStorage(ServiceError):
     status = 507
     code = "insufficient_storage"
 
-    def __init__(self) -> None:
-        super().__init__("glossaries: the server's disk is full or read-only; nothing has changed")
+    def __init__(self, what: str = "glossaries") -> None:
+        super().__init__(f"{what}: the server's disk is full or read-only; nothing has changed")
 
 
 class TooLong(ServiceError):

@@ -79,6 +79,9 @@ def _unpacked(path: Path, beside: Path, max_bytes: int) -> Iterator[Path]:
 def _read(path: Path, hint: LanguageHint) -> Imported:
     if (model := ctranslate2.find(path)) is not None:
         return ctranslate2.read(model, hint)
+    if marian := sorted(each.name for each in path.glob("model*.bin") if "intgemm" in each.name):
+        problem = f"a Marian model as Firefox has it ({marian[0]}): this format is not supported yet"
+        raise CheckpointError(f"{path}: {problem}")
     if not (path / "config.json").exists():
         raise CheckpointError(f"{path}: neither an Argos package, nor a CTranslate2 or Hugging Face directory")
     described = read_json(path / "config.json")

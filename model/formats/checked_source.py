@@ -16,7 +16,7 @@ from model.source_files import MEGABYTE, source_file
 from model.tokenizer import Tokenizer
 
 _MOST_TEXT_BYTES: Final = 256 * MEGABYTE
-"""Of a file that is read as a whole: a tokenizer, or a description. The largest known have 20 MB."""
+"""Limit of a file that is read as a whole: a tokenizer, or a description. The largest known have 20 MB."""
 NEVER: Final = -1e4
 """A bias that makes a token impossible: its probability is 0 in float32."""
 

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 import msgspec
 from fastapi import Depends, Request
 
-from service.access.control import Caller
+from service.access.payments import Caller
 from service.api.dependencies import ServiceDependency
 from service.api.request_body import JSON, check_declared_type, media_type, read_form
 from service.errors import InvalidRequest
@@ -54,10 +54,15 @@ def _address(request: Request) -> str | None:
 
 async def _key(request: Request) -> str | None:
     """Find the key: in the header (DeepL, or a bearer token), in the URL or in the body (both LibreTranslate)."""
+    return key_before_body(request) or await _key_in_body(request)
+
+
+def key_before_body(request: Request) -> str | None:
+    """Find the key in the header or in the URL."""
     scheme, _, value = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() in _SCHEMES:
         return value.strip()
-    return request.query_params.get(_FIELD) or await _key_in_body(request)
+    return request.query_params.get(_FIELD)
 
 
 async def _key_in_body(request: Request) -> str | None:

@@ -110,8 +110,9 @@ async def translate(request: Request, service: ServiceDependency, caller: Caller
     body = await parse_body(request, DeepLRequest)
     body.check()
     requested_source = body.source_lang or None
-    service.check_ready()
-    source, target = service.translator.direction(requested_source, body.target_lang, NAMES)
+    await service.check_open()
+    with service.choosing_model():
+        source, target = service.translator.direction(requested_source, body.target_lang, NAMES)
     texts = body.texts()
     glossary = await stored_glossary(service, caller, body.glossary_id, source, target)
     options = TranslationOptions(is_html=body.tag_handling == "html", glossary=glossary)

@@ -44,7 +44,9 @@ async def models(service: ServiceDependency, shows_paths: Annotated[bool, Depend
             languages=each.model.languages if each.model else (),
             state=each.state,
             reason=each.reason if shows_paths or each.reason is None else _HIDDEN,
+            downloaded=each.downloaded,
             memory_bytes=each.memory_bytes,
+            origin=each.model.origin if each.model else None,
         )
         for each in service.library.versions
     ]

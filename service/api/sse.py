@@ -5,7 +5,7 @@ connection sends the same request with `Last-Event-ID`, to any replica, and rece
 """
 
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import asdict
 from typing import Final, NamedTuple
@@ -102,6 +102,7 @@ class TranslationStream(EventSourceResponse):
 
     At the end, the request's state has an `outcome`: `ok`, the code of an error, or `cancelled` if the client
     disconnected. `context` has been entered and is exited then: with the error, if any, or `ClientDisconnect`.
+    `before_end` is awaited before the `done` event is sent.
     """
 
     def __init__(
@@ -111,9 +112,11 @@ class TranslationStream(EventSourceResponse):
         shape: AnswerShape,
         last_event_id: int,
         keep_alive_seconds: float,
+        before_end: Callable[[], Awaitable[None]] | None = None,
         context: AbstractAsyncContextManager[object] | None = None,
     ) -> None:
         self._translation = translation
+        self._before_end = before_end
         self._context = context or nullcontext()
         self._error: Exception | None = None
         self._shape = shape
@@ -145,6 +148,8 @@ class TranslationStream(EventSourceResponse):
         number = 0
         try:
             async for events in self._translation.events():
+                if self._before_end is not None and isinstance(events[-1], Finished):
+                    await self._before_end()
                 if chunk := self._encode_new(number, events):
                     yield chunk
                 number += len(events)

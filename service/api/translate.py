@@ -13,7 +13,7 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 
-from service.access.control import Caller, Streamed
+from service.access.payments import Caller, Streamed
 from service.api.authentication import CallerDependency, owner_of
 from service.api.dependencies import ServiceContext, ServiceDependency
 from service.api.openapi import CALLER_ERRORS, EVENTS, Responses, errors_of
@@ -31,6 +31,7 @@ from service.api.schemas import (
     TranslateResponse,
 )
 from service.api.sse import AnswerShape, TranslationStream, answer
+from service.documents.formats import FORMATS
 from service.errors import InvalidRequest
 from service.text.glossary import EMPTY_GLOSSARY, Glossary
 from service.translation.events import Finished
@@ -129,6 +130,8 @@ async def frontend_settings(service: ServiceDependency) -> FrontendSettings:
         frontendTimeout=_TYPING_PAUSE_MILLISECONDS,
         apiKeys=service.access.has_keys,
         keyRequired=service.access.key_required,
+        filesTranslation=service.settings.max_documents > 0,
+        supportedFilesFormat=[f".{name}" for name in FORMATS] if service.settings.max_documents else [],
         language=LanguageChoice(
             source=source,
             target=NamedLanguage(code=first.target, name=language_name(first.target)),
@@ -149,18 +152,21 @@ def _language(code: str, targets: list[str]) -> Language:
     return Language(code=code, name=language_name(code), targets=targets)
 
 
-async def _start(service: ServiceContext, caller: Caller, body: TranslateRequest) -> Translation:
-    service.check_ready()
-    make_options = partial(body.options, service.translator.limits.max_beam_size)
-    # Building a long glossary takes a while: other requests are served meanwhile.
-    options = await asyncio.to_thread(make_options) if body.glossary else make_options()
-    if body.glossary_id:
-        source, target = service.translator.direction(body.source, body.target)
-        if source == AUTOMATIC:
-            raise InvalidRequest("source", "must be given with glossary_id")
-        stored = await stored_glossary(service, caller, body.glossary_id, source, target)
-        options = replace(options, glossary=stored)
-    return service.translator.start(body.texts(), body.source, body.target, options)
+async def _start(
+    service: ServiceContext, caller: Caller, body: TranslateRequest, *, resumes: bool = False
+) -> Translation:
+    await service.check_open(resumes=resumes)
+    with service.choosing_model():
+        make_options = partial(body.options, service.translator.limits.max_beam_size)
+        # Building a long glossary takes a while: other requests are served meanwhile.
+        options = await asyncio.to_thread(make_options) if body.glossary else make_options()
+        if body.glossary_id:
+            source, target = service.translator.direction(body.source, body.target)
+            if source == AUTOMATIC:
+                raise InvalidRequest("source", "must be given with glossary_id")
+            stored = await stored_glossary(service, caller, body.glossary_id, source, target)
+            options = replace(options, glossary=stored)
+        return service.translator.start(body.texts(), body.source, body.target, options)
 
 
 async def stored_glossary(
@@ -188,7 +194,13 @@ async def _stream(
     async with AsyncExitStack() as stack:
         stack.enter_context(service.access.stream(caller))
         charge = await stack.enter_async_context(service.access.charged_once(caller, body.characters(), streamed))
-        translation = await _start(service, caller, body)
+        translation = await _start(service, caller, body, resumes=bool(last_event_id))
+        if translation.lacks_engines:
+            try:
+                await unless_disconnected(request, translation.wait_for_engines())
+            except BaseException:
+                translation.close()
+                raise
         translation.id = request.state.request_id
         charge.sent = lambda: translation.characters_sent
         return TranslationStream(
@@ -196,6 +208,7 @@ async def _stream(
             shape=_shape(body),
             last_event_id=int(last_event_id) if last_event_id else -1,
             keep_alive_seconds=service.settings.keep_alive_seconds,
+            before_end=partial(service.access.settle, charge),
             context=stack.pop_all(),
         )
 
@@ -208,12 +221,12 @@ async def until_finished(request: Request, translation: Translation) -> Finished
     """Wait for the whole translation and close it. Raises `ClientDisconnect` and `ServiceError`."""
     request.state.translation = translation
     try:
-        return await _unless_disconnected(request, translation.finished())
+        return await unless_disconnected(request, translation.finished())
     finally:
         translation.close()
 
 
-async def _unless_disconnected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+async def unless_disconnected(request: Request, work: Coroutine[Any, Any, T]) -> T:
     """Await `work`; if the client disconnects first, cancel it and raise `ClientDisconnect`."""
     working = asyncio.create_task(work)
     watching = asyncio.create_task(_disconnection(request))

@@ -6,9 +6,9 @@ from typing import Final
 
 _GIGABYTE: Final = 1 << 30
 _OWN_BYTES: Final = 4 * _GIGABYTE
-"""Of Python and torch, with the libraries of a GPU."""
+"""Memory of Python and torch, with the libraries of a GPU."""
 _COPIES: Final = 4
-"""Of the weights: as read, as converted, in a wider type, and as written."""
+"""Copies of the weights: as read, as converted, in a wider type, and as written."""
 
 
 def confine(seconds: int | None) -> None:

@@ -26,6 +26,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "max_models_memory_mb",
         "glossaries",
     ),
+    "Public models by name": ("argos_index", "firefox_index"),
     "Engines": ("device", "mode", "threads", "replicas", "slots", "max_prefill", "engine_timeout_seconds"),
     "Limits of requests": (
         "max_sentence_tokens",
@@ -35,6 +36,13 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "max_waiting",
         "max_segments_in_flight",
         "request_timeout_seconds",
+    ),
+    "Documents": (
+        "documents",
+        "max_documents",
+        "max_document_bytes",
+        "max_document_characters",
+        "document_expiry_seconds",
     ),
     "Connections": (
         "receive_timeout_seconds",
@@ -52,9 +60,17 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Logs": ("log_level",),
     # In a group of their own: their second names would narrow the columns of others.
-    "Switches": ("anonymous", "restore_capitals", "traces"),
+    "Switches": ("anonymous", "offline", "restore_capitals", "traces"),
 }
 """Every setting, in the order of the help."""
+
+
+_LISTS: Final = ("trusted_proxies", "cors_origins")
+"""Settings of several values: separated by commas, or by an option each."""
+
+
+def _joined(value: Any) -> Any:
+    return (",".join(value) or None) if isinstance(value, list) else value
 
 
 def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
@@ -65,7 +81,7 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def with_settings(**values: Any) -> None:
-        given = {name: value for name in Settings.model_fields if (value := values.pop(name)) is not None}
+        given = {name: value for name in Settings.model_fields if (value := _joined(values.pop(name))) is not None}
         command(settings=load_settings(**given), **values)
 
     own = [each for each in inspect.signature(command).parameters.values() if each.name != "settings"]
@@ -103,7 +119,7 @@ def _option(name: str, group: str) -> inspect.Parameter:
         show_default=False,
         metavar=None if is_switch else _metavar(field.annotation),
     )
-    kind = bool | None if is_switch else str | None
+    kind = bool | None if is_switch else list[str] | None if name in _LISTS else str | None
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
 
 
@@ -116,6 +132,8 @@ def _default(field: FieldInfo) -> str:
         return ""
     elif default == EMBEDDED_MODEL:
         default = "the embedded English-French model"
+    elif isinstance(default, str) and "://" in default:
+        default = "the public one"
     elif isinstance(default, bool):
         default = "on" if default else "off"
     return f" [default: {default}]"

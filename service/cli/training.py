@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from service.cli.common import ApiKeyOption, UrlOption, fail
+from service.cli.pulling import local_checkpoint
 from service.settings import EMBEDDED_MODEL, CommandSettings
 
 # As in model.training.evaluate, which would load torch.
@@ -62,7 +63,12 @@ def train(  # noqa: PLR0913  each is an option of the command
     typer.echo(f"checkpoint: {checkpoint}")
 
 
-ModelOption = Annotated[Path, typer.Option(help="Checkpoint directory.")]
+ModelOption = Annotated[
+    Path,
+    typer.Option(
+        help="Checkpoint directory, or a public model's name.", parser=local_checkpoint, metavar="<path or name>"
+    ),
+]
 BeamOption = Annotated[int, typer.Option(min=1, help="Hypotheses kept; 1 is greedy.")]
 LengthPenaltyOption = Annotated[float, typer.Option(help="Scores are divided by length to this power.")]
 PrecisionOption = Annotated[Precision, typer.Option(help="Of the linear layers.")]
@@ -74,7 +80,14 @@ TargetOption = Annotated[str | None, typer.Option(help="Target language, where t
 @app.command()
 def distill(  # noqa: PLR0913  each is an option of the command
     config: Annotated[Path, typer.Argument(help="The experiment (TOML) whose training text is translated.")],
-    teacher: Annotated[Path, typer.Option(help="Checkpoint directory of the model that translates it.")],
+    teacher: Annotated[
+        Path,
+        typer.Option(
+            help="Checkpoint directory, or public name, of the model that translates it.",
+            parser=local_checkpoint,
+            metavar="<path or name>",
+        ),
+    ],
     data: Annotated[Path, typer.Option(help="Directory of the corpora.")],
     output: Annotated[Path, typer.Option(help="Directory for the new corpora; an unfinished call goes on.")],
     beam_size: BeamOption = 4,

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import platformdirs
 
-from model.checkpoint_config import CheckpointError, fingerprint
+from model.checkpoint_config import ANY, CheckpointError, LanguageHint, fingerprint
 from model.source_files import DEFAULT_MAX_MEGABYTES, check_kinds
 from service.interpreter import python_command
 
@@ -32,14 +32,15 @@ class ImportLimits(NamedTuple):
 DEFAULT_LIMITS: Final = ImportLimits()
 
 
-def ensure_imported(path: Path, limits: ImportLimits = DEFAULT_LIMITS) -> Path:
+def ensure_imported(path: Path, limits: ImportLimits = DEFAULT_LIMITS, *, languages: LanguageHint = ANY) -> Path:
     """Return `path` if it is a native checkpoint, otherwise the imported one, importing it if necessary.
 
+    `languages` are for formats whose files do not name them.
     The process that imports may load torch and take the memory of a whole model. Raises `CheckpointError`.
     """
     place = _native_path(path)
     if not place.exists():
-        with _import_command(place, path, limits) as command:
+        with _import_command(place, path, limits, languages) as command:
             try:
                 done = subprocess.run(
                     command,
@@ -83,7 +84,9 @@ def _native_path(path: Path) -> Path:
 
 
 @contextmanager
-def _import_command(place: Path, path: Path, limits: ImportLimits) -> Iterator[list[str]]:
+def _import_command(
+    place: Path, path: Path, limits: ImportLimits, languages: LanguageHint = ANY
+) -> Iterator[list[str]]:
     """Yield the command that imports `path`, and move its output to `place` at the end."""
     logger.info("importing %s, once", path)
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +94,8 @@ def _import_command(place: Path, path: Path, limits: ImportLimits) -> Iterator[l
     with tempfile.TemporaryDirectory(dir=place.parent) as directory:
         made = Path(directory) / "model"
         given = ["--output", str(made), "--max-mb", str(limits.max_megabytes), "--max-seconds", str(limits.seconds)]
-        yield python_command("-m", "service", "import", *given, "--", str(path))
+        hints = [f"--{side}={code}" for side, code in languages._asdict().items() if code]
+        yield python_command("-m", "service", "import", *given, *hints, "--", str(path))
         try:
             made.rename(place)
         except OSError:
@@ -119,8 +123,10 @@ def _check(code: int, stderr: bytes) -> None:
 
 
 def _is_foreign(path: Path) -> bool:
-    """Return True for Argos packages (files, or with a `model`), CTranslate2 (`model.bin`) and Hugging Face models."""
+    """Return True for Argos packages (files, or with a `model`), CTranslate2, Firefox and Hugging Face models."""
     if path.is_file() or any(path.glob("model.bin")) or any(path.glob("**/model/model.bin")):
+        return True
+    if any(path.glob("model.*intgemm*.bin")):
         return True
     try:
         config = json.loads((path / "config.json").read_bytes())

@@ -14,7 +14,7 @@ from service.text.sentences import chunks, find_cut, is_closing_punctuation, sen
 # The lines of `str.splitlines`, one by one.
 _LINE: Final = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]*+(?:\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])|.++")
 # The beginning of a list item, a quoted line or a heading, in Markdown and elsewhere.
-_BULLET: Final = re.compile(r"(?:\s*(?:[-*+•‣◦▪●·–—>]|#{1,6}|\[[ xX]\]|\(?[0-9]{1,3}[.)]|\(?[a-zA-Z]\))(?=\s))*\s*")
+BULLET: Final = re.compile(r"(?:\s*(?:[-*+•‣◦▪●·–—>]|#{1,6}|\[[ xX]\]|\(?[0-9]{1,3}[.)]|\(?[a-zA-Z]\))(?=\s))*\s*")
 _CELL: Final = re.compile(r"[^\t]*\t*")
 
 
@@ -63,7 +63,7 @@ class Splitter:
     def _segments(self, text: str, language: str) -> Iterator[Segment]:
         done = 0
         for line in _LINE.finditer(text):
-            bullet = _BULLET.match(text, line.start(), line.end())
+            bullet = BULLET.match(text, line.start(), line.end())
             assert bullet is not None
             if bullet.end() == line.end():
                 continue  # together with the lines after it that have no sentence either

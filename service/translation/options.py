@@ -30,6 +30,8 @@ class TranslationOptions:
     glossary: Glossary = EMPTY_GLOSSARY
     max_new_tokens: int | None = None
     timeout_seconds: float | None = None
+    is_background: bool = False
+    """True for a part of a document: it holds fewer slots, and gives way to all requests."""
 
     def of_first(self) -> "TranslationOptions":
         """Return the options for the first model of a pivot route, of which only the best translation is used."""

@@ -23,7 +23,7 @@ from model.case_marks import (
 )
 
 # Letters whose case is a matter of more than one letter, marks, digits and signs between words, and all other text.
-_AWKWARD = "aAbBcCéÉßẞıİſΣσςǅﬁ\u0301\u0345'’-_.,!(«19 \t\n\u00a0\u2028" + "".join(CASE_MARKS)
+_AWKWARD = "aAbBcCéÉßẞıİſΣσςǅﬁ\u0301\u0345'’-_.,!(«19〇❶ \t\n\u00a0\u2028" + "".join(CASE_MARKS)
 _TEXTS = st.text(st.one_of(st.sampled_from(_AWKWARD), st.characters(exclude_categories=["Cs"])), max_size=40)
 
 
@@ -91,6 +91,7 @@ def test_a_mark_that_a_text_holds_itself_stays() -> None:
     assert CaseRestorer().push(marked) == f" a{TITLE}b {UPPER_END}"
 
 
+@example(text="Å〇K ❶AB")
 @given(text=_TEXTS)
 @example(text="THE END of A thing OR TWO")
 @example(text="İSTANBUL ŒUVRE straße STRAẞE Dž ǅ")

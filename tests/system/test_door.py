@@ -137,7 +137,7 @@ async def test_a_url_that_is_not_utf_8_is_refused(client: httpx.AsyncClient) -> 
 
 
 def test_a_body_that_is_declared_too_long_is_refused_before_it_is_sent(server: Server) -> None:
-    """Also with `Expect: 100-continue`, where the client waits for leave to send it."""
+    """The client may send `Expect: 100-continue`: then it waits for leave to send it."""
     head = (
         b"POST /translate HTTP/1.1\r\nHost: a\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 2000001"
     )

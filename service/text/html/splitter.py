@@ -36,19 +36,25 @@ def split_attribute(text: str, language: str, splitter: Splitter) -> Iterator[Se
 
 
 def _segments(html: str, language: str, splitter: Splitter) -> Iterator[Segment]:
+    for run, tag in _runs(html):
+        yield from _sentences(run, language, splitter)
+        if tag is not None:
+            yield from _block_tag(tag, language, splitter)
+
+
+def _runs(html: str) -> Iterator[tuple[list[Fragment], Token | None]]:
+    """Yield each run of text and inline tags, with the tag that ends it; the last run ends without one."""
     run: list[Fragment] = []
     has_text = False
     for fragment in _fragments(tokenize(html)):
-        if fragment.tag is None or not (
-            fragment.tag.name in _BLOCKS or (fragment.tag.name in _STANDALONE and not has_text)
-        ):
+        tag = fragment.tag
+        if tag is not None and (tag.name in _BLOCKS or (tag.name in _STANDALONE and not has_text)):
+            yield run, tag
+            run, has_text = [], False
+        else:
             run.append(fragment)
             has_text = has_text or bool(fragment.text.strip())
-            continue
-        yield from _sentences(run, language, splitter)
-        run, has_text = [], False
-        yield from _block_tag(fragment.tag, language, splitter)
-    yield from _sentences(run, language, splitter)
+    yield run, None
 
 
 def _fragments(tokens: Iterable[Token]) -> Iterator[Fragment]:
@@ -140,3 +146,26 @@ def _sentences(
         ended, trailing = end, own[last:]
     length = len(source_map.text)
     yield _copied_segment(source_map.raw(ended, length, [*trailing, *source_map.take_tags_before(length + 1)]))
+
+
+def split_blocks(html: str) -> Iterator[tuple[str, int]]:
+    """Cut HTML lazily where `split_html` starts anew: yield each part, and the characters of text in it.
+
+    The parts joined are the HTML; translated one by one, they are what the HTML is translated to. A part without
+    letters has 0 characters: `split_html` would copy it.
+    """
+    for run, tag in _runs(html):
+        yield _part(run)
+        if tag is not None:
+            spans = tag.attributes() if tag.kind is TokenKind.OPEN else ()
+            values = (tag.raw[start:end] for name, start, end in spans if name in _TEXT_ATTRIBUTES)
+            yield tag.raw, _characters("".join(values))
+
+
+def _part(run: Sequence[Fragment]) -> tuple[str, int]:
+    text = "".join(fragment.text for fragment in run).replace(OBJECT, "")
+    return "".join(fragment.raw for fragment in run), _characters(text)
+
+
+def _characters(text: str) -> int:
+    return len(text.strip()) if any(map(str.isalpha, text)) else 0

@@ -171,7 +171,7 @@ class _FreeWords:
 
 
 class _SourceWords:
-    """Where the words of a sentence begin and end."""
+    """The beginnings and ends of a sentence's words."""
 
     def __init__(self, sentence: str) -> None:
         self._sentence = sentence
@@ -201,7 +201,7 @@ class _SourceWords:
 
 
 class _EmptyRanges:
-    """Where marks without words go: after the word aligned nearest before them, and in no other mark."""
+    """The places of marks without words: after the word aligned nearest before them, and in no other mark."""
 
     def __init__(self, words: Sequence[Aligned], first: int, last: int, held: Iterable[tuple[int, int]]) -> None:
         aligned = enumerate(words[first:last], first + 1)

@@ -3,7 +3,6 @@
 import os
 import sqlite3
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -85,44 +84,6 @@ def test_a_name_is_taken_once_and_given_back(file: KeyStore) -> None:
         file.remove("kiosk")
     again = _added(file)
     assert file.usage(again, MONTH) == Usage()
-
-
-def test_a_quota_is_used_up_to_its_last_character(file: KeyStore) -> None:
-    key = _added(file, limits=KeyLimits(characters_per_month=10))
-    assert not file.charge(key, MONTH, 11)
-    assert file.charge(key, MONTH, 6)
-    assert not file.charge(key, MONTH, 5)
-    assert file.charge(key, MONTH, 4)
-    assert file.usage(key, MONTH) == Usage(2, 10)
-    assert file.charge(key, "2026-02", 10)
-    file.refund(key, MONTH, 4)
-    assert file.usage(key, MONTH) == Usage(1, 6)
-
-
-def test_without_a_quota_everything_is_counted(file: KeyStore) -> None:
-    key = _added(file)
-    assert file.charge(key, MONTH, 10**12)
-    assert file.charge(key, MONTH, 1)
-    assert file.usage(key, MONTH) == Usage(2, 10**12 + 1)
-
-
-def test_a_key_that_is_removed_meanwhile_is_charged_no_more(file: KeyStore) -> None:
-    key = _added(file)
-    file.remove("kiosk")
-    assert not file.charge(key, MONTH, 1)
-
-
-def test_servers_that_share_a_file_share_the_quota(file: KeyStore, path: Path) -> None:
-    key = _added(file, limits=KeyLimits(characters_per_month=150))
-
-    def charge_all(_: int) -> int:
-        with closing(KeyStore(path)) as mine:
-            return sum(mine.charge(key, MONTH, 1) for _ in range(100))
-
-    with ThreadPoolExecutor(2) as threads:
-        charged = list(threads.map(charge_all, range(2)))
-    assert sum(charged) == 150
-    assert file.usage(key, MONTH) == Usage(150, 150)
 
 
 def test_a_file_that_is_none(path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from model.checkpoint_config import Direction
 from service.access.key_store import KeyLimits, KeyStore
+from service.api.dependencies import ServiceContext
 from service.api.schemas import TranslateRequest
 from service.app import create_app
 from service.glossary_store import GlossaryStore
@@ -186,7 +187,10 @@ async def test_a_glossary_is_put_in_order_beside_the_event_loop(
         return Glossary(entries)
 
     monkeypatch.setattr("service.api.schemas.Glossary", noted)
-    monkeypatch.setattr("service.api.dependencies.ServiceContext.check_ready", lambda service: None)
+
+    async def is_open(service: ServiceContext, *, resumes: bool) -> None: ...
+
+    monkeypatch.setattr(ServiceContext, "check_open", is_open)
     body = {"q": "a", "source": "en", "target": "fr", "glossary": {"cat": "matou"}}
     assert (await connect().post("/translate", json=body)).json()["error"] == "no model is loaded"
     assert threads

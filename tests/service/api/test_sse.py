@@ -138,6 +138,31 @@ async def test_a_whole_stream() -> None:
     assert outcome == "ok"
 
 
+async def test_before_the_end_is_sent_the_charge_is_settled() -> None:
+    sent: list[str] = []
+    told: list[int] = []
+
+    async def before_end() -> None:
+        told.append(len(sent))
+
+    async def send(message: Message) -> None:
+        sent.extend(line for line in message.get("body", b"").decode().split("\r\n") if line.startswith("event"))
+
+    for error in (None, EngineFailed("died")):
+        sent.clear()
+        translation = ScriptedTranslation(EVENTS if error is None else EVENTS[:2], error)
+        response = TranslationStream(
+            cast(Translation, translation),
+            shape=AnswerShape(),
+            last_event_id=-1,
+            keep_alive_seconds=60,
+            before_end=before_end,
+        )
+        await response({"type": "http", "method": "POST", "state": {}}, asyncio.Event().wait, send)  # type: ignore[arg-type]
+        assert sent[2] == ("event: done" if error is None else "event: error")
+    assert told == [2], "once, after the token and before `done`; never before an error"
+
+
 async def test_a_resumed_stream_starts_behind_the_last_event() -> None:
     lines, _ = await _stream(ScriptedTranslation(EVENTS), last_event_id=0)
     assert [line for line in lines if line.startswith("id")] == ["id: 1", "id: 2"]

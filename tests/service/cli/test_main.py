@@ -124,7 +124,9 @@ def test_options_win_over_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (
         _run("doctor", "--slots", "8", "--no-restore-capitals", "--cors-origins", "http://a, http://b").exit_code == 0
     )
-    [settings] = seen
+    assert _run("doctor", "--cors-origins", "http://a", "--cors-origins", "http://b").exit_code == 0
+    settings, repeated = seen
+    assert repeated.cors_origins == settings.cors_origins
     assert (settings.slots, settings.threads, settings.restore_capitals) == (8, 2, False)
     assert settings.cors_origins == ("http://a", "http://b")
     assert settings.model == EMBEDDED_MODEL
