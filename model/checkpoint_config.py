@@ -104,7 +104,10 @@ def load_config(directory: Path) -> CheckpointConfig:
 
 
 def load_tokenizer(directory: Path) -> Tokenizer:
-    """Raises `CheckpointError` when there is none, or it is broken or not as it was written."""
+    """Load a checkpoint's tokenizer.
+
+    Raises `CheckpointError` if a file is missing, damaged or fails its checksum.
+    """
     config = load_config(directory)
     present = {name for name in TOKENIZER_FILES if (directory / name).exists()}
     for name in sorted(present | config.sha256.keys() - {WEIGHTS_FILE}):

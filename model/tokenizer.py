@@ -27,8 +27,7 @@ TOKENIZER_FILES: Final = (
     "target_vocabulary.json",
     "tokenizer.json",
 )
-"""SentencePiece models, of both sides or of each; how the model numbers their pieces, where it is not as they do
-themselves; or all of it in one file of Hugging Face's."""
+"""Tokenizer files: SentencePiece models, optional vocabularies, or one Hugging Face file."""
 
 
 class Prompt(BaseModel):
@@ -67,7 +66,7 @@ def language_tag(language: str) -> str:
 
 
 class Tokenizer:
-    """The content of a checkpoint's tokenizer files, with how the model wants to be asked."""
+    """A checkpoint's tokenizer files and prompt format."""
 
     def __init__(self, files: Mapping[str, bytes], prompt: Prompt | None = None) -> None:
         """Raises `ValueError` or `RuntimeError` for files that are broken, or not a set."""

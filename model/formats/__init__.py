@@ -58,7 +58,7 @@ def _imported(path: Path, directory: Path, hint: LanguageHint, max_bytes: int) -
             raise
         except (OSError, RuntimeError, ValueError) as error:  # of a tokenizer's files
             raise CheckpointError(f"{path}: {error}") from None
-        except Exception as error:  # what is read is taken for what it should be, and may be anything else
+        except Exception as error:  # these errors mean that the file has not the expected structure
             raise CheckpointError(f"{path}: is not of its format: {type(error).__name__}: {error}") from None
         return save_checkpoint(directory, imported.config, imported.weights, imported.tokenizer, dtype=None)
 

@@ -199,9 +199,11 @@ class TrainConfig(_Section):
 
     @classmethod
     def from_toml(cls, path: Path) -> Self:
-        """Raises `ValueError` naming the file and each wrong field, or the place of broken syntax."""
+        """Raises `ValueError` naming a file that cannot be read, each wrong field, or the place of broken syntax."""
         try:
             return cls.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        except OSError as error:
+            raise ValueError(f"{path}: {error.strerror}") from None
         except ValidationError as error:
             raise ValueError(f"{path}: {'; '.join(map(_problem, error.errors()))}") from None
         except ValueError as error:

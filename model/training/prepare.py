@@ -39,7 +39,7 @@ def prepare(config: TrainConfig, data: Path, output: Path) -> Pack:
             raise PackError(f"{output} holds a pack of other corpora or settings; use another directory")
         return pack
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise PackError(f"{output} is there and no pack; use another directory")
+        raise PackError(f"{output} exists and is not a pack; use another directory")
     # First, so that a sample of a training corpus can be what is validated on: training then leaves it out.
     validation = load_parts(config.data.validation, config, data)
     parts = load_parts(config.data.train, config, data, validated=validation)

@@ -17,6 +17,7 @@ from model.checkpoint import save_checkpoint
 from model.checkpoint_config import CheckpointConfig
 from model.training.config import TrainConfig
 from model.training.pack import PACK_FILE, Pack, check_pack, load_pack
+from model.training.packing import check_rows
 from model.training.parallel import Group
 from model.training.prepare import prepare
 from model.training.report import MissingExtraError, RunLog, plot
@@ -57,7 +58,7 @@ def train(config: TrainConfig, data: Path, output: Path, options: RunOptions = _
     """
     check_start(config)
     reuse_large_blocks()
-    # A plan for every new shape, kept without bound; the other kernels need none.
+    # cuDNN's attention keeps a plan for every new shape; the other kernels need none.
     torch.backends.cuda.enable_cudnn_sdp(False)
     if options.minutes is not None and not options.decay_now:
         optimiser = config.optimiser.model_copy(update={"minutes": options.minutes})
@@ -105,6 +106,7 @@ class _Run:
             data = self._prepare(data)
         pack = load_pack(data)
         check_pack(pack, self.config)
+        check_rows(pack, self.config.optimiser.row_tokens)
         return pack
 
     def _prepare(self, data: Path) -> Path:
@@ -141,7 +143,7 @@ class _Run:
             last = trainer.report()
             if last.tokens:
                 log.steps(last)
-            # With patience the best stays; but a run that was stopped before its first validation leaves what it has.
+            # With `patience`, keep the best checkpoint; export only if there is none yet.
             if options.patience is None or not self.checkpoint.exists():
                 self._export()
             trainer.save(self.state)

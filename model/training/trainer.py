@@ -15,9 +15,10 @@ from model.training.config import TrainConfig
 from model.training.loss import smoothed_cross_entropy
 from model.training.optimisers import build_optimisers
 from model.training.pack import Pack
+from model.training.packing import RowLengths
 from model.training.parallel import Group
 from model.training.report import Report
-from model.training.rows import Batch, Place, RowLengths, batches, validation_batches
+from model.training.rows import Batch, Place, batches, validation_batches
 from model.training.schedule import Decay, is_decaying, is_over, learning_rate
 from model.training.state import TrainingError, first_model, read_state, write_state
 from model.training.working_copy import WorkingCopy
@@ -105,7 +106,7 @@ class Trainer:
             self.decay = Decay.now(self.config.optimiser, self.step, self._clock, minutes)
 
     def batches(self) -> Iterator[list[Batch]]:
-        """Endless: what this process does in each step, from where the run stands; exact after a resume.
+        """Yield this process's batches for each step, without end; exact after a resume.
 
         Pieces are sampled until the learning rate decays.
         """

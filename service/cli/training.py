@@ -159,7 +159,8 @@ def robustness(  # noqa: PLR0913  each is an option of the command
     """Test a model, alone or in a running server, on kinds of everyday input; print a table of pass rates."""
     from model.checkpoint_config import Direction, LanguageHint
     from model.training.evaluate import DecodingOptions, load_translator, translate_all
-    from model.training.robustness import cases_path, load_cases, markdown, run
+    from model.training.robustness import markdown, run
+    from model.training.robustness_cases import cases_path, load_cases
     from service.client import Client
 
     def by_checkpoint(texts: list[str]) -> list[str]:

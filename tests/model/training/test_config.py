@@ -48,6 +48,12 @@ def test_a_wrong_config_names_the_file_and_the_field(tmp_path: Path, optimiser: 
     assert str(error.value).startswith(f"{path}: ")
 
 
+def test_a_config_that_is_not_there_is_named_first(tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    with pytest.raises(ValueError, match=r"^/.*/x\.toml: No such file or directory$"):
+        TrainConfig.from_toml(path)
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [

@@ -121,9 +121,9 @@ def test_an_output_that_holds_something_else_is_refused_before_any_work(
     experiment: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "load_parts", lambda *_, **__: pytest.fail("hours of it"))
-    with pytest.raises(PackError, match=r"is there and no pack; use another directory$"):
+    with pytest.raises(PackError, match=r"exists and is not a pack; use another directory$"):
         prepare(experiment, tmp_path, tmp_path)
-    with pytest.raises(PackError, match=r"train\.tsv is there and no pack"):
+    with pytest.raises(PackError, match=r"train\.tsv exists and is not a pack"):
         prepare(experiment, tmp_path, tmp_path / "train.tsv")
 
 

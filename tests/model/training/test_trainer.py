@@ -14,9 +14,10 @@ from model.training import trainer as module
 from model.training.config import AugmentConfig, TrainConfig
 from model.training.optimisers import build_optimisers
 from model.training.pack import Pack
+from model.training.packing import RowLengths
 from model.training.parallel import Group
 from model.training.prepare import prepare
-from model.training.rows import Batch, RowLengths, batches, validation_batches
+from model.training.rows import Batch, batches, validation_batches
 from model.training.state import TrainingError
 from model.training.trainer import Trainer
 from model.training.working_copy import uses_bfloat16
