@@ -50,7 +50,7 @@ def check_log(log: Path, site: Site, answered: int) -> None:
         **site.answered,
     }.items():
         # The last line of a request is written after its last byte: a kill may come between.
-        is_cut = request_id not in outcome and any(abs(at - kill) < _KILL_SECONDS for kill in site.supervisor.kills)
+        is_cut = request_id not in outcome and any(abs(at - kill) < _KILL_SECONDS for kill in site.supervisor.ends)
         if outcome.get(request_id) != expected and not is_cut:
             site.problems.append(
                 f"request {request_id} was answered {expected}, its log says {outcome.get(request_id)}"
@@ -70,7 +70,7 @@ def _check_messages(text: Sequence[str], lines: Sequence[dict[str, Any]], site: 
         elif fields["message"] == "draining" and fields["requests"]:
             site.problems.append(f"{fields['requests']} requests were left at the end")
     deaths = sum(1 for fields in lines if fields["message"] == _DEATH)
-    if deaths > site.deaths or (deaths < site.deaths and not site.supervisor.kills):
+    if deaths > site.deaths or (deaths < site.deaths and not site.supervisor.ends):
         site.problems.append(f"{deaths} engines died, {site.deaths} were killed or stopped")
 
 
