@@ -156,7 +156,7 @@ def test_deepl_s_errors_have_its_shape(server: Server) -> None:
         (httpx.post(url, content=b"{", headers={"Content-Type": "application/json"}), 400),
         (httpx.post(url, json=body | {"text": 1}), 400),
         (httpx.post(url, json=body | {"text": ["x" * 50_001]}), 413),
-        (httpx.post(f"{server.url}/v2/document", json=body), 404),
+        (httpx.post(f"{server.url}/v2/write/rephrase", json=body), 404),
         (httpx.get(url), 405),
         (httpx.get(f"{server.url}/v2/languages?type=other"), 400),
     ]
