@@ -59,8 +59,8 @@ def check_log(log: Path, site: Site, answered: int) -> None:
         is_cut = request_id not in outcome and kill_seconds < _KILL_SECONDS
         if outcome.get(request_id) != expected and not is_cut:
             site.problems.append(
-                f"request {request_id} was answered {expected}, its log says {outcome.get(request_id)}; the nearest end "
-                f"of an HTTP process was {kill_seconds:.1f} s away"
+                f"request {request_id} was answered {expected}, its log says {outcome.get(request_id)}; "
+                f"{kill_seconds:.1f} s lie between that and the nearest end of an HTTP process"
             )
     _check_messages(text, lines, site)
 
