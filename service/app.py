@@ -34,11 +34,13 @@ from service.hub.names import HubName, hidden_name
 from service.observability import tracing
 from service.observability.metrics import Metrics
 from service.observability.tracing import RequestTracing
+from service.registry.directory import ModelsDirectory
 from service.registry.importing import ImportLimits, ensure_imported
+from service.registry.loading import Build
 from service.registry.memory_budget import MemoryBudget
 from service.registry.model_version import ModelVersion, State
 from service.registry.process_memory import MEGABYTE
-from service.registry.registry import Build, ModelRegistry, ModelsDirectory
+from service.registry.registry import ModelRegistry
 from service.registry.scan import FoundModel, ignored_entries, scan
 from service.registry.served_model import ServedModel
 from service.settings import Networks, Settings, UnusableSettingError

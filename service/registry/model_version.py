@@ -60,6 +60,11 @@ class ModelVersion:
     def show_download(self, report: Report) -> None:
         self.download = report
 
+    def set_state(self, state: State) -> None:
+        """Set the state, unless the version is being unloaded."""
+        if self.state is not State.UNLOADING:
+            self.state = state
+
     @property
     def has_requests(self) -> bool:
         """True if requests are running in its engines or waiting for them."""
