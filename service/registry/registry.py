@@ -15,6 +15,7 @@ from service.registry.directory import DirectoryScans, ModelsDirectory
 from service.registry.loading import UNEXPECTED, Build, ModelLoader
 from service.registry.memory_budget import MemoryBudget
 from service.registry.model_version import ModelVersion, State
+from service.registry.on_demand import OnDemandModels, PublicModels
 from service.registry.routing import Routes
 from service.registry.scan import FoundModel
 from service.registry.served_model import ServedModel
@@ -26,7 +27,7 @@ _FIRST_RETRY_SECONDS: Final = 10.0
 _LONGEST_RETRY_SECONDS: Final = 600.0
 _DOWNLOAD_POLL_SECONDS: Final = 0.1
 
-_NO_HUB: Final = HubOptions(offline=True)
+_NO_NETWORK: Final = PublicModels(HubOptions(offline=True))
 _NO_DIRECTORY: Final = ModelsDirectory()
 
 
@@ -40,29 +41,32 @@ class ModelRegistry:
         budget: MemoryBudget,
         *,
         directory: ModelsDirectory = _NO_DIRECTORY,
-        hub: HubOptions = _NO_HUB,
+        public: PublicModels = _NO_NETWORK,
         on_change: Callable[[Sequence[ServedModel]], None] = lambda models: None,
     ) -> None:
-        """`on_change` gets the offered models after each change; `hub` has the options for public models."""
+        """`on_change` gets the offered models after each change; `public` are the options of public models."""
         self.versions = list(versions)
         self.routes = Routes()
-        self._loader = ModelLoader(build, budget, self.versions, directory.import_limits, hub)
+        self._loader = ModelLoader(build, budget, self.versions, directory.import_limits, public.hub)
         found = (each.found for each in self.versions)
         self._scans = None if directory.path is None else DirectoryScans(directory.path, found)
         self._poll_seconds = directory.poll_seconds
         self._on_change = on_change
+        self._on_demand = OnDemandModels(
+            public, self.versions, lambda each: self._spawn(self._introduce(each, 0.0)), self._update_routes
+        )
         self._tried = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def started(self) -> bool:
         """True once all models found at the start have been tried, if at least one is offered."""
-        return self._tried.is_set() and any(each.offered for each in self.versions)
+        return self._tried.is_set() and any(each.is_available for each in self.versions)
 
     @property
     def ready(self) -> bool:
         """True if `started` and one model can answer: its engines are not all dead and being replaced."""
-        return self._tried.is_set() and any(each.offered and self._can_answer(each) for each in self.versions)
+        return self._tried.is_set() and any(each.is_available and _can_answer(each) for each in self.versions)
 
     @property
     def why_not_ready(self) -> str:
@@ -74,7 +78,9 @@ class ModelRegistry:
             return "; ".join(each.download_status for each in downloads)
         if any(each.state in (State.LOADING, State.READY) for each in self.versions):
             return "the model is being loaded"
-        return "no model can be used: see /models" if self.versions else "there is no model"
+        return self._on_demand.problem or (
+            "no model can be used: see /models" if self.versions else "there is no model"
+        )
 
     @property
     def serving(self) -> bool:
@@ -87,15 +93,21 @@ class ModelRegistry:
 
     def start(self) -> None:
         """Start to load the models; returns at once."""
+        first = []
         for version in self.versions:
-            version.task = self._spawn(self._introduce(version, _FIRST_RETRY_SECONDS))
-        self._spawn(self._watch([version.task for version in self.versions if version.task]))
+            if not version.on_demand:
+                version.task = self._spawn(self._introduce(version, _FIRST_RETRY_SECONDS))
+                first.append(version.task)
+        first.append(self._spawn(self._on_demand.offer()))
+        self._update_routes()
+        self._spawn(self._watch(first))
 
     async def wait_until_tried(self) -> None:
         """Wait until each model found at the start is ready or has failed; raises `EngineFailed` if all have failed."""
         await self._tried.wait()
         if not self.started:
-            raise EngineFailed("; ".join(f"{each.name}: {each.reason}" for each in self.versions))
+            problems = [f"{each.name}: {each.reason}" for each in self.versions]
+            raise EngineFailed(self._on_demand.problem or "; ".join(problems))
 
     async def wait_until_started(self, seconds: float) -> None:
         """Wait until `started`, or until that is known to be impossible, or until the time is up."""
@@ -124,6 +136,7 @@ class ModelRegistry:
     async def _watch(self, first: Sequence[asyncio.Task[None]]) -> None:
         await asyncio.gather(*first, return_exceptions=True)
         self._tried.set()
+        self._spawn(self._on_demand.keep_offering())
         while True:
             await asyncio.sleep(self._poll_seconds)
             try:
@@ -172,8 +185,11 @@ class ModelRegistry:
             version.model.request_load = lambda: self._request_load(version)
             await self._loader.load(version)
         except (ServiceError, OSError, TemporaryHubError) as error:
-            await self._fail(version, str(error))
-            version.task = self._spawn(self._introduce_later(version, retry_seconds))
+            if version.on_demand:
+                await self._on_demand.postpone(version, str(error))
+            else:
+                await self._fail(version, str(error))
+                version.task = self._spawn(self._introduce_later(version, retry_seconds))
             return
         except (CheckpointError, HubError) as error:
             await self._fail(version, str(error))
@@ -190,6 +206,8 @@ class ModelRegistry:
         self._update_routes()
         logger.info("model %s", version.state, extra={"model": version.name})
         self._retire_all(previous)
+        if version.on_demand:
+            await self._on_demand.shrink_cache()
 
     async def _introduce_later(self, version: ModelVersion, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -227,15 +245,14 @@ class ModelRegistry:
 
     def _update_routes(self) -> None:
         offered = [each.model for each in self.versions if each.offered and each.model]
-        known, self.routes = self.routes.unused, Routes(offered)
+        known, self.routes = self.routes.unused, Routes(offered, self._on_demand.models())
         for model in {leg.model for leg in self.routes.unused} - {leg.model for leg in known}:
             count = sum(leg.model is model for leg in self.routes.unused)
             reason = f"{count} of its directions are translated by models whose names come first"
             logger.warning("model not used for all directions", extra={"model": model.name, "reason": reason})
         self._on_change(offered)
 
-    @staticmethod
-    def _can_answer(version: ModelVersion) -> bool:
-        """Return True if the model has an engine, or if it is loaded on demand."""
-        assert version.model is not None
-        return version.state is not State.READY or version.model.pool.loaded
+
+def _can_answer(version: ModelVersion) -> bool:
+    """Return True if the model has an engine, or if it is loaded on demand."""
+    return version.model is None or version.state is not State.READY or version.model.pool.loaded
