@@ -84,7 +84,8 @@ class Store:
                 break
             if entry.origin.name not in kept:
                 size -= entry.size
-                self.remove(entry)
+                with self.lock(entry.origin.name):
+                    self.remove(entry)
                 removed.append(entry.origin.name)
         return removed
 

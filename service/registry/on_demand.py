@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 _RETRY_SECONDS: Final = 10.0
 """Delay after a model or an index could not be fetched."""
 _LONGEST_RETRY_SECONDS: Final = 600.0
+_IDLE_SECONDS: Final = 5.0
+"""Time after which a model without engines may be removed: the request that fetched it needs a moment to use it."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class OnDemandModels:
         self._versions = versions
         self._introduce = introduce
         self._update_routes = update_routes
+        self._shrinking = asyncio.Lock()
         self.problem: str | None = None
         """The reason why the index cannot be read."""
 
@@ -105,20 +108,29 @@ class OnDemandModels:
         if (limit := self._options.cache_limit_bytes) is None:
             return
         versions = {each.name: each for each in self._versions if isinstance(each.found.location, HubName)}
-        kept = {name for name, each in versions.items() if not _is_removable(each)}
-        for name in await asyncio.to_thread(Store().shrink, limit, kept):
-            logger.info("model removed from the disk to make room", extra={"model": name})
-            if version := versions.get(name):
-                version.model, version.offered = None, False
-                version.set_state(State.REMOTE)
-        self._update_routes()
+        async with self._shrinking:
+            kept = {name for name, each in versions.items() if not _is_removable(each)}
+            removed = await asyncio.to_thread(Store().shrink, limit, kept)
+            self._forget([version for name in removed if (version := versions.get(name))])
+
+    def _forget(self, versions: Sequence[ModelVersion]) -> None:
+        """Offer models that are no longer on the disk as remote ones."""
+        for version in versions:
+            logger.info("model removed from the disk to make room", extra={"model": version.name})
+            version.model, version.offered = None, False
+            version.set_state(State.REMOTE)
+        if versions:
+            self._update_routes()
 
     async def _fetch(self, version: ModelVersion) -> None:
         """Download and load a model; raises `NotReady` with the reason."""
         if version.task is None or version.task.done():
             if version.retry_at > time.monotonic():
                 raise NotReady(f"{version.name}: {version.reason}")
-            version.task = self._introduce(version)
+            async with self._shrinking:  # which must not remove what is loaded now
+                if version.task is None or version.task.done():
+                    version.set_state(State.LOADING)
+                    version.task = self._introduce(version)
         await asyncio.wait([version.task])  # it goes on if this request is cancelled
         if not version.offered:
             raise NotReady(f"{version.name}: {version.reason}")
@@ -141,4 +153,7 @@ def cached_models(index: HubIndex) -> Mapping[HubName, Sequence[Direction]]:
 
 
 def _is_removable(version: ModelVersion) -> bool:
-    return version.on_demand and version.state in (State.REMOTE, State.UNLOADED) and not version.has_requests
+    if not version.on_demand or version.state not in (State.REMOTE, State.UNLOADED):
+        return False
+    model = version.model
+    return model is None or (not model.in_use and time.monotonic() > model.used_at + _IDLE_SECONDS)

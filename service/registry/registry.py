@@ -148,6 +148,7 @@ class ModelRegistry:
         if self._scans is not None:
             await self._follow_directory(self._scans)
         await self._loader.shrink()
+        await self._on_demand.shrink_cache()
 
     async def _follow_directory(self, scans: DirectoryScans) -> None:
         """Load models that two scans found unchanged; unload models that two scans missed."""
@@ -206,8 +207,6 @@ class ModelRegistry:
         self._update_routes()
         logger.info("model %s", version.state, extra={"model": version.name})
         self._retire_all(previous)
-        if version.on_demand:
-            await self._on_demand.shrink_cache()
 
     async def _introduce_later(self, version: ModelVersion, seconds: float) -> None:
         await asyncio.sleep(seconds)

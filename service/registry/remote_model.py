@@ -1,6 +1,7 @@
 """A public model that is offered and not loaded yet: its first request fetches it. Knows no other model."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from model.checkpoint_config import Direction
@@ -18,7 +19,8 @@ class FetchProgress(NamedTuple):
         return None if self.share is None else round(100 * self.share)
 
 
-class RemoteModel(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class RemoteModel:
     """A model that is not loaded; its directions are those of its name or its index."""
 
     name: str
