@@ -18,7 +18,7 @@ class ModelsDirectory(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What two scans agree on: one may miss a file on a network disk, and a model may be copied during another."""
+    """The result on which two scans agree: one may miss a file on a network disk, and a model may be copied during another."""
 
     present: Sequence[FoundModel]
     """The models that both found unchanged."""

@@ -79,7 +79,7 @@ async def list_in_background(index: HubIndex, options: HubOptions) -> Mapping[Hu
 
 
 class _Row(msgspec.Struct):
-    """What is needed of a line that `dragoman models --json` prints."""
+    """The used part of a line that `dragoman models --json` prints."""
 
     name: str
     directions: list[tuple[str, str]]

@@ -40,7 +40,7 @@ class Route(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What a route needs before it can be used: models to fetch, if any, and its pivot language."""
+    """The needs of a route before it can be used: models to fetch, if any, and its pivot language."""
 
     missing: Sequence[RemoteModel] = ()
     pivot: str | None = None
