@@ -55,7 +55,7 @@ class TokenGenerated(Struct, frozen=True):
     self_attention: list[list[float]] | UnsetType = UNSET
     """Weights of the decoder's inputs for each decoder layer: its start token, the prompt (the target language of
     a multilingual model), and the tokens before this one. The mean of the heads, with a sum of 1 except for rounding;
-    unset unless requested."""
+    empty where the decoder has no self-attention; unset unless requested."""
 
 
 class Hypothesis(Struct, frozen=True):
