@@ -158,10 +158,12 @@ def start_server(
 ) -> Server:
     """Start with `flags`, and with variables beside those of this process; it is not ready yet.
 
+    It keeps no finished sentences unless a flag says so: the same sentences again are work for its engines.
+
     Errors are logged to standard error; with `log`, requests are too, and all goes there.
     """
     # Whoever waits is served: refusals are not what is looked at here.
-    ours = ["--port", str(port), "--log-level", "info" if log else "error", "--max-waiting", "10000"]
+    ours = ["--port", str(port), "--log-level", "info" if log else "error", "--max-waiting", "10000", "--cache-mb", "0"]
     command = python_command("-m", "service", "serve", *ours, *flags)
     with log.open("ab") if log else nullcontext() as output:
         # With a session of its own: an engine whose parent has died is known by it.
