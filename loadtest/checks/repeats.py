@@ -1,7 +1,7 @@
 """A check of the cache of finished sentences: what it is worth, and that it changes nothing.
 
 The command is one of `python -m loadtest.checks.promises`. A server without the cache and one with it get the same
-requests. Every event has to be the same, byte for byte.
+requests. Every response and every event has to be the same, byte for byte.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import json
 import random
 import time
 from collections.abc import Sequence
+from statistics import median
 from typing import Annotated, Any, Final, NamedTuple
 
 import httpx
@@ -24,30 +25,35 @@ _THINGS: Final = tuple(
 )
 _ENDINGS: Final = ("", " and close it", " again", " for all users", "?", " in a new window")
 _DISTINCT_SHARE: Final = 2 / 3
+_WARM_UP: Final = tuple(f"There are {number} of them." for number in range(200))
 _TELLS: Final = ("token", "segment")
 """Events that hold nothing of the clock and of the request's id."""
+_NAMES: Final = ("strings", "strings_again", "page")
 
 app = typer.Typer()
 
 
 class Timed(NamedTuple):
-    """Seconds of some work, and everything that was sent: one list of events for each client."""
+    """Seconds of some work, by the clock and of the server's processors, and the responses."""
 
     seconds: float
-    events: list[list[str]]
+    core_seconds: float
+    tokens: float
+    """Tokens that engines have generated for it."""
+    answers: list[str]
 
 
 class Work(NamedTuple):
-    """What one server has done."""
+    """Measurements and responses of one server."""
 
-    strings: Timed
-    strings_again: Timed
-    page: Timed
+    timed: dict[str, Timed]
+    events: list[str]
+    """Events of streams: of texts that were translated before, and of new ones at the same moment."""
     cache: dict[str, float]
 
 
 def interface_strings(count: int) -> list[str]:
-    """Return strings as programs have them, of which a third repeat earlier ones, in a random order."""
+    """Return strings as programs have them, of which a third repeat others, in a random order."""
     generator = random.Random(1)
     distinct = round(count * _DISTINCT_SHARE)
     every = [f"{action} the {thing}{end}" for action in _ACTIONS for thing in _THINGS for end in _ENDINGS]
@@ -64,7 +70,7 @@ def repeats(
     flags: Annotated[list[str] | None, typer.Argument(help="Flags of both servers, after --.")] = None,
     strings: Annotated[int, typer.Option(min=3, help="Interface strings of one request; a third repeat.")] = 1000,
     clients: Annotated[int, typer.Option(min=1, help="Clients that send the same page at once.")] = 32,
-    rounds: Annotated[int, typer.Option(min=1, help="Turns of both servers; times are the medians.")] = 3,
+    rounds: Annotated[int, typer.Option(min=1, help="Turns of both servers; figures are medians.")] = 3,
 ) -> None:
     """Send repeated strings, and one page from many clients, to a server without the cache and one with it."""
     texts = interface_strings(strings)
@@ -77,61 +83,73 @@ def repeats(
         pairs.append(pair)
     figures = _figures(pairs)
     typer.echo(json.dumps(figures, indent=1))
-    if figures["different_events"]:
+    if figures["different"]:
         raise typer.Exit(1)
 
 
 def _figures(pairs: Sequence[Sequence[Work]]) -> dict[str, Any]:
-    """Compare the servers of each round; ratios are the median's of the rounds, as all figures."""
+    """Compare the two servers of each round; a ratio above 1 is the cache's gain."""
     by_name: dict[str, Any] = {}
-    for name in ("strings", "strings_again", "page"):
-        timed = [[getattr(work, name) for work in pair] for pair in pairs]
+    for name in _NAMES:
+        timed = [[work.timed[name] for work in pair] for pair in pairs]
         by_name[name] = {
-            "seconds_without": _median([without.seconds for without, _ in timed]),
-            "seconds_with": _median([with_it.seconds for _, with_it in timed]),
-            "ratio": _median([without.seconds / with_it.seconds for without, with_it in timed]),
+            "seconds_without": median(without.seconds for without, _ in timed),
+            "seconds_with": median(kept.seconds for _, kept in timed),
+            "ratio": median(without.seconds / kept.seconds for without, kept in timed),
+            "core_ratio": median(without.core_seconds / kept.core_seconds for without, kept in timed),
+            "tokens_without": median(without.tokens for without, _ in timed),
+            "tokens_with": median(kept.tokens for _, kept in timed),
         }
-    works = [work for pair in pairs for work in pair]
-    all_events = [[*work.strings.events, *work.strings_again.events, *work.page.events] for work in works]
-    return {
-        **by_name,
-        "events": sum(map(len, all_events[0])),
-        "different_events": sum(_different(all_events[0], each) for each in all_events[1:]),
-        "cache": works[1].cache,
-    }
+        by_name[name] = {key: round(value, 3) for key, value in by_name[name].items()}
+    sent = [_sent(work) for pair in pairs for work in pair]
+    different = sum(_different(sent[0], each) for each in sent[1:])
+    return {**by_name, "compared": len(sent[0]), "different": different, "cache": pairs[0][1].cache}
 
 
-def _median(values: Sequence[float]) -> float:
-    return round(sorted(values)[len(values) // 2], 3)
+def _sent(work: Work) -> list[str]:
+    return [*(answer for name in _NAMES for answer in work.timed[name].answers), *work.events]
 
 
-def _different(one: Sequence[Sequence[str]], other: Sequence[Sequence[str]]) -> int:
-    """Count events that differ, or are missing in one of both."""
-    pairs = zip(one, other, strict=True)
-    return sum(abs(len(a) - len(b)) + sum(x != y for x, y in zip(a, b, strict=False)) for a, b in pairs)
+def _different(one: Sequence[str], other: Sequence[str]) -> int:
+    """Count responses and events that differ, or that only one of both has."""
+    return abs(len(one) - len(other)) + sum(a != b for a, b in zip(one, other, strict=False))
 
 
-async def _work(server: Server, texts: list[str], clients: int) -> Work:
+async def _work(server: Server, strings: list[str], clients: int) -> Work:
+    page = " ".join(SENTENCES)
     async with connect(server) as client:
-        await _events(client, ["I am a cat."])  # what a server does at its first request only
-        strings = await _timed(client, [texts])
-        again = await _timed(client, [texts])
-        page = await _timed(client, [[" ".join(SENTENCES)]] * clients)
+        await _answer(client, list(_WARM_UP))
+        timed = {
+            "strings": await _timed(server, client, [strings]),
+            "strings_again": await _timed(server, client, [strings]),
+            "page": await _timed(server, client, [page] * clients),
+        }
+        streams = [await _events(client, strings), await _events(client, page)]
+        streams += await asyncio.gather(*(_events(client, page.upper()) for _ in range(clients)))
         metrics = await read_metrics(client)
         kinds = ("hits", "joined", "misses", "evictions")
         counts = {kind: metrics.total(f"dragoman_cache_{kind}_total") for kind in kinds}
-        return Work(strings, again, page, counts | {"bytes": metrics.total("dragoman_cache_bytes")})
+        events = [event for stream in streams for event in stream]
+        return Work(timed, events, counts | {"bytes": metrics.total("dragoman_cache_bytes")})
 
 
-async def _timed(client: httpx.AsyncClient, requests: Sequence[list[str]]) -> Timed:
-    started = time.monotonic()
-    events = await asyncio.gather(*(_events(client, texts) for texts in requests))
-    return Timed(time.monotonic() - started, events)
+async def _timed(server: Server, client: httpx.AsyncClient, requests: Sequence[str | list[str]]) -> Timed:
+    tokens = await server.generated_tokens()
+    started, before = time.monotonic(), sum(server.processor_seconds())
+    answers = await asyncio.gather(*(_answer(client, q) for q in requests))
+    seconds, core_seconds = time.monotonic() - started, sum(server.processor_seconds()) - before
+    return Timed(seconds, core_seconds, await server.generated_tokens() - tokens, answers)
 
 
-async def _events(client: httpx.AsyncClient, texts: list[str]) -> list[str]:
-    """Translate texts in one stream, and return its events as they were sent."""
-    body = {"q": texts, "stream": True, **LANGUAGES}
+async def _answer(client: httpx.AsyncClient, q: str | list[str]) -> str:
+    response = await client.post("/translate", json={"q": q, "scores": True, **LANGUAGES})
+    response.raise_for_status()
+    return response.text
+
+
+async def _events(client: httpx.AsyncClient, q: str | list[str]) -> list[str]:
+    """Translate in one stream, and return its events as they were sent."""
+    body = {"q": q, "stream": True, **LANGUAGES}
     async with aconnect_sse(client, "POST", "/translate", json=body) as source:
         source.response.raise_for_status()
         sent = [event async for event in source.aiter_sse() if event.data]

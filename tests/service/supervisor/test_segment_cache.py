@@ -248,7 +248,7 @@ async def _failure(generation: Generation) -> str:
 
 
 async def test_who_follows_a_request_that_fails_continues_alone(engine: Cached) -> None:
-    """With the tokens that it has; it comes to its end if the failure does not repeat itself."""
+    """It keeps the tokens that it has, and comes to its end if the failure does not repeat itself."""
     first, second, third = [engine.submit() for _ in range(3)]
     engine.admit_all()
     engine.report(7)
@@ -264,7 +264,7 @@ async def test_who_follows_a_request_that_fails_continues_alone(engine: Cached) 
 
 
 async def test_a_request_that_kills_engines_fails_for_each_of_its_readers_by_itself(engine: Cached) -> None:
-    """As often as without a cache; what was in its company goes on."""
+    """It kills no more engines than without a cache; a request in its company goes on."""
     poison = [engine.submit(), engine.submit()]
     innocent = engine.submit(changed(REQUEST, source_ids=[6, 2]))
     deaths = 0

@@ -1,4 +1,4 @@
-"""What is kept within the limit, and what it takes."""
+"""Values within a limit, and the memory that they take."""
 
 import random
 import tracemalloc
@@ -68,7 +68,7 @@ def test_a_key_that_comes_again_counts_once(entry_bytes: int) -> None:
 
 
 def test_the_size_is_what_the_entries_take() -> None:
-    """At least, and not much more: a limit that counted too little would be none."""
+    """It may be a little more: a limit that counted too little would be none."""
     generator = random.Random(0)
     tracemalloc.start()
     try:

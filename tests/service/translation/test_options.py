@@ -1,4 +1,4 @@
-"""Which requests may share results."""
+"""Requests that may share results."""
 
 from typing import Any
 
