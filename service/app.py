@@ -55,6 +55,8 @@ from service.settings import Networks, Settings, UnusableSettingError
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.fork_server import ForkServer
 from service.supervisor.pool import EnginePool
+from service.supervisor.segment_cache import SegmentCache
+from service.supervisor.segment_store import SegmentStore
 from service.translation.options import MAX_BEAM_SIZE, Limits
 from service.translation.translator import Translator
 
@@ -151,9 +153,10 @@ def build_service(settings: Settings) -> ServiceContext:
     Raises `CheckpointError` and `UnusableSettingError`.
     """
     metrics = Metrics(VERSION, settings.mode)
+    segments = SegmentStore(settings.cache_mb * MEGABYTE, metrics.cache_observer()) if settings.cache_mb else None
 
     def build(found: FoundModel, path: Path) -> ServedModel:
-        return build_model(found, path, settings, metrics)
+        return build_model(found, path, settings, metrics, segments)
 
     library = ModelRegistry(
         _entries(settings, build),
@@ -225,13 +228,21 @@ def _named_entry(model: Path | HubName, *, on_demand: bool = False) -> ModelVers
     return ModelVersion(FoundModel(model.resolve().name, model, ""))
 
 
-def build_model(found: FoundModel, path: Path, settings: Settings, metrics: Metrics) -> ServedModel:
-    """Build the served model of a Dragoman checkpoint: the one found, or the import of it. Raises `CheckpointError`."""
+def build_model(
+    found: FoundModel, path: Path, settings: Settings, metrics: Metrics, segments: SegmentStore | None = None
+) -> ServedModel:
+    """Build the served model of a Dragoman checkpoint: the one found, or the import of it. Raises `CheckpointError`.
+
+    `segments` keeps finished segments, if they are kept.
+    """
     content = content_id(path)  # before its files are read: each engine compares it when it loads them
     config = load_config(path)
     tokenizer = load_tokenizer(path)
     pool = build_pool(found.name, path, config, settings, metrics, content)
-    return ServedModel(found.name, config, tokenizer, pool, settings.max_sentence_tokens)
+    model = ServedModel(found.name, config, tokenizer, pool, settings.max_sentence_tokens)
+    if segments is not None:
+        model.cache = SegmentCache(segments, f"{content} {settings.mode} {settings.device}")
+    return model
 
 
 def build_pool(

@@ -115,7 +115,7 @@ async def translate(request: Request, service: ServiceDependency, caller: Caller
         source, target = service.translator.direction(requested_source, body.target_lang, NAMES)
     texts = body.texts()
     glossary = await stored_glossary(service, caller, body.glossary_id, source, target)
-    options = TranslationOptions(is_html=body.tag_handling == "html", glossary=glossary)
+    options = TranslationOptions(is_html=body.tag_handling == "html", glossary=glossary, caller=caller.identity)
     async with service.access.charged(caller, sum(map(len, texts)), NAMES.text):
         translation = service.translator.start(texts, requested_source, target, options, NAMES)
         finished = await until_finished(request, translation)

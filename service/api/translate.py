@@ -177,6 +177,7 @@ async def _start(
                 raise InvalidRequest("source", "must be given with glossary_id")
             stored = await stored_glossary(service, caller, body.glossary_id, source, target)
             options = replace(options, glossary=stored)
+        options = replace(options, caller=caller.identity)
         return service.translator.start(body.texts(), body.source, body.target, options)
 
 

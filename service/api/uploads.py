@@ -121,7 +121,7 @@ async def start_job(service: ServiceContext, sent: Uploaded, wanted: Wanted, nam
         count = await jobs.in_thread(document.count)
         source, target = service.translator.source_of(count.sample, wanted.source, wanted.target, names)
         glossary = await stored_glossary(service, sent.caller, wanted.glossary_id, source, target)
-        options = options_of_documents(TranslationOptions(glossary=glossary))
+        options = options_of_documents(TranslationOptions(glossary=glossary, caller=sent.caller.identity))
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(service.access.charged(sent.caller, count.characters, "file"))
             request = partial(DocumentRequest, owner=sent.caller.identity, document=document, name=name)
