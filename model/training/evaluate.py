@@ -1,17 +1,14 @@
-"""Translation of whole files, and scores of it with sacrebleu so that they compare with published ones."""
+"""Translation of whole files, and the evaluation of a checkpoint by the scores of its translations."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from rich.console import Console
 from rich.progress import Progress
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
 from torch import nn
 
 from model.checkpoint import load_model
@@ -21,11 +18,10 @@ from model.quantized_linear import Int8Linear, PrepackedLinear, replace_linears
 from model.tokenizer import Tokenizer
 from model.training.corpora import read_pairs
 from model.training.parallel import find_device
-from model.training.report import MissingExtraError
+from model.training.score import Score, Scorer, Tokenize
 from model.transformer import Transformer
 
 Precision = Literal["float32", "int8"]
-Tokenize = Literal["13a", "intl", "moses"]
 
 # Lines sorted by length together: enough for batches of alike lengths, few enough to hold in memory.
 _CHUNK = 10_000
@@ -71,17 +67,6 @@ class Translation(NamedTuple):
     tokens: int
     ended: bool = True
     """True if the translation was not cut at the model's length."""
-
-
-class Score(NamedTuple):
-    """A metric's value, the line that sacrebleu prints for it, and the signature that says how it was computed."""
-
-    value: float
-    line: str
-    signature: str
-
-    def __str__(self) -> str:
-        return f"{self.line}  {self.signature}"
 
 
 class Evaluation(NamedTuple):
@@ -197,14 +182,14 @@ def evaluate(checkpoint: Path, test: Path, options: EvaluationOptions = Evaluati
     """Translate the sources of `test` (TSV) and score the result against its second column.
 
     Raises `CheckpointError`, `CorpusError`, `ValueError` for a sentence over the model's length or a
-    target language that it lacks, and `MissingExtraError` for "moses" without sacremoses.
+    target language that it lacks, and `MissingExtraError` without sacrebleu, or for "moses" without sacremoses.
     """
     pairs = list(islice(read_pairs(test), options.limit))
     if not pairs:
         raise ValueError(f"{test} is empty")
     translator = load_translator(checkpoint, options.precision, options.hint, options.device)
     # Before the long work: what it needs may be missing.
-    tokenize = _bleu_tokenizer(options.tokenize, translator.direction.target)
+    scorer = Scorer(options.tokenize, translator.direction.target, lowercase=options.lowercase)
     sources = [pair.source.lower() if options.lowercase_source else pair.source for pair in pairs]
     start = time.perf_counter()
     with Progress(console=Console(stderr=True), transient=True) as bar:
@@ -217,43 +202,5 @@ def evaluate(checkpoint: Path, test: Path, options: EvaluationOptions = Evaluati
             raise ValueError(f"{test}: {error}") from None
     seconds = time.perf_counter() - start
     hypotheses = [translation.text for translation in translations]
-    bleu, chrf = _score(hypotheses, [pair.target for pair in pairs], tokenize, options.lowercase)
+    bleu, chrf = scorer.score(hypotheses, [pair.target for pair in pairs])
     return Evaluation(bleu, chrf, hypotheses, seconds, sum(translation.tokens for translation in translations))
-
-
-class _BleuTokenizer(NamedTuple):
-    """`name` of one of sacrebleu's tokenizers, what is done before it, and its mark in the signature."""
-
-    name: str
-    before: Callable[[str], str] = lambda text: text
-    signature: str = ""
-
-
-def _bleu_tokenizer(tokenize: Tokenize, language: str) -> _BleuTokenizer:
-    if tokenize != "moses":
-        return _BleuTokenizer(tokenize)
-    try:
-        from sacremoses import MosesTokenizer
-    except ImportError:
-        raise MissingExtraError("tokenize=moses needs sacremoses: pip install 'dragoman[train]'") from None
-    moses = MosesTokenizer(language)
-    return _BleuTokenizer(
-        "none",
-        lambda text: " ".join(moses.tokenize(text, escape=False)),
-        f"|pretok:sacremoses-{language}-{version('sacremoses')}",
-    )
-
-
-def _score(hypotheses: list[str], references: list[str], tokenize: _BleuTokenizer, lowercase: bool) -> list[Score]:
-    """BLEU, then chrF, which takes the text as it is: it does not count spaces."""
-    # Moses' rules look at the case of words too, so they get what is compared in the end.
-    prepare = (lambda text: tokenize.before(text.lower())) if lowercase else tokenize.before
-    # force: no warning that the text is tokenised, where we have tokenised it.
-    bleu = BLEU(lowercase=lowercase, tokenize=tokenize.name, force=tokenize.name == "none")
-    chrf = CHRF(lowercase=lowercase)
-    bleu_score = bleu.corpus_score([prepare(text) for text in hypotheses], [[prepare(text) for text in references]])
-    chrf_score = chrf.corpus_score(hypotheses, [references])
-    return [
-        Score(bleu_score.score, str(bleu_score), f"{bleu.get_signature()}{tokenize.signature}"),
-        Score(chrf_score.score, str(chrf_score), str(chrf.get_signature())),
-    ]
