@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,7 +37,7 @@ class Splitter:
 
         Lazy: reads `text` only as far as segments are taken.
         """
-        return self.merge_copied(self._segments(text, language))
+        return self.merge_copied(self.split_cells(text, lambda cell: self.sentences(cell, language)))
 
     def merge_copied(self, segments: Iterable[Segment]) -> Iterator[Segment]:
         """Attach segments without a sentence to the one before them, or at the beginning to the one after them."""
@@ -60,7 +60,8 @@ class Splitter:
         elif copied:
             yield Segment(copied, "", "", translatable=False)
 
-    def _segments(self, text: str, language: str) -> Iterator[Segment]:
+    def split_cells(self, text: str, split: Callable[[str], Iterator[Segment]]) -> Iterator[Segment]:
+        """Split `text` line by line and cell by cell, and each cell by `split`; bullets stay before its sentences."""
         done = 0
         for line in _LINE.finditer(text):
             bullet = _BULLET.match(text, line.start(), line.end())
@@ -71,7 +72,7 @@ class Splitter:
                 yield Segment(text[done : line.start()], "", "")
             before = bullet[0]
             for cell in _CELL.finditer(text, bullet.end(), line.end()):
-                for segment in self.sentences(cell[0], language):
+                for segment in split(cell[0]):
                     yield segment._replace(before=before + segment.before)
                     before = ""
             done = line.end()

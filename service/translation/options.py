@@ -28,6 +28,8 @@ class TranslationOptions:
     is_html: bool = False
     """Excludes alignment."""
     glossary: Glossary = EMPTY_GLOSSARY
+    copies_foreign: bool = False
+    """A text that is detected to be in a language without a route to the target is copied instead of refused."""
     max_new_tokens: int | None = None
     timeout_seconds: float | None = None
 

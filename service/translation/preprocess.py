@@ -11,6 +11,7 @@ from service.registry.routing import Leg
 from service.registry.served_model import CLOSING, ServedModel
 from service.text.glossary import Finder
 from service.text.html.splitter import split_attribute, split_html
+from service.text.light_markup import split_light_markup, split_sentences
 from service.text.segment import PLACEHOLDER, Segment, Term
 from service.text.sentences import sentence_separator
 from service.text.splitter import Splitter
@@ -140,17 +141,19 @@ class Preprocessor:
             case "attribute":
                 return split_attribute(sentence.text, language, self._splitter)
             case "plain":
-                return self._splitter.merge_copied(self._splitter.sentences(sentence.text, language, sentence.terms))
+                sentences = split_sentences(sentence.text, language, self._splitter, sentence.terms)
+                return self._splitter.merge_copied(sentences)
 
     def _segments(self, text: str) -> Iterator[Segment]:
         if self._options.is_html:
             return split_html(text, self._direction.source, self._splitter)
-        return self._splitter.split(text, self._direction.source)
+        return split_light_markup(text, self._direction.source, self._splitter)
 
     def _encode_segment(self, index: int, segment: Segment, offset: int) -> EncodedSegment:
         if not segment.translatable:
             return EncodedSegment(index, self._model, segment, [])
         source, target = self._direction.codes()
+        segment = segment._replace(languages=(source, target))
         model_input = segment.model_input()
         ids = self._tokenizer.encode(model_input.text, target, source)
         then = None if self._second is None else partial(self._second.encode_pivot, ())

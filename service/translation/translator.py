@@ -9,7 +9,7 @@ from service.errors import InvalidRequest, NotReady, QueueFull, TooLong
 from service.registry.routing import Route, Routes
 from service.text.html.tokenizer import text_sample
 from service.text.language_codes import match_code
-from service.text.language_detection import SAMPLE_CHARACTERS, Detected, rank_languages
+from service.text.language_detection import SAMPLE_CHARACTERS, Detected, find_foreign, rank_languages
 from service.text.pivot_glossary import pivot_finders
 from service.translation.fairness import FirstTokenPriority
 from service.translation.options import Limits, TranslationOptions
@@ -83,7 +83,8 @@ class Translator:
         sources = [each.language for each in detected] or [source] * len(texts)
         found = {each: self._routes().find(each, target) for each in set(sources)}
         routes = {each: route for each, route in found.items() if route is not None}
-        assert all(each in routes or each == target for each in found)  # checked by `direction`
+        # Checked by `direction` and `_detect`.
+        assert all(each in routes or each == target or options.copies_foreign for each in found)
         is_long = sum(map(len, texts)) > _LONG_CHARACTERS
         if is_long and sum(each.is_in_preparation for each in self.running) >= _MOST_IN_PREPARATION:
             raise QueueFull("too many requests are waiting; try again in a moment")
@@ -148,14 +149,17 @@ class Translator:
         """Return the language of a text: the target, or a language that can be translated into it.
 
         A text whose language is not sure gets the most probable language that can be translated into the target. If
-        none can, the most probable language counts. Raises `InvalidRequest` for a text in another language.
+        none can, the most probable language counts. Raises `InvalidRequest` for a text in another language, unless the
+        options let it be copied.
         """
         targets = self._targets()
-        ranked = rank_languages(
-            text_sample(text, SAMPLE_CHARACTERS) if options.is_html else text, self._routes().languages
-        )
+        languages = self._routes().languages
+        sample = text_sample(text, SAMPLE_CHARACTERS) if options.is_html else text
+        ranked = rank_languages(sample, languages)
         possible = next((each for each in ranked if target in targets.get(each.language, ())), None)
         first = ranked[0]
+        if foreign := find_foreign(sample, languages):
+            return self._foreign(foreign, target, options, names)
         if possible is not None and first.confidence <= _SURE_PERCENT:
             return possible
         # Scripts and countries of one language cannot be distinguished; a copy then loses nothing.
@@ -163,7 +167,14 @@ class Translator:
         for found in (itself, possible):
             if found is not None and found.confidence == first.confidence:
                 return found
-        own, wanted = names.spelled(first.language), names.spelled(target)
+        return self._foreign(first, target, options, names)
+
+    @staticmethod
+    def _foreign(found: Detected, target: str, options: TranslationOptions, names: FieldNames) -> Detected:
+        """Return the language of a text that no model translates into the target, if such texts may be copied."""
+        if options.copies_foreign:
+            return found
+        own, wanted = names.spelled(found.language), names.spelled(target)
         raise InvalidRequest(names.source, f"the text is in {own}, which cannot be translated into {wanted}")
 
     def _targets(self) -> Mapping[str, frozenset[str]]:

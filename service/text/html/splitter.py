@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Final
 
-from service.text.html.inline_tags import VOID_ELEMENTS, inner_range, to_marks
-from service.text.html.source_map import OBJECT, Fragment, PlacedTag, SourceMap, parse_text, tags_outside, with_source
+from service.text.html.inline_tags import VOID_ELEMENTS
+from service.text.html.runs import copied_segment, split_run
+from service.text.html.source_map import OBJECT, Fragment, parse_text
 from service.text.html.tokenizer import Token, TokenKind, tokenize
-from service.text.segment import Encoding, Segment
+from service.text.segment import Segment
 from service.text.splitter import Splitter
 
 _BLOCKS: Final = frozenset(
@@ -30,7 +31,7 @@ def split_html(html: str, language: str, splitter: Splitter) -> Iterator[Segment
 def split_attribute(text: str, language: str, splitter: Splitter) -> Iterator[Segment]:
     """Split the unescaped value of an attribute into segments with escaped text."""
     value = [Fragment(character, escape(character, quote=True)) for character in text]
-    return splitter.merge_copied(_sentences(value, language, splitter, encoding="attribute"))
+    return splitter.merge_copied(split_run(value, language, splitter, encoding="attribute"))
 
 
 def _is_standalone(tag: Token, run: Sequence[Fragment]) -> bool:
@@ -44,10 +45,10 @@ def _segments(html: str, language: str, splitter: Splitter) -> Iterator[Segment]
         if fragment.tag is None or not (fragment.tag.name in _BLOCKS or _is_standalone(fragment.tag, run)):
             run.append(fragment)
             continue
-        yield from _sentences(run, language, splitter)
+        yield from split_run(run, language, splitter)
         run = []
         yield from _block_tag(fragment.tag, language, splitter)
-    yield from _sentences(run, language, splitter)
+    yield from split_run(run, language, splitter)
 
 
 def _fragments(tokens: Iterable[Token]) -> Iterator[Fragment]:
@@ -100,42 +101,8 @@ def _block_tag(tag: Token, language: str, splitter: Splitter) -> Iterator[Segmen
     raw, done = tag.raw, 0
     for name, start, end in tag.attributes() if tag.kind is TokenKind.OPEN else ():
         if name in _TEXT_ATTRIBUTES and raw[start - 1] in "\"'":
-            yield _copied_segment(raw[done:start])
+            yield copied_segment(raw[done:start])
             value = list(parse_text(raw[start:end]))
-            yield from _sentences(value, language, splitter, encoding="attribute")
+            yield from split_run(value, language, splitter, encoding="attribute")
             done = end
-    yield _copied_segment(raw[done:])
-
-
-def _copied_segment(raw: str) -> Segment:
-    return Segment(raw, "", "", translatable=False)
-
-
-def _sentences(
-    run: Sequence[Fragment], language: str, splitter: Splitter, encoding: Encoding = "html"
-) -> Iterator[Segment]:
-    """Split a run of text and inline tags into sentences."""
-    source_map = SourceMap(run)
-    position = ended = 0
-    trailing: list[PlacedTag] = []
-    for found in splitter.sentences(source_map.text, language, source_map.copied_terms()):
-        start = position + len(found.before)
-        end = start + len(found.sentence)
-        position += len(found.text)
-        if not found.sentence:
-            continue
-        before, own = source_map.take_tags_before(start), source_map.take_tags_of_sentence(end)
-        first, last = inner_range(own, start, end)
-        inner = own[first:last]
-        terms = [with_source(source_map, term, start, inner) for term in found.terms]
-        yield found._replace(
-            before=source_map.raw(ended, start, [*trailing, *before, *own[:first]]),
-            after="",
-            raw=source_map.raw(start, end, inner),
-            terms=terms,
-            marks=to_marks(tags_outside(found.terms, start, inner), start),
-            encoding=encoding,
-        )
-        ended, trailing = end, own[last:]
-    length = len(source_map.text)
-    yield _copied_segment(source_map.raw(ended, length, [*trailing, *source_map.take_tags_before(length + 1)]))
+    yield copied_segment(raw[done:])

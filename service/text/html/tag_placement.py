@@ -15,7 +15,8 @@ def place_marks(sentence: str, marks: Sequence[Mark], parts: Sequence[Aligned]) 
 
     An element contains the words aligned with its words in the sentence; if other elements' words are among them, only
     the longest run of its own. A link without aligned words contains the free word aligned nearest to it, as an empty
-    link cannot be followed. Any other mark follows the word aligned with the nearest word before it.
+    link cannot be followed; so does light markup, whose marks would become visible around nothing. Any other mark
+    follows the word aligned with the nearest word before it.
     """
     return _Placement(sentence, list(_words(sentence, parts))).place_all(marks)
 
@@ -88,7 +89,7 @@ class _Placement:
         """Split the white space before a word into the parts before and after the mark, as in the sentence."""
         follows = self._sentence[: mark.start][-1:].isspace()
         precedes = self._sentence[mark.start :][:1].isspace()
-        if mark.closing:
+        if mark.closing and mark.start < mark.end:
             return ("", space) if precedes else (space, "")
         if not follows:
             return "", space
@@ -109,7 +110,7 @@ class _Placement:
         taken = {place for start, end in held.values() for place in range(start, end)}
         free = [(number, place) for number, place in self._aligned_words(first, last) if number not in taken]
         for number, mark in enumerate(marks):
-            if free and number not in held and self._is_link_with_words(mark):
+            if free and number not in held and self._needs_words(mark):
                 nearest = min(free, key=lambda word: (self._distance(mark, word[1]), word[0]))
                 free.remove(nearest)
                 held[number] = nearest[0], nearest[0] + 1
@@ -122,8 +123,10 @@ class _Placement:
             return None
         return next((number for number, mark in enumerate(marks) if mark.start <= place < mark.end), None)
 
-    def _is_link_with_words(self, mark: Mark) -> bool:
-        return _LINK.match(mark.opening) is not None and any(map(str.isalnum, self._sentence[mark.start : mark.end]))
+    def _needs_words(self, mark: Mark) -> bool:
+        """Return True for a link, or a pair of marks that are no tags, around words."""
+        is_visible = _LINK.match(mark.opening) is not None or not mark.opening.startswith("<")
+        return is_visible and any(map(str.isalnum, self._sentence[mark.start : mark.end]))
 
     def _aligned_words(self, first: int, last: int) -> Iterator[tuple[int, int]]:
         """Yield the index and the aligned position of each word in a range that has letters or digits."""

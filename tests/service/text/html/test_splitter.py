@@ -191,6 +191,15 @@ def test_marks_without_words_keep_their_places() -> None:
     assert _placed("the black cat", marks, ("le", 0), (" chat", 10)) == "le <img><b></b>chat<hr>"
 
 
+def test_an_empty_element_keeps_the_space_on_both_sides() -> None:
+    marks = [Mark(6, 6, "<x>", "</x>"), Mark(10, 10, "<y>", "</y>")]
+    parts = [("Entrez", 0), (" ou", 7), (" passez", 11)]
+    assert _placed("Enter  or  to go", marks, *parts) == "Entrez <x></x> ou <y></y> passez"
+    assert _placed("Enter/or, to go", [Mark(6, 6, "<x>", "</x>")], ("Entrez", 0), ("/", 5), ("ou", 6)) == (
+        "Entrez/<x></x>ou"
+    )
+
+
 _LINK = Mark(6, 11, "<a>", "</a>")
 
 
