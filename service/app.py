@@ -15,7 +15,9 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from model.checkpoint_config import CheckpointConfig, CheckpointError, load_config, load_tokenizer
 from service.access.control import AccessControl
-from service.api import deepl, error_handlers, glossaries, openapi, operations, page, translate
+from service.api import error_handlers, openapi, operations, page, translate
+from service.api.deepl import glossaries
+from service.api.deepl import translate as deepl
 from service.api.dependencies import ServiceContext
 from service.api.middleware import UNLOGGED, BodyLimit, HeadAsGet, RequestObservation, UnexpectedErrors
 from service.engine.messages import EngineOptions
@@ -89,7 +91,7 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
             service.metrics.expect_requests(route.path)
     error_handlers.install(app)
     openapi.install(app, key_required=service.access.key_required)
-    app.add_middleware(HeadAsGet, unless=("/translate/stream",))
+    app.add_middleware(HeadAsGet, unless=("/translate/stream", "/v2/translate"))
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
     app.add_middleware(UnexpectedErrors)
     if settings.cors_origins:

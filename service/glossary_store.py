@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -18,8 +18,8 @@ import msgspec
 from msgspec import UNSET
 
 from model.checkpoint_config import Direction
-from service.errors import DamagedGlossary, InsufficientStorage, InvalidRequest, UnknownGlossary
-from service.text.glossary import LONGEST_TERM, VISIBLE, Glossary
+from service.errors import DamagedGlossary, InsufficientStorage, InvalidRequest, TooLong, UnknownGlossary
+from service.text.glossary import LONGEST_TERM, MAX_ENTRIES, VISIBLE, Glossary
 
 logger = logging.getLogger(__name__)
 
@@ -135,16 +135,24 @@ class GlossaryStore:
         """Read the entries of a glossary. Raises `UnknownGlossary` and `DamagedGlossary`."""
         return self._stored(self.find(identifier, owner).id).entries
 
-    def glossary(self, identifier: str, owner: str | None, source: str, target: str) -> Glossary:
-        """Load a glossary for these languages.
+    def glossary(self, identifiers: Sequence[str], owner: str | None, source: str, target: str) -> Glossary:
+        """Load glossaries for these languages, one or more, as one; of two entries for a term the first counts.
 
-        Raises `UnknownGlossary`, `DamagedGlossary`, and `InvalidRequest` if it is for other languages.
+        Raises `UnknownGlossary`, `DamagedGlossary`, `TooLong`, and `InvalidRequest` for one for other languages.
         """
-        known = self.find(identifier, owner)
-        if (known.source, known.target) != (source, target):
-            problem = f"is from {known.source} into {known.target}, not from {source} into {target}"
-            raise InvalidRequest("glossary_id", problem)
-        return self._glossary(known.id)
+        known = [self.find(each, owner) for each in identifiers]
+        for each in known:
+            if (each.source, each.target) != (source, target):
+                problem = f"is from {each.source} into {each.target}, not from {source} into {target}"
+                raise InvalidRequest("glossary_id", problem)
+        if len(known) == 1:
+            return self._glossary(known[0].id)
+        if (count := sum(each.entry_count for each in known)) > MAX_ENTRIES:
+            raise TooLong("glossary_ids", f"{count} entries, the limit is {MAX_ENTRIES}")
+        entries: dict[str, str] = {}
+        for each in reversed(known):
+            entries |= self._stored(each.id).entries
+        return Glossary(entries)
 
     def delete(self, identifier: str, owner: str | None) -> None:
         """Delete a glossary; running translations keep it. Raises `UnknownGlossary` and `InsufficientStorage`."""

@@ -42,7 +42,7 @@ def _body(request: Request, message: str, code: str) -> dict[str, str]:
 
 
 def _is_deepl(request: Request) -> bool:
-    return request.url.path.startswith("/v2/")
+    return request.url.path.split("/")[1] in ("v2", "v3")
 
 
 def invalid_request(errors: Iterable[Mapping[str, Any]], nameless: str = "body") -> InvalidRequest:

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import cache, partial
@@ -157,18 +157,18 @@ async def _start(service: ServiceContext, caller: Caller, body: TranslateRequest
         source, target = service.translator.direction(body.source, body.target)
         if source == AUTOMATIC:
             raise InvalidRequest("source", "must be given with glossary_id")
-        stored = await stored_glossary(service, caller, body.glossary_id, source, target)
+        stored = await stored_glossary(service, caller, [body.glossary_id], source, target)
         options = replace(options, glossary=stored)
     return service.translator.start(body.texts(), body.source, body.target, options)
 
 
 async def stored_glossary(
-    service: ServiceContext, caller: Caller, identifier: str | None, source: str, target: str
+    service: ServiceContext, caller: Caller, identifiers: Sequence[str], source: str, target: str
 ) -> Glossary:
-    """Load a glossary by its id or name; an empty one without. Raises `InvalidRequest` and `UnknownGlossary`."""
-    if not identifier:
+    """Load glossaries by their ids or names, as one; an empty one without. Raises the errors of the store."""
+    if not identifiers:
         return EMPTY_GLOSSARY
-    return await asyncio.to_thread(service.glossaries.glossary, identifier, owner_of(caller), source, target)
+    return await asyncio.to_thread(service.glossaries.glossary, identifiers, owner_of(caller), source, target)
 
 
 async def _stream(

@@ -1,4 +1,4 @@
-"""How languages write numbers: 1,234.5 in English, 1 234,5 in French. The separators are those of CLDR, by Babel."""
+"""Number formats of languages: 1,234.5 in English, 1 234,5 in French. The separators are those of CLDR, by Babel."""
 
 from functools import cache
 from typing import Final, NamedTuple
@@ -44,7 +44,7 @@ class NumberFormat:
 
 @cache
 def number_format(language: str) -> NumberFormat | None:
-    """Return how a language writes numbers; None if that is unknown."""
+    """Return the number format of a language; None if it is unknown."""
     try:
         locale = Locale.parse(language, sep="-")
     except (UnknownLocaleError, ValueError):

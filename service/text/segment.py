@@ -48,7 +48,7 @@ class Aligned(NamedTuple):
     place: int | None
 
 
-Encoding = Literal["plain", "html", "attribute"]
+Encoding = Literal["plain", "html", "xml", "attribute"]
 """The way characters are written: unchanged, or with character references instead of markup characters."""
 
 

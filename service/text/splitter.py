@@ -4,7 +4,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from service.text.glossary import EMPTY_GLOSSARY, Finder
 from service.text.placeholders import find_verbatim
@@ -16,6 +16,10 @@ _LINE: Final = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]*+(?:\r\n|[\n\r\
 # The beginning of a list item, a quoted line or a heading, in Markdown and elsewhere.
 _BULLET: Final = re.compile(r"(?:\s*(?:[-*+•‣◦▪●·–—>]|#{1,6}|\[[ xX]\]|\(?[0-9]{1,3}[.)]|\(?[a-zA-Z]\))(?=\s))*\s*")
 _CELL: Final = re.compile(r"[^\t]*\t*")
+
+
+Splitting = Literal["lines", "sentences", "none"]
+"""A text is split at line ends and after sentences, after sentences only (a line end is a space), or not at all."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,8 @@ class Splitter:
     glossary: Finder = EMPTY_GLOSSARY
     separator: str = ""
     """Text put between the translations of two sentences without white space between (`sentence_separator`)."""
+    splitting: Splitting = "lines"
+    """HTML, where line ends have no meaning, treats "lines" as "sentences"."""
 
     def split(self, text: str, language: str) -> Iterator[Segment]:
         """Split `text` into sentences, line by line, and lines with tabs cell by cell.
@@ -62,6 +68,9 @@ class Splitter:
 
     def split_cells(self, text: str, split: Callable[[str], Iterator[Segment]]) -> Iterator[Segment]:
         """Split `text` line by line and cell by cell, and each cell by `split`; bullets stay before its sentences."""
+        if self.splitting != "lines":
+            yield from split(text)
+            return
         done = 0
         for line in _LINE.finditer(text):
             bullet = _BULLET.match(text, line.start(), line.end())
@@ -95,7 +104,7 @@ class Splitter:
             own, first_kept = kept[first_kept:last_kept], last_kept
             copied = [term._replace(start=term.start - offset, end=term.end - offset) for term in own]
             offset += len(chunk)
-            ends = list(sentence_ends(chunk, language))
+            ends = [len(chunk)] if self.splitting == "none" else list(sentence_ends(chunk, language))
             terms = _without_overlaps([*self.glossary.find(chunk, [0, *ends]), *_verbatim_terms(chunk), *copied])
             start = first = 0
             for end in ends:

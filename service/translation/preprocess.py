@@ -15,6 +15,7 @@ from service.text.light_markup import split_light_markup, split_sentences
 from service.text.segment import PLACEHOLDER, Segment, Term
 from service.text.sentences import sentence_separator
 from service.text.splitter import Splitter
+from service.text.xml import split_inline_xml, split_xml
 from service.translation.options import TranslationOptions, default_target_length
 
 _LONGEST_TOKEN: Final = 64  # characters; no tokenizer has longer tokens
@@ -79,7 +80,7 @@ class Preprocessor:
         separator = sentence_separator(self._direction.source, last._direction.target)
         # A tokenizer with case marks reads and writes capitals as well as anything else.
         restore_capitals = restore_capitals and not self._tokenizer.marks_case
-        self._splitter = Splitter(self._fits, restore_capitals, glossary, separator)
+        self._splitter = Splitter(self._fits, restore_capitals, glossary, separator, options.splitting)
 
     def encode(self, index: int, text: str) -> Iterator[EncodedSegment]:
         """Yield the encoded segments of a text, lazily."""
@@ -138,6 +139,9 @@ class Preprocessor:
         match segment.encoding:
             case "html":
                 return split_html(sentence.text, language, self._splitter)
+            case "xml":
+                assert self._options.xml is not None
+                return split_inline_xml(sentence.text, language, self._splitter, self._options.xml)
             case "attribute":
                 return split_attribute(sentence.text, language, self._splitter)
             case "plain":
@@ -147,6 +151,8 @@ class Preprocessor:
     def _segments(self, text: str) -> Iterator[Segment]:
         if self._options.is_html:
             return split_html(text, self._direction.source, self._splitter)
+        if self._options.xml is not None:
+            return split_xml(text, self._direction.source, self._splitter, self._options.xml)
         return split_light_markup(text, self._direction.source, self._splitter)
 
     def _encode_segment(self, index: int, segment: Segment, offset: int) -> EncodedSegment:

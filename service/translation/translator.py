@@ -154,7 +154,7 @@ class Translator:
         """
         targets = self._targets()
         languages = self._routes().languages
-        sample = text_sample(text, SAMPLE_CHARACTERS) if options.is_html else text
+        sample = text_sample(text, SAMPLE_CHARACTERS) if options.is_html or options.xml else text
         ranked = rank_languages(sample, languages)
         possible = next((each for each in ranked if target in targets.get(each.language, ())), None)
         first = ranked[0]

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Final
 
-from service.text.html.inline_tags import VOID_ELEMENTS
 from service.text.html.runs import copied_segment, split_run
 from service.text.html.source_map import OBJECT, Fragment, parse_text
-from service.text.html.tokenizer import Token, TokenKind, tokenize
+from service.text.html.tokenizer import VOID_ELEMENTS, Token, TokenKind, tokenize
 from service.text.segment import Segment
 from service.text.splitter import Splitter
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from model.checkpoint_config import Direction
 from service.api.authentication import CallerDependency, owner_of
-from service.api.deepl import NAMES, deepl_errors
+from service.api.deepl.common import NAMES, deepl_errors
 from service.api.dependencies import ServiceDependency
 from service.api.field_types import RequestBody
 from service.api.request_body import body_of, parse_body
