@@ -15,7 +15,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from model.checkpoint_config import CheckpointConfig, CheckpointError, load_config, load_tokenizer
 from service.access.control import AccessControl
-from service.api import error_handlers, openapi, operations, page, translate
+from service.api import error_handlers, openapi, operations, page, suggestions, translate
 from service.api.deepl import glossaries
 from service.api.deepl import translate as deepl
 from service.api.dependencies import ServiceContext
@@ -34,6 +34,7 @@ from service.registry.registry import Build, ModelRegistry
 from service.registry.scan import FoundModel, ignored_entries, scan
 from service.registry.served_model import ServedModel
 from service.settings import Networks, Settings, UnusableSettingError
+from service.suggestion_store import SuggestionStore
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.fork_server import ForkServer
 from service.supervisor.pool import EnginePool
@@ -82,6 +83,7 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
     )
     app.state.service = service
     app.include_router(translate.router)
+    app.include_router(suggestions.router)
     app.include_router(deepl.router)
     app.include_router(glossaries.router)
     app.include_router(operations.router)
@@ -138,8 +140,13 @@ def build_service(settings: Settings) -> ServiceContext:
         store = GlossaryStore(settings.glossaries)
     except OSError as error:
         raise UnusableSettingError(f"glossaries: {error}") from None
+    try:
+        suggested = SuggestionStore(settings.suggestions)
+    except OSError as error:
+        raise UnusableSettingError(f"suggestions: {error}") from None
     translator = Translator(lambda: library.routes, limits_of(settings))
-    return ServiceContext(settings, translator, library, metrics, AccessControl(settings, metrics.refused), store)
+    access = AccessControl(settings, metrics.refused)
+    return ServiceContext(settings, translator, library, metrics, access, store, suggested)
 
 
 def _entries(settings: Settings, build: Build) -> list[ModelVersion]:

@@ -207,4 +207,4 @@ def _writing(identifier: str) -> Iterator[None]:
         yield
     except OSError as error:
         logger.error("a glossary cannot be written", extra={"glossary": identifier, "reason": str(error)})
-        raise InsufficientStorage from None
+        raise InsufficientStorage("glossaries") from None

@@ -211,6 +211,11 @@ class Settings(AccessSettings):
         description="Directory of stored glossaries, which several servers may share. Without it, glossaries can only "
         "be sent with each request.",
     )
+    suggestions: Path | None = Field(
+        default=None,
+        description="File to which better translations that people send are appended, as lines of JSON. Without it, "
+        "none are taken.",
+    )
     max_texts: int = Field(default=1024, ge=1, description="Texts in the array of one request.")
     max_body_bytes: int = Field(default=2_000_000, ge=1, description="Bytes of a request body.")
     request_timeout_seconds: float = Field(default=120.0, gt=0, description="Deadline of a request that sets none.")

@@ -24,7 +24,7 @@ from loadtest.sentences import SENTENCES
 from model.checkpoint import load_model
 from model.checkpoint_config import load_config, load_tokenizer
 from model.config import ModelConfig
-from service.api.schemas import TranslateRequest
+from service.api.schemas.translation import TranslateRequest
 from service.engine.channel import frame
 from service.engine.loop import EngineLoop
 from service.engine.messages import Command, GenerationRequest, Prompt, Report, Search, StepReport, Submit

@@ -11,6 +11,7 @@ from service.glossary_store import GlossaryStore
 from service.observability.metrics import Metrics
 from service.registry.registry import ModelRegistry
 from service.settings import Settings
+from service.suggestion_store import SuggestionStore
 from service.translation.translator import Translator
 
 
@@ -24,6 +25,7 @@ class ServiceContext:
     metrics: Metrics
     access: AccessControl
     glossaries: GlossaryStore
+    suggestions: SuggestionStore
     draining: bool = False
     """Running requests may finish; new ones are refused."""
 

@@ -10,12 +10,13 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from service.errors import InvalidRequest, KeyRequired, QuotaExceeded, ServiceError
+from service.errors import InvalidRequest, KeyRequired, MissingField, QuotaExceeded, ServiceError, UnknownLanguage
 
 # A response describes a few problems; it does not repeat a megabyte of wrong fields.
 _MOST_PROBLEMS: Final = 5
 _LONGEST_NAME: Final = 64
 _DEEPL_STATUSES: Final[dict[type[ServiceError], int]] = {KeyRequired: 403, QuotaExceeded: 456}
+_LIBRETRANSLATE: Final = frozenset({"/translate", "/detect", "/suggest"})
 _CLIENT_CLOSED_REQUEST: Final = 499  # nginx's convention; no standard status fits
 
 
@@ -33,7 +34,19 @@ def answer(request: Request, error: ServiceError) -> JSONResponse:
     seconds = error.retry_after_seconds
     headers = {} if seconds is None else {"Retry-After": str(seconds)}
     status = _DEEPL_STATUSES.get(type(error), error.status) if _is_deepl(request) else error.status
-    return JSONResponse(_body(request, error.message, error.code), status, headers)
+    return JSONResponse(_body(request, error.message, error.code) | _as_libretranslate(request, error), status, headers)
+
+
+def _as_libretranslate(request: Request, error: ServiceError) -> dict[str, str]:
+    """Return LibreTranslate's words for an error that its clients compare, and ours beside them."""
+    match error:
+        case MissingField(field=field):
+            words = f"Invalid request: missing {field} parameter"
+        case UnknownLanguage(given=given, field=field):
+            words = f"{given} is not supported"
+        case _:
+            return {}
+    return {"error": words, "field": field, "detail": error.message} if request.url.path in _LIBRETRANSLATE else {}
 
 
 def _body(request: Request, message: str, code: str) -> dict[str, str]:
@@ -48,13 +61,16 @@ def _is_deepl(request: Request) -> bool:
 def invalid_request(errors: Iterable[Mapping[str, Any]], nameless: str = "body") -> InvalidRequest:
     """Combine Pydantic's problems into one error; each has the name of its field, `nameless` for the whole body."""
     by_field: dict[str, str] = {}
+    missing: set[str] = set()
     for error in errors:
         field = ".".join(map(str, error["loc"]))[:_LONGEST_NAME] or nameless
         problem = str(error["msg"])
         by_field.setdefault(field, problem[:1].lower() + problem[1:])
+        if error["type"] == "missing":
+            missing.add(field)
     (field, problem), *others = itertools.islice(by_field.items(), _MOST_PROBLEMS)
     rest = "".join(f"; {name}: {text}" for name, text in others)
-    return InvalidRequest(field, problem + rest)
+    return (MissingField if field in missing else InvalidRequest)(field, problem + rest)
 
 
 async def _service_error(request: Request, error: Exception) -> JSONResponse:

@@ -1,13 +1,14 @@
 """The routes of operations: probes, models and metrics."""
 
 import asyncio
-from typing import Final
+from typing import Any, Final
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from service.api.dependencies import ServiceDependency
 from service.api.openapi import Responses, errors_of
-from service.api.schemas import ErrorResponse, ModelStatus, Status
+from service.api.schemas.base import ErrorResponse
+from service.api.schemas.operations import ModelStatus, Status
 from service.observability.metrics import CONTENT_TYPE
 
 router = APIRouter(tags=["operations"])
@@ -46,6 +47,12 @@ async def models(service: ServiceDependency) -> list[ModelStatus]:
         )
         for each in service.library.versions
     ]
+
+
+@router.get("/spec", summary="This description of the API, at LibreTranslate's path", responses=_NO_ERRORS)
+async def spec(request: Request) -> dict[str, Any]:
+    document: dict[str, Any] = request.app.openapi()
+    return document
 
 
 @router.get("/metrics", summary="Prometheus metrics", response_class=Response, responses=_EXPOSITION)

@@ -18,18 +18,16 @@ from service.api.authentication import CallerDependency, owner_of
 from service.api.dependencies import ServiceContext, ServiceDependency
 from service.api.openapi import CALLER_ERRORS, EVENTS, Responses, errors_of
 from service.api.request_body import body_of, parse_body
-from service.api.schemas import (
+from service.api.schemas.base import ErrorResponse
+from service.api.schemas.languages import (
     DetectedLanguage,
     DetectRequest,
-    ErrorResponse,
     FrontendSettings,
     Language,
     LanguageChoice,
     NamedLanguage,
-    StreamQuery,
-    TranslateRequest,
-    TranslateResponse,
 )
+from service.api.schemas.translation import StreamQuery, TranslateRequest, TranslateResponse
 from service.api.sse import AnswerShape, TranslationStream, answer
 from service.errors import InvalidRequest
 from service.text.glossary import EMPTY_GLOSSARY, Glossary
@@ -128,6 +126,7 @@ async def frontend_settings(service: ServiceDependency) -> FrontendSettings:
         frontendTimeout=_TYPING_PAUSE_MILLISECONDS,
         apiKeys=service.access.has_keys,
         keyRequired=service.access.key_required,
+        suggestions=service.suggestions.is_enabled,
         language=LanguageChoice(
             source=source,
             target=NamedLanguage(code=first.target, name=language_name(first.target)),

@@ -18,7 +18,14 @@ from service.settings import EMBEDDED_MODEL, Settings
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Address": ("host", "port"),
-    "Models and glossaries": ("model", "models", "models_poll_seconds", "max_models_memory_mb", "glossaries"),
+    "Models and glossaries": (
+        "model",
+        "models",
+        "models_poll_seconds",
+        "max_models_memory_mb",
+        "glossaries",
+        "suggestions",
+    ),
     "Engines": ("device", "mode", "threads", "replicas", "slots", "max_prefill", "engine_timeout_seconds"),
     "Limits of requests": (
         "max_sentence_tokens",

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 from model.checkpoint_config import Direction
-from service.errors import InvalidRequest, NotReady, QueueFull, TooLong
+from service.errors import InvalidRequest, NotReady, QueueFull, TooLong, UnknownLanguage
 from service.registry.routing import Route, Routes
 from service.text.html.tokenizer import text_sample
 from service.text.language_codes import match_code
@@ -133,9 +133,9 @@ class Translator:
             meant, available = named, known.get(named, frozenset({named}))
             found = match_code(target, available)
         else:
-            raise _unknown(names.source, source, [*names.automatic, *map(names.spelled, sorted(known))])
+            raise UnknownLanguage(names.source, source, [*names.automatic, *map(names.spelled, sorted(known))])
         if found is None:
-            raise _unknown(names.target, target, map(names.spelled, sorted(available)))
+            raise UnknownLanguage(names.target, target, map(names.spelled, sorted(available)))
         return meant, found
 
     def detect(self, text: str) -> list[Detected]:
@@ -191,21 +191,22 @@ class Translator:
         second = Preprocessor(route.second, options, glossary.second, restore_capitals=restore)
         return Preprocessor(route.first, options, glossary.first, restore_capitals=restore, second=second)
 
-    def _check(self, texts: Sequence[str], options: TranslationOptions, names: FieldNames) -> None:
+    def check_length(self, texts: Sequence[str], name: str) -> None:
+        """Raise `TooLong` for too many texts or characters."""
         limits = self.limits
         if len(texts) > limits.max_texts:
-            raise TooLong(names.text, f"{len(texts)} texts, the limit is {limits.max_texts}")
+            raise TooLong(name, f"{len(texts)} texts, the limit is {limits.max_texts}")
         if (characters := sum(map(len, texts))) > limits.max_characters:
-            raise TooLong(names.text, f"{characters} characters, the limit is {limits.max_characters}")
+            raise TooLong(name, f"{characters} characters, the limit is {limits.max_characters}")
+
+    def _check(self, texts: Sequence[str], options: TranslationOptions, names: FieldNames) -> None:
+        self.check_length(texts, names.text)
+        limits = self.limits
         if options.beam.alternatives >= limits.max_beam_size:
             asked, most = options.beam.alternatives, limits.max_beam_size - 1
             raise InvalidRequest("alternatives", f"{asked} are requested, the limit is {most}")
         if options.beam.size > limits.max_beam_size:
             raise InvalidRequest("beam_size", f"{options.beam.size} is requested, the limit is {limits.max_beam_size}")
-
-
-def _unknown(field: str, code: str, available: Iterable[str]) -> InvalidRequest:
-    return InvalidRequest(field, f"{code} is not supported; available: {', '.join(available)}")
 
 
 def _admit(routes: Iterable[Route], options: TranslationOptions) -> None:

@@ -48,7 +48,7 @@ def test_deepl_translates_xml(deepl_client: deepl.DeepLClient) -> None:
             source_lang="EN",
             target_lang="FR",
             tag_handling="xml",
-            **options,  # type: ignore[arg-type]
+            **options,
         )
         assert isinstance(result, deepl.TextResult)
         assert expected in result.text
