@@ -16,6 +16,9 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from model.checkpoint_config import CheckpointConfig, CheckpointError, load_config, load_tokenizer
 from service.access.control import AccessControl
 from service.api import error_handlers, openapi, operations, page, suggestions, translate
+from service.api.compat import chat
+from service.api.compat import routes as compat
+from service.api.compat.table import EXCHANGES
 from service.api.deepl import glossaries
 from service.api.deepl import translate as deepl
 from service.api.dependencies import ServiceContext
@@ -45,6 +48,8 @@ logger = logging.getLogger(__name__)
 
 VERSION: Final = version("dragoman")
 _IPV4: Final = 4
+_TRANSLATING_GET: Final = ("/translate/stream", "/v2/translate", *(each.path for each in EXCHANGES))
+"""Paths whose GET translates: a HEAD would be charged for nothing."""
 
 
 def _log_failure(reason: str) -> None:
@@ -86,14 +91,16 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
     app.include_router(suggestions.router)
     app.include_router(deepl.router)
     app.include_router(glossaries.router)
+    app.include_router(compat.router)
+    app.include_router(chat.router)
     app.include_router(operations.router)
     app.include_router(page.router)
-    for route in (*translate.router.routes, *deepl.router.routes):
+    for route in (*translate.router.routes, *deepl.router.routes, *compat.router.routes, *chat.router.routes):
         if isinstance(route, APIRoute):
             service.metrics.expect_requests(route.path)
     error_handlers.install(app)
     openapi.install(app, key_required=service.access.key_required)
-    app.add_middleware(HeadAsGet, unless=("/translate/stream", "/v2/translate"))
+    app.add_middleware(HeadAsGet, unless=_TRANSLATING_GET)
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
     app.add_middleware(UnexpectedErrors)
     if settings.cors_origins:

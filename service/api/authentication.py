@@ -11,8 +11,8 @@ from service.api.request_body import JSON, check_declared_type, media_type, read
 from service.errors import InvalidRequest
 
 _SCHEMES: Final = frozenset({"bearer", "deepl-auth-key"})
-_FIELDS: Final = ("api_key", "apiKey", "auth_key")
-"""Fields of a body or a URL that hold a key: LibreTranslate's, another spelling of it in its clients, and DeepL's."""
+_FIELDS: Final = ("api_key", "apiKey", "auth_key", "key")
+"""Fields of a body or a URL that hold a key: those of LibreTranslate and its clients, of DeepL and of Google."""
 
 
 class _Body(msgspec.Struct):
@@ -21,6 +21,7 @@ class _Body(msgspec.Struct):
     api_key: str | None = None
     apiKey: str | None = None
     auth_key: str | None = None
+    key: str | None = None
 
 
 async def caller_of(request: Request, service: ServiceDependency) -> Caller:
@@ -59,7 +60,7 @@ async def _key_in_body(request: Request) -> str | None:
     try:
         if media_type(request) == JSON:
             body = msgspec.json.decode(await request.body(), type=_Body)
-            return body.api_key or body.apiKey or body.auth_key
+            return body.api_key or body.apiKey or body.auth_key or body.key
         form = await read_form(request)
         given = (form.get(field) for field in _FIELDS)
         return next((each for each in given if isinstance(each, str) and each), None)

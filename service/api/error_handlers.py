@@ -34,7 +34,9 @@ def answer(request: Request, error: ServiceError) -> JSONResponse:
     seconds = error.retry_after_seconds
     headers = {} if seconds is None else {"Retry-After": str(seconds)}
     status = _DEEPL_STATUSES.get(type(error), error.status) if _is_deepl(request) else error.status
-    return JSONResponse(_body(request, error.message, error.code) | _as_libretranslate(request, error), status, headers)
+    return JSONResponse(
+        _body(request, error.message, error.code, status) | _as_libretranslate(request, error), status, headers
+    )
 
 
 def _as_libretranslate(request: Request, error: ServiceError) -> dict[str, str]:
@@ -49,9 +51,18 @@ def _as_libretranslate(request: Request, error: ServiceError) -> dict[str, str]:
     return {"error": words, "field": field, "detail": error.message} if request.url.path in _LIBRETRANSLATE else {}
 
 
-def _body(request: Request, message: str, code: str) -> dict[str, str]:
-    """Build the body: DeepL's clients read a `message`, all others an `error`."""
-    return {"message": message} if _is_deepl(request) else {"error": message, "code": code}
+def _body(request: Request, message: str, code: str, status: int) -> dict[str, Any]:
+    """Build the body in the shape that the clients of the path read; by default an `error` and its code."""
+    path = request.url.path
+    if _is_deepl(request):
+        return {"message": message}
+    if path.startswith("/compat/deeplx/"):
+        return {"code": status, "message": message}
+    if path.startswith("/compat/google/"):
+        return {"error": {"code": status, "message": message, "status": code}}
+    if path.startswith("/v1/"):
+        return {"error": {"message": message, "type": code, "param": None, "code": code}}
+    return {"error": message, "code": code}
 
 
 def _is_deepl(request: Request) -> bool:
@@ -92,7 +103,7 @@ async def _http_error(request: Request, error: Exception) -> JSONResponse:
     headers = dict(error.headers or {})
     if error.status_code == 405 and (allowed := _allowed(request)):
         headers["Allow"] = allowed
-    return JSONResponse(_body(request, error.detail, code), error.status_code, headers)
+    return JSONResponse(_body(request, error.detail, code, error.status_code), error.status_code, headers)
 
 
 def _allowed(request: Request) -> str:

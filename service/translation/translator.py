@@ -133,7 +133,9 @@ class Translator:
             meant, available = named, known.get(named, frozenset({named}))
             found = match_code(target, available)
         else:
-            raise UnknownLanguage(names.source, source, [*names.automatic, *map(names.spelled, sorted(known))])
+            raise UnknownLanguage(
+                names.source, source, [*filter(None, names.automatic), *map(names.spelled, sorted(known))]
+            )
         if found is None:
             raise UnknownLanguage(names.target, target, map(names.spelled, sorted(available)))
         return meant, found
