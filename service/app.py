@@ -19,7 +19,7 @@ from service.api import error_handlers, openapi, operations, page, suggestions, 
 from service.api.compat import chat
 from service.api.compat import routes as compat
 from service.api.compat.table import EXCHANGES
-from service.api.deepl import glossaries
+from service.api.deepl import glossaries, multilingual
 from service.api.deepl import translate as deepl
 from service.api.dependencies import ServiceContext
 from service.api.middleware import UNLOGGED, BodyLimit, HeadAsGet, RequestObservation, UnexpectedErrors
@@ -91,6 +91,7 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
     app.include_router(suggestions.router)
     app.include_router(deepl.router)
     app.include_router(glossaries.router)
+    app.include_router(multilingual.router)
     app.include_router(compat.router)
     app.include_router(chat.router)
     app.include_router(operations.router)
@@ -107,7 +108,7 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origins,
-            allow_methods=("GET", "POST", "DELETE"),
+            allow_methods=("GET", "POST", "PUT", "PATCH", "DELETE"),
             allow_headers=("*",),
             expose_headers=("Retry-After", "X-Request-ID"),
         )

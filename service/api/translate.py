@@ -153,12 +153,18 @@ async def _start(service: ServiceContext, caller: Caller, body: TranslateRequest
     # Building a long glossary takes a while: other requests are served meanwhile.
     options = await asyncio.to_thread(make_options) if body.glossary else make_options()
     if body.glossary_id:
-        source, target = service.translator.direction(body.source, body.target)
-        if source == AUTOMATIC:
-            raise InvalidRequest("source", "must be given with glossary_id")
+        source, target = _glossary_direction(service, body)
         stored = await stored_glossary(service, caller, [body.glossary_id], source, target)
         options = replace(options, glossary=stored)
     return service.translator.start(body.texts(), body.source, body.target, options)
+
+
+def _glossary_direction(service: ServiceContext, body: TranslateRequest) -> tuple[str, str]:
+    """Return the languages of a request with a stored glossary. Raises `InvalidRequest`."""
+    source, target = service.translator.direction(body.source, body.target)
+    if source == AUTOMATIC:
+        raise InvalidRequest("source", "must be given with glossary_id")
+    return source, target
 
 
 async def stored_glossary(
@@ -179,7 +185,9 @@ async def _stream(
     seconds = body.timeout_seconds or service.translator.limits.timeout_seconds
     if body.glossary_id:
         # A name may be given to another glossary: a resumed stream must use the one that was charged.
-        known = await asyncio.to_thread(service.glossaries.find, body.glossary_id, owner_of(caller))
+        source, target = _glossary_direction(service, body)
+        find = service.glossaries.for_direction
+        known = await asyncio.to_thread(find, body.glossary_id, owner_of(caller), source, target)
         body = body.model_copy(update={"glossary_id": known.id})
     name = await asyncio.to_thread(body.name) if body.glossary else body.name()
     streamed = Streamed(name, seconds, resumes=bool(last_event_id))

@@ -126,11 +126,17 @@ class ChatRequest(RequestBody):
         return TranslationOptions(sampling=sampling)
 
 
+_ANSWERS: Final[dict[str, Any]] = {
+    "content": {"application/json": {}, "text/event-stream": {}},
+    "description": "A completion, or its chunks",
+}
+
+
 @router.post(
     "/chat/completions",
     summary="As OpenAI's chat: translate the last message of a user",
     response_class=JSONResponse,
-    responses=errors_of(ChatError, *CALLER_ERRORS, 400, 500, 504),
+    responses={**errors_of(ChatError, *CALLER_ERRORS, 400, 500, 504), 200: _ANSWERS},
     openapi_extra=body_of(ChatRequest),
 )
 async def completions(request: Request, service: ServiceDependency, caller: CallerDependency) -> Response:

@@ -7,6 +7,7 @@ from typing import Any
 import deepl
 import httpx
 import pytest
+from deepl.api_data import MultilingualGlossaryDictionaryEntries
 
 from tests.system.conftest import Server, run_server
 
@@ -159,6 +160,51 @@ def test_deepl_s_glossaries(keeping: tuple[Server, Server]) -> None:
                 client.translate_text("A cat.", source_lang="EN", target_lang="FR", glossary=made.glossary_id)
         one.delete_glossary(again)
         assert one.list_glossaries() == []
+
+
+def test_deepl_s_multilingual_glossaries(keeping: tuple[Server, Server]) -> None:
+    cat = MultilingualGlossaryDictionaryEntries("EN", "FR", {"cat": "matou"})
+    with closing(deepl.DeepLClient("any key", server_url=keeping[0].url)) as client:
+        made = client.create_multilingual_glossary("many", [cat])
+        assert [(each.source_lang, each.target_lang, each.entry_count) for each in made.dictionaries] == [
+            ("EN", "FR", 1)
+        ]
+        assert [each.name for each in client.list_multilingual_glossaries()] == ["many"]
+        for glossary in (made, made.glossary_id):
+            result = client.translate_text("A cat.", source_lang="EN", target_lang="FR", glossary=glossary)
+            assert isinstance(result, deepl.TextResult)
+            assert "matou" in result.text
+        more = MultilingualGlossaryDictionaryEntries("EN", "FR", {"dog": "toutou"})
+        client.update_multilingual_glossary_dictionary(made, more)
+        [found] = client.get_multilingual_glossary_entries(made, "EN", "FR").dictionaries
+        # The client declares a dictionary and returns the text.
+        assert str(found.entries) == "cat\tmatou\ndog\ttoutou"
+        assert client.replace_multilingual_glossary_dictionary(made, more).entry_count == 1
+        assert client.update_multilingual_glossary_name(made, "renamed").name == "renamed"
+        assert client.get_multilingual_glossary(made.glossary_id).name == "renamed"
+        assert client.list_glossaries() == []
+        client.delete_multilingual_glossary(made)
+        for missing in (client.get_multilingual_glossary, client.delete_multilingual_glossary):
+            with pytest.raises(deepl.GlossaryNotFoundException):
+                missing(made.glossary_id)
+
+
+@pytest.mark.parametrize(
+    ("dictionaries", "message"),
+    [
+        ([], "dictionaries: there are none"),
+        ([("EN", "FR", "a\tb")] * 2, "dictionaries: there are several from en into fr"),
+        ([("EN", "XX", "a\tb")], "target_lang: XX is not supported; available: FR"),
+        ([("EN", "FR", "a")], "entries: line 1 is not a term and its translation"),
+    ],
+)
+def test_a_multilingual_glossary_that_cannot_be_kept(
+    keeping: tuple[Server, Server], dictionaries: list[tuple[str, str, str]], message: str
+) -> None:
+    names = ("source_lang", "target_lang", "entries")
+    body = [dict(zip(names, each, strict=True)) | {"entries_format": "tsv"} for each in dictionaries]
+    refused = httpx.post(f"{keeping[0].url}/v3/glossaries", json={"name": "a", "dictionaries": body})
+    assert (refused.status_code, refused.json()["message"]) == (400, message)
 
 
 def test_a_kept_glossary_is_known_by_its_name_too(keeping: tuple[Server, Server]) -> None:
