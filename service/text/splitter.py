@@ -35,8 +35,8 @@ class Splitter:
     glossary: Finder = EMPTY_GLOSSARY
     separator: str = ""
     """Text put between the translations of two sentences without white space between (`sentence_separator`)."""
-    splitting: Splitting = "lines"
-    """HTML, where line ends have no meaning, treats "lines" as "sentences"."""
+    splitting: Splitting | None = None
+    """None is the default of a format: "sentences" for HTML, whose line ends are spaces, and "lines" for all others."""
 
     def split(self, text: str, language: str) -> Iterator[Segment]:
         """Split `text` into sentences, line by line, and lines with tabs cell by cell.
@@ -68,7 +68,7 @@ class Splitter:
 
     def split_cells(self, text: str, split: Callable[[str], Iterator[Segment]]) -> Iterator[Segment]:
         """Split `text` line by line and cell by cell, and each cell by `split`; bullets stay before its sentences."""
-        if self.splitting != "lines":
+        if self.splitting not in (None, "lines"):
             yield from split(text)
             return
         done = 0

@@ -71,7 +71,7 @@ def _segments(xml: str, language: str, splitter: Splitter, tags: XmlTags) -> Ite
         elif is_ignored:
             run.append(Fragment(OBJECT, raw))
         elif token.kind is TokenKind.TEXT:
-            *lines, rest = token.raw.split("\n") if splitter.splitting == "lines" else [token.raw]
+            *lines, rest = token.raw.split("\n") if splitter.splitting in (None, "lines") else [token.raw]
             for line in lines:
                 yield from split_run([*run, *parse_text(f"{line}\n")], language, splitter, encoding="xml")
                 run = []

@@ -31,7 +31,8 @@ class TranslationOptions:
     """Excludes alignment."""
     xml: XmlTags | None = None
     """The tags of a text in XML; None for other texts. Excludes alignment."""
-    splitting: Splitting = "lines"
+    splitting: Splitting | None = None
+    """None is the default of the format (`Splitter.splitting`)."""
     glossary: Glossary = EMPTY_GLOSSARY
     copies_foreign: bool = False
     """A text that is detected to be in a language without a route to the target is copied instead of refused."""

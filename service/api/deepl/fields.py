@@ -68,7 +68,8 @@ class DeepLRequest(RequestBody):
     non_splitting_tags: TagNames = frozenset()
     ignore_tags: TagNames = Field(default=frozenset(), description="elements that are copied")
     split_sentences: Annotated[Literal["0", "1", "nonewlines"] | None, Choice] = Field(
-        default=None, description="0: the text is one sentence; nonewlines: line ends are spaces"
+        default=None,
+        description="0: the text is one sentence; nonewlines, the default of html: line ends are spaces; 1: they split",
     )
     preserve_formatting: DeepLFlag = Field(default=True, description="formatting is always preserved")
     model_type: Literal["quality_optimized", "prefer_quality_optimized", "latency_optimized"] | None = Field(
@@ -103,8 +104,6 @@ class DeepLRequest(RequestBody):
             for field in ("splitting_tags", "non_splitting_tags", "ignore_tags", "outline_detection"):
                 if field in self.model_fields_set and getattr(self, field) not in (True, frozenset()):
                     raise InvalidRequest(field, "is available only with tag_handling xml")
-        if self.tag_handling == "html" and self.split_sentences == "1":
-            raise InvalidRequest("split_sentences", "must be nonewlines or 0 with tag_handling html")
         if self.tag_handling == "xml" and self.tag_handling_version == "v2":
             for text in self.texts():
                 if error := find_xml_error(text):
@@ -126,7 +125,7 @@ class DeepLRequest(RequestBody):
             beam=Beam(min(_QUALITY_BEAM, max_beam_size) if is_for_quality else 1),
             is_html=self.tag_handling == "html",
             xml=xml if self.tag_handling == "xml" else None,
-            splitting=_SPLITTINGS[self.split_sentences or "1"],
+            splitting=None if self.split_sentences is None else _SPLITTINGS[self.split_sentences],
         )
 
     def model_type_used(self) -> str | None:

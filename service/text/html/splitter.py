@@ -42,12 +42,27 @@ def _segments(html: str, language: str, splitter: Splitter) -> Iterator[Segment]
     run: list[Fragment] = []
     for fragment in _fragments(tokenize(html)):
         if fragment.tag is None or not (fragment.tag.name in _BLOCKS or _is_standalone(fragment.tag, run)):
-            run.append(fragment)
+            for piece in _lines(fragment) if splitter.splitting == "lines" else [fragment]:
+                run.append(piece)
+                if splitter.splitting == "lines" and piece.tag is None and piece.raw.endswith("\n"):
+                    yield from split_run(run, language, splitter)
+                    run = []
             continue
         yield from split_run(run, language, splitter)
         run = []
         yield from _block_tag(fragment.tag, language, splitter)
     yield from split_run(run, language, splitter)
+
+
+def _lines(fragment: Fragment) -> Iterator[Fragment]:
+    """Yield the lines of a text; a tag, a copied element and a character reference are one."""
+    if fragment.tag is not None or len(fragment.raw) != len(fragment.text):
+        yield fragment
+        return
+    done = 0
+    for line in fragment.raw.splitlines(keepends=True):
+        yield Fragment(fragment.text[done : done + len(line)], line)
+        done += len(line)
 
 
 def _fragments(tokens: Iterable[Token]) -> Iterator[Fragment]:

@@ -109,7 +109,6 @@ def test_deepl_s_usage_counts_characters(deepl_client: deepl.DeepLClient) -> Non
         ({"tag_handling": "markdown"}, "tag_handling: input should be 'html' or 'xml'"),
         ({"tag_handling": "html", "ignore_tags": "x"}, "ignore_tags: is available only with tag_handling xml"),
         ({"outline_detection": False}, "outline_detection: is available only with tag_handling xml"),
-        ({"tag_handling": "html", "split_sentences": "1"}, "split_sentences: must be nonewlines or 0"),
         ({"model_type": "best"}, "model_type: input should be "),
         ({"split_sentences": "2"}, "split_sentences: input should be "),
         ({"formality": "more"}, "formality: is not available for any language"),
