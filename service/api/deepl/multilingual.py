@@ -1,10 +1,11 @@
 """DeepL's routes of its third version, for glossaries of several dictionaries."""
 
 import asyncio
-from typing import Annotated, Final, Literal
+import re
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
 from model.checkpoint_config import Direction
 from service.api.authentication import CallerDependency, owner_of
@@ -21,6 +22,7 @@ from service.text.glossary import write_entries
 router = APIRouter(prefix="/v3", tags=["as DeepL"])
 
 _MOST_DICTIONARIES: Final = 100
+_FIELD: Final = re.compile(r"dictionaries\[([0-9]{1,4})\]\.([a-z_]{1,64})")
 _Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, examples=["animals"])]
 _Language = Annotated[str, Field(min_length=2, max_length=16)]
 
@@ -44,19 +46,31 @@ _Dictionaries = Annotated[
 ]
 
 
-class CollectionBody(RequestBody):
-    """A request to store a glossary of several dictionaries."""
+class _WithDictionaries(RequestBody):
+    """Base of requests with dictionaries; in a form, their fields are named `dictionaries[0].source_lang`."""
 
     model_config = ConfigDict(extra="ignore")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_form(cls, value: Any) -> Any:
+        named = {name: _FIELD.fullmatch(name) for name in value} if isinstance(value, dict) else {}
+        found: dict[int, dict[str, object]] = {}
+        for name, match in named.items():
+            if match is not None:
+                found.setdefault(int(match[1]), {})[match[2]] = value[name]
+        return value | {"dictionaries": [found[number] for number in sorted(found)]} if found else value
+
+
+class CollectionBody(_WithDictionaries):
+    """A request to store a glossary of several dictionaries."""
 
     name: _Name
     dictionaries: _Dictionaries
 
 
-class CollectionChange(RequestBody):
+class CollectionChange(_WithDictionaries):
     """A request to rename a glossary, or to add entries to its dictionaries."""
-
-    model_config = ConfigDict(extra="ignore")
 
     name: _Name | None = None
     dictionaries: _Dictionaries = Field(default=[])

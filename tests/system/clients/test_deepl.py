@@ -200,10 +200,15 @@ def test_deepl_s_multilingual_glossaries(keeping: tuple[Server, Server]) -> None
 def test_a_multilingual_glossary_that_cannot_be_kept(
     keeping: tuple[Server, Server], dictionaries: list[tuple[str, str, str]], message: str
 ) -> None:
-    names = ("source_lang", "target_lang", "entries")
+    url, names = f"{keeping[0].url}/v3/glossaries", ("source_lang", "target_lang", "entries")
     body = [dict(zip(names, each, strict=True)) | {"entries_format": "tsv"} for each in dictionaries]
-    refused = httpx.post(f"{keeping[0].url}/v3/glossaries", json={"name": "a", "dictionaries": body})
-    assert (refused.status_code, refused.json()["message"]) == (400, message)
+    # DeepL's client for node sends a form.
+    form = {f"dictionaries[{number}].{name}": each[name] for number, each in enumerate(body) for name in each}
+    for refused in (
+        httpx.post(url, json={"name": "a", "dictionaries": body}),
+        *([httpx.post(url, data={"name": "a", **form})] if form else []),
+    ):
+        assert (refused.status_code, refused.json()["message"]) == (400, message)
 
 
 def test_a_kept_glossary_is_known_by_its_name_too(keeping: tuple[Server, Server]) -> None:
