@@ -5,8 +5,8 @@
 #
 # Every setting of `dragoman serve` is a variable (--env DRAGOMAN_REPLICAS=2). To serve another checkpoint, mount
 # its directory readable for user 10001 and name it: --volume ./checkpoint:/model:ro --env DRAGOMAN_MODEL=/model.
-# A checkpoint in another format is imported at the first start into /cache, which must be writable:
-# --volume dragoman:/cache.
+# A checkpoint in another format is imported at the first start into /cache, and a public model (--env
+# DRAGOMAN_MODEL=Helsinki-NLP/opus-mt-en-de) is downloaded there. It must be writable: --volume dragoman:/cache.
 #
 # Build arguments, all optional:
 #   DEVICE            cpu, or cuda: torch with gigabytes of NVIDIA's libraries
@@ -88,7 +88,7 @@ ENV PATH="/opt/venv/bin:${PATH}" \
     DRAGOMAN_PORT=5000
 # A library needs a writable directory for temporary files when it is imported, even on a read-only root file system.
 ENV TMPDIR=/dev/shm
-# Imported models only. They are too large for memory, and serve the next start, too. A new Docker volume gets this
+# Imported and downloaded models only. They are too large for memory, and serve the next start, too. A new Docker volume gets this
 # directory's owner.
 ENV XDG_CACHE_HOME=/cache
 USER 10001:10001

@@ -2,10 +2,11 @@
 
 import lzma
 import os
+import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
@@ -21,6 +22,7 @@ from loadtest.metrics import Metrics
 from service.interpreter import python_command
 
 _START_SECONDS: Final = 60.0
+_STOP_SECONDS: Final = 60.0
 
 
 class ServerFailed(Exception):
@@ -50,6 +52,11 @@ class Server:
         """Process id of the HTTP process."""
         return self._process.pid
 
+    @property
+    def status(self) -> int | None:
+        """Exit status of the HTTP process; None while it runs."""
+        return self._process.poll()
+
     def ask_to_stop(self) -> None:
         """Send SIGTERM."""
         self._process.terminate()
@@ -59,6 +66,30 @@ class Server:
         if self._process.poll() is None:
             self.ask_to_stop()
         return self._process.wait()
+
+    def wait_until_ready(self) -> None:
+        """Raises `ServerFailed`."""
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline:
+            if self.status is not None:
+                raise ServerFailed("the server ended before it was ready")
+            try:
+                if httpx.get(f"{self.url}/readyz").status_code == httpx.codes.OK:
+                    return
+            except httpx.TransportError:
+                pass
+            time.sleep(0.1)
+        raise ServerFailed(f"the server was not ready after {_START_SECONDS:.0f} s")
+
+    def end(self) -> None:
+        """Send SIGTERM, and kill every process of the server that is left after a while."""
+        if self._process.poll() is None:
+            self._process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_STOP_SECONDS)
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
 
     async def generated_tokens(self) -> float:
         """Return the tokens generated since the start."""
@@ -122,40 +153,33 @@ def free_port() -> int:
     return port
 
 
-@contextmanager
-def run_server(flags: Sequence[str], log: Path | None = None) -> Iterator[Server]:
-    """Start with `flags`, ready; stopped when the context is left. Raises `ServerFailed`.
+def start_server(
+    flags: Sequence[str], port: int, log: Path | None = None, environment: Mapping[str, str] | None = None
+) -> Server:
+    """Start with `flags`, and with variables beside those of this process; it is not ready yet.
 
     Errors are logged to standard error; with `log`, requests are too, and all goes there.
     """
-    port = free_port()
     # Whoever waits is served: refusals are not what is looked at here.
     ours = ["--port", str(port), "--log-level", "info" if log else "error", "--max-waiting", "10000"]
     command = python_command("-m", "service", "serve", *ours, *flags)
     with log.open("ab") if log else nullcontext() as output:
         # With a session of its own: an engine whose parent has died is known by it.
-        process = subprocess.Popen(command, stderr=output, start_new_session=True)
-    running = Server(process, f"http://127.0.0.1:{port}")
+        process = subprocess.Popen(
+            command, stderr=output, start_new_session=True, env={**os.environ, **(environment or {})}
+        )
+    return Server(process, f"http://127.0.0.1:{port}")
+
+
+@contextmanager
+def run_server(flags: Sequence[str], log: Path | None = None) -> Iterator[Server]:
+    """Start as `start_server` does, ready; stopped when the context is left. Raises `ServerFailed`."""
+    running = start_server(flags, free_port(), log)
     try:
-        _wait_until_ready(process, running.url)
+        running.wait_until_ready()
         yield running
     finally:
-        process.terminate()
-        process.wait()
-
-
-def _wait_until_ready(process: subprocess.Popen[bytes], url: str) -> None:
-    deadline = time.monotonic() + _START_SECONDS
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise ServerFailed("the server ended before it was ready")
-        try:
-            if httpx.get(f"{url}/readyz").status_code == httpx.codes.OK:
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(0.1)
-    raise ServerFailed(f"the server was not ready after {_START_SECONDS:.0f} s")
+        running.end()
 
 
 def _session(leader: int) -> Iterator[Process]:

@@ -128,7 +128,7 @@ class MultiHeadAttention(nn.Module):
 
 
 class SelfAttention(MultiHeadAttention):
-    """States look at one another, and at what `cache` remembers of earlier calls."""
+    """Self-attention over this call's states and the earlier positions in `cache`."""
 
     def forward(self, states: Tensor, mask: Tensor | None, cache: Cache, layer: int) -> Tensor:
         return self.attend_from(states, cache.update(layer, self.project(states)), mask)

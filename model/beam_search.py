@@ -1,4 +1,4 @@
-"""The rules of beam search for one source, without tensors: what offline decoding and the engine share."""
+"""Rules of beam search for one source, without tensors; offline decoding and the engine share them."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -89,14 +89,14 @@ class BeamSearch:
         return survivors
 
     def best(self, count: int) -> list[Path]:
-        """The results, the best first; what is still alive was cut at the limit."""
+        """Return the best hypotheses; unfinished ones were cut at the length limit."""
         return sorted(self.finished + self.live, key=self.score, reverse=True)[:count]
 
     def settled(self, known: int) -> list[Choice]:
-        """Return the choices after the first `known` that all hypotheses share which can still become the best.
+        """Return the tokens after `known` that all possible winners share; later steps never change them.
 
-        Those are the live ones, and of the finished ones the best so far. What this returns never changes
-        in a later step: every later contender descends from one of them, or is one.
+        Possible winners are the live hypotheses and the best finished one: every later winner descends from one of
+        them, or is one.
         """
         contenders = [*self.live, max(self.finished, key=self.score)] if self.finished else self.live
         first, *others = contenders

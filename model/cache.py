@@ -61,7 +61,7 @@ class TeachingKV(NamedTuple):
 
 
 class PackedKV(NamedTuple):
-    """K/V of sequences that stand one behind the other, `[1, heads, tokens, head_dim]`; see `attend_packed`."""
+    """Concatenated K/V of several sequences, `[1, heads, tokens, head_dim]`; see `attend_packed`."""
 
     keys: Tensor
     values: Tensor
@@ -96,9 +96,10 @@ class SlotKV(NamedTuple):
 
 
 class PaddedKV(NamedTuple):
-    """The buffer of one layer, `[slots, heads, positions, head_dim]`; row r sees `width` positions of `slots[r]`.
+    """The buffer of one layer, `[slots, heads, positions, head_dim]`.
 
-    As far as a mask lets it. No shape depends on a tensor's value, which is what a CUDA graph needs.
+    Row r attends to the first `width` positions of `slots[r]` that its mask leaves visible. No shape depends on a
+    tensor's value, which is what a CUDA graph needs.
     """
 
     keys: Tensor
@@ -137,7 +138,7 @@ class TeachingCache:
 
 
 class PackedSources:
-    """The encoder's: sources one behind the other in one row, source s from `offsets[s]` to `offsets[s + 1]`."""
+    """Encoder cache for concatenated sources; source s is `offsets[s]:offsets[s+1]`."""
 
     def __init__(self, offsets: Tensor) -> None:
         self._offsets = offsets

@@ -27,7 +27,8 @@ CASE_MARKS: Final = (TITLE, UPPER, UPPER_BEGIN, UPPER_END, LITERAL)
 
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _MARK: Final = re.compile("([" + "".join(CASE_MARKS) + "])")
-_SPACES: Final = re.compile(r"\s+")
+# SentencePiece's rules (nmt_nfkc) make spaces of the others: invisible characters, its own mark and U+FFFD.
+SPACES: Final = re.compile(r"[\s\u061c\u200b\u200c\u200e\u200f\u2581\ufeff\ufffd]+")
 _CLUSTER: Final = regex.compile(r"\X")
 
 
@@ -66,7 +67,7 @@ def mark_case(text: str) -> MarkedText:
 
 
 class _Marking:
-    """The marked text as it is written, and how far the text is read."""
+    """The marked output, and the position reached in the input."""
 
     def __init__(self, text: str, offsets: list[int]) -> None:
         self.text = text
@@ -101,7 +102,7 @@ class _Marking:
 
 
 def _normalised(text: str) -> MarkedText:
-    """NFKC, white space as single spaces, one of them in front, marks of the text itself escaped."""
+    """Normalise to NFKC, collapse white space, add a leading space, escape marks."""
     offsets: list[int] | range = range(len(text))
     if not unicodedata.is_normalized("NFKC", text):
         clusters = [(unicodedata.normalize("NFKC", found[0]), found.start()) for found in _CLUSTER.finditer(text)]
@@ -110,7 +111,7 @@ def _normalised(text: str) -> MarkedText:
     out: list[str] = []
     origins: list[int] = []
     position = 0
-    for part in _SPACES.split(text.strip()):
+    for part in SPACES.split(text):
         if not part:
             continue
         found = text.index(part, position)
@@ -154,7 +155,7 @@ def is_lower(letter: str) -> bool:
 
 @functools.lru_cache(maxsize=100_000)
 def _kind(word: str) -> str:
-    """`upper` for two capitals or more and nothing else, `single` for one capital; `none` for no case, or `other`."""
+    """Return `upper` (all capitals, two or more), `single` (one capital), `none` (no cased letter), or `other`."""
     upper, lower = sum(map(is_upper, word)), sum(map(is_lower, word))
     if not upper + lower:
         return "none"
@@ -202,7 +203,7 @@ class CaseRestorer:
         if character in CASE_MARKS:
             self._mark(character)
             return ""
-        if not character.isalpha():
+        if not _WORD.fullmatch(character):
             self._in_word = False
             if character != " ":
                 self._pending = ""

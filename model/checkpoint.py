@@ -93,7 +93,7 @@ def _filled(weight: Tensor, stored: Tensor, scale: Tensor | None, name: str) -> 
         if scale.shape != stored.shape[:1]:
             return [f"{scale_of(name)} is {list(scale.shape)}, expected {list(stored.shape[:1])}"]
         stored = stored / scale[:, None]
-    # Somewhere behind these it would no longer show: rounding to integers hides what is not a number.
+    # NaN must be found here: rounding to integers would hide it.
     if stored.numel() and not torch.stack(stored.aminmax()).isfinite().all():
         return [f"{name} has a number that is not finite"]
     weight.copy_(stored)

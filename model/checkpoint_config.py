@@ -45,6 +45,19 @@ class LanguageHint(NamedTuple):
 ANY: Final = LanguageHint()
 
 
+class Origin(BaseModel):
+    """The public model that a checkpoint was made of."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(description="without a revision", examples=["hf:Helsinki-NLP/opus-mt-en-de"])
+    revision: str = Field(description="commit or version", examples=["6183067f769a302e3861815543b9f312c71b0ca4"])
+    aliases: tuple[str, ...] = Field(default=(), description="other names of the revision when it was downloaded")
+    url: str = Field(description="where it is from")
+    licence: str | None = Field(default=None, description="as its source states it; none where it does not")
+    sha256: dict[str, Digest] = Field(default={}, description="of each file as it was downloaded")
+
+
 class CheckpointConfig(BaseModel):
     """The content of `config.json`."""
 
@@ -61,6 +74,8 @@ class CheckpointConfig(BaseModel):
     sha256: dict[str, Digest] = Field(
         default={}, description="of each other file by its name; without it no damage is looked for"
     )
+
+    origin: Origin | None = Field(default=None, description="of a model that was downloaded by its name")
 
     @model_validator(mode="after")
     def _check_directions(self) -> Self:
@@ -89,7 +104,10 @@ def load_config(directory: Path) -> CheckpointConfig:
 
 
 def load_tokenizer(directory: Path) -> Tokenizer:
-    """Raises `CheckpointError` when there is none, or it is broken or not as it was written."""
+    """Load a checkpoint's tokenizer.
+
+    Raises `CheckpointError` if a file is missing, damaged or fails its checksum.
+    """
     config = load_config(directory)
     present = {name for name in TOKENIZER_FILES if (directory / name).exists()}
     for name in sorted(present | config.sha256.keys() - {WEIGHTS_FILE}):
@@ -116,6 +134,19 @@ def sha256_of(path: Path) -> str:
     """Return a hash of the file's content, in hexadecimal digits. Raises `OSError`."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def content_id(directory: Path) -> str:
+    """Return a hash that differs for a checkpoint with other content. Raises `CheckpointError`.
+
+    `config.json` stands for all files if it has their sums. Otherwise their names, sizes and times count.
+    """
+    if not load_config(directory).sha256:
+        return fingerprint(directory)
+    try:
+        return sha256_of(directory / "config.json")
+    except OSError as error:
+        raise CheckpointError(f"{directory}: {error}") from None
 
 
 def fingerprint(path: Path) -> str:

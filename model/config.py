@@ -20,13 +20,14 @@ class ModelConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    vocab_size: int = Field(gt=3)
-    d_model: int = Field(default=512, gt=0)
-    ffn_dim: int = Field(default=2048, gt=0)
-    num_heads: int = Field(default=8, gt=0)
-    encoder_layers: int = Field(default=6, gt=0)
-    decoder_layers: int = Field(default=6, gt=0)
-    max_positions: int = Field(default=256, gt=1, description="longest source or target, in tokens")
+    # The upper limits are far above any model: a file that says more was made to take all memory.
+    vocab_size: int = Field(gt=3, le=10_000_000)
+    d_model: int = Field(default=512, gt=0, le=65_536)
+    ffn_dim: int = Field(default=2048, gt=0, le=1_000_000)
+    num_heads: int = Field(default=8, gt=0, le=1024)
+    encoder_layers: int = Field(default=6, gt=0, le=1000)
+    decoder_layers: int = Field(default=6, gt=0, le=1000)
+    max_positions: int = Field(default=256, gt=1, le=65_536, description="longest source or target, in tokens")
     dropout: float = Field(default=0.1, ge=0.0, lt=1.0, description="of embeddings and sublayers' results")
     attention_dropout: float = Field(default=0.0, ge=0.0, lt=1.0, description="of attention weights")
     norm_order: NormOrder = "pre"
@@ -35,18 +36,23 @@ class ModelConfig(BaseModel):
     activation: Activation = "relu"
     gated: bool = Field(default=False, description="a second inner projection multiplies the activation (Shazeer 2020)")
     biases: bool = Field(default=True, description="in attention and feed-forward layers")
-    head_size: int | None = Field(default=None, gt=0, description="of queries, keys and values; None: d_model / heads")
+    head_size: int | None = Field(
+        default=None, gt=0, le=65_536, description="of queries, keys and values; None: d_model / heads"
+    )
     positions: Positions = Field(
         default="sinusoidal",
         description="sinusoidal: computed; table: stored, one for each side; relative: biases of attention (T5)",
     )
-    relative_buckets: int = Field(default=32, ge=4, description="distances that relative positions tell apart")
+    relative_buckets: int = Field(
+        default=32, ge=4, le=65_536, description="distances that relative positions tell apart"
+    )
     relative_distance: int = Field(default=128, ge=2, description="from here on, all are in the last of the buckets")
     scale_embedding: bool = Field(default=True, description="multiply embeddings by sqrt(d_model)")
     embedding_norm: bool = Field(default=False, description="normalise embeddings with their positions")
     source_vocab_size: int | None = Field(
         default=None,
         gt=3,
+        le=10_000_000,
         description="where source and target have vocabularies of their own; vocab_size is the target's",
     )
     tied_projection: bool = Field(default=True, description="the output projection is the target embedding")

@@ -47,7 +47,7 @@ class DecodeScores(NamedTuple):
 class CppTransformer:
     """A float32 `Transformer` on a CPU as int8 in C++, reading and writing a `SlotCache`.
 
-    Its weights are taken from the model, which is of no use then. Raises RuntimeError where there are no operators.
+    Moves the weights out of `model`, which cannot be used afterwards. Raises RuntimeError where there are no operators.
     """
 
     @staticmethod
@@ -102,11 +102,10 @@ class CppTransformer:
         ahead: int = 0,
         seconds: float = 0.0,
     ) -> DecodeScores:
-        """Run one step, or several.
+        """Run one step and up to `ahead` more; stop when a row or hypothesis ends or `seconds` have passed.
 
-        Up to `ahead` steps follow in the same call, in which each row reads its own best token, and a beam's rows are
-        its best extensions: none after a step that ended a row or a hypothesis, nor when `seconds` are over. In those
-        the first child of a row inherits its slot; others take, in their order, the lowest slots that had none.
+        In the further steps each row reads its own best token, and a beam's rows are its best extensions: the first
+        child of a row inherits its slot; others take, in their order, the lowest slots that had none.
         """
         best, logprobs, logits, alignment, self_attention, ids, sums = self._engine.decode(
             list(queries),

@@ -1,4 +1,4 @@
-"""One step of the decoder as values: what its rows read, and what is to be returned of them."""
+"""Inputs and requested outputs of one decoder step."""
 
 from typing import Final, NamedTuple
 
@@ -23,7 +23,7 @@ class Queries(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """The rows, in ascending order, of which more than the best token is returned."""
+    """Rows (ascending) that return more than their best token."""
 
     logits: list[int]
     alignment: list[int]

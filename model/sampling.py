@@ -30,7 +30,7 @@ class SamplingParameters(NamedTuple):
 
 
 class Sampled(NamedTuple):
-    """Chosen ids `[batch]` and their log-probabilities `[batch]`, those of the logits as they were given."""
+    """Chosen ids `[batch]` and their log-probabilities `[batch]` under the unmodified logits."""
 
     tokens: Tensor
     logprobs: Tensor

@@ -23,7 +23,7 @@ INPUTS: Final = 5
 
 
 class StepTables:
-    """Large outputs of steps of up to so many rows; steps that run one at a time can share them."""
+    """Large output tensors for up to `rows` rows, shared by steps that run one at a time."""
 
     def __init__(self, rows: int, config: ModelConfig, max_width: int, device: torch.device) -> None:
         self._shape = rows, config.decoder_layers, max_width
@@ -43,7 +43,7 @@ class StepBuffers:
         device = tables.logits.device
         self._tables = tables
         self.inputs = torch.zeros(INPUTS, rows, dtype=torch.int64, device=device)
-        """`[INPUTS, rows]`; a step leaves what the next one reads, if each row goes on with its best token."""
+        """`[INPUTS, rows]`; after a step it holds the next step's inputs, if each row takes its best token."""
         self.tokens = torch.zeros(rows, dtype=torch.int64, device=device)
         """The most probable id of each row, `[rows]`."""
         self.logprobs = torch.zeros(rows, device=device)

@@ -36,7 +36,7 @@ class Pieces(Protocol):
     def encode(self, texts: Sequence[str], sampling: float | None = None) -> list[list[int]]:
         """Ids of each text; what looks like a special token is text like any other.
 
-        With `sampling`, a segmentation is drawn (Kudo 2018, alpha), where the kind of pieces can.
+        With `sampling`, a segmentation is drawn (Kudo 2018, alpha). Tokenizers that cannot sample ignore `sampling`.
         """
         ...
 
@@ -49,9 +49,9 @@ class Pieces(Protocol):
         ...
 
     def bytes_of(self, token_id: int) -> bytes:
-        """The UTF-8 that a token stands for: part of a character for a byte token.
+        """Return the UTF-8 of a token; b"" for special tokens and for ids without a piece.
 
-        b"" for a special one, and for an id without a piece, of which models have some.
+        A byte token is part of a character.
         """
         ...
 

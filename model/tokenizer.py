@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from pydantic import BaseModel, ConfigDict
 
-from model.case_marks import CASE_MARKS, CaseRestorer
+from model.case_marks import CASE_MARKS, UPPER_BEGIN, UPPER_END, CaseRestorer
 from model.subwords import CaseMarkedPieces, JsonPieces, Pieces, SentencePieces
 
 _PAD, _BOS, _EOS = "<pad>", "<s>", "</s>"
@@ -27,8 +27,7 @@ TOKENIZER_FILES: Final = (
     "target_vocabulary.json",
     "tokenizer.json",
 )
-"""SentencePiece models, of both sides or of each; how the model numbers their pieces, where it is not as they do
-themselves; or all of it in one file of Hugging Face's."""
+"""Tokenizer files: SentencePiece models, optional vocabularies, or one Hugging Face file."""
 
 
 class Prompt(BaseModel):
@@ -67,7 +66,7 @@ def language_tag(language: str) -> str:
 
 
 class Tokenizer:
-    """The content of a checkpoint's tokenizer files, with how the model wants to be asked."""
+    """A checkpoint's tokenizer files and prompt format."""
 
     def __init__(self, files: Mapping[str, bytes], prompt: Prompt | None = None) -> None:
         """Raises `ValueError` or `RuntimeError` for files that are broken, or not a set."""
@@ -76,7 +75,9 @@ class Tokenizer:
         self._source, self._target = _sides(self.files, self.prompt.tags)
         self.marks_case = isinstance(self._target, CaseMarkedPieces)
         """True where upper case is written as marks (model/case_marks.py), so that case needs no other care."""
-        self._case_marks = {self._target.find(mark) for mark in CASE_MARKS} if self.marks_case else set()
+        marks = {mark: self.piece_id(mark) for mark in CASE_MARKS} if self.marks_case else {}
+        self._case_marks = frozenset(marks.values())
+        self._capitals = [marks[mark] for mark in (UPPER_BEGIN, UPPER_END) if mark in marks]
 
     @classmethod
     def from_sentencepiece(cls, model: bytes) -> Self:
@@ -146,9 +147,17 @@ class Tokenizer:
         return [[*prefix, *ids, *suffix] for ids in batch]
 
     def encode_target(self, text: str) -> list[int]:
-        """Ids of the beginning of a translation."""
+        """Ids of text that a translation begins with, or contains: what follows it keeps its own case."""
         [ids] = self._target.encode([text])
+        if self.marks_case:
+            marks = [token_id for token_id in ids if token_id in self._capitals]
+            if marks[-1:] == self._capitals[:1]:
+                ids.append(self._capitals[1])
         return ids
+
+    def encode_term(self, text: str) -> list[int]:
+        """Ids of words that are recognised in a translation by their first one: without case marks."""
+        return [token_id for token_id in self.encode_target(text) if token_id not in self._case_marks]
 
     def target_prefix(self, target: str, source: str) -> list[int]:
         """Ids that the decoder gets before it writes."""

@@ -26,7 +26,7 @@ class Extensions(NamedTuple):
     tokens: Tensor
     logprobs: Tensor
     totals: Tensor
-    """Each row's total and the token's log-probability; -inf where there is nothing more."""
+    """Total and token log-probability of each row; -inf in unused places."""
 
 
 def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:

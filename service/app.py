@@ -13,27 +13,37 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from model.checkpoint_config import CheckpointConfig, CheckpointError, load_config, load_tokenizer
+from model.checkpoint_config import CheckpointConfig, CheckpointError, content_id, load_config, load_tokenizer
 from service.access.control import AccessControl
-from service.api import error_handlers, openapi, operations, page, suggestions, translate
+from service.api import documents, error_handlers, openapi, operations, page, suggestions, translate
 from service.api.compat import chat
 from service.api.compat import routes as compat
 from service.api.compat.table import EXCHANGES
 from service.api.deepl import glossaries, multilingual
 from service.api.deepl import translate as deepl
 from service.api.dependencies import ServiceContext
-from service.api.middleware import UNLOGGED, BodyLimit, HeadAsGet, RequestObservation, UnexpectedErrors
+from service.api.middleware import (
+    UNLOGGED,
+    BodyLimit,
+    HeadAsGet,
+    RequestObservation,
+    TrailingSlash,
+    UnexpectedErrors,
+)
+from service.document_jobs import DocumentJobs
+from service.documents.limits import DocumentLimits
 from service.engine.messages import EngineOptions
 from service.errors import EngineFailed
 from service.glossary_store import GlossaryStore
+from service.hub.names import HubName, hidden_name
 from service.observability import tracing
 from service.observability.metrics import Metrics
 from service.observability.tracing import RequestTracing
-from service.registry.importing import ensure_imported
+from service.registry.importing import ImportLimits, ensure_imported
 from service.registry.memory_budget import MemoryBudget
-from service.registry.model_version import ModelVersion
+from service.registry.model_version import ModelVersion, State
 from service.registry.process_memory import MEGABYTE
-from service.registry.registry import Build, ModelRegistry
+from service.registry.registry import Build, ModelRegistry, ModelsDirectory
 from service.registry.scan import FoundModel, ignored_entries, scan
 from service.registry.served_model import ServedModel
 from service.settings import Networks, Settings, UnusableSettingError
@@ -66,11 +76,17 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await service.access.start()
+        try:
+            service.documents.start()
+        except OSError as error:
+            raise UnusableSettingError(f"documents: {error}") from None
         service.library.start()
         waiting = asyncio.create_task(_become_ready(service.library, on_failure))
         yield
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
+        await service.documents.stop()
         await service.library.stop()
         await service.access.aclose()
         if tracer_provider is not None:
@@ -83,6 +99,7 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
         lifespan=lifespan,
         docs_url=None,  # FastAPI's own viewer is loaded from another host; ours is in `api.page`
         redoc_url=None,
+        redirect_slashes=False,  # `TrailingSlash` serves such a path itself
         # Newer versions trace requests themselves, with the whole URL, which may hold texts and keys.
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
@@ -90,19 +107,23 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
     app.include_router(translate.router)
     app.include_router(suggestions.router)
     app.include_router(deepl.router)
+    app.include_router(documents.router)
     app.include_router(glossaries.router)
     app.include_router(multilingual.router)
     app.include_router(compat.router)
     app.include_router(chat.router)
     app.include_router(operations.router)
     app.include_router(page.router)
-    for route in (*translate.router.routes, *deepl.router.routes, *compat.router.routes, *chat.router.routes):
+    translating = (translate, deepl, documents, compat, chat)
+    for route in (route for module in translating for route in module.router.routes):
         if isinstance(route, APIRoute):
             service.metrics.expect_requests(route.path)
     error_handlers.install(app)
     openapi.install(app, key_required=service.access.key_required)
-    app.add_middleware(HeadAsGet, unless=_TRANSLATING_GET)
-    app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
+    app.add_middleware(TrailingSlash)
+    app.add_middleware(HeadAsGet, unless=(*_TRANSLATING_GET, *documents.DOWNLOADS))
+    uploads = dict.fromkeys(documents.UPLOADS, settings.max_document_bytes + documents.FORM_BYTES)
+    app.add_middleware(BodyLimit, limit=settings.max_body_bytes, uploads=uploads)
     app.add_middleware(UnexpectedErrors)
     if settings.cors_origins:
         app.add_middleware(
@@ -140,8 +161,12 @@ def build_service(settings: Settings) -> ServiceContext:
         _entries(settings, build),
         build,
         MemoryBudget(None if settings.max_models_memory_mb is None else settings.max_models_memory_mb * MEGABYTE),
-        directory=settings.models,
-        poll_seconds=settings.models_poll_seconds,
+        directory=ModelsDirectory(
+            settings.models if isinstance(settings.models, Path) else None,
+            settings.models_poll_seconds,
+            ImportLimits(settings.max_import_mb),
+        ),
+        hub=settings.hub_options,
         on_change=lambda models: metrics.models_served({each.name: ",".join(each.summary()) for each in models}),
     )
     try:
@@ -153,38 +178,59 @@ def build_service(settings: Settings) -> ServiceContext:
     except OSError as error:
         raise UnusableSettingError(f"suggestions: {error}") from None
     translator = Translator(lambda: library.routes, limits_of(settings))
+    limits = DocumentLimits(max_bytes=settings.max_document_bytes, max_characters=settings.max_document_characters)
+    jobs = DocumentJobs(
+        translator, settings.documents, limits, settings.max_documents, settings.document_expiry_seconds
+    )
     access = AccessControl(settings, metrics.refused)
-    return ServiceContext(settings, translator, library, metrics, access, store, suggested)
+    return ServiceContext(settings, translator, library, metrics, access, store, suggested, jobs)
 
 
 def _entries(settings: Settings, build: Build) -> list[ModelVersion]:
-    if settings.models is None:
-        # Read now, not in the background: an error in a single model is reported before the server starts.
-        found = FoundModel(settings.model.resolve().name, settings.model, "")
-        try:
-            path = ensure_imported(settings.model)
-        except OSError as error:
-            raise UnusableSettingError(f"model: {error}") from None
-        return [ModelVersion(found, model=build(found, path))]
-    models = scan(settings.models)
-    if odd := ignored_entries(settings.models, models):
+    if isinstance(settings.models, Path):
+        return _directory_entries(settings.models)
+    if settings.models is not None:
+        return [_named_entry(each) for each in settings.models]
+    if isinstance(settings.model, HubName):
+        return [_named_entry(settings.model)]
+    if hidden := hidden_name(settings.model):
+        logger.info("%s is the directory here; %s is the public model", settings.model, hidden)
+    # Read now, not in the background: an error in a single model is reported before the server starts.
+    found = FoundModel(settings.model.resolve().name, settings.model, "")
+    try:
+        path = ensure_imported(settings.model, ImportLimits(settings.max_import_mb))
+    except OSError as error:
+        raise UnusableSettingError(f"model: {error}") from None
+    return [ModelVersion(found, model=build(found, path))]
+
+
+def _directory_entries(directory: Path) -> list[ModelVersion]:
+    models = scan(directory)
+    if odd := ignored_entries(directory, models):
         logger.warning("ignored entries, which are no models: %s", ", ".join(odd))
     if not models:
-        raise CheckpointError(f"{settings.models}: there is no checkpoint in it")
+        raise CheckpointError(f"{directory}: there is no checkpoint in it")
     return [ModelVersion(each) for each in models.values()]
+
+
+def _named_entry(model: Path | HubName) -> ModelVersion:
+    """Build the entry of a model that the settings name; it is downloaded or imported in the background."""
+    if isinstance(model, HubName):
+        return ModelVersion(FoundModel(str(model), model, ""), State.DOWNLOADING)
+    return ModelVersion(FoundModel(model.resolve().name, model, ""))
 
 
 def build_model(found: FoundModel, path: Path, settings: Settings, metrics: Metrics) -> ServedModel:
     """Build the served model of a Dragoman checkpoint: the one found, or the import of it. Raises `CheckpointError`."""
+    content = content_id(path)  # before its files are read: each engine compares it when it loads them
     config = load_config(path)
     tokenizer = load_tokenizer(path)
-    fingerprint = found.fingerprint if path == found.path else ""
-    pool = build_pool(found.name, path, config, settings, metrics, fingerprint)
+    pool = build_pool(found.name, path, config, settings, metrics, content)
     return ServedModel(found.name, config, tokenizer, pool, settings.max_sentence_tokens)
 
 
 def build_pool(
-    name: str, path: Path, config: CheckpointConfig, settings: Settings, metrics: Metrics, fingerprint: str = ""
+    name: str, path: Path, config: CheckpointConfig, settings: Settings, metrics: Metrics, content: str = ""
 ) -> EnginePool:
     options = EngineOptions(
         checkpoint=str(path.resolve()),
@@ -195,7 +241,7 @@ def build_pool(
         max_length=config.model.max_positions,
         log_level=settings.log_level,
         device=settings.device,
-        fingerprint=fingerprint,
+        content_id=content,
     )
     fork_server = ForkServer(options)
     engines = [

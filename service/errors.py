@@ -2,12 +2,14 @@
 
     ServiceError
     +-- InvalidRequest      400  the request is wrong; the message names the field
-        +-- MissingField        a field that is required is missing
-        +-- UnknownLanguage     no model has this language
+    |   +-- MissingField         a field that is required is missing
+    |   +-- UnknownLanguage      no model has the language
     +-- KeyRequired         400  an API key is required (DeepL's routes: 403)
     +-- InvalidKey          403  the API key is unknown to this server
     +-- SuggestionsDisabled 403  the server stores no suggestions
     +-- UnknownGlossary     404  no glossary of the caller has this id or name
+    +-- UnknownDocument     404  no document of the caller has this id; it may be gone
+    +-- DocumentNotReady    409  the document is still being translated
     +-- TooLong             413  a text, a sentence or a body exceeds its limit
     +-- QueueFull           429  retry after `retry_after_seconds`
     +-- RateLimited         429  a limit per minute or of streams is exceeded; retry after `retry_after_seconds`
@@ -15,7 +17,7 @@
     +-- NotReady            503  starting, draining, or no usable model
     +-- KeysUnavailable     503  the key file cannot be read or written
     +-- DamagedGlossary     500  the file of a stored glossary cannot be read
-    +-- InsufficientStorage 507  a glossary or a suggestion cannot be written
+    +-- InsufficientStorage 507  a glossary, a suggestion or a document cannot be written
     +-- EngineFailed        500  the step that held the request failed
     +-- DeadlineExceeded    504  `timeout_seconds` have passed
 
@@ -69,6 +71,27 @@ class UnknownGlossary(ServiceError):
         super().__init__(f"glossary_id: {problem}")
 
 
+class UnknownDocument(ServiceError):
+    """An id that the server does not know, or no longer: documents do not outlive it."""
+
+    status = 404
+    code = "unknown_document"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "document_id: there is no such document; it was downloaded or deleted, nobody wanted it for too long, or "
+            "the server was restarted"
+        )
+
+
+class DocumentNotReady(ServiceError):
+    status = 409
+    code = "document_not_ready"
+
+    def __init__(self) -> None:
+        super().__init__("document_id: the document is still being translated")
+
+
 class DamagedGlossary(ServiceError):
     """A stored glossary that cannot be read. The caller cannot repair it; other glossaries are not affected."""
 
@@ -85,9 +108,7 @@ class InsufficientStorage(ServiceError):
     code = "insufficient_storage"
     _DISK: ClassVar[str] = "the server's disk is full or read-only; nothing has changed"
 
-    def __init__(
-        self, field: str, problem: str = "the server's disk is full or read-only; nothing has changed"
-    ) -> None:
+    def __init__(self, field: str, problem: str = _DISK) -> None:
         super().__init__(f"{field}: {problem}")
 
 
@@ -108,7 +129,9 @@ class KeyRequired(ServiceError):
     code = "key_required"
 
     def __init__(self) -> None:
-        super().__init__("api_key: this server requires an API key; ask its operator for one")
+        super().__init__(
+            "api_key: this server requires an API key; send it as `Authorization: Bearer KEY` or as api_key"
+        )
 
 
 class InvalidKey(ServiceError):

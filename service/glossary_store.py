@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 MOST_GLOSSARIES: Final = 1000
 """Limit for each owner."""
 _IN_MEMORY: Final = 32
+_PRIVATE: Final = 0o600
 _ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -127,7 +128,7 @@ class GlossaryStore:
         draft = directory / f"{stored.id}.draft"
         with _writing(stored.id):
             try:
-                with draft.open("xb") as file:
+                with open(draft, "xb", opener=_open_private) as file:
                     file.write(msgspec.json.encode(stored))
                     file.flush()
                     os.fsync(file.fileno())
@@ -248,6 +249,11 @@ class GlossaryStore:
     def _path(self, identifier: str) -> Path:
         assert self._directory is not None
         return self._directory / f"{identifier}.json"
+
+
+def _open_private(path: str, flags: int) -> int:
+    """Open a file that only its owner may read: a glossary can hold what is not public yet."""
+    return os.open(path, flags, _PRIVATE)
 
 
 @contextmanager

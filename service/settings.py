@@ -6,15 +6,19 @@ No other module reads the environment.
 import difflib
 import os
 import re
+from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, RedisDsn, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator, RedisDsn, model_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from model.source_files import DEFAULT_MAX_MEGABYTES
 from service import hardware
+from service.hub.names import HubName, parse_model, parse_models
+from service.hub.options import ARGOS_INDEX, FIREFOX_INDEX, HubOptions
 
 _PREFIX: Final = "DRAGOMAN_"
 _OF_COMPOSE: Final = frozenset({"BIND", "STOP_SECONDS"})
@@ -22,6 +26,7 @@ _OF_COMPOSE: Final = frozenset({"BIND", "STOP_SECONDS"})
 
 _DEVICE: Final = re.compile(r"auto|cpu|cuda(:[0-9]{1,2})?")
 _ORIGIN: Final = re.compile(r"\*|https?://[^/\s]+")
+_INDEX: Final = re.compile(r"https?://[^\s]+")
 
 Mode = Literal["int8", "fp32", "bf16"]
 
@@ -39,7 +44,8 @@ def _device(name: str) -> str:
     if name.startswith("cuda"):
         gpus = hardware.visible_gpus()
         if int(name.partition(":")[2] or 0) >= gpus:
-            raise _wrong(f"{name} cannot be used: PyTorch finds {_count(gpus, 'GPU')} here")
+            hint = "" if gpus else "; use --device cpu, or is this torch a CUDA build?"
+            raise _wrong(f"{name} cannot be used: PyTorch finds {_count(gpus, 'GPU')} here{hint}")
     return hardware.usable_device(name)
 
 
@@ -91,6 +97,44 @@ def _origin(value: str) -> str:
     return value
 
 
+def _model(value: str | Path | HubName) -> Path | HubName:
+    if isinstance(value, str):
+        try:
+            return parse_model(value)
+        except ValueError as error:
+            raise _wrong(str(error)) from None
+    return value
+
+
+def _index(url: str) -> str:
+    if not _INDEX.fullmatch(url):
+        raise _wrong("must be the address of an index: https://..., http://...")
+    return url
+
+
+def _models(value: str | Path | Sequence[Path | HubName]) -> Path | tuple[Path | HubName, ...]:
+    if not isinstance(value, str):
+        return value if isinstance(value, Path) else tuple(value)
+    try:
+        return parse_models(value)
+    except ValueError as error:
+        raise _wrong(str(error)) from None
+
+
+def _models_text(models: Path | tuple[Path | HubName, ...]) -> str:
+    return str(models) if isinstance(models, Path) else ",".join(map(str, models))
+
+
+Model = Annotated[Path | HubName, NoDecode, PlainValidator(_model), PlainSerializer(str, when_used="json")]
+"""A checkpoint on disk, or the name of a public model."""
+Models = Annotated[
+    Path | tuple[Path | HubName, ...],
+    NoDecode,
+    PlainValidator(_models),
+    PlainSerializer(_models_text, when_used="json"),
+]
+IndexUrl = Annotated[str, AfterValidator(_index)]
+
 _BySeparator: Final = (NoDecode, BeforeValidator(_separated))
 Networks = Annotated[tuple[Annotated[IPv4Network | IPv6Network, PlainValidator(_network)], ...], *_BySeparator]
 Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], *_BySeparator]
@@ -133,7 +177,21 @@ class AccessSettings(BaseSettings):
     )
 
 
-class Settings(AccessSettings):
+class HubSettings(BaseSettings):
+    """Settings of public models by name. Hugging Face's hub has its own: `HF_HOME`, `HF_TOKEN`, `HF_ENDPOINT`, ..."""
+
+    offline: bool = Field(
+        default=False, description="Use only models that are here: nothing is downloaded, and no index is read."
+    )
+    argos_index: IndexUrl = Field(default=ARGOS_INDEX, description="Index of argos: models.")
+    firefox_index: IndexUrl = Field(default=FIREFOX_INDEX, description="Index of firefox: models.")
+
+    @property
+    def hub_options(self) -> HubOptions:
+        return HubOptions(self.offline, self.argos_index, self.firefox_index)
+
+
+class Settings(AccessSettings, HubSettings):
     """The settings of one server.
 
     Every field is a flag (`--max-waiting 8`) and a variable (`DRAGOMAN_MAX_WAITING=8`).
@@ -143,20 +201,27 @@ class Settings(AccessSettings):
 
     host: str = Field(default="127.0.0.1", description="Address to listen on; 0.0.0.0 listens on all.")
     port: int = Field(default=5000, ge=0, le=65535, description="TCP port to listen on; 0 lets the system choose one.")
-    model: Path = Field(
+    model: Model = Field(
         default=EMBEDDED_MODEL,
-        description="Checkpoint to serve: a Dragoman, Argos, CTranslate2 or Hugging Face transformers model.",
+        description="Model to serve: the path of a Dragoman, Argos, CTranslate2 or Hugging Face transformers model, or "
+        "the name of a public one, as Helsinki-NLP/opus-mt-en-de, argos:en-de or firefox:en-de.",
     )
-    models: Path | None = Field(
+    models: Models | None = Field(
         default=None,
-        description="Directory of checkpoints to serve instead of --model. Each entry has its own engines and the "
-        "name of its file. If two entries translate the same direction, the first by name is used. Entries that are "
-        "added, changed or removed later are loaded, replaced or unloaded.",
+        description="Models to serve instead of --model: paths and names with commas between them, a file with one on "
+        "each line, or a directory of checkpoints. Each model has its own engines and the name of its file. If two "
+        "entries translate the same direction, the first by name is used. Entries of a directory that are added, "
+        "changed or removed later are loaded, replaced or unloaded.",
     )
     models_poll_seconds: float = Field(
         default=5.0,
         gt=0,
         description="Interval between two scans of --models. A change takes effect when two scans agree.",
+    )
+    max_import_mb: int = Field(
+        default=DEFAULT_MAX_MEGABYTES,
+        ge=1,
+        description="Size of the files of a model that has to be imported, unpacked. A larger model is refused.",
     )
     max_models_memory_mb: int | None = Field(
         default=None,
@@ -216,6 +281,23 @@ class Settings(AccessSettings):
         description="File to which better translations that people send are appended, as lines of JSON. Without it, "
         "none are taken.",
     )
+    documents: Path | None = Field(
+        default=None,
+        description="Directory that holds documents while they are translated and until they are downloaded; it is "
+        "emptied when the server starts, so no other server may use it. By default a new directory for temporary "
+        "files.",
+    )
+    max_documents: int = Field(
+        default=64,
+        ge=0,
+        description="Documents that are translated, wait, or are kept until they are downloaded; a caller has a "
+        "quarter of them. 0 refuses all documents.",
+    )
+    max_document_bytes: int = Field(default=20_000_000, ge=1, description="Bytes of a document.")
+    max_document_characters: int = Field(default=1_000_000, ge=1, description="Characters of text in a document.")
+    document_expiry_seconds: float = Field(
+        default=3600.0, gt=0, description="Time after which a translated document that nobody downloads is deleted."
+    )
     max_texts: int = Field(default=1024, ge=1, description="Texts in the array of one request.")
     max_body_bytes: int = Field(default=2_000_000, ge=1, description="Bytes of a request body.")
     request_timeout_seconds: float = Field(default=120.0, gt=0, description="Deadline of a request that sets none.")
@@ -250,7 +332,7 @@ class Settings(AccessSettings):
         return self
 
 
-class CommandSettings(BaseSettings):
+class CommandSettings(HubSettings):
     """The variables that the commands other than `serve` and `doctor` read."""
 
     model_config = SettingsConfigDict(env_prefix=_PREFIX, frozen=True)

@@ -14,6 +14,7 @@ from model.tokenizer import Tokenizer
 from model.training.config import TokenizerConfig
 from model.training.data import train_tokenizer
 from model.transformer import Transformer
+from service.hardware import usable_cores
 from tests.disks import SmallDisk, small_disk
 
 # Models this small gain nothing from threads that wait for one another, least of all beside other test processes.
@@ -23,6 +24,8 @@ torch.set_num_threads(1)
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
+_MOST_WORKERS = 5
+
 WORDS = "the a cat dog sat ate on mat under table red big small house and ran le la chat chien mangé sur tapis".split()
 
 
@@ -30,6 +33,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--download", action="store_true", help="also what needs a public model from the network")
     parser.addoption("--slow", action="store_true", help="also tests marked slow, as .ci/run does")
     parser.addoption("--device", default="cpu", help="where the model's tests compute: cpu, cuda, ...")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Return the number of test processes: one is often waiting for a server to start or to end."""
+    return min(usable_cores() + 1, _MOST_WORKERS)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -65,6 +65,7 @@ class Dragoman:
         itself replaces an engine that dies later, and has until the third call to do so.
         """
         library = self._app.state.service.library
+        await library.wait_until_downloaded()  # as long as the network takes
         async with asyncio.timeout(_START_SECONDS):
             await library.wait_until_tried()
         if not library.ready:

@@ -1,10 +1,12 @@
 """Texts made to be slow to split: `python -m loadtest.checks.patterns --help`.
 
-Splitting has to take time in proportion to the length of the text, and health checks have to be answered meanwhile.
+Splitting, and placing tags in a translation, have to take time in proportion to the length of the text, and health
+checks have to be answered meanwhile.
 """
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Final
@@ -15,7 +17,8 @@ import typer
 from loadtest.local_server import Server, run_server
 from loadtest.sentences import LANGUAGES
 from service.text.html.splitter import split_html
-from service.text.segment import Segment
+from service.text.html.tag_placement import place_marks
+from service.text.segment import Aligned, Segment
 from service.text.splitter import Splitter
 
 PATTERNS: Final = (
@@ -24,6 +27,17 @@ PATTERNS: Final = (
     *("猫{x}", "x{a}", "{{", "%s", "a@b.", "@a", "://", "http://a(", "www.a", "[A"),
     *("<!--", "<b>", "</b>", "<b></b>", "<b>a</b> ", "<i>a", "<p>x", "<b>猫", "<code>x</code>a ", "<div translate=no>"),
     *("{x}a<b>", "猫<b>{x}</b>", '<img alt="a b">', "“a.” "),
+    *(
+        "<br>",
+        "a<br>",
+        "a <b></b>",
+        "<a href=x>a</a> ",
+        "<a href=x></a>",
+        "<i><b>a</b></i> ",
+        "</b>a<b>",
+        "&amp;",
+        "&x",
+    ),
     *("x" * 1999 + " ", "x" + " " * 1999, "x" * 2001 + " " * 4000, "x" * 2001 + "猫{x}" * 200),
 )
 """Repeated to any length: quotation marks without an end, text without a place to cut, tags and terms side by side."""
@@ -32,11 +46,24 @@ _CHARACTERS: Final = (6_250, 12_500, 25_000, 50_000)
 _SHORTEST_SECONDS: Final = 0.01
 """Less is noise."""
 
-Split = Callable[[str, Splitter], Iterator[Segment]]
-SPLITS: Final[dict[str, Split]] = {
+_WORD: Final = re.compile(r"\s*\S+|\s+")
+
+
+def _placed(text: str, splitter: Splitter) -> Iterator[object]:
+    """Place the tags of each sentence in a translation that repeats its words."""
+    for segment in split_html(text, "en", splitter):
+        if segment.marks:
+            words = [Aligned(word[0], word.end() - len(word[0].lstrip())) for word in _WORD.finditer(segment.sentence)]
+            yield place_marks(segment.sentence, segment.marks, words)
+
+
+Work = Callable[[str, Splitter], Iterator[object]]
+WORK: Final[dict[str, Work]] = {
     "text": lambda text, splitter: splitter.split(text, "en"),
     "html": lambda text, splitter: split_html(text, "en", splitter),
+    "placed tags": _placed,
 }
+_FORMATS: Final = ("text", "html")
 
 
 def repeat(pattern: str, characters: int) -> str:
@@ -57,9 +84,7 @@ def main(
     health_ms: Annotated[float, typer.Option(help="Most that a health check may take meanwhile.")] = 250,
 ) -> None:
     """Double each pattern in length up to 50,000 characters, and check a server's health while it translates them."""
-    times = {
-        f"{kind} {pattern[:12]!r}": _times(pattern, split) for kind, split in SPLITS.items() for pattern in PATTERNS
-    }
+    times = {f"{kind} {pattern[:12]!r}": _times(pattern, work) for kind, work in WORK.items() for pattern in PATTERNS}
     grown = {name: round(_growth(each), 2) for name, each in times.items()}
     slowest = max(times, key=lambda name: times[name][-1])
     problems = [f"{name}: time grows {each} times a doubling" for name, each in grown.items() if each > growth]
@@ -77,14 +102,14 @@ def main(
     raise typer.Exit(bool(problems))
 
 
-def _times(pattern: str, split: Split) -> list[float]:
+def _times(pattern: str, work: Work) -> list[float]:
     """Return the processor time for each length, the best of three."""
-    return [min(_seconds(repeat(pattern, length), split) for _ in range(3)) for length in _CHARACTERS]
+    return [min(_seconds(repeat(pattern, length), work) for _ in range(3)) for length in _CHARACTERS]
 
 
-def _seconds(text: str, split: Split) -> float:
+def _seconds(text: str, work: Work) -> float:
     started = time.thread_time()
-    for _ in split(text, Splitter(fits)):
+    for _ in work(text, Splitter(fits)):
         pass
     return time.thread_time() - started
 
@@ -98,7 +123,7 @@ def _growth(times: list[float]) -> float:
 async def _health(server: Server, at_once: int, seconds: float) -> dict[str, float]:
     """Return the slowest health check beside each pattern, in milliseconds."""
     slowest: dict[str, float] = {}
-    for kind in SPLITS:
+    for kind in _FORMATS:
         for pattern in PATTERNS:
             body = {"q": repeat(pattern, _CHARACTERS[-1]), **LANGUAGES, "format": kind, "stream": True}
             async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:

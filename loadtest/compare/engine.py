@@ -25,6 +25,7 @@ from model.checkpoint import load_model
 from model.checkpoint_config import load_config, load_tokenizer
 from model.config import ModelConfig
 from service.api.schemas.translation import TranslateRequest
+from service.cli.pulling import local_checkpoint
 from service.engine.channel import frame
 from service.engine.loop import EngineLoop
 from service.engine.messages import Command, GenerationRequest, Prompt, Report, Search, StepReport, Submit
@@ -110,7 +111,9 @@ def steps(
 @app.command()
 def options(
     options: Annotated[list[str] | None, typer.Option(help="Fields of a request, as JSON; repeatable.")] = None,
-    model: Annotated[Path, typer.Option(help="A checkpoint in Dragoman's format.")] = EMBEDDED_MODEL,
+    model: Annotated[
+        Path, typer.Option(help="A checkpoint in Dragoman's format, or a public model's name.", parser=local_checkpoint)
+    ] = EMBEDDED_MODEL,
     mode: Annotated[str, typer.Option(help="The engine's mode, on the CPU.")] = "int8",
     slots: Annotated[
         int, typer.Option(min=1, help="Rows of the batch; a beam takes one row for each hypothesis.")

@@ -1,6 +1,6 @@
 """Locust users: people who watch a translation being written, and programs that want the whole text.
 
-`locust -f loadtest/load/locustfile.py --headless -u 8 -r 8 -t 20s`; docs/performance.md explains the rows it prints.
+`locust -f loadtest/load/locustfile.py --headless -u 8 -r 8 -t 20s`; docs/load-testing.md explains the rows it prints.
 """
 
 from locust import between, task

@@ -1,42 +1,42 @@
 """Random faults for as long as wanted, while canaries check every token: `python -m loadtest.soak --help`.
 
-The soak starts a server and translates each canary alone. Then come rounds: some seconds of faults, several at a time,
-while canaries are sent without a pause, and then quiet, after which nothing may be left over. It prints JSON, and ends
-with status 1 if a promise was broken.
+The soak starts a server under a supervisor and translates each canary alone. Then come rounds: some seconds of faults,
+several at a time, while canaries are sent without a pause and resumed if they break off, and then quiet, after which
+nothing may be left over. It prints JSON, and ends with status 1 if a promise was broken.
 """
 
 import asyncio
 import json
 import random
+import signal
+import subprocess
+import sys
 import tempfile
-import time
-from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final, NoReturn
 
-import httpx
 import typer
 
-from loadtest.local_server import Server, connect, run_server
-from loadtest.soak.canaries import Broken, Tally, canaries
-from loadtest.soak.faults import FAULTS, Site
-from loadtest.soak.report import Limits, Reading, check_log, read, stop, summary
+from loadtest.soak.checks import check_charges, check_log
+from loadtest.soak.faults import FAULTS
+from loadtest.soak.faults.surroundings import clean_up, environment, prepare
+from loadtest.soak.report import Ending, Limits, stop, summary
+from loadtest.soak.rounds import Plan, soak
+from loadtest.soak.site import ENGINES, SLOTS, WAITING, Places
+from loadtest.soak.supervisor import supervisor
+from service.access.key_store import KeyLimits, KeyStore
+from service.interpreter import python_command
+from service.settings import EMBEDDED_MODEL
 
-_CANARIES: Final = 24
-_LANES: Final = 4
-_AT_ONCE: Final = 3
-_PAUSE_SECONDS: Final = 0.5
-_QUIET_SECONDS: Final = 30.0
-_ENGINES: Final = 2
-_SLOTS: Final = 8
-_WAITING: Final = 16
+_HOUR: Final = 3600.0
+_CUT_SECONDS: Final = 5.0
 _RECEIVE_TIMEOUT_SECONDS: Final = 5.0
 _SEND_TIMEOUT_SECONDS: Final = 3.0
-_LAZY: Final = ("/", "/docs", "/openapi.json", "/languages", "/v2/languages", "/frontend/settings")
 _FLAGS: Final = {
-    "--replicas": _ENGINES,
-    "--slots": _SLOTS,
-    "--max-waiting": _WAITING,
+    "--replicas": ENGINES,
+    "--slots": SLOTS,
+    "--max-waiting": WAITING,
     "--max-characters": 5_000_000,
     "--max-body-bytes": 9_000_000,
     "--receive-timeout-seconds": _RECEIVE_TIMEOUT_SECONDS,
@@ -44,35 +44,35 @@ _FLAGS: Final = {
 }
 
 
-class Plan(NamedTuple):
-    """The schedule: rounds of faults, drawn from a shuffled deck of their names.
-
-    The first round has every fault once, however long that takes: what a fault leaves at its first time is no growth.
-    """
-
-    rounds: int
-    round_seconds: float
-    faults: Sequence[str]
-    rng: random.Random
-
-
 def main(  # noqa: PLR0913  each is an option of the command
     seconds: Annotated[
         float,
         typer.Option(min=1, help="Seconds of faults in all rounds together; the first may take longer."),
     ] = 60,
+    hours: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            help="Hours of faults, instead of --seconds: memory must be shown not to grow, and so that it can be "
+            "measured, the HTTP process is killed only in every tenth round.",
+        ),
+    ] = 0,
     round_seconds: Annotated[
         float, typer.Option(min=1, help="Seconds of faults in a round; there are at least two rounds.")
     ] = 20,
+    every: Annotated[
+        float, typer.Option(min=0, help="Seconds between the beginnings of two faults; by default at random.")
+    ] = 0,
+    lanes: Annotated[int, typer.Option(min=1, help="Canaries that are translated at the same time.")] = 4,
     seed: Annotated[int, typer.Option(help="Seed of the random faults.")] = 1,
     only: Annotated[str, typer.Option(help="Comma-separated faults, instead of all.")] = "",
     growth_limit: Annotated[
-        float, typer.Option(help="Allowed growth of the HTTP process's memory after the first round, in per cent.")
-    ] = 3.0,
-    engine_growth_limit: Annotated[
-        float, typer.Option(help="Allowed growth of the median engine's and the fork server's memory, in per cent.")
-    ] = 10.0,
-    recovery_limit: Annotated[float, typer.Option(help="Allowed seconds to replace lost engines.")] = 10.0,
+        float, typer.Option(help="Allowed growth of a process's memory, in per cent an hour.")
+    ] = 0.5,
+    recovery_limit: Annotated[float, typer.Option(help="Allowed seconds to replace lost processes.")] = 10.0,
+    ray: Annotated[
+        bool, typer.Option("--ray", help="Also cut the network between two nodes under Ray; needs root.")
+    ] = False,
     output: Annotated[Path | None, typer.Option(help="Also write the JSON to this file.")] = None,
 ) -> None:
     """Let faults loose on a server while canaries check every token."""
@@ -81,88 +81,60 @@ def main(  # noqa: PLR0913  each is an option of the command
         raise typer.BadParameter(
             f"--only: no fault is called {', '.join(sorted(unknown))}; there are {', '.join(FAULTS)}"
         )
-    rounds = max(2, round(seconds / round_seconds))
-    plan = Plan(rounds, seconds / rounds, names, random.Random(seed))
-    flags = [str(part) for pair in _FLAGS.items() for part in pair]
+    skipped = [f"{name}: {reason}" for name in names if (reason := FAULTS[name].missing())]
+    for each in skipped:
+        print(f"SKIPPED: {each}", file=sys.stderr)
+    faults = [name for name in names if not FAULTS[name].missing()]
+    whole = hours * _HOUR or seconds
+    rounds = max(2, round(whole / round_seconds))
+    plan = Plan(rounds, whole / rounds, faults, random.Random(seed), every, lanes, rare_http=hours > 0)
+    # Without it, the server would outlive a soak that is ended.
+    signal.signal(signal.SIGTERM, _end)
+    limits = Limits(growth_limit, hours > 0, recovery_limit)
     with tempfile.TemporaryDirectory() as directory:
-        log = Path(directory) / "server.log"
-        with run_server(flags, log) as server:
-            site, readings = asyncio.run(soak(server, log, plan))
-            ended = stop(server, site)
-        check_log(log, site, readings[-1].answered)
-    limits = Limits(growth_limit, engine_growth_limit, recovery_limit)
-    text = json.dumps(summary(site, readings, ended, limits), indent=1)
+        seen = _run(Places(Path(directory)), plan, skipped, limits)
+    if ray:
+        seen["ray"] = _cut_network(seen["problems"])
+        seen["verdict"] = "broken" if seen["problems"] else "kept"
+    text = json.dumps(seen, indent=1)
     typer.echo(text)
     if output is not None:
         output.write_text(text + "\n", encoding="utf-8")
-    if site.problems:
+    if seen["problems"]:
         raise typer.Exit(1)
 
 
-async def soak(server: Server, log: Path, plan: Plan) -> tuple[Site, list[Reading]]:
-    """Run all rounds; return a reading before the first and one after each."""
-    async with connect(server) as client:
-        tally = Tally()
-        await _warm_up(client)
-        alone = [(bird, (await tally.say(client, bird)).said) for bird in canaries(_CANARIES)]
-        capacity = _ENGINES * _SLOTS + _WAITING
-        site = Site(server, client, plan.rng, log, _ENGINES, capacity, alone, tally)
-        readings = [await _quiet(site, None)]
-        deck: list[str] = []
-        for number in range(plan.rounds):
-            await _round(site, plan, deck, 0 if number else len(plan.faults))
-            readings.append(await _quiet(site, readings[0]))
-        return site, readings
+def _end(number: int, frame: object) -> NoReturn:
+    raise SystemExit(128 + number)
 
 
-async def _warm_up(client: httpx.AsyncClient) -> None:
-    """Allocate what a server allocates at first use, so that it does not count as growth."""
-    for path in _LAZY:
-        await client.get(path)
-    await client.post("/detect", json={"q": "I am a cat."})
+def _run(places: Places, plan: Plan, skipped: list[str], limits: Limits) -> dict[str, Any]:
+    """Soak a server of its own, which has ended afterwards."""
+    prepare(places, EMBEDDED_MODEL)
+    with closing(KeyStore(places.keys, create=True)) as keys:
+        key = keys.add("canaries", KeyLimits())
+    flags = [str(part) for pair in _FLAGS.items() for part in pair]
+    flags += ["--model", str(places.model), "--keys", str(places.keys), "--anonymous"]
+    variables = environment(places, sets_clock="clock_stepped" in plan.faults)
+    try:
+        with supervisor(flags, places.log, variables) as supervised:
+            site, readings = asyncio.run(soak(supervised, places, plan, key))
+            ended = stop(site)
+    finally:
+        clean_up()
+    check_log(places.log, site, readings[-1].answered)
+    return summary(site, readings, Ending(ended, check_charges(site), skipped), limits)
 
 
-async def _round(site: Site, plan: Plan, deck: list[str], least: int) -> None:
-    over = asyncio.Event()
-    at_once = asyncio.Semaphore(_AT_ONCE)
-
-    async def lane() -> None:
-        while not over.is_set():
-            await site.tally.ask(site.client, *site.rng.choice(site.alone))
-
-    async def fault(name: str) -> None:
-        try:
-            await FAULTS[name](site)
-        except (Broken, OSError, httpx.HTTPError) as error:
-            site.problems.append(f"{name}: {type(error).__name__} {error}")
-        finally:
-            at_once.release()
-
-    lanes = [asyncio.create_task(lane()) for _ in range(_LANES)]
-    faults: list[asyncio.Task[None]] = []
-    deadline = time.monotonic() + plan.round_seconds
-    while len(faults) < least or time.monotonic() < deadline:
-        if not deck:
-            deck += plan.rng.sample(plan.faults, len(plan.faults))
-        await at_once.acquire()
-        faults.append(asyncio.create_task(fault(deck.pop())))
-        await asyncio.sleep(plan.rng.expovariate(1 / _PAUSE_SECONDS))
-    await asyncio.gather(*faults)
-    # Only now, since a hung engine is noticed when there is work for it.
-    over.set()
-    await asyncio.gather(*lanes)
-
-
-async def _quiet(site: Site, before: Reading | None) -> Reading:
-    """Wait until nothing is left over; what is left after half a minute is a leak."""
-    deadline = time.monotonic() + _QUIET_SECONDS
-    while True:
-        reading = await read(site)
-        left = reading.left(before or reading, site.engines)
-        if not left or time.monotonic() > deadline:
-            site.problems += [f"after {site.tally.asked} canaries: {each}" for each in left]
-            return reading
-        await asyncio.sleep(0.2)
+def _cut_network(problems: list[str]) -> dict[str, Any]:
+    """Cut the network between two nodes under Ray for a while, in namespaces of their own."""
+    command = python_command("-m", "loadtest.checks.replicas", "node", "--cut-seconds", str(_CUT_SECONDS))
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        problems.append(f"ray: the check of two nodes ended with status {done.returncode}")
+    _, brace, rest = done.stdout.partition("{\n")
+    figures: dict[str, Any] = json.loads(brace + rest) if brace else {}
+    return figures
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import httpx
-from httpx_sse import SSEError, aconnect_sse
+from httpx_sse import ServerSentEvent, SSEError, aconnect_sse
 
 from loadtest.local_server import Said
 from loadtest.sentences import LANGUAGES, SENTENCES
@@ -22,7 +22,10 @@ _OPTIONS: Final[tuple[dict[str, Any], ...]] = (
 )
 _TIMES_LONGER: Final = 5
 _PATIENCE_SECONDS: Final = 60.0
-"""Longest time from the first refusal to admission."""
+"""Longest time without an event, refusals and lost connections included."""
+_CONNECTIONS: Final = 20
+"""Connections that one stream may lose; one payment covers as many resumptions."""
+_RETRY_SECONDS: Final = 0.2
 
 
 class Canary(NamedTuple):
@@ -53,15 +56,57 @@ class Broken(Exception):
 
 
 @dataclass
+class Reading:
+    """A stream so far, over as many connections as it takes."""
+
+    canary: Canary
+    texts: list[str] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    last_id: int = -1
+    admitted_at: float | None = None
+    progress_at: float = field(default_factory=time.monotonic)
+    """Time of the last event; before the first one, time of the start."""
+    connections: int = 0
+
+    def take(self, event: ServerSentEvent) -> Said | None:
+        """Take the next event; return the translation with the last one. Raises `Broken`."""
+        data = event.json()
+        if event.event == "error":
+            raise Broken(f"error {data['code']}")
+        # The last event is sent again to a client that has it already.
+        if event.id != str(self.last_id + 1):
+            raise Broken(f"event {event.id} where {self.last_id + 1} was due")
+        self.last_id += 1
+        self.progress_at = time.monotonic()
+        if event.event == "token":
+            self.texts.append(data["text"])
+            self.logprobs.append(data["logprob"])
+        elif event.event == "done":
+            if "".join(self.texts) != data["translatedText"]:
+                raise Broken("the tokens give another text than the end")
+            return Said("".join(self.texts), tuple(self.logprobs))
+        return None
+
+
+@dataclass
 class Tally:
     """Outcomes of all canaries."""
 
+    key: str = ""
+    """The API key that pays for them, so that charges can be compared with answers."""
     asked: int = 0
     identical: int = 0
     refused: int = 0
+    resumed: int = 0
+    """Connections that went on with a stream that another one had begun."""
+    characters: int = 0
+    """Characters of the texts whose translation has come to its end."""
     longest_pause_seconds: float = 0.0
-    ids: list[str] = field(default_factory=list)
-    """Ids of the requests that were answered to their end: the server's log must have each once, as `ok`."""
+    """The longest pause between two events of one connection."""
+    longest_loss_seconds: float = 0.0
+    """The longest time between the last event of a connection and the next event, on another one."""
+    ids: dict[str, float] = field(default_factory=dict)
+    """Ids of the requests that were answered to their end, and when: the server's log must have each once, as `ok`."""
     problems: list[str] = field(default_factory=list)
     in_flight: dict[str, float] = field(default_factory=dict)
     """Time at which each running request was sent."""
@@ -76,7 +121,7 @@ class Tally:
             del self.in_flight[request_id]
 
     async def ask(self, client: httpx.AsyncClient, canary: Canary, expected: Said) -> float | None:
-        """Ask until it is let in, and compare. The seconds from there; None where it broke."""
+        """Ask, and compare. The seconds since the canary was admitted; None where it broke."""
         self.asked += 1
         try:
             said, seconds = await self.say(client, canary)
@@ -90,53 +135,57 @@ class Tally:
         return seconds
 
     async def say(self, client: httpx.AsyncClient, canary: Canary) -> Told:
-        """Send until it is admitted. Raises `Broken`, and the connection's errors."""
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        while (told := await self._try(client, canary)) is None:
-            self.refused += 1
-            if time.monotonic() > deadline:
-                raise Broken(f"refused for {_PATIENCE_SECONDS:.0f} s")
-            await asyncio.sleep(0.2)
-        return told
+        """Translate as a stream: wait while refused, and resume what breaks off, both a bounded number of times.
 
-    async def _try(self, client: httpx.AsyncClient, canary: Canary) -> Told | None:
-        """Send once; return None if it is refused, which is allowed."""
+        Raises `Broken`, and the errors of a server that sends something else than events.
+        """
+        reading = Reading(canary)
+        with self.sent(new_id()):
+            while True:
+                try:
+                    said = await self._read(client, reading)
+                except httpx.TransportError as error:
+                    said = None
+                    if reading.connections > _CONNECTIONS:
+                        raise Broken(f"broken off {reading.connections} times: {error!r}") from None
+                if said is not None and reading.admitted_at is not None:
+                    self.characters += len(canary.text)
+                    return Told(said, time.monotonic() - reading.admitted_at)
+                if time.monotonic() > reading.progress_at + _PATIENCE_SECONDS:
+                    raise Broken(f"refused or without an event for {_PATIENCE_SECONDS:.0f} s")
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _read(self, client: httpx.AsyncClient, reading: Reading) -> Said | None:
+        """Read one connection; return the translation with its end, None if it was refused."""
         request_id = new_id()
-        with self.sent(request_id):
-            started = self.in_flight[request_id]
-            said = await self._stream(client, canary, request_id)
-            return said and Told(said, time.monotonic() - started)
-
-    async def _stream(self, client: httpx.AsyncClient, canary: Canary, request_id: str) -> Said | None:
-        pieces: list[str] = []
-        logprobs: list[float] = []
-        body = {"q": canary.text, **LANGUAGES, "stream": True, **canary.options}
-        async with aconnect_sse(
-            client, "POST", "/translate", json=body, headers={"X-Request-ID": request_id}
-        ) as source:
+        headers = {"X-Request-ID": request_id}
+        if self.key:
+            headers["Authorization"] = f"Bearer {self.key}"
+        is_resumed = reading.last_id >= 0
+        if is_resumed:
+            headers["Last-Event-ID"] = str(reading.last_id)
+        body = {"q": reading.canary.text, **LANGUAGES, "stream": True, **reading.canary.options}
+        async with aconnect_sse(client, "POST", "/translate", json=body, headers=headers) as source:
             if _is_refused(source.response):
+                self.refused += 1
                 return None
-            heard = time.monotonic()
-            number = -1
+            reading.connections += 1
+            reading.admitted_at = reading.admitted_at or time.monotonic()
+            self.resumed += is_resumed
+            heard: float | None = None
             async for event in source.aiter_sse():
                 if not event.data:
                     continue  # httpx-sse makes an event of the keep-alive comment
-                now, number, data = time.monotonic(), number + 1, event.json()
-                self.longest_pause_seconds = max(self.longest_pause_seconds, now - heard)
+                now = time.monotonic()
+                if heard is not None:
+                    self.longest_pause_seconds = max(self.longest_pause_seconds, now - heard)
+                elif is_resumed:
+                    self.longest_loss_seconds = max(self.longest_loss_seconds, now - reading.progress_at)
                 heard = now
-                if event.id != str(number):
-                    raise Broken(f"event {event.id} where {number} was due")
-                if event.event == "token":
-                    pieces.append(data["text"])
-                    logprobs.append(data["logprob"])
-                elif event.event == "error":
-                    raise Broken(f"error {data['code']}")
-                elif event.event == "done":
-                    if "".join(pieces) != data["translatedText"]:
-                        raise Broken("the tokens give another text than the end")
-                    self.ids.append(request_id)
-                    return Said("".join(pieces), tuple(logprobs))
-        raise Broken("a stream without an end")
+                if (said := reading.take(event)) is not None:
+                    self.ids[request_id] = now
+                    return said
+        raise httpx.RemoteProtocolError("a stream without an end")
 
 
 def _is_refused(response: httpx.Response) -> bool:

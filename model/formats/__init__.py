@@ -1,6 +1,6 @@
 """Checkpoints of others: recognised, checked, and written as ours. Nothing in them is ever run."""
 
-import zipfile
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,21 +14,41 @@ from model.checkpoint import save_checkpoint, scale_of
 from model.checkpoint_config import ANY, CheckpointConfig, CheckpointError, LanguageHint
 from model.formats import ctranslate2, huggingface, t5
 from model.formats.checked_source import Imported, impossible, read_json
+from model.source_files import DEFAULT_MAX_MEGABYTES, MEGABYTE, source_bytes, unpack
 from model.transformer import Transformer
 
 _LISTED: Final = 20
 """Languages that an error names."""
 
 
-def import_checkpoint(path: Path, directory: Path, wanted: LanguageHint = ANY) -> CheckpointConfig:
+def import_checkpoint(
+    path: Path, directory: Path, hint: LanguageHint = ANY, max_bytes: int = DEFAULT_MAX_MEGABYTES * MEGABYTE
+) -> CheckpointConfig:
     """Write the checkpoint in `path` (a directory, or an Argos package) as one of ours into `directory`.
 
-    Returns what it is. Raises `CheckpointError` for a format that is not known, and for all that is not supported,
-    missing, left over or broken.
+    Returns what it is. Raises `CheckpointError` for a format that is not known, for all that is not supported, missing,
+    left over or broken, and for more than `max_bytes` unpacked; then it leaves nothing in a new `directory`.
     """
-    with _unpacked(path, directory.parent) as unpacked:
+    is_new = not directory.exists()
+    try:
+        return _imported(path, directory, hint, max_bytes)
+    except BaseException as error:
+        if is_new:
+            shutil.rmtree(directory, ignore_errors=True)
+        if isinstance(error, CheckpointError):
+            raise CheckpointError(" ".join(str(error).split())) from None
+        raise
+
+
+def _imported(path: Path, directory: Path, hint: LanguageHint, max_bytes: int) -> CheckpointConfig:
+    with _unpacked(path, directory.parent, max_bytes) as unpacked:
         try:
-            imported = _read(unpacked, wanted)
+            imported = _read(unpacked, hint)
+            _check_hint(path, imported.config, hint)
+            _check_shapes(path, imported)
+            _check_values(path, imported)
+            _check_rows(path, imported)
+            imported = _without_nameless(imported)
         except ValidationError as error:
             problems = "; ".join(
                 ": ".join(filter(None, (".".join(map(str, each["loc"])), each["msg"]))) for each in error.errors()
@@ -38,48 +58,38 @@ def import_checkpoint(path: Path, directory: Path, wanted: LanguageHint = ANY) -
             raise
         except (OSError, RuntimeError, ValueError) as error:  # of a tokenizer's files
             raise CheckpointError(f"{path}: {error}") from None
-        except (
-            AttributeError,
-            KeyError,
-            TypeError,
-            IndexError,
-        ) as error:  # what is read is taken for what it should be
+        except Exception as error:  # these errors mean that the file has not the expected structure
             raise CheckpointError(f"{path}: is not of its format: {type(error).__name__}: {error}") from None
-        _check_wanted(path, imported.config, wanted)
-        _check_shapes(path, imported)
-        _check_rows(path, imported)
-        imported = _without_nameless(imported)
         return save_checkpoint(directory, imported.config, imported.weights, imported.tokenizer, dtype=None)
 
 
 @contextmanager
-def _unpacked(path: Path, beside: Path) -> Iterator[Path]:
+def _unpacked(path: Path, beside: Path, max_bytes: int) -> Iterator[Path]:
     """An Argos package is a zip file. It is unpacked where there is room for what is made of it."""
-    if not path.exists():
-        raise CheckpointError(f"{path}: there is no such file or directory")
+    source_bytes(path, max_bytes)
     if not path.is_file():
         yield path
         return
     beside.mkdir(parents=True, exist_ok=True)
-    try:
-        with TemporaryDirectory(dir=beside) as directory, zipfile.ZipFile(path) as package:
-            package.extractall(directory)  # never leaves the directory, whatever its names say
-            yield Path(directory)
-    except zipfile.BadZipFile as error:
-        raise CheckpointError(f"{path}: no Argos package, which is a zip file, or a damaged one: {error}") from None
+    with TemporaryDirectory(dir=beside) as directory:
+        unpack(path, Path(directory), max_bytes)
+        yield Path(directory)
 
 
-def _read(path: Path, wanted: LanguageHint) -> Imported:
+def _read(path: Path, hint: LanguageHint) -> Imported:
     if (model := ctranslate2.find(path)) is not None:
-        return ctranslate2.read(model, wanted)
+        return ctranslate2.read(model, hint)
+    if marian := sorted(each.name for each in path.glob("model*.bin") if "intgemm" in each.name):
+        problem = f"a Marian model as Firefox has it ({marian[0]}): this format is not supported yet"
+        raise CheckpointError(f"{path}: {problem}")
     if not (path / "config.json").exists():
         raise CheckpointError(f"{path}: neither an Argos package, nor a CTranslate2 or Hugging Face directory")
     described = read_json(path / "config.json")
     kind = described.get("model_type")
     if kind in huggingface.MODEL_TYPES:
-        return huggingface.read(path, wanted)
+        return huggingface.read(path, hint)
     if kind in t5.MODEL_TYPES:
-        return t5.read(path, wanted)
+        return t5.read(path, hint)
     if kind is None and "model" in described:
         raise CheckpointError(f"{path}: a checkpoint of Dragoman's own already, which `serve --model` takes as it is")
     known = ", ".join(sorted(huggingface.MODEL_TYPES | t5.MODEL_TYPES))
@@ -97,9 +107,9 @@ def _without_nameless(imported: Imported) -> Imported:
     return Imported(config, imported.weights | {"projection.bias": bias}, imported.tokenizer)
 
 
-def _check_wanted(path: Path, config: CheckpointConfig, wanted: LanguageHint) -> None:
+def _check_hint(path: Path, config: CheckpointConfig, hint: LanguageHint) -> None:
     directions = config.all_directions()
-    for place, (side, code) in enumerate(wanted._asdict().items()):
+    for place, (side, code) in enumerate(hint._asdict().items()):
         known = sorted({direction.codes()[place] for direction in directions})
         if code is not None and code not in known:
             more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
@@ -124,7 +134,12 @@ def _check_shapes(path: Path, imported: Imported) -> None:
         for name, tensor in imported.weights.items()
         if tensor.shape != expected[name]
     ]
-    problems += [
+    if problems:
+        raise CheckpointError(f"{path}: {'; '.join(sorted(problems))}")
+
+
+def _check_values(path: Path, imported: Imported) -> None:
+    problems = [
         f"{name} has a number that is not finite"
         for name, each in imported.weights.items()
         if not each.isfinite().all()

@@ -12,8 +12,11 @@ from torch import Tensor
 
 from model.checkpoint_config import CheckpointConfig, CheckpointError
 from model.config import Activation, ModelConfig
+from model.source_files import MEGABYTE, source_file
 from model.tokenizer import Tokenizer
 
+_MOST_TEXT_BYTES: Final = 256 * MEGABYTE
+"""Limit of a file that is read as a whole: a tokenizer, or a description. The largest known have 20 MB."""
 NEVER: Final = -1e4
 """A bias that makes a token impossible: its probability is 0 in float32."""
 
@@ -145,17 +148,18 @@ def read_json(path: Path) -> dict[str, Any]:
 def read_any_json(path: Path) -> Any:
     """Raises `CheckpointError` for a file that is missing or broken."""
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(read_bytes(path))
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path}: {error}") from None
 
 
 def ordered(vocabulary: dict[str, int], size: int) -> list[str]:
     """Pieces by id, up to the last that has one; ids without get a name that no text has."""
-    pieces = [f"<unused {i}>" for i in range(max(vocabulary.values(), default=-1) + 1)]
-    for piece, token in vocabulary.items():
+    for token in vocabulary.values():
         if not 0 <= token < size:
             raise CheckpointError(f"the vocabulary has the id {token}, the model {size} of them")
+    pieces = [f"<unused {i}>" for i in range(max(vocabulary.values(), default=-1) + 1)]
+    for piece, token in vocabulary.items():
         pieces[token] = piece
     return pieces
 
@@ -164,10 +168,17 @@ def pieces_json(pieces: list[str]) -> bytes:
     return json.dumps(pieces, ensure_ascii=False).encode()
 
 
+def read_bytes(path: Path) -> bytes:
+    """Return a whole file. Raises `OSError`, and `CheckpointError` for one that is far too large."""
+    if (size := path.stat().st_size) > _MOST_TEXT_BYTES:
+        raise CheckpointError(f"{path}: has {size} bytes, the limit is {_MOST_TEXT_BYTES}")
+    return path.read_bytes()
+
+
 def read_files(directory: Path, names: dict[str, str]) -> dict[str, bytes]:
     """The files of these names, by ours."""
     try:
-        return {ours: (directory / theirs).read_bytes() for theirs, ours in names.items()}
+        return {ours: read_bytes(directory / theirs) for theirs, ours in names.items()}
     except OSError as error:
         raise CheckpointError(f"{directory}: {error}") from None
 
@@ -177,8 +188,9 @@ def read_weights(directory: Path) -> Weights:
     for name, read in (("model.safetensors", _read_safetensors), ("pytorch_model.bin", _read_torch)):
         index = directory / f"{name}.index.json"
         parts = sorted(set(read_json(index)["weight_map"].values())) if index.exists() else [name]
-        if all((directory / part).exists() for part in parts):
-            return Weights({key: tensor for part in parts for key, tensor in read(directory / part)}, directory)
+        files = [source_file(directory, part) for part in parts]
+        if all(file.exists() for file in files):
+            return Weights({key: tensor for file in files for key, tensor in read(file)}, directory)
     raise CheckpointError(f"{directory} has neither model.safetensors nor pytorch_model.bin")
 
 
@@ -195,9 +207,12 @@ def _read_torch(path: Path) -> Iterator[tuple[str, Tensor]]:
     try:
         # Those of before PyTorch 1.6 are no zip files, and cannot be mapped.
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
-        yield from content.items()
+        for name, tensor in content.items():
+            if tensor.untyped_storage().nbytes() < tensor.numel() * tensor.element_size():
+                raise ValueError(f"{name} is larger than its data: {list(tensor.shape)}")
+            yield name, tensor
     except Exception as error:  # it raises many kinds
-        raise CheckpointError(f"{path}: {str(error).splitlines()[0]}") from None
+        raise CheckpointError(f"{path}: {str(error).partition(chr(10))[0] or type(error).__name__}") from None
 
 
 def table(

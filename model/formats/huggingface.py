@@ -59,17 +59,17 @@ _DECODER: Final = [
 _FIRST_POSITION: Final = 2  # fairseq counts from after its padding's id
 
 
-def read(directory: Path, wanted: LanguageHint) -> Imported:
+def read(directory: Path, hint: LanguageHint) -> Imported:
     """Raises `CheckpointError` for what is not supported, missing, left over or broken."""
     path = directory / "config.json"
     values = read_json(path)
     options = Options(values, path)
     kind = options.only("model_type", *_READERS)
     options.check()
-    return _READERS[kind](directory, options, wanted)
+    return _READERS[kind](directory, options, hint)
 
 
-def _marian(directory: Path, options: Options, wanted: LanguageHint) -> Imported:
+def _marian(directory: Path, options: Options, hint: LanguageHint) -> Imported:
     options.only("static_position_embeddings", True)
     options.only("normalize_embedding", False)
     options.only("normalize_before", False)
@@ -97,10 +97,10 @@ def _marian(directory: Path, options: Options, wanted: LanguageHint) -> Imported
         files["target_vocabulary.json"] = pieces_json(target_vocabulary)
     else:
         files["vocabulary.json"] = pieces_json(vocabulary)
-    return target_tag_prefix(directory, Vocabulary(files, vocabulary), config, weights, wanted)
+    return target_tag_prefix(directory, Vocabulary(files, vocabulary), config, weights, hint)
 
 
-def _m2m100(directory: Path, options: Options, wanted: LanguageHint) -> Imported:
+def _m2m100(directory: Path, options: Options, hint: LanguageHint) -> Imported:
     config = _config(options, vocab_size=options.number("vocab_size"), norm_order="pre")
     weights = _weights(directory, config)
     positions = _m2m100_positions(config)
@@ -108,7 +108,7 @@ def _m2m100(directory: Path, options: Options, wanted: LanguageHint) -> Imported
     return tagged_both_sides(directory, read_vocabulary(directory, config.vocab_size), config, weights)
 
 
-def _mbart(directory: Path, options: Options, wanted: LanguageHint) -> Imported:
+def _mbart(directory: Path, options: Options, hint: LanguageHint) -> Imported:
     config = _config(
         options,
         start=options.number("eos_token_id"),
@@ -122,11 +122,11 @@ def _mbart(directory: Path, options: Options, wanted: LanguageHint) -> Imported:
     # That of the first kind is also what transformers takes where nothing is said; the second is MBart50Tokenizer.
     said = tokenizer_class(directory) or options.get("tokenizer_class", "MBartTokenizer")
     if "MBartTokenizer" in said:
-        return source_tag_suffix(directory, vocabulary, config, weights, wanted)
+        return source_tag_suffix(directory, vocabulary, config, weights, hint)
     return tagged_both_sides(directory, vocabulary, config, weights)
 
 
-def _bart(directory: Path, options: Options, wanted: LanguageHint) -> Imported:
+def _bart(directory: Path, options: Options, hint: LanguageHint) -> Imported:
     config = _config(
         options,
         vocab_size=options.number("vocab_size"),
@@ -135,10 +135,10 @@ def _bart(directory: Path, options: Options, wanted: LanguageHint) -> Imported:
         projection_bias=True,
     )
     weights = _weights(directory, config)
-    if wanted.source is None or wanted.target is None:
+    if hint.source is None or hint.target is None:
         raise languages_unknown(directory)
     prompt = Prompt(source_prefix=("<s>",), source_suffix=("</s>",))
-    directions = (Direction(source=wanted.source, target=wanted.target),)
+    directions = (Direction(source=hint.source, target=hint.target),)
     tokenizer = Tokenizer(read_files(directory, {"tokenizer.json": "tokenizer.json"}), prompt)
     return Imported(CheckpointConfig(directions=directions, prompt=prompt, model=config), weights, tokenizer)
 

@@ -35,7 +35,7 @@ def tagged_both_sides(
 
 
 def source_tag_suffix(
-    directory: Path, vocabulary: Vocabulary, config: ModelConfig, weights: dict[str, Tensor], wanted: LanguageHint
+    directory: Path, vocabulary: Vocabulary, config: ModelConfig, weights: dict[str, Tensor], hint: LanguageHint
 ) -> Imported:
     """Import mBART-cc25 or its fine-tunings: the source's tag stands after the text, the target's starts the decoder.
 
@@ -44,14 +44,14 @@ def source_tag_suffix(
     prompt = Prompt(languages=_languages(directory, vocabulary), source_prefix=(), source_suffix=("</s>", "{source}"))
     tokenizer = Tokenizer(vocabulary.files, prompt)
     starts = {code: tokenizer.piece_id(piece) for code, piece in prompt.languages.items()}
-    target = wanted.target or next((code for code, start in starts.items() if start == config.bos_id), None)
-    if wanted.source is None or target is None:
+    target = hint.target or next((code for code, start in starts.items() if start == config.bos_id), None)
+    if hint.source is None or target is None:
         raise languages_unknown(directory)
-    for code in (wanted.source, target):
+    for code in (hint.source, target):
         if code not in starts:
             raise CheckpointError(f"{directory}: {code} is none of its languages: {', '.join(sorted(starts))}")
     described = CheckpointConfig(
-        directions=(Direction(source=wanted.source, target=target),),
+        directions=(Direction(source=hint.source, target=target),),
         prompt=prompt,
         model=config.model_copy(update={"bos_id": starts[target]}),
     )
@@ -59,10 +59,10 @@ def source_tag_suffix(
 
 
 def target_tag_prefix(
-    directory: Path, vocabulary: Vocabulary, config: ModelConfig, weights: dict[str, Tensor], wanted: LanguageHint
+    directory: Path, vocabulary: Vocabulary, config: ModelConfig, weights: dict[str, Tensor], hint: LanguageHint
 ) -> Imported:
     """Import Marian: a tag of the target language before the text, where a model has several."""
-    source, target = (_named(directory, place, given) for place, given in enumerate(wanted))
+    source, target = (_named(directory, place, given) for place, given in enumerate(hint))
     tags = codes_of(tag[1] for piece in vocabulary.special if (tag := _MARIAN_TAG.fullmatch(piece)))
     targets = list(tags) if tags else [target]
     if source is None or None in targets:

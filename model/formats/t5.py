@@ -51,7 +51,7 @@ _LONGEST: Final = 512  # relative positions have no end; these models were train
 _T5_LANGUAGES: Final = {"en": "English", "de": "German", "fr": "French", "ro": "Romanian"}
 
 
-def read(directory: Path, wanted: LanguageHint) -> Imported:
+def read(directory: Path, hint: LanguageHint) -> Imported:
     """Raises `CheckpointError` for what is not supported, missing, left over or broken."""
     path = directory / "config.json"
     options = Options(read_json(path), path)

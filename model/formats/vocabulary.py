@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 import sentencepiece
 
 from model.checkpoint_config import CheckpointError
-from model.formats.checked_source import ordered, pieces_json, read_files, read_json
+from model.formats.checked_source import ordered, pieces_json, read_bytes, read_files, read_json
 
 _MODEL: Final = "sentencepiece.bpe.model"
 _MBART: Final = (
@@ -49,7 +49,7 @@ def read_vocabulary(directory: Path, size: int) -> Vocabulary:
 
 def _fairseq_vocabulary(path: Path) -> dict[str, int]:
     """The pieces of a SentencePiece model, but as fairseq numbers the first of them: with one for padding."""
-    processor = sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes())
+    processor = sentencepiece.SentencePieceProcessor(model_proto=read_bytes(path))
     pieces = [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
     if pieces[:3] != ["<unk>", "<s>", "</s>"]:
         raise CheckpointError(f"{path}: begins with {', '.join(pieces[:3])}, not as fairseq's do")

@@ -70,7 +70,7 @@ def _build(compiler: str, built: Path) -> Path:
     failed = built.with_suffix(".failed")
     if failed.exists():
         raise OSError(f"{failed.read_text(encoding='utf-8')} (to try again, remove {failed})")
-    logger.warning("compiling the C++ operators, once, in half a minute: %s", built)
+    logger.warning("compiling the C++ operators, once, in half a minute to two minutes: %s", built)
     with tempfile.TemporaryDirectory() as scratch:
         try:
             partial = _compile(compiler, Path(scratch))

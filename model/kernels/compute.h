@@ -1,5 +1,5 @@
-// What is computed on numbers in memory, in one variant for each kind of processor: compute.cpp is compiled once for
-// each, with that processor's instructions, and `kernels()` picks one when the library is loaded. No PyTorch here.
+// Numeric kernels, compiled once for each kind of processor; `kernels()` picks one at load. The variants are all
+// compute.cpp, with other instructions. No PyTorch here.
 //
 // Every function treats a row by itself, in an order that depends on nothing but the row: its result has the same bits
 // alone and among others. Nothing depends on the variant either: sums are taken in the same order, and a product and a

@@ -49,8 +49,8 @@ class Int8Transformer : public torch::CustomClassHolder {
   // weights over their own slots [len, layers, longest], the mean of the heads of each layer. For each of `beams`
   // [beams, 3], a `Beam` each, with its rows' `totals` [rows]: the best extensions, their rows and tokens
   // [2, steps, beams, n] and their log-probabilities and totals, n being twice the largest size.
-  // There are up to `ahead` steps after the first, each with the last one's best ids and extensions: none after one that
-  // ended a row or a hypothesis, nor when `seconds` are over.
+  // Runs up to `ahead` further steps, each with the last one's best ids and extensions; stops when a row or a
+  // hypothesis ends or `seconds` have passed.
   struct Outputs {
     std::vector<int64_t> logits, alignment, self_attention;
   };

@@ -22,6 +22,8 @@ def _has_locale(language: str) -> bool:
 
 def _problem(error: ErrorDetails) -> str:
     field = ".".join(map(str, error["loc"])) or "file"
+    if error["type"] == "extra_forbidden":
+        return f"{field}: no such field"
     return f"{field}: {error['msg'].removeprefix('Value error, ')}"
 
 
@@ -171,6 +173,8 @@ class TrainConfig(_Section):
             )
         if self.model.positions == "relative":
             raise ValueError("model.positions: relative positions cannot be trained, only imported")
+        if self.model.projection_bias:
+            raise ValueError("model.projection_bias: this bias cannot be trained, only imported")
         if self.data.augment.dates_and_prices:
             unknown = [code for direction in self.directions() for code in direction.codes() if not _has_locale(code)]
             if unknown:
@@ -195,9 +199,11 @@ class TrainConfig(_Section):
 
     @classmethod
     def from_toml(cls, path: Path) -> Self:
-        """Raises `ValueError` naming the file and each wrong field, or the place of broken syntax."""
+        """Raises `ValueError` naming a file that cannot be read, each wrong field, or the place of broken syntax."""
         try:
             return cls.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        except OSError as error:
+            raise ValueError(f"{path}: {error.strerror}") from None
         except ValidationError as error:
             raise ValueError(f"{path}: {'; '.join(map(_problem, error.errors()))}") from None
         except ValueError as error:

@@ -43,7 +43,7 @@ class Pair(NamedTuple):
 
 
 class CorpusError(ValueError):
-    """A line of a corpus is not what it should be; names the file and the line."""
+    """A malformed corpus line; the message names file and line."""
 
 
 def read_pairs(path: Path) -> Iterator[Pair]:
@@ -90,7 +90,7 @@ def _letters(text: str) -> str:
 class CorpusFilter:
     """The filter of a corpus, which counts the pairs that it drops by reason.
 
-    `seen` is what corpora before it held, and grows; `validated` are the marks of what is validated on.
+    `seen` holds hashes of earlier corpora and grows; `validated` holds the marks of validation pairs.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class CorpusFilter:
 
 
 def _is_surely_another(text: str, language: str) -> bool:
-    """True if the identifier is sure of another language; it is not asked for one that it does not know."""
+    """True if the identifier is sure of another language; languages it does not know are skipped."""
     name = language.partition("-")[0]
     if name not in _known_languages():
         return False
@@ -144,7 +144,7 @@ def _is_surely_another(text: str, language: str) -> bool:
 
 @functools.cache
 def _known_languages() -> frozenset[str]:
-    """The languages that the identifier gives a letter to, of two scripts: nearly all of those that it knows."""
+    """Languages that the identifier knows, found by classifying one Latin and one Arabic letter."""
     return frozenset(str(each["lang"]) for letter in "aا" for each in detect(letter, model="lite", k=_ALL_LANGUAGES))
 
 
@@ -164,7 +164,7 @@ def corpus_path(corpus: Corpus, directory: Path) -> Path:
 def check_paths(config: TrainConfig, directory: Path) -> None:
     """Raises `ValueError` naming the field of each corpus that is not there."""
     missing = [
-        f"data.{name}.{number}.path: no file {corpus.path} in {directory}, nor where the path itself says"
+        f"data.{name}.{number}.path: no file {corpus.path} in {directory} or in the working directory"
         for name, corpora in (("train", config.data.train), ("validation", config.data.validation))
         for number, corpus in enumerate(corpora)
         if not corpus_path(corpus, directory).is_file()
@@ -199,7 +199,7 @@ def load_corpus(
 
 
 def _written(pair: Pair, corpus: Corpus, config: TrainConfig) -> Pair:
-    """The pair in the experiment's way of writing."""
+    """Apply the experiment's lower-casing or typography to a pair."""
     if config.data.lowercase:
         return Pair(pair.source.lower(), pair.target.lower())
     return Pair(*tidy(*pair, config.languages(corpus))) if config.data.tidy else pair

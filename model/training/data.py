@@ -1,4 +1,4 @@
-"""Corpora to what a run learns from: parts with their direction and weight, and a tokenizer of their own."""
+"""Loads corpora as weighted parts and trains the tokenizer."""
 
 import io
 import logging
@@ -90,7 +90,7 @@ def train_tokenizer(
             minloglevel=1,
         )
     except RuntimeError as error:
-        # The one of its errors that data can cause: too little text for so many pieces. Before it, its place in C++.
+        # Too little text for the vocabulary size; the message begins with a C++ location, which is cut off.
         raise ValueError(f"tokenizer.vocab_size: {str(error).rpartition('] ')[2]}") from None
     return Tokenizer.from_sentencepiece(written.getvalue())
 

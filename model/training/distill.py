@@ -73,7 +73,7 @@ def distill(
 
 
 def _claim(output: Path, config: TrainConfig, teacher: Path, parts: list[Part], options: TeacherOptions) -> None:
-    """Write down what `output` is made of; raises `ValueError` where it is made of something else."""
+    """Record the inputs of `output`; raise `ValueError` if they differ from the recorded ones."""
     weights = sha256_of(teacher / WEIGHTS_FILE)
     # Not of the files: what is left of them is also the filters' doing, which a newer version may have more of.
     sources = [_digest(_sources(part)) for part in parts]

@@ -18,7 +18,7 @@ from model.quantized_linear import Int8Linear, PrepackedLinear, replace_linears
 from model.tokenizer import Tokenizer
 from model.training.corpora import read_pairs
 from model.training.parallel import find_device
-from model.training.score import Score, Scorer, Tokenize
+from model.training.scores import Score, Scorer, Tokenize
 from model.transformer import Transformer
 
 Precision = Literal["float32", "int8"]

@@ -1,4 +1,4 @@
-"""Cross-entropy of tied or untied logits that never stand in memory as a whole."""
+"""Cross-entropy in chunks, without ever holding all logits."""
 
 from typing import Any, Final
 

@@ -31,7 +31,7 @@ def find_mismatch(source: str, target: str) -> str:
 
 
 def _lengths(source: str, target: str) -> bool:
-    """The ratio of the lengths, of which short texts are allowed a wider one."""
+    """True if the lengths differ too much; short texts may differ more."""
     ratio = abs(math.log((len(target) + 15) / (len(source) + 15)))
     return ratio > 0.5 + 2.4 / math.sqrt(len(source) + len(target))
 

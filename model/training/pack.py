@@ -1,6 +1,6 @@
 """A pack: a directory with everything that a run learns from, filtered, tokenised and numbered once.
 
-    pack.json         what it was made of, and the SHA-256 of the other files
+    pack.json         what it was made of, and the SHA-256 of the other files and of itself
     tokenizer.model
     names.txt         words that `copied_words` may replace
     train.ids.npy     uint16, all pairs one after another: the source, then the target, each with its end of sentence
@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from model.checkpoint_config import Direction, load_tokenizer, sha256_of
 from model.tokenizer import TRAINED_FILE, Tokenizer
@@ -59,6 +59,11 @@ class PackInfo(BaseModel):
     train: tuple[PackedPart, ...]
     validation: tuple[PackedPart, ...]
     sha256: dict[str, str]
+    own_sha256: str | None = Field(default=None, description="hash of all other fields; absent in older packs")
+
+    def digest(self) -> str:
+        """Return a hash of all fields but `own_sha256`."""
+        return _json_digest(self.model_dump(mode="json", exclude={"own_sha256"}))
 
 
 @dataclass(frozen=True)
@@ -95,8 +100,13 @@ class Pack(NamedTuple):
     validation: PackedPairs
 
     def digest(self) -> str:
-        """A hash of the content, the same for equal packs."""
-        return hashlib.sha256(json.dumps(self.info.sha256, sort_keys=True).encode()).hexdigest()
+        """Return a hash of the content, the same for equal packs."""
+        # Saved states of runs hold the hash of an older pack: by its files alone.
+        return self.info.own_sha256 or _json_digest(self.info.sha256)
+
+
+def _json_digest(value: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def load_pack(directory: Path) -> Pack:
@@ -126,6 +136,8 @@ def load_pack(directory: Path) -> Pack:
     for name, each in zip(_ARRAYS, pairs, strict=True):
         if sum(part.pairs for part in each.parts) != len(each):
             raise PackError(f"{path}: {name} counts other pairs than {name}.lengths.npy holds; {advice}")
+    if info.own_sha256 not in (None, info.digest()):
+        raise PackError(f"{path} was changed; {advice}")
     return Pack(info, tokenizer, names, pairs[0], pairs[1])
 
 

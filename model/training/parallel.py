@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 import torch
 from torch import distributed, nn
 
-# The others wait while the first process reads and tokenises the corpora.
+# The other processes wait while the first one prepares the pack.
 _LONGEST_WAIT: Final = timedelta(hours=24)
 
 

@@ -39,7 +39,7 @@ def prepare(config: TrainConfig, data: Path, output: Path) -> Pack:
             raise PackError(f"{output} holds a pack of other corpora or settings; use another directory")
         return pack
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise PackError(f"{output} is there and no pack; use another directory")
+        raise PackError(f"{output} exists and is not a pack; use another directory")
     # First, so that a sample of a training corpus can be what is validated on: training then leaves it out.
     validation = load_parts(config.data.validation, config, data)
     parts = load_parts(config.data.train, config, data, validated=validation)
@@ -52,6 +52,9 @@ def prepare(config: TrainConfig, data: Path, output: Path) -> Pack:
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise PackError(f"{partial} cannot be written: {error}; free some space, and run it again") from None
+    except Exception:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
     partial.rename(output)
     return load_pack(output)
 
@@ -121,6 +124,7 @@ def _write(directory: Path, content: _Content, longest: int) -> None:
     (directory / TRAINED_FILE).write_bytes(content.tokenizer.files[TRAINED_FILE])
     sums = {name: sha256_of(directory / name) for name in sorted(PACK_FILES)}
     info = PackInfo(made_of=content.made_of, train=train, validation=validation, sha256=sums)
+    info = info.model_copy(update={"own_sha256": info.digest()})
     (directory / PACK_FILE).write_text(info.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
 

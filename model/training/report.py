@@ -32,7 +32,7 @@ class Report(NamedTuple):
     """Nats a target token, without label smoothing."""
     learning_rate: float
     tokens: int
-    """Source and target tokens of these steps, without what fills up rows."""
+    """Source and target tokens of these steps, without padding."""
     all_tokens: int
     hours: float
 
@@ -108,7 +108,7 @@ class RunLog:
         return sum(report.tokens for report in self._reports) / self._seconds
 
     def _end_window(self) -> None:
-        """Write down what is known since the last time."""
+        """Write one row for the reports since the last row."""
         if not self._reports:
             return
         last = self._reports[-1]

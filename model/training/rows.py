@@ -1,5 +1,4 @@
-"""Pairs to packed rows: several pairs stand one after another in a row of one fixed length, and nothing is padded
-but the row's end.
+"""Batches of packed rows (model/training/packing.py), without end.
 
 An epoch is drawn in chunks of pairs. A chunk is a function of the pack, the config, its epoch and its number alone, so
 that a resumed run sees the same batches, and worker processes make chunks while the model computes.
@@ -7,7 +6,7 @@ that a resumed run sees the same batches, and worker processes make chunks while
 
 import itertools
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -22,16 +21,12 @@ from model.training.augment import Augmenter
 from model.training.config import TrainConfig
 from model.training.corpora import Pair
 from model.training.pack import Pack, PackedPairs
+from model.training.packing import IdPair, RowLengths, fill_up, pack_rows
 from model.transformer import Rows
 
 PAIRS_A_CHUNK: Final = 8192
 _SAMPLING_ALPHA: Final = 0.2
 """Smoothness of the distribution that pieces are sampled from."""
-_MULTIPLE: Final = 8
-"""Row lengths are multiples of it, for the processor's sake."""
-
-IdPair = tuple[NDArray[np.uint16], NDArray[np.uint16]]
-"""Source and target ids."""
 
 
 class Batch(NamedTuple):
@@ -94,7 +89,7 @@ class _Chunks(IterableDataset[_Chunk]):
         packed = pack_rows(self._reader.read(indices, random), self._reader.row_lengths)
         rows = self._config.optimiser.rows
         if number == 0 and len(packed.source) < rows:
-            packed = _filled_up(packed, rows)  # a small corpus would never make a batch
+            packed = fill_up(packed, rows)  # a small corpus would never make a batch
         order = random.permutation(len(packed.source))
         return _Chunk(epoch, number, *(_as_batches(side[order], rows) for side in packed))
 
@@ -128,7 +123,7 @@ class PairReader:
         if self._sampling:
             seed_sampling(int(random.integers(2**31)))
         pairs = (self._read(int(index), random) for index in indices)
-        return [pair for pair in pairs if _fits(pair, self.row_lengths)]
+        return [pair for pair in pairs if self.row_lengths.fit(pair)]
 
     def _read(self, index: int, random: np.random.Generator) -> IdPair:
         part = self._part_of[index]
@@ -149,60 +144,6 @@ class PairReader:
 
     def _encode(self, text: str, target: str | None, alpha: float | None) -> NDArray[np.uint16]:
         return np.array(self._tokenizer.encode(text, target, sampling=alpha), dtype=np.uint16)
-
-
-class RowLengths(NamedTuple):
-    """Positions of a row on each side."""
-
-    source: int
-    target: int
-
-    @classmethod
-    def of(cls, pairs: PackedPairs, longest: int) -> "RowLengths":
-        """`longest` for the side with more tokens, and for the other as many as it fills meanwhile."""
-        means = pairs.lengths.mean(axis=0)
-        rounded = np.ceil(longest * means / means.max() / _MULTIPLE).astype(int) * _MULTIPLE
-        return cls(*(min(longest, int(each)) for each in rounded))
-
-
-class PackedRows(NamedTuple):
-    """Packed rows, `[rows, 3, row_tokens]` of each side: ids, positions, segments (`Rows`)."""
-
-    source: NDArray[np.int32]
-    target: NDArray[np.int32]
-
-
-def pack_rows(pairs: Sequence[IdPair], lengths: RowLengths) -> PackedRows:
-    """Put every pair into the first row with room for both of its sides, the longest pairs first."""
-    sizes = np.array([(len(source), len(target)) for source, target in pairs], dtype=np.int64).reshape(-1, 2)
-    room = np.tile(np.array(lengths), (len(pairs), 1))
-    members: list[list[int]] = []
-    for index in np.argsort(-sizes.max(axis=1, initial=0), kind="stable"):
-        row = int((room[: len(members) + 1] >= sizes[index]).all(axis=1).argmax())
-        if row == len(members):
-            members.append([])
-        members[row].append(int(index))
-        room[row] -= sizes[index]
-    return PackedRows(*(_fill([[pairs[i][side] for i in each] for each in members], lengths[side]) for side in (0, 1)))
-
-
-def _fill(members: list[list[NDArray[np.uint16]]], length: int) -> NDArray[np.int32]:
-    packed = np.zeros((len(members), 3, length), dtype=np.int32)
-    for row, sentences in enumerate(members):
-        start = 0
-        for segment, ids in enumerate(sentences, 1):
-            end = start + len(ids)
-            packed[row, 0, start:end] = ids
-            packed[row, 1, start:end] = np.arange(len(ids))
-            packed[row, 2, start:end] = segment
-            start = end
-    return packed
-
-
-def _filled_up(packed: PackedRows, rows: int) -> PackedRows:
-    """Add empty rows, so that the last batch of `rows` is whole."""
-    missing = -len(packed.source) % rows
-    return PackedRows(*(np.concatenate([side, np.zeros((missing, *side.shape[1:]), side.dtype)]) for side in packed))
 
 
 def _as_batches(packed: NDArray[np.int32], rows: int) -> Tensor:
@@ -243,13 +184,9 @@ def _leave_signals_to_the_run(worker: int) -> None:
 
 def validation_batches(pairs: PackedPairs, lengths: RowLengths, rows: int) -> list[Batch]:
     """The same batches every time; the last one is filled up with empty rows."""
-    fitting = [pair for pair in map(pairs.pair, range(len(pairs))) if _fits(pair, lengths)]
-    packed = _filled_up(pack_rows(fitting, lengths), rows)
+    fitting = [pair for pair in map(pairs.pair, range(len(pairs))) if lengths.fit(pair)]
+    packed = fill_up(pack_rows(fitting, lengths), rows)
     return [_batch(*both) for both in zip(*(_as_batches(side, rows) for side in packed), strict=True)]
-
-
-def _fits(pair: IdPair, lengths: RowLengths) -> bool:
-    return len(pair[0]) <= lengths.source and len(pair[1]) <= lengths.target
 
 
 def _batch(source: Tensor, target: Tensor) -> Batch:

@@ -8,19 +8,22 @@ from model.training.config import OptimiserConfig
 
 @dataclass
 class Decay:
-    """A final decay, requested during a run: its first step and second, and how many steps or seconds it takes."""
+    """A final decay, requested during a run: where it begins, and how many steps or seconds it takes."""
 
     first_step: int
     first_second: float
     steps: float
     seconds: float
+    first_factor: float = 1.0
+    """Factor of the learning rate at its beginning: less than 1 in a run that was decaying already."""
 
     @classmethod
     def now(cls, options: OptimiserConfig, step: int, second: float, minutes: float | None) -> "Decay":
-        """A decay that takes `minutes`, or without them the share `options.decay` of all steps."""
+        """Begin a decay that takes `minutes`, or without them the share `options.decay` of all steps."""
+        factor = _factor(options, share_left(options, step, second))
         if minutes is not None:
-            return cls(step, second, math.inf, 60 * minutes)
-        return cls(step, second, max(1.0, step * options.decay / (1 - options.decay)), math.inf)
+            return cls(step, second, math.inf, 60 * minutes, factor)
+        return cls(step, second, max(1.0, step * options.decay / (1 - options.decay)), math.inf, factor)
 
     def left(self, step: int, second: float) -> float:
         """The share of the decay that is left, from 1 to 0."""
@@ -49,11 +52,15 @@ def is_over(options: OptimiserConfig, step: int, second: float, decay: Decay | N
 def learning_rate(options: OptimiserConfig, step: int, second: float, decay: Decay | None = None) -> float:
     """Linear warm-up, then half a cosine to 0, or flat and at the end linear to 0."""
     warm = min(1.0, (step + 1) / options.warmup_steps)
-    left = share_left(options, step, second)
     if decay is not None:
-        factor = decay.left(step, second)
-    elif options.schedule == "cosine":
-        factor = 0.5 * (1 - math.cos(math.pi * left))
+        factor = decay.first_factor * decay.left(step, second)
     else:
-        factor = min(1.0, left / options.decay)
+        factor = _factor(options, share_left(options, step, second))
     return options.learning_rate * warm * factor
+
+
+def _factor(options: OptimiserConfig, left: float) -> float:
+    """Return the schedule's factor of the learning rate where the share `left` of the run is left."""
+    if options.schedule == "cosine":
+        return 0.5 * (1 - math.cos(math.pi * left))
+    return min(1.0, left / options.decay)

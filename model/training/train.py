@@ -17,10 +17,12 @@ from model.checkpoint import save_checkpoint
 from model.checkpoint_config import CheckpointConfig
 from model.training.config import TrainConfig
 from model.training.pack import PACK_FILE, Pack, check_pack, load_pack
+from model.training.packing import check_rows
 from model.training.parallel import Group
 from model.training.prepare import prepare
 from model.training.report import MissingExtraError, RunLog, plot
-from model.training.trainer import Trainer, TrainingError, check_start
+from model.training.state import TrainingError, check_start
+from model.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +58,7 @@ def train(config: TrainConfig, data: Path, output: Path, options: RunOptions = _
     """
     check_start(config)
     reuse_large_blocks()
-    # A plan for every new shape, kept without bound; the other kernels need none.
+    # cuDNN's attention keeps a plan for every new shape; the other kernels need none.
     torch.backends.cuda.enable_cudnn_sdp(False)
     if options.minutes is not None and not options.decay_now:
         optimiser = config.optimiser.model_copy(update={"minutes": options.minutes})
@@ -104,6 +106,7 @@ class _Run:
             data = self._prepare(data)
         pack = load_pack(data)
         check_pack(pack, self.config)
+        check_rows(pack, self.config.optimiser.row_tokens)
         return pack
 
     def _prepare(self, data: Path) -> Path:
@@ -140,7 +143,7 @@ class _Run:
             last = trainer.report()
             if last.tokens:
                 log.steps(last)
-            # With patience the best stays; but a run that was stopped before its first validation leaves what it has.
+            # With `patience`, keep the best checkpoint; export only if there is none yet.
             if options.patience is None or not self.checkpoint.exists():
                 self._export()
             trainer.save(self.state)

@@ -1,28 +1,27 @@
 """The state of a training run and the step that advances it. Knows nothing of corpora, nor of who watches."""
 
-import copy
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any, Final
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim.swa_utils import AveragedModel
 
-from model.checkpoint import load_model
-from model.checkpoint_config import CheckpointError, load_config
-from model.training.config import OptimiserConfig, TrainConfig
+from model.training.config import TrainConfig
 from model.training.loss import smoothed_cross_entropy
 from model.training.optimisers import build_optimisers
 from model.training.pack import Pack
+from model.training.packing import RowLengths
 from model.training.parallel import Group
 from model.training.report import Report
-from model.training.rows import Batch, Place, RowLengths, batches, validation_batches
+from model.training.rows import Batch, Place, batches, validation_batches
 from model.training.schedule import Decay, is_decaying, is_over, learning_rate
+from model.training.state import TrainingError, first_model, read_state, write_state
+from model.training.working_copy import WorkingCopy
 from model.transformer import Transformer
 
 _ADVICE: Final = "run it again with a lower learning_rate"
@@ -40,10 +39,6 @@ class Best:
         better = loss < self.loss
         self.loss, self.since = (loss, 0) if better else (self.loss, self.since + 1)
         return better
-
-
-class TrainingError(RuntimeError):
-    """Training cannot go on; the last good checkpoint is kept."""
 
 
 def _moving_average(decay: float) -> Callable[[Sequence[Tensor], Sequence[Tensor], Tensor | int], None]:
@@ -69,8 +64,8 @@ class Trainer:
         self.group = group
         self._pack = pack
         self._workers = workers
-        self.model = _first_model(config).to(group.device)
-        self._working = _WorkingCopy(self.model, config.optimiser, group.device)
+        self.model = first_model(config).to(group.device)
+        self._working = WorkingCopy(self.model, config.optimiser, group.device)
         # What is validated and shipped: an average forgets the noise of the last steps.
         self.average = AveragedModel(self.model, multi_avg_fn=_moving_average(config.optimiser.average_decay))
         self._optimisers = build_optimisers(self.model, config.optimiser)
@@ -101,12 +96,17 @@ class Trainer:
         return is_over(self.config.optimiser, self.step, self.seconds, self.decay)
 
     def decay_now(self, minutes: float | None = None) -> None:
-        """Let the learning rate fall to 0 from here on; see `Decay.now`. A decay that has begun goes on."""
+        """Let the learning rate fall to 0 from here on; see `Decay.now`. A requested decay that has begun goes on.
+
+        Raises `TrainingError` when the run is over by its schedule: the rate is 0 already.
+        """
         if self.decay is None:
+            if is_over(self.config.optimiser, self.step, self._clock, None):
+                raise TrainingError(f"the run is over at step {self.step}: its learning rate is 0 and cannot decay")
             self.decay = Decay.now(self.config.optimiser, self.step, self._clock, minutes)
 
     def batches(self) -> Iterator[list[Batch]]:
-        """Endless: what this process does in each step, from where the run stands; exact after a resume.
+        """Yield this process's batches for each step, without end; exact after a resume.
 
         Pieces are sampled until the learning rate decays.
         """
@@ -215,31 +215,14 @@ class Trainer:
             "random": random,
             "fixed": self._fixed(),
         }
-        partial = path.with_suffix(".partial")
-        try:
-            torch.save(state, partial)
-        except (OSError, RuntimeError) as error:
-            partial.unlink(missing_ok=True)
-            problem = str(error).partition("\n")[0]
-            raise TrainingError(f"{path} cannot be written: {problem}; free some space, and run it again") from None
-        partial.replace(path)
+        write_state(path, state)
 
     def resume(self, path: Path) -> None:
         """Continue exactly where `save` left off; the same number of processes is needed for the same dropout.
 
-        Raises `TrainingError` when the file is broken, or belongs to another model, text or algorithm.
+        Raises `TrainingError` when the file is broken, or belongs to another experiment (`_fixed`).
         """
-        try:
-            state = torch.load(path, weights_only=True, map_location="cpu")
-            theirs = state["fixed"]
-        except (RuntimeError, EOFError, UnpicklingError, KeyError):
-            # Their texts are pages on what else may be tried.
-            problem = "it is damaged, or of another version"
-            raise TrainingError(f"{path} cannot be read: {problem}; delete it to begin anew") from None
-        ours = self._fixed()
-        differing = [name for name in ours if ours[name] != theirs.get(name)]
-        if differing:
-            raise TrainingError(f"{path} is of another experiment: {', '.join(differing)} differ; use another output")
+        state = read_state(path, self._fixed())
         self.model.load_state_dict(state["model"])
         self._working.take_weights()
         self.average.load_state_dict(state["average"])
@@ -256,89 +239,21 @@ class Trainer:
             _set_random_state(state["random"][self.group.rank], self.group.device)
 
     def _fixed(self) -> dict[str, str]:
-        """Fields that a resumed run may not change: the model, the text, and the kind of the optimisers' states."""
+        """Return the fields that a resumed run may not change.
+
+        They decide the model, the kind of the optimisers' states, and the text with the place in it.
+        """
+        options = self.config.optimiser
         return {
             "model": self.config.model.model_dump_json(),
-            "optimiser.algorithm": self.config.optimiser.algorithm,
+            "optimiser.algorithm": options.algorithm,
             "the pack": self._pack.digest(),
+            "seed": str(self.config.seed),
+            "data.augment": self.config.data.augment.model_dump_json(),
+            "optimiser.row_tokens": str(options.row_tokens),
+            "optimiser.batch_tokens": str(options.batch_tokens),
+            "optimiser.subword_sampling": str(options.subword_sampling),
         }
-
-
-class _WorkingCopy:
-    """The model that computes. In bfloat16 it is a copy, whose weights and gradients go to and from the float32 ones.
-
-    Embeddings, whose gradients are sums of many, stay float32 and are shared.
-    """
-
-    def __init__(self, model: Transformer, options: OptimiserConfig, device: torch.device) -> None:
-        self._model = model
-        self._copy = model
-        self._pairs: list[tuple[nn.Parameter, nn.Parameter]] = []
-        if uses_bfloat16(options, device.type):
-            shared = {id(each.weight): each.weight for each in model.modules() if isinstance(each, nn.Embedding)}
-            shared[id(model.projection.weight)] = model.projection.weight
-            self._copy = copy.deepcopy(model, memo=dict(shared))
-            for parameter, original in zip(self._copy.parameters(), model.parameters(), strict=True):
-                if parameter is not original:
-                    parameter.data = parameter.data.to(torch.bfloat16)
-                    self._pairs.append((parameter, original))
-        self._teach: Callable[..., Tensor] = self._copy.teach
-        if options.compile:
-            self._teach = torch.compile(self._copy.teach)
-
-    def train(self) -> None:
-        self._copy.train()
-
-    def nats(self, batch: Batch, label_smoothing: float) -> Tensor:
-        """The loss of a batch, summed over its target tokens (`smoothed_cross_entropy`)."""
-        states = self._teach(batch.source, batch.target).flatten(0, 1)
-        pad = self._model.config.pad_id
-        return smoothed_cross_entropy(
-            states, self._model.projection.weight, batch.target.ids.flatten(), pad, label_smoothing
-        )
-
-    def hand_over_gradients(self) -> None:
-        for parameter, original in self._pairs:
-            original.grad = None if parameter.grad is None else parameter.grad.float()
-            parameter.grad = None
-
-    @torch.no_grad()
-    def take_weights(self) -> None:
-        if self._pairs:
-            copies, originals = zip(*self._pairs, strict=True)
-            torch._foreach_copy_(copies, originals)
-
-
-def uses_bfloat16(options: OptimiserConfig, device: str) -> bool:
-    """True if matrix products run in bfloat16; "auto" decides by what the processor has instructions for."""
-    if options.precision != "auto":
-        return options.precision == "bfloat16"
-    if device == "cuda":
-        return bool(torch.cuda.is_bf16_supported())
-    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
-
-
-def check_start(config: TrainConfig) -> None:
-    """Refuse a `start_from` that is no checkpoint, or one of another shape, by a `TrainingError`."""
-    if config.start_from is None:
-        return
-    try:
-        start = load_config(config.start_from).model
-    except CheckpointError as error:
-        raise TrainingError(f"start_from: {error}") from None
-    dropout = {"dropout", "attention_dropout"}
-    theirs, ours = (model.model_dump(exclude=dropout) for model in (start, config.model))
-    differing = [name for name in ours if ours[name] != theirs[name]]
-    if differing:
-        values = ", ".join(f"{name} {theirs[name]} where [model] says {ours[name]}" for name in differing)
-        raise TrainingError(f"start_from: {config.start_from} has {values}")
-
-
-def _first_model(config: TrainConfig) -> Transformer:
-    model = Transformer(config.model)
-    if config.start_from is not None:
-        model.load_state_dict(load_model(config.start_from).state_dict())
-    return model
 
 
 def _random_state(device: torch.device) -> list[Tensor]:

@@ -21,7 +21,7 @@ _FRENCH: Final = (
 
 
 def tidy(source: str, target: str, languages: tuple[str, str]) -> tuple[str, str]:
-    """A pair in the one way to write that a model learns; what a transcript or a page adds is taken out."""
+    """Normalise a pair's punctuation; remove transcript and page notes."""
     sides = [_plain(side, language) for side, language in zip((source, target), languages, strict=True)]
     # A dash that opens speech on one side alone.
     if bool(_DASH.match(sides[0])) != bool(_DASH.match(sides[1])):

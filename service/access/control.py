@@ -2,21 +2,16 @@
 
 import ipaddress
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager
-from dataclasses import dataclass
-from functools import partial
-from typing import Final, Literal, NamedTuple, TypeVar
-
-from starlette.requests import ClientDisconnect
+from typing import Final, Literal, TypeVar
 
 from service.access.async_key_store import AsyncKeyStore
 from service.access.counters import Counters
-from service.access.key_store import Key, KeyLimits, seconds_to_next_month, this_month
+from service.access.key_store import KeyLimits, seconds_to_next_month
+from service.access.payments import Caller, Charge, Payments, Streamed, key_identity
 from service.access.rate_limits import OpenStreams, RateLimiter
-from service.access.stream_credits import StreamCredits
 from service.errors import (
-    DeadlineExceeded,
     InvalidKey,
     KeyRequired,
     KeysUnavailable,
@@ -31,39 +26,14 @@ logger = logging.getLogger(__name__)
 
 Error = TypeVar("Error", bound=ServiceError)
 
-Refusal = Literal["key_required", "invalid_key", "requests", "characters", "streams", "quota"]
+Refusal = Literal["key_required", "invalid_key", "wrong_keys", "requests", "characters", "streams", "quota"]
 
 _CUSTOMER_BITS: Final = 64
 """Prefix length of the IPv6 network that belongs to one customer, who has all its addresses."""
 _STREAM_SECONDS: Final = 1
+_WRONG_KEYS_PER_MINUTE: Final = 30
+"""Limit of each address. A right key from the same address is not affected: others may share the address."""
 _LONGEST_ADDRESS: Final = 64
-
-
-@dataclass(frozen=True)
-class Caller:
-    """A caller: the owner of a key, or an address without one. `identity` tells callers apart; it is no secret."""
-
-    identity: str
-    limits: KeyLimits
-    key: Key | None = None
-
-
-class Streamed(NamedTuple):
-    """The request of a stream. Its `name` is that of all that are translated alike; it takes no longer than
-    `seconds`; one that `resumes` begins behind events that were sent before."""
-
-    name: str
-    seconds: float
-    resumes: bool
-
-
-@dataclass
-class Charge:
-    """The characters counted for a translation."""
-
-    sent: Callable[[], int] | None = None
-    """Returns how many of its characters the caller has the translation of, in a stream that goes on. None before the
-    stream has begun."""
 
 
 class AccessControl:
@@ -73,7 +43,7 @@ class AccessControl:
         self._key_store = None if settings.keys is None else AsyncKeyStore(settings.keys)
         self._counters = Counters(None if settings.redis_url is None else str(settings.redis_url))
         self._rate_limiter = RateLimiter(self._counters)
-        self._credits = StreamCredits(self._counters)
+        self._payments = Payments(self._key_store, self._counters)
         self._streams = OpenStreams()
         self._on_refusal = on_refusal
         self._anonymous_limits = KeyLimits(
@@ -81,12 +51,16 @@ class AccessControl:
             characters_per_minute=settings.anonymous_characters_per_minute,
             streams=settings.anonymous_streams,
         )
-        self._anonymous_characters = 0
         self.has_keys = self._key_store is not None
         self.key_required = self.has_keys and not settings.anonymous
 
+    async def start(self) -> None:
+        """Refund what was being translated when the last server was killed. Call it before the first request."""
+        await self._payments.reconcile()
+
     async def aclose(self) -> None:
         """Wait for pending writes."""
+        await self._payments.aclose()
         if self._key_store is not None:
             await self._key_store.aclose()
         await self._counters.aclose()
@@ -106,6 +80,16 @@ class AccessControl:
         await self._count(caller, "requests", caller.limits.requests_per_minute, 1)
         return caller
 
+    async def knows(self, key: str | None, address: str | None) -> bool:
+        """Return True for a key of this server. Counts no request; a wrong key counts as one. Raises `RateLimited`."""
+        if self._key_store is None or not key:
+            return False
+        try:
+            await self._caller(key, address)
+        except (InvalidKey, KeysUnavailable):
+            return False
+        return True
+
     async def _caller(self, key: str | None, address: str | None) -> Caller:
         if self._key_store is None or not key:
             if self.key_required:
@@ -113,62 +97,47 @@ class AccessControl:
             return Caller(f"address:{_customer(address)}", self._anonymous_limits)
         known = await self._key_store.find(key)
         if known is None:
-            raise self._refused("invalid_key", InvalidKey())
-        # Two servers that share a Redis may have key files of their own: labels are unique in both, numbers are not.
-        return Caller(f"key:{known.label}", known.limits, known)
+            raise await self._wrong_key(address)
+        return Caller(key_identity(known.label), known.limits, known)
+
+    async def _wrong_key(self, address: str | None) -> InvalidKey | RateLimited:
+        """Count a wrong key of an address, and return the refusal."""
+        limit = _WRONG_KEYS_PER_MINUTE
+        wait = await self._rate_limiter.count(f"address:{_customer(address)}", "wrong_keys", limit, 1)
+        if wait is None:
+            return self._refused("invalid_key", InvalidKey())
+        error = RateLimited(f"too many wrong API keys from this address: the limit is {limit} a minute", wait)
+        return self._refused("wrong_keys", error)
 
     @asynccontextmanager
     async def charged(
-        self,
-        caller: Caller,
-        characters: int,
-        field: str = "q",
-        is_refundable: Callable[[], Awaitable[bool]] | None = None,
+        self, caller: Caller, characters: int, field: str = "q", stream: Streamed | None = None
     ) -> AsyncIterator[Charge]:
         """Charge the characters of a translation before it begins, and refund them if it fails.
 
-        On timeout, what was sent (`Charge.sent`) is not refunded; on disconnect, nothing is. `is_refundable` is asked
-        before a refund. Raises `RateLimited`, `QuotaExceeded`, `KeysUnavailable`, and for more than a minute's
-        characters `TooLong`, which names `field`.
+        `Payments.ended` says what is refunded. Raises `RateLimited`, `QuotaExceeded`, `KeysUnavailable`, and for more
+        than a minute's characters `TooLong`, which names `field`.
         """
         await self._count(caller, "characters", caller.limits.characters_per_minute, characters, field)
-        month = this_month()
-        await self._charge(caller, month, characters)
-        charge = Charge()
-        try:
+        charge = await self._payments.charge(caller, characters, stream)
+        if charge is None:
+            limit = caller.limits.characters_per_month
+            error = QuotaExceeded(f"the limit is {limit} characters a month", seconds_to_next_month())
+            raise self._refused("quota", error)
+        async with self._payments.ended(charge):
             yield charge
-        except ClientDisconnect:
-            raise  # what was translated until then is not given back
-        except Exception as error:
-            # A caller sets the deadline: else whoever set short ones would get beginnings for nothing.
-            sent = charge.sent() if charge.sent and isinstance(error, DeadlineExceeded) else 0
-            if is_refundable is None or await is_refundable():
-                await self._give_back(caller, month, characters - sent, 0 if sent else 1)
-            raise
 
     @asynccontextmanager
-    async def charged_once(self, caller: Caller, characters: int, request: Streamed) -> AsyncIterator[Charge]:
-        """Charge a stream as `charged` does; resuming a stream that was paid for is free, however it ends.
+    async def charged_once(self, caller: Caller, characters: int, stream: Streamed) -> AsyncIterator[Charge]:
+        """Charge a stream as `charged` does; resuming a stream that was paid for is free, however it ends."""
+        charge = await self._payments.resume(caller, characters, stream) if stream.resumes else None
+        context = self.charged(caller, characters, stream=stream) if charge is None else self._payments.ended(charge)
+        async with context as charge:
+            yield charge
 
-        A payment is refunded unless a resumption has used it, even one that is still running.
-        """
-        names = caller.identity, request.name
-        if not _is_counted(caller):
-            async with self.charged(caller, characters) as charge:
-                yield charge
-        elif request.resumes and await self._credits.use(*names):
-            charge = Charge()
-            try:
-                yield charge
-            except Exception:
-                if charge.sent is None:
-                    await self._credits.undo_use(*names)
-                raise
-        else:
-            withdraw = partial(self._credits.withdraw, *names)
-            async with self.charged(caller, characters, is_refundable=withdraw) as charge:
-                await self._credits.add(*names, request.seconds)
-                yield charge
+    async def settle(self, charge: Charge) -> None:
+        """Close the charge of a stream, just before its end is sent. Raises nothing."""
+        await self._payments.settle(charge)
 
     def stream(self, caller: Caller) -> AbstractContextManager[None]:
         """Count one of the caller's streams for as long as the context lasts. Raises `RateLimited` at once."""
@@ -183,9 +152,7 @@ class AccessControl:
 
         Raises `KeysUnavailable`.
         """
-        if caller.key is None or self._key_store is None:
-            return self._anonymous_characters
-        return (await self._key_store.usage(caller.key, this_month())).characters
+        return await self._payments.characters_used(caller)
 
     async def _count(
         self, caller: Caller, what: Literal["requests", "characters"], limit: int | None, cost: int, field: str = "q"
@@ -198,33 +165,9 @@ class AccessControl:
         if wait is not None:
             raise self._refused(what, RateLimited(f"too many {what}: the limit is {limit} a minute", wait))
 
-    async def _charge(self, caller: Caller, month: str, characters: int) -> None:
-        if caller.key is None or self._key_store is None:
-            self._anonymous_characters += characters
-        elif not await self._key_store.charge(caller.key, month, characters):
-            limit = caller.limits.characters_per_month
-            error = QuotaExceeded(f"the limit is {limit} characters a month", seconds_to_next_month())
-            raise self._refused("quota", error)
-
-    async def _give_back(self, caller: Caller, month: str, characters: int, requests: int) -> None:
-        if caller.key is None or self._key_store is None:
-            self._anonymous_characters -= characters
-            return
-        try:
-            await self._key_store.refund(caller.key, month, characters, requests)
-        except KeysUnavailable:
-            # Not raised: the caller gets the error that came first.
-            lost = {"key_name": caller.key.name, "characters": characters}
-            logger.error("characters could not be refunded", extra=lost)
-
     def _refused(self, reason: Refusal, error: Error) -> Error:
         self._on_refusal(reason)
         return error
-
-
-def _is_counted(caller: Caller) -> bool:
-    """Return True if translated characters count against a limit or a quota of the caller."""
-    return caller.key is not None or caller.limits.characters_per_minute is not None
 
 
 def _customer(address: str | None) -> str:

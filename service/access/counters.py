@@ -77,6 +77,11 @@ class Counters:
         if self._redis is not None:
             await self._redis.disconnect()
 
+    @property
+    def are_shared(self) -> bool:
+        """True if the servers of a Redis count together, while it answers."""
+        return self._shared is not None
+
     async def reachable(self) -> bool:
         """Return False if there is a Redis and it does not answer."""
         if self._shared is None:

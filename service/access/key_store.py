@@ -9,7 +9,7 @@ import hmac
 import secrets
 import sqlite3
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import astuple, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,14 +17,15 @@ from typing import Final
 
 from service.settings import UnusableSettingError
 
-_VERSION: Final = 1
 _BUSY_SECONDS: Final = 5.0
-_NO_LIMIT: Final = 2**62
+_PRIVATE: Final = 0o600
+"""The mode of a new file; SQLite gives it to the files beside it, too."""
 _PREFIX: Final = "dragoman"
 _MAX_LENGTH: Final = 128
 """Length of a key in characters; a longer string is no key and is not hashed."""
 
-_SCHEMA: Final = """
+_VERSIONS: Final = (
+    """
     CREATE TABLE keys (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         name TEXT NOT NULL UNIQUE,
@@ -43,7 +44,23 @@ _SCHEMA: Final = """
         characters INTEGER NOT NULL,
         PRIMARY KEY (key_id, month)
     ) STRICT, WITHOUT ROWID;
-"""
+    """,
+    """
+    CREATE TABLE charges (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        key_id INTEGER NOT NULL REFERENCES keys (id) ON DELETE CASCADE,
+        month TEXT NOT NULL,
+        characters INTEGER NOT NULL,
+        state TEXT NOT NULL,
+        server INTEGER NOT NULL,
+        request TEXT,
+        expires_at INTEGER,
+        resumptions INTEGER NOT NULL DEFAULT 0
+    ) STRICT;
+    CREATE INDEX charges_of_streams ON charges (key_id, request) WHERE request IS NOT NULL;
+    """,
+)
+"""The statements that lead from each version of the file to the next; an older file is brought up to date."""
 
 
 class KeysError(UnusableSettingError):
@@ -90,6 +107,9 @@ class KeyStore:
         self._path = path
         if not create and not path.is_file():
             raise KeysError(f"{path}: there is no such file; create it with `dragoman keys add`")
+        if create:
+            with suppress(OSError):  # SQLite reports the same
+                path.touch(_PRIVATE)
         with self._explained(), ExitStack() as stack:
             # One thread uses the connection at a time, but not always the one that opened it.
             self._database = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
@@ -104,12 +124,13 @@ class KeyStore:
             self._database.execute(f"PRAGMA {pragma}")
         self._database.execute("BEGIN IMMEDIATE")
         [version] = self._database.execute("PRAGMA user_version").fetchone()
-        if version == 0:
-            for statement in _SCHEMA.split(";"):
+        for statements in _VERSIONS[version:]:
+            for statement in statements.split(";"):
                 self._database.execute(statement)
-            self._database.execute(f"PRAGMA user_version = {_VERSION}")
+        if version < len(_VERSIONS):
+            self._database.execute(f"PRAGMA user_version = {len(_VERSIONS)}")
         self._database.execute("COMMIT")
-        if version not in (0, _VERSION):
+        if version > len(_VERSIONS):
             raise KeysError(f"{self._path}: it was written by another version of Dragoman")
 
     def close(self) -> None:
@@ -167,37 +188,6 @@ class KeyStore:
         if row is None or not hmac.compare_digest(row[-1], _digest(key)):
             return None
         return _key(row[:-1])
-
-    def charge(self, key: Key, month: str, characters: int) -> bool:
-        """Count a request and its characters. Return False, and count nothing, if they exceed the quota of the month.
-
-        The count is in the file and survives the process. A key that was removed meanwhile returns False too.
-        """
-        limit = key.limits.characters_per_month
-        if limit is not None and characters > limit:
-            return False
-        with self._explained():
-            try:
-                return (
-                    self._database.execute(
-                        """INSERT INTO usage (key_id, month, requests, characters) VALUES (?, ?, 1, ?)
-                    ON CONFLICT DO UPDATE
-                    SET requests = requests + 1, characters = characters + excluded.characters
-                    WHERE characters + excluded.characters <= ?""",
-                        (key.id, month, characters, _NO_LIMIT if limit is None else limit),
-                    ).rowcount
-                    == 1
-                )
-            except sqlite3.IntegrityError:
-                return False
-
-    def refund(self, key: Key, month: str, characters: int, requests: int = 1) -> None:
-        """Undo a `charge`, or a part of it: with `requests=0` only characters are refunded."""
-        with self._explained():
-            self._database.execute(
-                "UPDATE usage SET requests = requests - ?, characters = characters - ? WHERE key_id = ? AND month = ?",
-                (requests, characters, key.id, month),
-            )
 
     def usage(self, key: Key, month: str) -> Usage:
         with self._explained():

@@ -1,11 +1,12 @@
 """Authentication: finds the API key of a request and identifies its caller, as a dependency of the routes."""
 
+from collections.abc import Mapping
 from typing import Annotated, Final
 
 import msgspec
 from fastapi import Depends, Request
 
-from service.access.control import Caller
+from service.access.payments import Caller
 from service.api.dependencies import ServiceDependency
 from service.api.request_body import JSON, check_declared_type, media_type, read_form
 from service.errors import InvalidRequest
@@ -27,10 +28,20 @@ class _Body(msgspec.Struct):
 async def caller_of(request: Request, service: ServiceDependency) -> Caller:
     """Identify the caller and count the request. Raises `KeyRequired`, `InvalidKey` and `RateLimited`."""
     key = await _key(request) if service.access.has_keys else None
-    caller = await service.access.admit(key, request.client.host if request.client else None)
+    caller = await service.access.admit(key, _address(request))
     if caller.key is not None:
         request.state.key_name = caller.key.name
     return caller
+
+
+async def may_see_paths(request: Request, service: ServiceDependency) -> bool:
+    """Return True if a response may name paths of the server: where a key is required, to callers with a key.
+
+    Raises `RateLimited` after too many wrong keys.
+    """
+    if not service.access.key_required:
+        return True
+    return await service.access.knows(await _key(request), _address(request))
 
 
 CallerDependency = Annotated[Caller, Depends(caller_of)]
@@ -42,13 +53,22 @@ def owner_of(caller: Caller) -> str | None:
     return None if caller.key is None else caller.key.label
 
 
+def _address(request: Request) -> str | None:
+    return request.client.host if request.client else None
+
+
 async def _key(request: Request) -> str | None:
     """Find the key: in the header (DeepL, or a bearer token), in the URL or in the body (both LibreTranslate)."""
+    return key_before_body(request) or await _key_in_body(request)
+
+
+def key_before_body(request: Request) -> str | None:
+    """Find the key in the header or in the URL."""
     scheme, _, value = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() in _SCHEMES:
         return value.strip()
     in_url = (request.query_params.get(field) for field in _FIELDS)
-    return next(filter(None, in_url), None) or await _key_in_body(request)
+    return next(filter(None, in_url), None)
 
 
 async def _key_in_body(request: Request) -> str | None:
@@ -61,8 +81,12 @@ async def _key_in_body(request: Request) -> str | None:
         if media_type(request) == JSON:
             body = msgspec.json.decode(await request.body(), type=_Body)
             return body.api_key or body.apiKey or body.auth_key or body.key
-        form = await read_form(request)
-        given = (form.get(field) for field in _FIELDS)
-        return next((each for each in given if isinstance(each, str) and each), None)
+        return key_in_form(await read_form(request))
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, InvalidRequest):
         return None
+
+
+def key_in_form(form: Mapping[str, object]) -> str | None:
+    """Find the key among the fields of a form."""
+    given = (form.get(field) for field in _FIELDS)
+    return next((each for each in given if isinstance(each, str) and each), None)

@@ -1,17 +1,21 @@
 """The context that the routes of one application share."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
 
 from service.access.control import AccessControl
-from service.errors import NotReady
+from service.document_jobs import DocumentJobs
+from service.errors import NotReady, UnknownLanguage
 from service.glossary_store import GlossaryStore
 from service.observability.metrics import Metrics
 from service.registry.registry import ModelRegistry
 from service.settings import Settings
 from service.suggestion_store import SuggestionStore
+from service.translation.stream import LONGEST_WAIT_SECONDS
 from service.translation.translator import Translator
 
 
@@ -26,6 +30,7 @@ class ServiceContext:
     access: AccessControl
     glossaries: GlossaryStore
     suggestions: SuggestionStore
+    documents: DocumentJobs
     draining: bool = False
     """Running requests may finish; new ones are refused."""
 
@@ -33,12 +38,35 @@ class ServiceContext:
     def ready(self) -> bool:
         return self.library.ready and not self.draining
 
+    async def check_open(self, *, resumes: bool = False) -> None:
+        """Raise `NotReady` if no model has been ready since the start of the server, or if it is draining.
+
+        Engines that are being replaced are no reason: the translation waits for them. A stream that `resumes` waits
+        for the first models, too, because a browser's `EventSource` gives up for good on a 503.
+        """
+        if resumes and not self.draining:
+            await self.library.wait_until_started(LONGEST_WAIT_SECONDS)
+        if self.draining:
+            raise NotReady("the server is shutting down")
+        if not self.library.serving:
+            raise NotReady(self.library.why_not_ready)
+
     def check_ready(self) -> None:
-        """Raise `NotReady` with the reason if requests cannot be served now."""
+        """Raise `NotReady` with the reason if no engine answers now; for load balancers."""
         if self.draining:
             raise NotReady("the server is shutting down")
         if not self.ready:
             raise NotReady(self.library.why_not_ready)
+
+    @contextmanager
+    def choosing_model(self) -> Iterator[None]:
+        """Raise `NotReady` for a language that no model has, while models that may have it are being downloaded."""
+        try:
+            yield
+        except UnknownLanguage:
+            if not self.library.started:
+                raise NotReady(self.library.why_not_ready) from None
+            raise
 
 
 async def service_of(request: Request) -> ServiceContext:

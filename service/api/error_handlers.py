@@ -1,7 +1,8 @@
 """The conversion of exceptions to responses: `{"error": ..., "code": ...}` with a status. No other module does it."""
 
+import difflib
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
@@ -17,6 +18,7 @@ _MOST_PROBLEMS: Final = 5
 _LONGEST_NAME: Final = 64
 _DEEPL_STATUSES: Final[dict[type[ServiceError], int]] = {KeyRequired: 403, QuotaExceeded: 456}
 _LIBRETRANSLATE: Final = frozenset({"/translate", "/detect", "/suggest"})
+_TRANSLATE: Final = "/translate"
 _CLIENT_CLOSED_REQUEST: Final = 499  # nginx's convention; no standard status fits
 
 
@@ -69,19 +71,28 @@ def _is_deepl(request: Request) -> bool:
     return request.url.path.split("/")[1] in ("v2", "v3")
 
 
-def invalid_request(errors: Iterable[Mapping[str, Any]], nameless: str = "body") -> InvalidRequest:
-    """Combine Pydantic's problems into one error; each has the name of its field, `nameless` for the whole body."""
+def invalid_request(
+    errors: Iterable[Mapping[str, Any]], nameless: str = "body", fields: Collection[str] = ()
+) -> InvalidRequest:
+    """Combine Pydantic's problems into one error; each has the name of its field, `nameless` for the whole body.
+
+    The message about a field that does not exist suggests one of `fields`.
+    """
     by_field: dict[str, str] = {}
     missing: set[str] = set()
     for error in errors:
         field = ".".join(map(str, error["loc"]))[:_LONGEST_NAME] or nameless
-        problem = str(error["msg"])
+        problem = _no_such_field(field, fields) if error["type"] == "extra_forbidden" else str(error["msg"])
         by_field.setdefault(field, problem[:1].lower() + problem[1:])
         if error["type"] == "missing":
             missing.add(field)
     (field, problem), *others = itertools.islice(by_field.items(), _MOST_PROBLEMS)
     rest = "".join(f"; {name}: {text}" for name, text in others)
     return (MissingField if field in missing else InvalidRequest)(field, problem + rest)
+
+
+def _no_such_field(name: str, fields: Collection[str]) -> str:
+    return "no such field" + "".join(f"; did you mean {each}?" for each in difflib.get_close_matches(name, fields, n=1))
 
 
 async def _service_error(request: Request, error: Exception) -> JSONResponse:
@@ -93,23 +104,33 @@ async def _validation_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     # The first part of FastAPI's location is the place of the field: the URL or a header.
     found = ({**each, "loc": each["loc"][1:]} for each in error.errors())
-    return answer(request, invalid_request(found, nameless="URL"))
+    described = _operations(request).get(request.method.lower(), {}).get("parameters", ())
+    return answer(request, invalid_request(found, "URL", [each["name"] for each in described]))
 
 
 async def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     request.state.outcome = "invalid_request"
     code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "invalid_request")
-    headers = dict(error.headers or {})
+    headers, detail = dict(error.headers or {}), error.detail
     if error.status_code == 405 and (allowed := _allowed(request)):
         headers["Allow"] = allowed
-    return JSONResponse(_body(request, error.detail, code, error.status_code), error.status_code, headers)
+        detail += f": use {allowed}"
+        if request.url.path == _TRANSLATE:
+            detail += f"; for GET there is {_TRANSLATE}/stream"
+    return JSONResponse(_body(request, detail, code, error.status_code), error.status_code, headers)
 
 
 def _allowed(request: Request) -> str:
     """List all methods of a documented path, which may have several routes; "" for other paths, such as files."""
+    return ", ".join(sorted(method.upper() for method in _operations(request)))
+
+
+def _operations(request: Request) -> dict[str, Any]:
+    """Return what `/openapi.json` says of each method of the request's path."""
     path = getattr(request.scope.get("route"), "path", "")
-    return ", ".join(sorted(method.upper() for method in request.app.openapi()["paths"].get(path, {})))
+    operations: dict[str, Any] = request.app.openapi()["paths"].get(path, {})
+    return operations
 
 
 async def _client_disconnect(request: Request, error: Exception) -> Response:

@@ -4,7 +4,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from starlette.requests import Request
@@ -19,6 +19,18 @@ logger = logging.getLogger("dragoman.requests")
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 # Polled all the time: their log lines would drown all others.
 UNLOGGED: Final = frozenset({"/livez", "/readyz", "/health", "/metrics"})
+
+
+class TrailingSlash:
+    """Middleware that takes `/translate/` for `/translate`; a redirect would lose the body of many clients."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope["path"] = scope["path"].rstrip("/") or "/"
+        await self._app(scope, receive, send)
 
 
 class RequestObservation:
@@ -99,14 +111,17 @@ class UnexpectedErrors:
 
 
 class HeadAsGet:
-    """Middleware that answers HEAD like GET without a body, except on the paths of `unless`, which would translate."""
+    """Middleware that answers HEAD like GET without a body, except on paths that begin with one of `unless`.
+
+    GET would translate there, or delete what it returns.
+    """
 
     def __init__(self, app: ASGIApp, unless: Collection[str]) -> None:
         self._app = app
-        self._unless = unless
+        self._unless = tuple(unless)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "HEAD" or scope["path"] in self._unless:
+        if scope["type"] != "http" or scope["method"] != "HEAD" or scope["path"].startswith(self._unless):
             await self._app(scope, receive, send)
             return
 
@@ -122,21 +137,41 @@ class HeadAsGet:
 
 
 class BodyLimit:
-    """Middleware that raises `TooLong` when more than `limit` bytes of a body are read, declared or not."""
+    """Middleware that raises `TooLong` for a body of more than `limit` bytes.
 
-    def __init__(self, app: ASGIApp, limit: int) -> None:
+    A declared length that is too large is refused before anything of the body is read, any other when too much has
+    come. What comes of a body after the response has begun is not kept, and not counted.
+
+    The paths of `uploads` have limits of their own.
+    """
+
+    def __init__(self, app: ASGIApp, limit: int, uploads: Mapping[str, int]) -> None:
         self._app = app
         self._limit = limit
+        self._uploads = uploads
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        received = 0
+        received, answered = 0, False
+        limit = self._uploads.get(scope.get("path", ""), self._limit)
+
+        async def send_noted(message: Message) -> None:
+            nonlocal answered
+            answered = True
+            await send(message)
 
         async def limited_receive() -> Message:
             nonlocal received
+            if not answered and _declared_length(scope) > limit:
+                raise TooLong("body", f"more than {limit} bytes")
             message = await receive()
             received += len(message.get("body", b""))
-            if received > self._limit:
-                raise TooLong("body", f"more than {self._limit} bytes")
+            if not answered and received > limit:
+                raise TooLong("body", f"more than {limit} bytes")
             return message
 
-        await self._app(scope, limited_receive, send)
+        await self._app(scope, limited_receive, send_noted)
+
+
+def _declared_length(scope: Scope) -> int:
+    """Return the `Content-Length`, which the HTTP parser has checked; 0 if there is none."""
+    return next((int(value) for name, value in scope.get("headers", ()) if name == b"content-length"), 0)

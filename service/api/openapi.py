@@ -30,15 +30,16 @@ Responses = dict[int | str, dict[str, Any]]
 _MEANINGS: Final[Mapping[int, str]] = {
     400: "bad input, with the name of the field",
     403: "wrong API key",
-    404: "no glossary of the caller has this id or name",
+    404: "no glossary of the caller has this id or name, or no document this id",
     405: "method not allowed for this path",
+    409: "the document is still being translated",
     413: "text, sentence or body over its limit",
     429: "queue full, or a limit of the caller exceeded: retry after `Retry-After`",
     456: "monthly quota of the key exceeded",
     500: "engine failed, or a stored glossary is damaged",
     503: "starting, draining, no usable model, or the key file cannot be read or written",
     504: "deadline exceeded",
-    507: "glossaries cannot be written: disk full or read-only",
+    507: "glossaries or documents cannot be written: disk full or read-only",
 }
 
 CALLER_ERRORS: Final = (403, 413, 429, 503)

@@ -1,10 +1,11 @@
 """The routes of operations: probes, models and metrics."""
 
 import asyncio
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
+from service.api.authentication import may_see_paths
 from service.api.dependencies import ServiceDependency
 from service.api.openapi import Responses, errors_of
 from service.api.schemas.base import ErrorResponse
@@ -13,6 +14,8 @@ from service.observability.metrics import CONTENT_TYPE
 
 router = APIRouter(tags=["operations"])
 _NO_ERRORS: Final = errors_of(ErrorResponse)
+_MODELS: Final = errors_of(ErrorResponse, 413, 429)
+_HIDDEN: Final = "shown to callers with an API key"
 _UNAVAILABLE: Final = errors_of(ErrorResponse, 503, own={503: "starting, restarting, draining, or no usable model"})
 _EXPOSITION: Final[Responses] = {
     200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Prometheus' text format"},
@@ -32,18 +35,19 @@ async def readyz(service: ServiceDependency) -> Status:
     return Status(status="ok")
 
 
-@router.get(
-    "/models", summary="List the models and their states", responses=_NO_ERRORS, response_model_exclude_none=True
-)
-async def models(service: ServiceDependency) -> list[ModelStatus]:
+@router.get("/models", summary="List the models and their states", responses=_MODELS, response_model_exclude_none=True)
+async def models(service: ServiceDependency, shows_paths: Annotated[bool, Depends(may_see_paths)]) -> list[ModelStatus]:
+    """List the models. On a server that requires keys, the reasons of failures, which name paths, need one."""
     return [
         ModelStatus(
             name=each.name,
             directions=each.model.listed if each.model else (),
             languages=each.model.languages if each.model else (),
             state=each.state,
-            reason=each.reason,
+            reason=each.reason if shows_paths or each.reason is None else _HIDDEN,
+            downloaded=each.downloaded,
             memory_bytes=each.memory_bytes,
+            origin=each.model.origin if each.model else None,
         )
         for each in service.library.versions
     ]

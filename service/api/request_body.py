@@ -55,6 +55,8 @@ async def parse_body(request: Request, model: type[M], *, or_url: bool = False) 
     if json and has_more_values(json, most := MAX_ENTRIES + await _max_fields(request)):
         raise TooLong("body", f"more than {most} values: texts, entries of a glossary and other fields")
     in_url = await form_fields(request, request.scope["query_string"], "URL") if or_url and not json else {}
+    if json == b"" and not in_url:
+        raise InvalidRequest("body", "is empty")
     try:
         if json is not None and not in_url:
             return model.model_validate_json(json, strict=True)
@@ -63,7 +65,7 @@ async def parse_body(request: Request, model: type[M], *, or_url: bool = False) 
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False, include_context=False)[:_MOST_PROBLEMS]
     # Outside of `except`: an exception keeps its context, and Pydantic's error holds the whole body.
-    raise invalid_request(problems)
+    raise invalid_request(problems, fields=model.model_fields)
 
 
 def media_type(request: Request) -> str:
@@ -99,6 +101,14 @@ async def form_fields(request: Request, body: bytes, name: str = "body") -> dict
         raise InvalidRequest(name, "is not valid UTF-8") from None
     except ValueError:
         raise InvalidRequest(name, f"has more than {most} fields") from None
+
+
+async def check_url(request: Request) -> None:
+    """Raise `InvalidRequest` for a URL whose fields are not UTF-8. As a dependency of routes that read them.
+
+    Starlette would replace the wrong bytes, and the route would translate another text than the one sent.
+    """
+    await form_fields(request, request.scope["query_string"], "URL")
 
 
 async def _multipart(request: Request) -> list[tuple[str, str]]:

@@ -2,10 +2,14 @@
 
 Every event except an error has an id, its number in the stream. Output is deterministic: a client that lost its
 connection sends the same request with `Last-Event-ID`, to any replica, and receives the events after that id.
+
+A browser's `EventSource` reconnects even after the last event, and stops only at a status other than 200. A resumed
+request that has all events already is therefore answered with 204. Only a translation shows how many events there are,
+so the headers of a resumed stream wait for its first new event.
 """
 
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import asdict
 from typing import Final, NamedTuple
@@ -14,7 +18,7 @@ import msgspec
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from sse_starlette.sse import AppStatus
 from starlette.requests import ClientDisconnect
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from service.errors import ServiceError
 from service.translation.events import BeamStepped, Event, Finished, SegmentFinished, Started, TokenGenerated
@@ -35,6 +39,10 @@ EVENT_NAMES: Final[dict[type, str]] = {
     SegmentFinished: "segment",
     Finished: "done",
 }
+
+
+class NothingNewError(Exception):
+    """The end of a resumed stream whose client has all events; the charge is refunded, since nothing was sent."""
 
 
 class AnswerShape(NamedTuple):
@@ -98,10 +106,14 @@ def encode_error(message: str, code: str) -> bytes:
 class TranslationStream(EventSourceResponse):
     """The SSE response of one translation, which is closed however the stream ends.
 
-    A comment is sent every `keep_alive_seconds`, so that clients and proxies do not time out.
+    A comment is sent every `keep_alive_seconds`, so that clients and proxies do not time out. If `last_event_id` is the
+    id of the last event, or larger, the response is 204 without a body; after a comment, which is sent with 200, it is
+    the last event once more.
 
     At the end, the request's state has an `outcome`: `ok`, the code of an error, or `cancelled` if the client
     disconnected. `context` has been entered and is exited then: with the error, if any, or `ClientDisconnect`.
+    `before_end` is awaited before the `done` event is sent. The context is exited with `NothingNewError` after a
+    response 204.
     """
 
     def __init__(
@@ -111,15 +123,18 @@ class TranslationStream(EventSourceResponse):
         shape: AnswerShape,
         last_event_id: int,
         keep_alive_seconds: float,
+        before_end: Callable[[], Awaitable[None]] | None = None,
         context: AbstractAsyncContextManager[object] | None = None,
     ) -> None:
         self._translation = translation
+        self._before_end = before_end
         self._context = context or nullcontext()
         self._error: Exception | None = None
         self._shape = shape
         self._last_event_id = last_event_id
         self._outcome = "cancelled"
         self._request_id: str | None = None
+        self._held_start: Message | None = None
         # Without sse-starlette's send timeout: `Connection` has one, and the errors of sse-starlette's would keep
         # megabytes of unsent data in reference cycles.
         super().__init__(
@@ -133,7 +148,7 @@ class TranslationStream(EventSourceResponse):
         scope["state"]["translation"] = self._translation
         self._request_id = scope["state"].get("request_id")
         try:
-            await super().__call__(scope, receive, send)
+            await super().__call__(scope, receive, send if self._last_event_id < 0 else self._holding_start(send))
         finally:
             # Not in the generator: one that was never started runs no `finally`.
             self._translation.close()
@@ -141,11 +156,31 @@ class TranslationStream(EventSourceResponse):
             error = self._error or (None if self._outcome == "ok" else ClientDisconnect())
             await self._context.__aexit__(type(error) if error else None, error, None)
 
+    def _holding_start(self, send: Send) -> Send:
+        """Return a `send` that keeps the status and the headers until something follows them."""
+
+        async def hold(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._held_start = message
+                return
+            start, self._held_start = self._held_start, None
+            if start is not None:
+                await send(start if message["body"] else {**start, "status": 204, "headers": []})
+            await send(message)
+
+        return hold
+
     async def _chunks(self) -> AsyncIterator[bytes]:
         number = 0
         try:
             async for events in self._translation.events():
-                if chunk := self._encode_new(number, events):
+                chunk = self._encode_new(number, events)
+                if isinstance(events[-1], Finished):
+                    if not chunk:
+                        self._error = NothingNewError()
+                    elif self._before_end is not None:
+                        await self._before_end()
+                if chunk:
                     yield chunk
                 number += len(events)
             # A send to a client that has disconnected returns without an error.
@@ -168,6 +203,6 @@ class TranslationStream(EventSourceResponse):
         return b"".join(
             encode(number, EVENT_NAMES[type(event)], payload(event, self._shape))
             for number, event in enumerate(events, start=first_number)
-            # The last event is sent again to a client that has seen everything: a browser would retry for ever.
-            if number > self._last_event_id or isinstance(event, Finished)
+            # With 200 sent already, a second last event is what ends a page's EventSource.
+            if number > self._last_event_id or (isinstance(event, Finished) and self._held_start is None)
         )

@@ -31,7 +31,8 @@ async def suggest(request: Request, service: ServiceDependency, caller: CallerDe
     """Store a better translation, on a server with `--suggestions`. Its characters are charged as a translation's."""
     service.suggestions.check_enabled()
     body = await parse_body(request, SuggestionRequest, or_url=True)
-    source, target = service.translator.direction(body.source, body.target)
+    with service.choosing_model():
+        source, target = service.translator.direction(body.source, body.target)
     service.translator.check_length([body.q, body.s], "q")
     async with service.access.charged(caller, len(body.q) + len(body.s)):
         await asyncio.to_thread(service.suggestions.add, Suggestion(body.q, body.s, source, target))

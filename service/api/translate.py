@@ -9,15 +9,15 @@ from functools import cache, partial
 from typing import Annotated, Any, Final, TypeVar
 
 from babel import Locale, UnknownLocaleError
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 
-from service.access.control import Caller, Streamed
+from service.access.payments import Caller, Streamed
 from service.api.authentication import CallerDependency, owner_of
 from service.api.dependencies import ServiceContext, ServiceDependency
 from service.api.openapi import CALLER_ERRORS, EVENTS, Responses, errors_of
-from service.api.request_body import body_of, parse_body
+from service.api.request_body import body_of, check_url, parse_body
 from service.api.schemas.base import ErrorResponse
 from service.api.schemas.languages import (
     DetectedLanguage,
@@ -29,6 +29,7 @@ from service.api.schemas.languages import (
 )
 from service.api.schemas.translation import StreamQuery, TranslateRequest, TranslateResponse
 from service.api.sse import AnswerShape, TranslationStream, answer
+from service.documents.formats import FORMATS
 from service.errors import InvalidRequest
 from service.text.glossary import EMPTY_GLOSSARY, Glossary
 from service.translation.events import Finished
@@ -51,7 +52,8 @@ _STREAM_DOCUMENTATION: Final[Responses] = {
         "content": {_EVENT_STREAM: {"schema": EVENTS}},
         "description": "Events `start`, `token`, `segment`, `hypotheses` if requested, and exactly one `done` or "
         "`error` at the end.",
-    }
+    },
+    204: {"description": "the request resumes after the last event: there is nothing more to send"},
 }
 
 
@@ -80,6 +82,7 @@ async def translate(request: Request, service: ServiceDependency, caller: Caller
     "/translate/stream",
     summary="Stream a translation to a browser's EventSource",
     response_class=Response,
+    dependencies=[Depends(check_url)],
     responses={**_ERRORS, **_STREAM_DOCUMENTATION},
 )
 async def translate_stream(
@@ -89,7 +92,10 @@ async def translate_stream(
     query: Annotated[StreamQuery, Query()],
     last_event_id: Annotated[str, Header(json_schema_extra={"pattern": f"^({_EVENT_ID.pattern})?$"})] = "",
 ) -> Response:
-    """Stream a translation like `POST /translate` with `stream`; `Last-Event-ID` resumes after that event."""
+    """Stream a translation like `POST /translate` with `stream`; `Last-Event-ID` resumes after that event.
+
+    After the last event there is nothing to resume: the answer is 204, at which an `EventSource` stops.
+    """
     return await _stream(request, service, caller, query, last_event_id)
 
 
@@ -127,6 +133,8 @@ async def frontend_settings(service: ServiceDependency) -> FrontendSettings:
         apiKeys=service.access.has_keys,
         keyRequired=service.access.key_required,
         suggestions=service.suggestions.is_enabled,
+        filesTranslation=service.settings.max_documents > 0,
+        supportedFilesFormat=[f".{name}" for name in FORMATS] if service.settings.max_documents else [],
         language=LanguageChoice(
             source=source,
             target=NamedLanguage(code=first.target, name=language_name(first.target)),
@@ -147,16 +155,19 @@ def _language(code: str, targets: list[str]) -> Language:
     return Language(code=code, name=language_name(code), targets=targets)
 
 
-async def _start(service: ServiceContext, caller: Caller, body: TranslateRequest) -> Translation:
-    service.check_ready()
-    make_options = partial(body.options, service.translator.limits.max_beam_size)
-    # Building a long glossary takes a while: other requests are served meanwhile.
-    options = await asyncio.to_thread(make_options) if body.glossary else make_options()
-    if body.glossary_id:
-        source, target = _glossary_direction(service, body)
-        stored = await stored_glossary(service, caller, [body.glossary_id], source, target)
-        options = replace(options, glossary=stored)
-    return service.translator.start(body.texts(), body.source, body.target, options)
+async def _start(
+    service: ServiceContext, caller: Caller, body: TranslateRequest, *, resumes: bool = False
+) -> Translation:
+    await service.check_open(resumes=resumes)
+    with service.choosing_model():
+        make_options = partial(body.options, service.translator.limits.max_beam_size)
+        # Building a long glossary takes a while: other requests are served meanwhile.
+        options = await asyncio.to_thread(make_options) if body.glossary else make_options()
+        if body.glossary_id:
+            source, target = _glossary_direction(service, body)
+            stored = await stored_glossary(service, caller, [body.glossary_id], source, target)
+            options = replace(options, glossary=stored)
+        return service.translator.start(body.texts(), body.source, body.target, options)
 
 
 def _glossary_direction(service: ServiceContext, body: TranslateRequest) -> tuple[str, str]:
@@ -194,7 +205,8 @@ async def _stream(
     async with AsyncExitStack() as stack:
         stack.enter_context(service.access.stream(caller))
         charge = await stack.enter_async_context(service.access.charged_once(caller, body.characters(), streamed))
-        translation = await _start(service, caller, body)
+        translation = await _start(service, caller, body, resumes=bool(last_event_id))
+        await until_engines_answer(request, translation)
         translation.id = request.state.request_id
         charge.sent = lambda: translation.characters_sent
         return TranslationStream(
@@ -202,6 +214,7 @@ async def _stream(
             shape=_shape(body),
             last_event_id=int(last_event_id) if last_event_id else -1,
             keep_alive_seconds=service.settings.keep_alive_seconds,
+            before_end=partial(service.access.settle, charge),
             context=stack.pop_all(),
         )
 
@@ -210,16 +223,29 @@ def _shape(body: TranslateRequest) -> AnswerShape:
     return AnswerShape(isinstance(body.q, list), alternatives=body.alternatives > 0, scores=body.scores)
 
 
+async def until_engines_answer(request: Request, translation: Translation) -> None:
+    """Wait for engines before a stream begins; close the translation if none comes.
+
+    Raises `ClientDisconnect` and `NotReady`.
+    """
+    if translation.lacks_engines:
+        try:
+            await unless_disconnected(request, translation.wait_for_engines())
+        except BaseException:
+            translation.close()
+            raise
+
+
 async def until_finished(request: Request, translation: Translation) -> Finished:
     """Wait for the whole translation and close it. Raises `ClientDisconnect` and `ServiceError`."""
     request.state.translation = translation
     try:
-        return await _unless_disconnected(request, translation.finished())
+        return await unless_disconnected(request, translation.finished())
     finally:
         translation.close()
 
 
-async def _unless_disconnected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+async def unless_disconnected(request: Request, work: Coroutine[Any, Any, T]) -> T:
     """Await `work`; if the client disconnects first, cancel it and raise `ClientDisconnect`."""
     working = asyncio.create_task(work)
     watching = asyncio.create_task(_disconnection(request))

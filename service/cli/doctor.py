@@ -109,7 +109,7 @@ def examine(settings: Settings, seconds: float) -> Report:
     if report.processor.operators is None and settings.device == "cpu":
         report.notes.append("no C++ operators, because there is no compiler: several times slower than with them")
     report.notes += unknown_variables()
-    if settings.models is not None:
+    if isinstance(settings.models, Path):
         report.notes += _ignored_entries(settings.models)
     try:
         if settings.traces:

@@ -1,26 +1,37 @@
-"""The program `dragoman`: serve, translate, doctor, import, bench, and the commands of keys and training."""
+"""The program `dragoman`: serve, translate, doctor, import, bench, and the commands of keys, models and training."""
 
 import asyncio
 import logging
 import os
 import sys
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from model.checkpoint_config import CheckpointError
+from model.source_files import DEFAULT_MAX_MEGABYTES, MEGABYTE, source_bytes
 from service.cli.common import UNUSABLE, ApiKeyOption, Commands, UrlOption, fail, show_version
 from service.cli.keys import app as keys_app
+from service.cli.models import OfflineOption
+from service.cli.models import app as models_app
+from service.cli.pulling import import_named, local_model, parsed_model
 from service.cli.settings_options import load_settings, takes_settings
 from service.cli.training import app as training_app
 from service.errors import ServiceError
+from service.hub.errors import HubError
 from service.settings import CommandSettings, Settings, UnusableSettingError, unknown_variables
+
+if TYPE_CHECKING:
+    from service.cli.translate import Stream, TranslationJob
 
 logger = logging.getLogger(__name__)
 app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 app.add_typer(keys_app, name="keys")
+app.add_typer(models_app)
 app.add_typer(training_app)
 
 
@@ -46,7 +57,9 @@ def serve(settings: Settings) -> None:
     """
     from service import logs
     from service.app import create_app
+    from service.server.descriptors import check_descriptors
     from service.server.server import DrainingServer, listen
+    from service.server.shutdown import ShutdownDeadline, end_at_sigterm
 
     logs.configure(settings.log_level)
     for problem in unknown_variables():
@@ -57,8 +70,11 @@ def serve(settings: Settings) -> None:
         failures.append(reason)
         server.should_exit = True
 
+    deadline = ShutdownDeadline()
+    end_at_sigterm(deadline)
     try:
-        server = DrainingServer(create_app(settings, on_failure), settings)
+        check_descriptors(settings.replicas)
+        server = DrainingServer(create_app(settings, on_failure), settings, deadline)
         # Before any engine is started: a port in use is reported at once.
         listening = listen(settings.host, settings.port)
     except (CheckpointError, UnusableSettingError) as error:
@@ -76,7 +92,8 @@ def translate(  # noqa: PLR0913  each is an option of the command
     source: Annotated[str, typer.Option("--source", "-s", help="Language of the text; auto detects it.")] = "en",
     target: Annotated[str, typer.Option("--target", "-t", help="Language to translate into.")] = "fr",
     files: Annotated[
-        list[Path] | None, typer.Option("--file", "-f", help="Translate this file; may be repeated.")
+        list[Path] | None,
+        typer.Option("--file", "-f", help="Translate this file, document or directory; may be repeated."),
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the translation to this file.")] = None,
     as_json: Annotated[
@@ -87,22 +104,32 @@ def translate(  # noqa: PLR0913  each is an option of the command
     glossary: Annotated[
         Path | None, typer.Option(help="File with a term and its translation on each line, as TSV or .csv.")
     ] = None,
+    columns: Annotated[
+        list[str] | None, typer.Option("--column", help="Column of a .csv or .tsv to translate; may be repeated.")
+    ] = None,
     url: UrlOption = None,
     api_key: ApiKeyOption = None,
-    model: Annotated[Path | None, typer.Option(help="Checkpoint to use if the model runs here.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Path or name of the model to use if it runs here.", metavar="<path or name>")
+    ] = None,
+    offline: OfflineOption = False,
 ) -> None:
-    """Translate text and print each token as soon as it is generated. Line breaks are kept."""
-    from service.cli.translate import InputError, TranslationJob, local_engine, read, read_glossary, server
+    """Translate text and print each token as soon as it is generated. Line breaks are kept.
+
+    A document (docx, pptx, xlsx, odt, odp, ods, epub, html, md, srt, vtt, po, xliff, json, csv, tsv), or a directory of
+    documents, is written to --output.
+    """
+    from service.cli.documents import are_documents
+    from service.cli.translate import InputError, TranslationJob, read, read_glossary
     from service.cli.translate import translate as run
     from service.client import ClientError, Options
 
-    if texts and files:
-        fail("give texts or files, not both")
-    if alternatives and not as_json:
-        fail("--alternatives needs --json")
+    _check_together({"texts": texts, "--file": files, "--column": columns, "--alternatives": alternatives}, as_json)
     options = Options(scores=True, alternatives=alternatives) if as_json else Options()
     if beam_size is not None:
         options["beam_size"] = beam_size
+
+    engine = partial(_engine, url, api_key, partial(_with_local_model, model, offline))
 
     async def show(sink: TextIO) -> None:
         # A progress bar and tokens on the same terminal would overwrite each other.
@@ -110,19 +137,18 @@ def translate(  # noqa: PLR0913  each is an option of the command
         job = TranslationJob(
             source=source, target=target, options=options, as_json=as_json, output=sink, progress=progress
         )
-        given = {} if model is None else {"model": model}
-        engine = (
-            server(url, api_key or CommandSettings().api_key, job)
-            if url is not None
-            else local_engine(load_settings(**given), job)
-        )
-        async with engine as stream:
+        async with engine(job) as stream:
             await run(stream, work, job)
 
     try:
         if glossary is not None:
             options["glossary"] = read_glossary(glossary)
+        if files and are_documents(files, output) and output is not None:
+            job = TranslationJob(source=source, target=target, options=options, progress=sys.stderr.isatty())
+            return _translate_documents(engine, job, files[0], output, columns or ())
         work = [text if as_json else f"{text}\n" for text in texts] if texts else read(files, by_line=as_json)
+        if not any(work):
+            typer.echo("dragoman: nothing to translate", err=True)
         with nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8", newline="") as sink:
             asyncio.run(show(sink))
     except (ServiceError, ClientError, CheckpointError, UnusableSettingError, InputError) as error:
@@ -132,6 +158,57 @@ def translate(  # noqa: PLR0913  each is an option of the command
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         fail(f"{output or 'standard output'}: {error.strerror}")
+
+
+def _with_local_model(model: str | None, offline: bool) -> Settings:
+    """Load the settings, and download the model that they name."""
+    given: dict[str, object] = {} if model is None else {"model": model}
+    settings = load_settings(**given | ({"offline": True} if offline else {}))
+    return settings.model_copy(update={"model": local_model(settings.model, settings.hub_options)})
+
+
+Engine = Callable[["TranslationJob"], AbstractAsyncContextManager["Stream"]]
+
+
+def _engine(
+    url: str | None, api_key: str | None, settings: Callable[[], Settings], job: "TranslationJob"
+) -> AbstractAsyncContextManager["Stream"]:
+    """Return the engine of a command: a server, or one that runs here."""
+    from service.cli.translate import local_engine, server
+
+    return local_engine(settings(), job) if url is None else server(url, api_key or CommandSettings().api_key, job)
+
+
+def _check_together(given: Mapping[str, object], as_json: bool) -> None:
+    """End the program if options were given that do not fit together."""
+    if given["texts"] and given["--file"]:
+        fail("give texts or files, not both")
+    if given["--column"] and not given["--file"]:
+        fail("--column needs --file")
+    if given["--alternatives"] and not as_json:
+        fail("--alternatives needs --json")
+
+
+def _translate_documents(
+    engine: Engine, job: "TranslationJob", path: Path, output: Path, columns: Sequence[str]
+) -> None:
+    from service.cli.documents import DocumentCommand
+
+    if job.options.get("scores"):
+        fail("--json is for texts, not for documents")
+    job.options["format"] = "html"
+    is_directory = path.is_dir()
+
+    async def run() -> bool:
+        async with engine(job) as stream:
+            command = DocumentCommand(stream, job, columns)
+            if is_directory:
+                return await command.translate_directory(path, output)
+            await command.translate_file(path, output)
+            return True
+
+    if not asyncio.run(run()):
+        raise typer.Exit(UNUSABLE)
 
 
 @app.command()
@@ -161,20 +238,42 @@ def doctor(
 
 
 @app.command(name="import")
-def import_(
-    path: Annotated[Path, typer.Argument(help="Argos package, or directory of a CTranslate2 or Hugging Face model.")],
+def import_(  # noqa: PLR0913  each is an option of the command
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="Argos package, directory of a CTranslate2 or Hugging Face model, or a public model's name."
+        ),
+    ],
     output: Annotated[Path, typer.Option(help="Directory for the new checkpoint, for `serve --model`.")],
     source: Annotated[str | None, typer.Option(help="Source language, if the files do not name it.")] = None,
     target: Annotated[str | None, typer.Option(help="Target language, if the files do not name it.")] = None,
+    max_mb: Annotated[
+        int, typer.Option(min=1, help="Megabytes of the model's files, unpacked; a larger model is refused.")
+    ] = DEFAULT_MAX_MEGABYTES,
+    max_seconds: Annotated[int | None, typer.Option(min=1, help="Seconds after which the import is ended.")] = None,
+    offline: OfflineOption = False,
 ) -> None:
     """Convert a model of another format to a checkpoint of Dragoman."""
     from model.checkpoint_config import LanguageHint
-    from model.formats import import_checkpoint
+    from service.cli.confinement import confine, confine_memory
 
+    hint = LanguageHint(source, target)
+    path = parsed_model(model)
     try:
-        config = import_checkpoint(path, output, LanguageHint(source, target))
-    except (CheckpointError, OSError) as error:
-        fail(str(error))
+        if isinstance(path, Path):
+            confine(max_seconds)
+            # Before torch is loaded, which takes seconds.
+            confine_memory(source_bytes(path, max_mb * MEGABYTE))
+            from model.formats import import_checkpoint
+
+            config = import_checkpoint(path, output, hint, max_mb * MEGABYTE)
+        else:
+            config = import_named(path, output, hint, offline=offline)
+    except (HubError, CheckpointError, OSError) as error:
+        fail(" ".join(str(error).split()))
+    except MemoryError:
+        fail(f"{path}: needs far more memory than a model of its size")
     languages = ", ".join(map(str, config.directions)) or f"{len(config.languages)} languages, every pair of them"
     typer.echo(f"{output}: {languages}")
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal
 import typer
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 from rich.markup import escape
 
 from service.cli.common import fail
@@ -22,10 +23,12 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "model",
         "models",
         "models_poll_seconds",
+        "max_import_mb",
         "max_models_memory_mb",
         "glossaries",
         "suggestions",
     ),
+    "Public models by name": ("argos_index", "firefox_index"),
     "Engines": ("device", "mode", "threads", "replicas", "slots", "max_prefill", "engine_timeout_seconds"),
     "Limits of requests": (
         "max_sentence_tokens",
@@ -35,6 +38,13 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "max_waiting",
         "max_segments_in_flight",
         "request_timeout_seconds",
+    ),
+    "Documents": (
+        "documents",
+        "max_documents",
+        "max_document_bytes",
+        "max_document_characters",
+        "document_expiry_seconds",
     ),
     "Connections": (
         "receive_timeout_seconds",
@@ -52,9 +62,17 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Logs": ("log_level",),
     # In a group of their own: their second names would narrow the columns of others.
-    "Switches": ("anonymous", "restore_capitals", "traces"),
+    "Switches": ("anonymous", "offline", "restore_capitals", "traces"),
 }
 """Every setting, in the order of the help."""
+
+
+_LISTS: Final = ("trusted_proxies", "cors_origins")
+"""Settings of several values: separated by commas, or by an option each."""
+
+
+def _joined(value: Any) -> Any:
+    return (",".join(value) or None) if isinstance(value, list) else value
 
 
 def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
@@ -65,7 +83,7 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def with_settings(**values: Any) -> None:
-        given = {name: value for name in Settings.model_fields if (value := values.pop(name)) is not None}
+        given = {name: value for name in Settings.model_fields if (value := _joined(values.pop(name))) is not None}
         command(settings=load_settings(**given), **values)
 
     own = [each for each in inspect.signature(command).parameters.values() if each.name != "settings"]
@@ -86,8 +104,31 @@ def load_settings(**given: Any) -> Settings:
     except ValidationError as error:
         # Defaults that depend on a wrong value are no mistakes of their own.
         mistakes = [each for each in error.errors() if each["type"] != "default_factory_not_called"]
-        problems = [": ".join(filter(None, (".".join(map(str, each["loc"])), each["msg"]))) for each in mistakes]
+        problems = [": ".join(filter(None, (".".join(map(str, each["loc"])), _in_words(each)))) for each in mistakes]
         fail("; ".join(problems))
+
+
+def _in_words(error: ErrorDetails) -> str:
+    """Describe what a setting must be; Pydantic's own message for kinds of errors without words of ours."""
+    kind = error["type"]
+    field = Settings.model_fields.get(str(error["loc"][0])) if error["loc"] else None
+    if kind == "literal_error":
+        return f"must be {error['ctx']['expected'].replace(chr(39), '')}"
+    if field is None or not kind.startswith(("int_", "float_", "greater_", "less_")):
+        return error["msg"]
+    whole = field.annotation is int or int in typing.get_args(field.annotation)
+    return f"must be a {'whole ' if whole else ''}number{_bounds(field)}"
+
+
+def _bounds(field: FieldInfo) -> str:
+    """Describe the limits of a number: " from 0 to 65535"."""
+    names = ("ge", "gt", "le")
+    limits = {name: getattr(each, name) for each in field.metadata for name in names if hasattr(each, name)}
+    if "gt" in limits:
+        return f" above {limits['gt']}"
+    if "ge" not in limits:
+        return ""
+    return f" from {limits['ge']} to {limits['le']}" if "le" in limits else f" of at least {limits['ge']}"
 
 
 def _option(name: str, group: str) -> inspect.Parameter:
@@ -103,7 +144,7 @@ def _option(name: str, group: str) -> inspect.Parameter:
         show_default=False,
         metavar=None if is_switch else _metavar(field.annotation),
     )
-    kind = bool | None if is_switch else str | None
+    kind = bool | None if is_switch else list[str] | None if name in _LISTS else str | None
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
 
 
@@ -116,15 +157,20 @@ def _default(field: FieldInfo) -> str:
         return ""
     elif default == EMBEDDED_MODEL:
         default = "the embedded English-French model"
+    elif isinstance(default, str) and "://" in default:
+        default = "the public one"
     elif isinstance(default, bool):
         default = "on" if default else "off"
     return f" [default: {default}]"
 
 
 def _metavar(annotation: Any) -> str:
-    """The kind of value, in the style of the other commands: <int>, <path>, <a|b>."""
+    """Name the kind of value in the style of the other commands: <float>, <path>, <a|b>.
+
+    A whole number is N: beside the longest option, 80 columns have no room for <int>.
+    """
     if typing.get_origin(annotation) is Literal:
         return f"<{'|'.join(typing.get_args(annotation))}>"
     if isinstance(annotation, types.UnionType):
         [annotation, *_] = typing.get_args(annotation)
-    return {int: "<int>", float: "<float>", Path: "<path>"}.get(annotation, "<str>")
+    return {int: "N", float: "<float>", Path: "<path>"}.get(annotation, "<str>")

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from service.cli.common import ApiKeyOption, UrlOption, fail
+from service.cli.pulling import local_checkpoint
 from service.settings import EMBEDDED_MODEL, CommandSettings
 
 # As in model.training.evaluate, which would load torch.
@@ -62,7 +63,12 @@ def train(  # noqa: PLR0913  each is an option of the command
     typer.echo(f"checkpoint: {checkpoint}")
 
 
-ModelOption = Annotated[Path, typer.Option(help="Checkpoint directory.")]
+ModelOption = Annotated[
+    Path,
+    typer.Option(
+        help="Checkpoint directory, or a public model's name.", parser=local_checkpoint, metavar="<path or name>"
+    ),
+]
 BeamOption = Annotated[int, typer.Option(min=1, help="Hypotheses kept; 1 is greedy.")]
 LengthPenaltyOption = Annotated[float, typer.Option(help="Scores are divided by length to this power.")]
 PrecisionOption = Annotated[Precision, typer.Option(help="Of the linear layers.")]
@@ -74,7 +80,14 @@ TargetOption = Annotated[str | None, typer.Option(help="Target language, where t
 @app.command()
 def distill(  # noqa: PLR0913  each is an option of the command
     config: Annotated[Path, typer.Argument(help="The experiment (TOML) whose training text is translated.")],
-    teacher: Annotated[Path, typer.Option(help="Checkpoint directory of the model that translates it.")],
+    teacher: Annotated[
+        Path,
+        typer.Option(
+            help="Checkpoint directory, or public name, of the model that translates it.",
+            parser=local_checkpoint,
+            metavar="<path or name>",
+        ),
+    ],
     data: Annotated[Path, typer.Option(help="Directory of the corpora.")],
     output: Annotated[Path, typer.Option(help="Directory for the new corpora; an unfinished call goes on.")],
     beam_size: BeamOption = 4,
@@ -146,7 +159,8 @@ def robustness(  # noqa: PLR0913  each is an option of the command
     """Test a model, alone or in a running server, on kinds of everyday input; print a table of pass rates."""
     from model.checkpoint_config import Direction, LanguageHint
     from model.training.evaluate import DecodingOptions, load_translator, translate_all
-    from model.training.robustness import cases_path, load_cases, markdown, run
+    from model.training.robustness import markdown, run
+    from model.training.robustness_cases import cases_path, load_cases
     from service.client import Client
 
     def by_checkpoint(texts: list[str]) -> list[str]:
@@ -187,12 +201,14 @@ def _log_to_terminal() -> None:
 
 @contextmanager
 def _reported() -> Iterator[None]:
-    """Says what is wrong with a file, a checkpoint or a setting, and ends the program."""
+    """Report what is wrong with a file, a checkpoint or a setting in one line, and end the program."""
     from model.training.report import MissingExtraError
-    from model.training.trainer import TrainingError
+    from model.training.state import TrainingError
     from service.client import ClientError
 
     try:
         yield
-    except (ValueError, OSError, TrainingError, MissingExtraError, ClientError) as error:
+    except OSError as error:
+        fail(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
+    except (ValueError, TrainingError, MissingExtraError, ClientError) as error:
         fail(str(error))

@@ -84,7 +84,7 @@ def _request(q: str | list[str], job: TranslationJob) -> TranslateRequest:
     try:
         return TranslateRequest.model_validate({"q": q, "source": job.source, "target": job.target, **job.options})
     except ValidationError as error:
-        raise invalid_request([dict(each) for each in error.errors()]) from None
+        raise invalid_request([dict(each) for each in error.errors()], fields=TranslateRequest.model_fields) from None
 
 
 @asynccontextmanager
@@ -121,7 +121,7 @@ def read_glossary(path: Path) -> dict[str, str]:
 
 async def translate(stream: Stream, texts: Sequence[str], job: TranslationJob) -> None:
     """Translate texts one after the other, line by line, and write each event as it arrives."""
-    with _progress(sum(map(len, texts)), job) as advance:
+    with show_progress(sum(map(len, texts)), job) as advance:
         write = _write_json if job.as_json else _LanguageReporter().write_text
         for q in _grouped(texts) if job.as_json else _requests(texts):
             async with aclosing(stream(q)) as events:
@@ -203,7 +203,7 @@ def _grouped(texts: Iterable[str]) -> Iterator[list[str]]:
 
 
 @contextmanager
-def _progress(characters: int, job: TranslationJob) -> Iterator[Callable[[float], None]]:
+def show_progress(characters: int, job: TranslationJob) -> Iterator[Callable[[float], None]]:
     """Show a progress bar on standard error, if the job has one."""
     columns = (TextColumn("{task.percentage:>3.0f} %"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), disable=not job.progress) as progress:

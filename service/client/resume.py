@@ -19,6 +19,7 @@ RETRIES: Final = 5
 _FIRST_WAIT_SECONDS: Final = 0.1
 _LONGEST_WAIT_SECONDS: Final = 30.0
 _BUSY_STATUSES: Final = frozenset({429, 502, 503})  # 502 comes from a proxy whose server is gone
+_NO_SUCH_PATH: Final = "not_found"
 
 # All failures of a request; `Retries` decides which of them may pass.
 FAILURES: Final = (httpx.TransportError, httpx.StreamError, SSEError, ClientError)
@@ -55,6 +56,8 @@ class Retries:
                 return error
             case SSEError():
                 return NotDragoman(f"{self._url}: the response is not a stream of events")
+            case httpx.ConnectError():
+                return Unreachable(f"{self._url}: no server answers there; is `dragoman serve` running? ({error})")
             case _:
                 return Unreachable(f"{self._url}: {error or type(error).__name__}")
 
@@ -106,6 +109,9 @@ def check(response: httpx.Response) -> None:
         # A proxy in front of a server sends these too, with a body of its own.
         message, code = (error.message, error.code) if error else (f"HTTP status {status}", "busy")
         raise Busy(message, code, status, _retry_after(response))
+    if error is not None and error.code == _NO_SUCH_PATH:
+        message = f"{response.url}: there is no such path; give the server's address without a path"
+        raise Refused(message, error.code, status)
     if error is None:
         raise NotDragoman(f"{response.url}: the response is not Dragoman's (HTTP status {status})")
     raise Refused(error.message, error.code, status)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from service.engine.batching import source_batch, step_batch
-from service.engine.messages import Cancel, Command, Report, StepReport, StepStats, Submit
+from service.engine.messages import Admitted, Cancel, Command, Report, StepReport, StepStats, Submit
 from service.engine.runner import DeviceLost, Runner
 from service.engine.scheduler import Plan, Scheduler
 from service.engine.sequences.rows import Row
@@ -48,8 +48,9 @@ class EngineLoop:
     def step(self) -> None:
         """Schedule, run, choose, update: every running request advances."""
         plan = self._scheduler.schedule()
+        if plan.admitted:
+            self._announce([each.request_id for each in plan.admitted])
         started = time.monotonic()
-        queue_seconds = [started - self._submitted_at.pop(each.request_id) for each in plan.admitted]
         try:
             groups = [each.sequence.rows() for each in plan.running]
             if plan.admitted:
@@ -74,10 +75,12 @@ class EngineLoop:
             source_tokens=sum(len(each.request.prompt.source_ids) for each in plan.admitted),
             encode_seconds=encoded - started if plan.admitted else None,
             step_seconds=seconds / steps,
-            queue_seconds=queue_seconds,
-            admitted=[each.request_id for each in plan.admitted],
         )
         self._channel.send(StepReport(progress.tokens, stats, progress.failed, progress.beams))
+
+    def _announce(self, request_ids: list[int]) -> None:
+        now = time.monotonic()
+        self._channel.send(Admitted(request_ids, [now - self._submitted_at.pop(each) for each in request_ids]))
 
     def _decode(self, plan: Plan, groups: Sequence[Sequence[Row]]) -> tuple[list[Steps], int]:
         """Return each request's extensions, and the number of decoder steps that were run."""

@@ -199,9 +199,6 @@ class StepStats(msgspec.Struct, frozen=True, array_like=True):
     encode_seconds: float | None = None
     step_seconds: float | None = None
     """Mean seconds of one decoder step."""
-    queue_seconds: list[float] = []
-    admitted: list[int] = []
-    """The requests whose waiting times are `queue_seconds`."""
 
 
 class StepReport(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -213,6 +210,16 @@ class StepReport(msgspec.Struct, frozen=True, tag=True, array_like=True):
     beams: list[BeamReport] = []
 
 
+class Admitted(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The requests that get their slots in the next step, and how long each has waited.
+
+    Sent before the step: if the engine dies in it, the HTTP process knows which requests it was working on.
+    """
+
+    request_ids: list[int]
+    queue_seconds: list[float]
+
+
 class Ready(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The engine has loaded its model, onto `device`."""
 
@@ -221,12 +228,13 @@ class Ready(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """The engine cannot start, and why."""
+    """The engine cannot start, and why. With `checkpoint`, the files are the reason: a retry alone does not help."""
 
     reason: str
+    checkpoint: bool = False
 
 
-Report = StepReport | Ready | Failed
+Report = Admitted | StepReport | Ready | Failed
 
 
 class Loaded(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -246,7 +254,7 @@ class EngineOptions(msgspec.Struct, frozen=True):
     """The options of all engine processes of a model.
 
     `device` is `cpu`, `cuda:1` or the like, or `cuda`, where each replica takes the next GPU in turn. With a
-    `fingerprint` the checkpoint's files must have it (`model.checkpoint_config`). `forks` is False where
+    `content_id` the checkpoint's files must have it (`model.checkpoint_config`). `forks` is False where
     not every library of the system survives a fork: there each engine process loads the model for itself.
     """
 
@@ -258,5 +266,5 @@ class EngineOptions(msgspec.Struct, frozen=True):
     max_length: int
     log_level: str = "info"
     device: str = "cpu"
-    fingerprint: str = ""
+    content_id: str = ""
     forks: bool = sys.platform == "linux"

@@ -53,17 +53,17 @@ def _ranked_steps(extensions: Extensions | None) -> Iterator[Steps]:
 
 
 def _select_for_rows(rows: Sequence[Row], batch: StepBatch, scores: StepScores) -> list[list[Extension]]:
-    """Each row's `wanted` extensions, the best first; fewer where the vocabulary has no more.
+    """Each row's `num_extensions` extensions, the best first; fewer where the vocabulary has no more.
 
     Nothing for rows whose beams are ranked. Of another beam's rows, which stand together, only those that are among its
-    `wanted` best in all of them.
+    `num_extensions` best in all of them.
     Log-probabilities are of the distribution that the constraints leave, before temperature, top-k and top-p.
     A token of a given term is not chosen (`engine.forced_terms`): it is its row's only extension.
     """
     chosen: list[list[Extension]] = [[] for _ in rows]
     given = _forced_by_terms(rows, batch, scores)
     with_logits = {*batch.outputs.logits, *given}
-    greedy = [number for number, row in enumerate(rows) if row.wanted == 1 and number not in with_logits]
+    greedy = [number for number, row in enumerate(rows) if row.num_extensions == 1 and number not in with_logits]
     if greedy:
         tokens, logprobs = scores.tokens.T.tolist(), scores.logprobs.T.tolist()
         for number in greedy:
@@ -199,11 +199,11 @@ def _select_beam(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
     """A beam's: the best by their sums."""
     totals = torch.tensor([row.total for row in rows])
     sizes = [len(list(beam)) for _, beam in groupby(rows, key=lambda row: row.source_slot)]
-    best = best_extensions(logits, totals, sizes, max(row.wanted for row in rows))
+    best = best_extensions(logits, totals, sizes, max(row.num_extensions for row in rows))
     chosen: list[list[Extension]] = [[] for _ in rows]
     first = 0
     for size, *beam in zip(sizes, *(each.tolist() for each in best), strict=True):
-        for row, token, logprob, total in islice(zip(*beam, strict=True), rows[first].wanted):
+        for row, token, logprob, total in islice(zip(*beam, strict=True), rows[first].num_extensions):
             if total != -math.inf:
                 chosen[first + row].append(Extension(rows[first + row].parent, Choice(token, logprob), total))
         first += size

@@ -52,7 +52,7 @@ def main() -> None:
     try:
         model = load(options)
     except (CheckpointError, RuntimeError) as error:
-        _send(control, Failed(str(error)))
+        _send(control, Failed(str(error), checkpoint=isinstance(error, CheckpointError)))
         sys.exit(1)
     _return_unused_memory()
     gc.freeze()  # these objects stay: collecting them again and again takes a twentieth of a beam's step

@@ -39,6 +39,9 @@ class Metrics:
         self._ready = self._gauge("ready", "1 if /readyz returns 200")
         self._models = self._gauge("models", "Models by state", "state")
         self._load_failed = self._gauge("model_load_failed", "1 if the last attempt to load the model failed", "model")
+        self._downloaded = self._gauge(
+            "model_download_ratio", "Share of a model's download that is here, during the download", "model"
+        )
         self._memory = self._gauge("engine_memory_bytes", "Resident memory of the engine processes of a model", "model")
         self._engine_ready = self._gauge(
             "engine_ready", "1 if the engine of a loaded model is ready", "model", "replica"
@@ -96,7 +99,7 @@ class Metrics:
 
     def _read_gauges(self, entries: Iterable[ModelVersion]) -> None:
         per_engine = (self._engine_ready, self._running, self._waiting, self._slots, self._slots_used)
-        for gauge in (self._models, self._load_failed, self._memory, *per_engine):
+        for gauge in (self._models, self._load_failed, self._downloaded, self._memory, *per_engine):
             gauge.clear()
         for state in State:
             self._models.labels(state)
@@ -104,6 +107,8 @@ class Metrics:
             self._models.labels(entry.state).inc()
             # Also during a retry, which takes minutes, and while a retry waits for a request.
             self._load_failed.labels(entry.name).inc(entry.reason is not None)
+            if entry.downloaded is not None:
+                self._downloaded.labels(entry.name).set(entry.downloaded)
             if entry.model is None:
                 continue
             pool = entry.model.pool
@@ -155,14 +160,15 @@ class _ReplicaObserver(EngineObserver):
         metrics, stats = self._metrics, report.stats
         self._source_tokens.inc(stats.source_tokens)
         self._generated_tokens.inc(len(report.tokens))
-        for seconds in stats.queue_seconds:
-            metrics._queue_seconds.observe(seconds)
         if stats.encode_seconds is not None:
             metrics._encode_seconds.observe(stats.encode_seconds)
         if stats.step_seconds is not None:
             for _ in range(stats.steps):
                 metrics._step_seconds.observe(stats.step_seconds)
                 metrics._batch_rows.observe(stats.batch_rows)
+
+    def admitted(self, queue_seconds: float) -> None:
+        self._metrics._queue_seconds.observe(queue_seconds)
 
     def first_token(self, seconds: float) -> None:
         self._metrics._first_token.observe(seconds)

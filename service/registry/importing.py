@@ -3,66 +3,99 @@
 import asyncio
 import json
 import logging
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final, NamedTuple
 
 import platformdirs
 
-from model.checkpoint_config import CheckpointError, fingerprint
+from model.checkpoint_config import ANY, CheckpointError, LanguageHint, fingerprint
+from model.source_files import DEFAULT_MAX_MEGABYTES, check_kinds
 from service.interpreter import python_command
 
 logger = logging.getLogger(__name__)
 
+_LONGEST_REASON: Final = 2000  # characters
 
-def ensure_imported(path: Path) -> Path:
+
+class ImportLimits(NamedTuple):
+    """The limits of one import: the size of all files unpacked, and the time."""
+
+    max_megabytes: int = DEFAULT_MAX_MEGABYTES
+    seconds: int = 600
+
+
+DEFAULT_LIMITS: Final = ImportLimits()
+
+
+def ensure_imported(path: Path, limits: ImportLimits = DEFAULT_LIMITS, *, languages: LanguageHint = ANY) -> Path:
     """Return `path` if it is a native checkpoint, otherwise the imported one, importing it if necessary.
 
+    `languages` are for formats whose files do not name them.
     The process that imports may load torch and take the memory of a whole model. Raises `CheckpointError`.
     """
     place = _native_path(path)
     if not place.exists():
-        with _import_command(place, path) as command:
-            done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        with _import_command(place, path, limits, languages) as command:
+            try:
+                done = subprocess.run(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    timeout=limits.seconds,
+                )
+            except subprocess.TimeoutExpired:
+                raise _too_slow(path, limits) from None
             _check(done.returncode, done.stderr)
     return place
 
 
-async def import_in_background(path: Path) -> Path:
+async def import_in_background(path: Path, limits: ImportLimits = DEFAULT_LIMITS) -> Path:
     """Do the same as `ensure_imported` without blocking; a cancelled import leaves no files."""
     place = await asyncio.to_thread(_native_path, path)
     if not place.exists():
-        with _import_command(place, path) as command:
+        with _import_command(place, path, limits) as command:
             pipe, nowhere = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-            process = await asyncio.create_subprocess_exec(*command, stdout=nowhere, stderr=pipe)
+            process = await asyncio.create_subprocess_exec(*command, stdin=nowhere, stdout=nowhere, stderr=pipe)
             try:
-                _, stderr = await process.communicate()
-            except asyncio.CancelledError:
+                async with asyncio.timeout(limits.seconds):
+                    _, stderr = await process.communicate()
+            except BaseException as error:
                 process.kill()
                 await process.wait()
+                if isinstance(error, TimeoutError):
+                    raise _too_slow(path, limits) from None
                 raise
             _check(await process.wait(), stderr)
     return place
 
 
 def _native_path(path: Path) -> Path:
-    """Return where the native checkpoint is, or will be."""
+    """Return where the native checkpoint is, or will be. Opens nothing that could be read for ever."""
     if not path.exists():
         raise CheckpointError(f"{path}: there is no such file or directory")
+    check_kinds(path)
     return platformdirs.user_cache_path("dragoman") / "models" / fingerprint(path) if _is_foreign(path) else path
 
 
 @contextmanager
-def _import_command(place: Path, path: Path) -> Iterator[list[str]]:
+def _import_command(
+    place: Path, path: Path, limits: ImportLimits, languages: LanguageHint = ANY
+) -> Iterator[list[str]]:
     """Yield the command that imports `path`, and move its output to `place` at the end."""
     logger.info("importing %s, once", path)
     place.parent.mkdir(parents=True, exist_ok=True)
     # The output is moved into place when it is complete, so it is on the same disk.
     with tempfile.TemporaryDirectory(dir=place.parent) as directory:
         made = Path(directory) / "model"
-        yield python_command("-m", "service", "import", str(path), "--output", str(made))
+        given = ["--output", str(made), "--max-mb", str(limits.max_megabytes), "--max-seconds", str(limits.seconds)]
+        hints = [f"--{side}={code}" for side, code in languages._asdict().items() if code]
+        yield python_command("-m", "service", "import", *given, *hints, "--", str(path))
         try:
             made.rename(place)
         except OSError:
@@ -70,22 +103,33 @@ def _import_command(place: Path, path: Path) -> Iterator[list[str]]:
                 raise
 
 
+def _too_slow(path: Path, limits: ImportLimits) -> CheckpointError:
+    return CheckpointError(f"{path}: its import was not finished after {limits.seconds} s")
+
+
 def _check(code: int, stderr: bytes) -> None:
-    """Raise `CheckpointError` with the command's error message, without the output before it."""
-    if code:
-        text = stderr.decode(errors="replace").strip()
-        _, found, message = f"\n{text}".rpartition("\ndragoman: ")
-        if not found:
-            logger.error("an import ended with %d: %s", code, text)
-        raise CheckpointError(message if found else f"its import ended with {code}; the log says more")
+    """Raise `CheckpointError` with the command's error message in one line, without the output before it."""
+    if not code:
+        return
+    text = stderr.decode(errors="replace").strip()
+    _, found, message = f"\n{text}".rpartition("\ndragoman: ")
+    if found:
+        message = " ".join(message.split())
+        left = len(message) - _LONGEST_REASON
+        raise CheckpointError(message if left <= 0 else f"{message[:_LONGEST_REASON]}... ({left} characters more)")
+    logger.error("an import ended with %d: %s", code, text)
+    how = f"was ended by {signal.Signals(-code).name}" if -code in signal.valid_signals() else f"ended with {code}"
+    raise CheckpointError(f"its import {how}; the log says more")
 
 
 def _is_foreign(path: Path) -> bool:
-    """Return True for Argos packages (files, or with a `model`), CTranslate2 (`model.bin`) and Hugging Face models."""
+    """Return True for Argos packages (files, or with a `model`), CTranslate2, Firefox and Hugging Face models."""
     if path.is_file() or any(path.glob("model.bin")) or any(path.glob("**/model/model.bin")):
+        return True
+    if any(path.glob("model.*intgemm*.bin")):
         return True
     try:
         config = json.loads((path / "config.json").read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False  # the error is reported when it is loaded
     return isinstance(config, dict) and "model_type" in config

@@ -4,12 +4,14 @@ import asyncio
 from dataclasses import dataclass
 from enum import StrEnum
 
+from service.hub.progress import Report
 from service.registry.process_memory import resident_bytes
 from service.registry.scan import FoundModel
 from service.registry.served_model import ServedModel
 
 
 class State(StrEnum):
+    DOWNLOADING = "downloading"
     LOADING = "loading"
     READY = "ready"
     UNLOADED = "unloaded"
@@ -33,12 +35,30 @@ class ModelVersion:
     """True if requests are sent to it, loaded or not."""
     needed_bytes: int = 0
     """The memory of its loaded engines: an estimate until they are first loaded, then measured."""
+    download: Report | None = None
+    """The progress of its download, while there is one."""
     task: asyncio.Task[None] | None = None
     """The task that loads it."""
 
     @property
     def name(self) -> str:
         return self.found.name
+
+    @property
+    def downloaded(self) -> float | None:
+        """The share of its download that is here, from 0 to 1; None without a download, and where it is not known."""
+        report = self.download
+        return min(1.0, report.done / report.total) if report is not None and report.total else None
+
+    @property
+    def download_status(self) -> str:
+        """Describe the download for people: `downloading argos:en-de: 40 %`."""
+        step = self.download.step if self.download and self.download.step else State.DOWNLOADING
+        share = "" if self.downloaded is None else f": {100 * self.downloaded:.0f} %"
+        return f"{step} {self.name}{share}"
+
+    def show_download(self, report: Report) -> None:
+        self.download = report
 
     @property
     def has_requests(self) -> bool:

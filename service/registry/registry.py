@@ -1,17 +1,21 @@
 """The registry of served models: it loads the models of a directory, follows changes, and obeys the memory limit."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from model.checkpoint_config import CheckpointError
 from service.errors import EngineFailed, ServiceError
-from service.registry.importing import import_in_background
+from service.hub.errors import HubError, TemporaryHubError
+from service.hub.options import HubOptions
+from service.registry.importing import DEFAULT_LIMITS, ImportLimits, import_in_background
 from service.registry.memory_budget import MemoryBudget
 from service.registry.model_version import ModelVersion, State
 from service.registry.process_memory import estimated_bytes
+from service.registry.pulling import pull_in_background
 from service.registry.routing import Routes
 from service.registry.scan import FoundModel, scan
 from service.registry.served_model import ServedModel
@@ -21,10 +25,25 @@ logger = logging.getLogger(__name__)
 _FIRST_RETRY_SECONDS: Final = 10.0
 """Delay after a new model has failed for a reason outside of its files; doubled after each failure."""
 _LONGEST_RETRY_SECONDS: Final = 600.0
+_DOWNLOAD_POLL_SECONDS: Final = 0.1
 _UNEXPECTED: Final = "unexpected error, see the log"
+
+_NO_HUB: Final = HubOptions(offline=True)
 
 Build = Callable[[FoundModel, Path], ServedModel]
 """Builds the served model of a native checkpoint, without starting engines; raises `CheckpointError`."""
+
+
+class ModelsDirectory(NamedTuple):
+    """A directory of models, the time between two scans of it, and the limits of importing one of them."""
+
+    path: Path | None = None
+    """None if the server serves a single model."""
+    poll_seconds: float = 5.0
+    import_limits: ImportLimits = DEFAULT_LIMITS
+
+
+_NO_DIRECTORY: Final = ModelsDirectory()
 
 
 class ModelRegistry:
@@ -39,17 +58,17 @@ class ModelRegistry:
         build: Build,
         budget: MemoryBudget,
         *,
-        directory: Path | None = None,
-        poll_seconds: float = 5.0,
+        directory: ModelsDirectory = _NO_DIRECTORY,
+        hub: HubOptions = _NO_HUB,
         on_change: Callable[[Sequence[ServedModel]], None] = lambda models: None,
     ) -> None:
-        """`directory` is scanned every `poll_seconds`; `on_change` gets the offered models after each change."""
+        """`on_change` gets the offered models after each change; `hub` has the options for public models."""
         self.versions = list(versions)
         self.routes = Routes()
         self._build = build
         self._budget = budget
         self._directory = directory
-        self._poll_seconds = poll_seconds
+        self._hub = hub
         self._on_change = on_change
         self._seen: Mapping[str, FoundModel] = {each.name: each.found for each in self.versions}
         self._importing = asyncio.Lock()
@@ -70,9 +89,23 @@ class ModelRegistry:
     @property
     def why_not_ready(self) -> str:
         """The reason why `ready` is False, for display."""
+        pools = [each.model.pool for each in self.versions if each.offered and each.model]
+        if refusal := next((pool.refusal for pool in pools if pool.refusal), None):
+            return refusal
+        if downloads := [each for each in self.versions if each.state is State.DOWNLOADING]:
+            return "; ".join(each.download_status for each in downloads)
         if any(each.state in (State.LOADING, State.READY) for each in self.versions):
             return "the model is being loaded"
         return "no model can be used: see /models" if self.versions else "there is no model"
+
+    @property
+    def serving(self) -> bool:
+        """True if requests are accepted: when `started`, or earlier if only public models are still on their way."""
+        on_disk = (each for each in self.versions if isinstance(each.found.location, Path))
+        return self.started or (
+            any(each.offered for each in self.versions)
+            and not any(each.state is State.LOADING and not each.offered for each in on_disk)
+        )
 
     def start(self) -> None:
         """Start to load the models; returns at once."""
@@ -85,6 +118,17 @@ class ModelRegistry:
         await self._tried.wait()
         if not self.started:
             raise EngineFailed("; ".join(f"{each.name}: {each.reason}" for each in self.versions))
+
+    async def wait_until_started(self, seconds: float) -> None:
+        """Wait until `started`, or until that is known to be impossible, or until the time is up."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._tried.wait()
+
+    async def wait_until_downloaded(self) -> None:
+        """Wait until no public model is being downloaded for the first time."""
+        while not self._tried.is_set() and any(each.state is State.DOWNLOADING for each in self.versions):  # noqa: ASYNC110
+            await asyncio.sleep(_DOWNLOAD_POLL_SECONDS)
 
     async def stop(self) -> None:
         """Stop all engines; requests in flight get an error."""
@@ -103,15 +147,15 @@ class ModelRegistry:
         await asyncio.gather(*first, return_exceptions=True)
         self._tried.set()
         while True:
-            await asyncio.sleep(self._poll_seconds)
+            await asyncio.sleep(self._directory.poll_seconds)
             try:
                 await self._maintain()
             except Exception:
                 logger.exception("models cannot be maintained this time")
 
     async def _maintain(self) -> None:
-        if self._directory is not None:
-            await self._follow_directory(self._directory)
+        if self._directory.path is not None:
+            await self._follow_directory(self._directory.path)
         if not self._loading.locked():
             async with self._loading:
                 await self._budget.shrink(self.versions)
@@ -152,8 +196,8 @@ class ModelRegistry:
         """Load a new version, send requests to it, and retire the previous version of its name."""
         try:
             if version.model is None:
+                path = await self._checkpoint(version)
                 async with self._importing:
-                    path = await import_in_background(version.found.path)
                     version.model = await asyncio.to_thread(self._build, version.found, path)
                     version.needed_bytes = estimated_bytes(path, len(version.model.pool.engines))
             version.model.request_load = lambda: self._request_load(version)
@@ -162,12 +206,12 @@ class ModelRegistry:
                     await self._load(version, version.model)
                 else:
                     version.state = State.UNLOADED
-        except CheckpointError as error:
-            await self._fail(version, str(error))
-            return
-        except (ServiceError, OSError) as error:
+        except (ServiceError, OSError, TemporaryHubError) as error:
             await self._fail(version, str(error))
             version.task = self._spawn(self._introduce_later(version, retry_seconds))
+            return
+        except (CheckpointError, HubError) as error:
+            await self._fail(version, str(error))
             return
         except Exception:
             logger.exception("loading of a model ended", extra={"model": version.name})
@@ -181,6 +225,19 @@ class ModelRegistry:
         self._update_routes()
         logger.info("model %s", version.state, extra={"model": version.name})
         self._retire_all(previous)
+
+    async def _checkpoint(self, version: ModelVersion) -> Path:
+        """Return the native checkpoint of a new version, after its download or import."""
+        location = version.found.location
+        if isinstance(location, Path):
+            async with self._importing:
+                return await import_in_background(location, self._directory.import_limits)
+        _set_state(version, State.DOWNLOADING)
+        try:
+            return await pull_in_background(location, self._hub, version.show_download)
+        finally:
+            version.download = None
+            _set_state(version, State.LOADING)
 
     async def _introduce_later(self, version: ModelVersion, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -247,7 +304,11 @@ class ModelRegistry:
 
     def _update_routes(self) -> None:
         offered = [each.model for each in self.versions if each.offered and each.model]
-        self.routes = Routes(offered)
+        known, self.routes = self.routes.unused, Routes(offered)
+        for model in {leg.model for leg in self.routes.unused} - {leg.model for leg in known}:
+            count = sum(leg.model is model for leg in self.routes.unused)
+            reason = f"{count} of its directions are translated by models whose names come first"
+            logger.warning("model not used for all directions", extra={"model": model.name, "reason": reason})
         self._on_change(offered)
 
     @staticmethod

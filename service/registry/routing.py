@@ -43,9 +43,13 @@ class Routes:
 
     def __init__(self, models: Iterable[ServedModel] = ()) -> None:
         self._legs: dict[tuple[str, str], Leg] = {}
+        self.unused: list[Leg] = []
+        """Directions of models that another model has, too, and gets."""
         for model in sorted(models, key=lambda each: each.name):
             for direction in model.directions:
-                self._legs.setdefault(direction.codes(), Leg(model, direction))
+                leg = Leg(model, direction)
+                if self._legs.setdefault(direction.codes(), leg) is not leg:
+                    self.unused.append(leg)
         self._direct: dict[str, set[str]] = {}
         for source, target in self._legs:
             self._direct.setdefault(source, set()).add(target)

@@ -2,19 +2,20 @@
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from model.checkpoint_config import CheckpointError, fingerprint
-
-_PACKAGE: Final = ".argosmodel"
+from service.hub.names import PACKAGE, HubName
 
 
 class FoundModel(NamedTuple):
-    """A checkpoint in the directory, as it was at the scan."""
+    """A checkpoint in the directory, as it was at the scan, or one that the settings name."""
 
     name: str
-    path: Path
+    location: Path | HubName
+    """A path, or the name of a public model, which is downloaded first."""
     fingerprint: str
+    """Fingerprint of the files at the scan; empty for what the settings name."""
 
 
 def scan(directory: Path) -> Mapping[str, FoundModel]:
@@ -37,7 +38,7 @@ def ignored_entries(directory: Path, found: Collection[str]) -> list[str]:
 
 def _found(path: Path) -> FoundModel | None:
     try:
-        is_model = path.is_dir() or path.suffix == _PACKAGE
+        is_model = path.is_dir() or path.suffix == PACKAGE
         return FoundModel(path.name, path, fingerprint(path)) if is_model else None
     except OSError:
         return None  # it is being removed at this moment, or cannot be read

@@ -10,6 +10,7 @@ from typing import Final
 from model.checkpoint_config import CheckpointConfig
 from model.tokenizer import Tokenizer
 from service.engine.messages import GenerationRequest, Prompt, Search
+from service.errors import NotReady
 from service.supervisor.generation import Generation
 from service.supervisor.pool import EnginePool
 
@@ -39,6 +40,8 @@ class ServedModel:
         """Languages that are all translated into one another, reported instead of thousands of directions."""
         self.listed = tuple(map(str, config.directions))
         """The directions that `languages` does not cover."""
+        self.origin = config.origin
+        """The public model that it was made of, if it was downloaded by name."""
         self.tokenizer = tokenizer
         self.pool = pool
         self.max_sentence_tokens = min(max_sentence_tokens or config.max_sentence_tokens or positions, positions // 2)
@@ -83,6 +86,14 @@ class ServedModel:
 
     async def wait_until_unused(self) -> None:
         await self._unused.wait()
+
+    async def wait_for_engines(self, seconds: float) -> None:
+        """Wait while dead engines are replaced; raises `NotReady` after `seconds`, or if they cannot be.
+
+        Returns at once for a model that is loaded on demand: that may take longer.
+        """
+        if self.pool.replacing and not await self.pool.wait_until_loaded(seconds):
+            raise NotReady(self.pool.refusal or "the engines are being replaced; try again in a moment")
 
     async def load(self) -> None:
         """Start the engines and translate a word, as an engine's first step may be slow.

@@ -1,46 +1,60 @@
-"""HTTP connections with deadlines for receiving a request and for sending a response.
+"""HTTP connections with limits for requests, and with deadlines for receiving a request and for sending a response.
 
-Uvicorn itself waits for ever for both. When few file descriptors are left, idle connections are closed, so that new
-clients and health checks are served and an engine that dies can be replaced. Knows nothing of the requests themselves.
+Uvicorn itself waits for ever for both, and reads headers of any size. When few file descriptors are left, idle
+connections are closed, so that new clients and health checks are served and an engine that dies can be replaced. Knows
+nothing of what is requested.
+
+Rests on uvicorn's protocol class, which is private: `tests/service/server/test_uvicorn.py` fails when it changes.
 """
 
 import asyncio
 import heapq
+import json
 import logging
-import os
-import resource
-from typing import Any, ClassVar, Final
+from http import HTTPStatus
+from typing import Any, ClassVar, Final, NamedTuple
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from service.server.descriptors import are_few_left, is_among_the_last
+from service.server.send_progress import SendProgress
+from service.server.unchunked import Unchunked
 
 logger = logging.getLogger(__name__)
 
-_MAX_HEAD_BYTES: Final = 65_536
-_DESCRIPTORS_LEFT: Final = 32  # for engines, files, and connections that arrive before others have been closed
+MAX_HEAD_BYTES: Final = 65_536
+"""Bytes of a request's URL and headers, and of its trailers; each line counts four for its colon and its end."""
+_LINE_BYTES: Final = 4
 _CLOSED_AT_ONCE: Final = 16
 _ROOM_SECONDS: Final = 0.02  # a scan of all connections for each new one would take too long
 _NO_ROOM_SECONDS: Final = 1.0  # if no connection can be closed now
 _BEGUN_SECONDS: Final = 5.0  # time after which a request that is still arriving counts as idle
 _LOG_SECONDS: Final = 10.0
+_HOSTLESS: Final = ("0.9", "1.0")
+"""Versions of HTTP whose requests need no Host header."""
 
 
-def _is_among_the_last(descriptor: int) -> bool:
-    """Return True for a high descriptor: the system assigns the lowest free number, so few are left."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return descriptor >= limit - _DESCRIPTORS_LEFT
+class _Refusal(NamedTuple):
+    """The response to a request whose head is wrong."""
+
+    status: HTTPStatus
+    code: str
+    problem: str
 
 
-def _are_few_left() -> bool:
-    try:
-        descriptor = os.open(os.devnull, os.O_RDONLY)
-    except OSError:
-        return True
-    os.close(descriptor)
-    return _is_among_the_last(descriptor)
+_TOO_LARGE: Final = _Refusal(
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too_long", f"headers: more than {MAX_HEAD_BYTES} bytes"
+)
+_WRONG_HOST: Final = _Refusal(HTTPStatus.BAD_REQUEST, "invalid_request", "Host: there must be exactly one header")
+
+
+class _RefusedError(Exception):
+    """Ends the parsing of a request; uvicorn then calls `send_400_response`."""
 
 
 class Connection(HttpToolsProtocol):
-    """Uvicorn's connection with deadlines for its client."""
+    """Uvicorn's connection with limits and deadlines for its client."""
 
     _logged_at: ClassVar = float("-inf")
     """Time of the last log record about closed connections, of any connection."""
@@ -50,23 +64,27 @@ class Connection(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._receiving_since: float | None = None
-        self._head_bytes: int | None = None
-        """Bytes of headers and trailers, counted from the second read on; body data resets the count. None between
-        requests."""
-        self._unsent = 0
-        self._stuck_since: float | None = None
+        self._unparsed: int | None = None
+        """Bytes of headers and trailers that may be an unfinished line, counted from the second read on; body data
+        resets the count. None between requests."""
+        self._parsed = 0
+        """Bytes of the finished headers, or of the finished trailers."""
+        self._in_body = False
+        self._refusal: _Refusal | None = None
+        self._progress: SendProgress
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
         self._receiving_since = self.loop.time()
-        if _is_among_the_last(transport.get_extra_info("socket").fileno()) and not Connection._makes_room:
+        self._progress = SendProgress(transport)
+        if is_among_the_last(transport.get_extra_info("socket").fileno()) and not Connection._makes_room:
             Connection._makes_room = True
             # Later: nothing has been read yet of connections that were accepted together.
             self.loop.call_later(_ROOM_SECONDS, self._make_room)
 
     def _make_room(self) -> None:
         """Close some idle connections, again and again until enough descriptors are free."""
-        if not _are_few_left():
+        if not are_few_left():
             Connection._makes_room = False
             return
         now = self.loop.time()
@@ -81,40 +99,87 @@ class Connection(HttpToolsProtocol):
 
     def _priority(self) -> tuple[int, float]:
         """Order of closing: clients that sent nothing, clients between requests, slow senders; of each the oldest."""
-        is_silent = self._head_bytes is None and self.cycle is None
-        rank = 0 if is_silent else 1 if self._head_bytes is None else 2
+        is_silent = self._unparsed is None and self.cycle is None
+        rank = 0 if is_silent else 1 if self._unparsed is None else 2
         return rank, self._receiving_since or 0.0
 
     def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return  # nothing that follows a refused request is read
         if self._receiving_since is None:
             self._receiving_since = self.loop.time()
-        if self._head_bytes is not None:
-            self._head_bytes += len(data)
+        if self._unparsed is not None:
+            self._unparsed += len(data)
         super().data_received(data)
         # After the call: one read may end the headers and hold much of the body.
-        if (self._head_bytes or 0) > _MAX_HEAD_BYTES and not self.transport.is_closing():
-            self.send_400_response("Headers or trailers are too large.")
+        if (self._unparsed or 0) > MAX_HEAD_BYTES and not self.transport.is_closing():
+            self._refusal = _TOO_LARGE
+            self.send_400_response(_TOO_LARGE.problem)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._head_bytes = 0
+        self._unparsed = self._parsed = 0
+        self._in_body = False
+
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(len(name) + len(value) + _LINE_BYTES)
+        # Trailers are read and ignored: the application has seen the headers already.
+        if not self._in_body:
+            super().on_header(name, value)
+
+    def _count(self, size: int) -> None:
+        self._parsed += size
+        if self._parsed > MAX_HEAD_BYTES:
+            self._refuse(_TOO_LARGE)
+
+    def _refuse(self, refusal: _Refusal) -> None:
+        self._refusal = refusal
+        raise _RefusedError
 
     def on_headers_complete(self) -> None:
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or not (hosts or self.parser.get_http_version() in _HOSTLESS):
+            self._refuse(_WRONG_HOST)
         super().on_headers_complete()
-        self._head_bytes = 0
+        self._unparsed = self._parsed = 0
+        self._in_body = True
 
     def on_body(self, body: bytes) -> None:
         super().on_body(body)
-        self._head_bytes = 0
+        self._unparsed = 0
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
-        self._receiving_since = self._head_bytes = None
+        self._receiving_since = self._unparsed = None
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self._receiving_since is not None:  # reading of the next request was paused until now
             self._receiving_since = self.loop.time()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        is_old = cycle.scope["http_version"] in _HOSTLESS
+        super()._start_asgi_task(cycle, Unchunked(app, cycle) if is_old else app)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer a request whose head is wrong, and close the connection.
+
+        Uvicorn calls this for what is no HTTP, with a message of its own.
+        """
+        refusal = self._refusal or _Refusal(HTTPStatus.BAD_REQUEST, "invalid_request", msg)
+        # A response that has begun is cut: another one in the middle of it would be read as a part of it.
+        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+            body = json.dumps({"error": refusal.problem, "code": refusal.code}).encode()
+            head = (
+                f"HTTP/1.1 {refusal.status.value} {refusal.status.phrase}\r\nContent-Type: application/json\r\n"
+                f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+            )
+            self.transport.write(head.encode() + body)
+        self.transport.close()
 
     def close_if_overdue(self, receive_seconds: float, send_seconds: float) -> None:
         """Close the connection if its request takes longer than `receive_seconds` to arrive, headers and body.
@@ -133,7 +198,7 @@ class Connection(HttpToolsProtocol):
         if self._is_answering() or self.transport.get_write_buffer_size() or self.transport.is_closing():
             return False
         since = now if self._receiving_since is None else self._receiving_since
-        return self._head_bytes is None or now - since > _BEGUN_SECONDS
+        return self._unparsed is None or now - since > _BEGUN_SECONDS
 
     def _is_answering(self) -> bool:
         return bool(self.pipeline) or (
@@ -141,11 +206,8 @@ class Connection(HttpToolsProtocol):
         )
 
     def _is_stuck(self, now: float, seconds: float) -> bool:
-        # While sending is paused, nothing is added to the buffer: any change of its size is progress of the client.
         is_full = self.flow.write_paused or self.transport.is_closing()
-        before, self._unsent = self._unsent, self.transport.get_write_buffer_size() if is_full else 0
-        if not self._unsent:
-            self._stuck_since = None
-        elif self._stuck_since is None or self._unsent != before:
-            self._stuck_since = now
-        return self._stuck_since is not None and now - self._stuck_since > seconds
+        if not is_full and not self._is_answering():
+            self._progress.restart()  # between requests, what is left in the system's buffer holds nothing of ours
+            return False
+        return self._progress.is_stuck(now, seconds, is_full=is_full)

@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import errno
 import gc
 import logging
 import socket
@@ -14,6 +15,7 @@ from fastapi import FastAPI
 from service.api.dependencies import ServiceContext
 from service.errors import NotReady
 from service.server.connection import Connection
+from service.server.shutdown import ShutdownDeadline
 from service.settings import Settings, UnusableSettingError
 
 logger = logging.getLogger(__name__)
@@ -35,6 +37,8 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         reason = (error.strerror or str(error)).lower()
+        if error.errno == errno.EADDRINUSE:
+            reason += "; another server runs there? Choose another --port"
         raise UnusableSettingError(f"host, port: cannot listen on {host}, port {port}: {reason}") from None
     address = f"[{host}]" if ":" in host else host
     logger.info("listening", extra={"url": f"http://{address}:{listening.getsockname()[1]}"})
@@ -42,9 +46,12 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class DrainingServer(uvicorn.Server):
-    """Uvicorn's server with a drain: the first signal starts it, the second ends it at once."""
+    """Uvicorn's server with a drain: the first signal starts it, the second ends it at once.
 
-    def __init__(self, app: FastAPI, settings: Settings) -> None:
+    From the first signal on, `deadline` ends the process if it does not end by itself.
+    """
+
+    def __init__(self, app: FastAPI, settings: Settings, deadline: ShutdownDeadline) -> None:
         # Uvicorn's own grace period has to cover only the last writes after our drain.
         config = uvicorn.Config(
             app,
@@ -61,6 +68,8 @@ class DrainingServer(uvicorn.Server):
         )
         super().__init__(config)
         self._service: ServiceContext = app.state.service
+        self._deadline = deadline
+        deadline.also_end(self._engine_processes)
         self._drain_seconds = settings.drain_seconds
         self._timeouts = (settings.receive_timeout_seconds, settings.send_timeout_seconds)
         self._drain_task: asyncio.Task[None] | None = None
@@ -79,6 +88,7 @@ class DrainingServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Start the drain, or end it at the second signal. Runs in the signal handler, in the event loop's thread."""
+        self._deadline.start(0.0 if self._service.draining else self._drain_seconds)
         begin = self._fail_running if self._service.draining else self._start_drain
         self._service.draining = True
         asyncio.get_running_loop().call_soon_threadsafe(begin)
@@ -91,6 +101,10 @@ class DrainingServer(uvicorn.Server):
         for translation in self._service.translator.running:
             translation.fail(NotReady("the server is shutting down"))
         self.should_exit = True
+
+    def _engine_processes(self) -> list[int]:
+        pools = [each.model.pool for each in self._service.library.versions if each.model is not None]
+        return [pid for pool in pools for pid in (*pool.pids, pool.parent_pid) if pid is not None]
 
     async def _drain(self) -> None:
         loop = asyncio.get_running_loop()

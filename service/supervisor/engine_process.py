@@ -7,16 +7,16 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from service.engine.channel import Frames, frame
-from service.engine.messages import Cancel, Failed, GenerationRequest, Ready, Report, StepReport, Submit
+from service.engine.messages import Admitted, Command, Failed, GenerationRequest, Ready, Report, StepReport, Submit
 from service.errors import EngineFailed
 from service.supervisor.engine_requests import EngineObserver, EngineRequests
-from service.supervisor.fork_server import Engine, ForkServer
+from service.supervisor.fork_server import Engine, ForkServer, UnusableCheckpoint
 from service.supervisor.generation import Generation
 from service.supervisor.watchdog import CHECK_SECONDS, Watchdog
 
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 _READ_BYTES: Final = 1 << 16
 _FIRST_BACKOFF_SECONDS: Final = 0.1
 _LONGEST_BACKOFF_SECONDS: Final = 10.0
-_STABLE_SECONDS: Final = 5.0
+_STABLE_SECONDS: Final = 1.0
 """The death of an engine that was ready for so long was not caused by its start, and is no reason to wait."""
 _STOP_SECONDS: Final = 5.0
 # From the fork: the model is loaded, but may have to be copied to a GPU and its graphs be recorded.
@@ -50,12 +50,16 @@ class EngineProcess:
         self._ready_at = math.inf
         self._observer = observer
         self._slots_used = 0
-        self._requests = EngineRequests(observer, self._cancel)
+        self._requests = EngineRequests(observer, self._send)
         self._engine: Engine | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._loaded = asyncio.Event()
         self._start_failure: str | None = None
         self._started = asyncio.Event()
+        self.refusal: str | None = None
+        """The reason why the checkpoint on the disk cannot be used for another engine; None until that is so."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when the engine has died or started, and when it can take other requests than suspects again."""
 
     @property
     def pid(self) -> int | None:
@@ -70,6 +74,16 @@ class EngineProcess:
     @property
     def ready(self) -> bool:
         return self._loaded.is_set()
+
+    @property
+    def available(self) -> bool:
+        """True if there is an engine that takes new requests: it is not reserved for suspects."""
+        return self.ready and not self._requests.has_suspects
+
+    @property
+    def movable(self) -> list[Generation]:
+        """The requests that another replica may adopt, the oldest first."""
+        return self._requests.movable
 
     @property
     def load(self) -> int:
@@ -129,20 +143,21 @@ class EngineProcess:
         """Hand a request to the engine; while none is up, it waits for the next one."""
         assert 1 <= request.search.beam.size <= self._options.slots
         assert len(request.constraints.forced_ids) < request.search.max_new_tokens
-        was_idle = len(self._requests) == 0
-        generation = self._requests.add(request)
-        if was_idle:
-            self._last_report_at = generation.submitted_at  # it had nothing to report before
-        if self.ready:
-            self._send(Submit(generation.request_id, request, generation.submitted_at))
-        return generation
+        return self._requests.add(request)
 
-    def _cancel(self, generation: Generation) -> None:
-        if self._requests.remove(generation.request_id) and self.ready:
-            self._send(Cancel(generation.request_id))
+    def fail_all(self, reason: str) -> None:
+        """Fail the requests in flight, while there is no engine."""
+        self._requests.fail(self._requests.in_flight, reason)
 
-    def _send(self, command: Submit | Cancel) -> None:
+    def hand_over(self, generation: Generation, to: "EngineProcess") -> None:
+        """Have another replica continue one of the `movable` requests."""
+        self._requests.release(generation)
+        to._requests.adopt(generation)
+
+    def _send(self, command: Command) -> None:
         assert self._engine is not None
+        if isinstance(command, Submit) and self._requests.sent == 1:
+            self._last_report_at = command.submitted_at  # it had nothing to report before
         # Not awaited, and not sent to an engine that is already dead: the state is in the generations, and the next
         # engine gets it.
         if not self._engine.commands.is_closing():
@@ -157,23 +172,22 @@ class EngineProcess:
             except EngineFailed as error:
                 logger.error("engine cannot start", extra={"reason": str(error)})
                 self._start_failure = str(error)
+                self.refusal = str(error) if isinstance(error, UnusableCheckpoint) else None
             except Exception:
                 # Most likely no descriptors or memory for a process: as bad as a death, and as temporary.
                 logger.exception("the engine process could not be run")
             finally:
-                was_ready = self.ready
                 self._loaded.clear()
-                self._requests.engine_ended()
+                is_explained = self._requests.engine_ended()
                 self._slots_used = 0
+                self.on_change()
                 await self._reap()
             if not self._started.is_set():
                 # A restart would not help a first start that failed.
                 self._start_failure = self._start_failure or "the engine process ended before it was ready"
                 self._started.set()
                 return
-            if was_ready:
-                self._requests.fail_suspects()
-            if time.monotonic() - self._ready_at > _STABLE_SECONDS:
+            if is_explained or time.monotonic() - self._ready_at > _STABLE_SECONDS:
                 backoff = _FIRST_BACKOFF_SECONDS
             self._observer.restarted()
             logger.error("engine process ended, starting another", extra={"backoff_seconds": backoff})
@@ -233,18 +247,23 @@ class EngineProcess:
 
     def _handle(self, report: Report) -> None:
         match report:
+            case Admitted():
+                self._requests.handle_admitted(report)
             case StepReport():
                 self._slots_used = report.stats.slots_used
+                had_suspects = self._requests.has_suspects
                 self._requests.handle_step(report)
+                if had_suspects and not self._requests.has_suspects:
+                    self.on_change()
             case Ready(parameters, device):
                 facts = {"parameters": parameters, "mode": self._options.mode, "device": device}
                 logger.info("engine ready", extra=facts)
-                self._start_failure = None
+                self._start_failure = self.refusal = None
                 self._ready_at = time.monotonic()
                 self._loaded.set()
                 self._started.set()
-                for command in self._requests.continuations():
-                    self._send(command)
+                self._requests.engine_started()
+                self.on_change()
             case Failed(reason):
                 logger.error("engine cannot start", extra={"reason": reason})
                 self._start_failure = reason

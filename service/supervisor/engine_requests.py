@@ -1,20 +1,31 @@
-"""The requests of one engine: which it holds, which wait, and what its reports mean for each of them."""
+"""The requests of one replica: which its engine has, which wait, and which are suspected of killing engines.
+
+An engine that dies takes nothing with it: the next one gets every request with the tokens already received. But a
+request may be the cause of the death, and would kill the next engine, too. So each request that the engine had
+admitted counts the death; a new token clears it, because it has got past the place where the engine died. After two
+deaths without a new token a request is a suspect: it runs alone, one suspect after the other, until it has cleared
+itself by a new token. A suspect whose engine dies twice more, with no other request in it, fails.
+"""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from service.engine.messages import GenerationRequest, StepReport, Submit, TokenReport
+from service.engine.messages import Admitted, Cancel, Command, GenerationRequest, StepReport, Submit, TokenReport
 from service.errors import EngineFailed
 from service.supervisor.generation import Generation
 
-_ENGINES_PER_REQUEST: Final = 3
+_SUSPECT_DEATHS: Final = 2
+_FATAL_DEATHS: Final = 4
+"""Two deaths of engines that had no other request: one may be a coincidence."""
 
 
 class EngineObserver:
     """The receiver of one engine's measurements; the methods of this base class do nothing."""
 
     def step(self, report: StepReport) -> None: ...
+
+    def admitted(self, queue_seconds: float) -> None: ...
 
     def first_token(self, seconds: float) -> None: ...
 
@@ -27,16 +38,20 @@ class EngineRequests:
     """The requests in flight of one replica, whichever engine process it has at the moment.
 
     Every request's whole state is here, in its `Generation`, so that an engine can be replaced: the next one gets the
-    tokens already received as a forced prefix, and the reader notices only a pause. Knows no process and no socket.
+    tokens already received as a forced prefix, and the reader notices only a pause. Decides which requests the engine
+    gets, and passes the commands to `send`. Knows no process and no socket.
     """
 
-    def __init__(self, observer: EngineObserver, cancel: Callable[[Generation], None]) -> None:
+    def __init__(self, observer: EngineObserver, send: Callable[[Command], None]) -> None:
         self._observer = observer
-        self._cancel = cancel
+        self._send = send
         self._generations: dict[int, Generation] = {}
+        self._has_engine = False
+        self._sent: set[int] = set()
+        """Ids of the requests that the present engine has."""
         self._admitted: set[int] = set()
         """Ids of the requests that the present engine has let into its slots."""
-        self._last_token_at: dict[int, float] = {}
+        self._suspects: list[Generation] = []
         self._next_id = 0
 
     def __len__(self) -> int:
@@ -44,13 +59,19 @@ class EngineRequests:
 
     @property
     def in_flight(self) -> list[Generation]:
-        """A copy, in the order of submission."""
+        """A copy, the requests that came first at the beginning."""
         return [*self._generations.values()]
+
+    @property
+    def movable(self) -> list[Generation]:
+        """The requests that another replica could take: no engine works on them, and none of them is a suspect."""
+        free = (each for each in self._generations.values() if each.request_id not in self._admitted)
+        return [each for each in free if each not in self._suspects]
 
     @property
     def load(self) -> int:
         """Slots that the requests hold or need."""
-        return sum(generation.request.search.beam.size for generation in self._generations.values())
+        return sum(generation.size for generation in self._generations.values())
 
     @property
     def running(self) -> int:
@@ -60,72 +81,146 @@ class EngineRequests:
     def waiting(self) -> int:
         return len(self._generations) - len(self._admitted)
 
+    @property
+    def sent(self) -> int:
+        """The number of requests that the engine has."""
+        return len(self._sent)
+
+    @property
+    def has_suspects(self) -> bool:
+        """True while the engine is reserved for suspects, and other requests wait."""
+        return bool(self._suspects)
+
     def add(self, request: GenerationRequest) -> Generation:
-        generation = Generation(self._next_id, request, self._cancel)
-        self._next_id += 1
-        self._generations[generation.request_id] = generation
+        generation = Generation(self._new_id(), request, self._cancel)
+        self._insert(generation)
         return generation
 
-    def remove(self, request_id: int) -> bool:
-        """Return False for a request that was finished or removed before."""
-        self._last_token_at.pop(request_id, None)
-        self._admitted.discard(request_id)
-        return self._generations.pop(request_id, None) is not None
+    def adopt(self, generation: Generation) -> None:
+        """Take over a request that another replica has released."""
+        generation.move(self._new_id(), self._cancel)
+        self._insert(generation)
 
-    def continuations(self) -> Iterator[Submit]:
-        """Yield the commands that make a new engine continue every request."""
-        for generation in self.in_flight:
-            generation.queued_at = time.monotonic()
-            yield Submit(generation.request_id, generation.continuation(), generation.queued_at)
+    def release(self, generation: Generation) -> None:
+        """Give up a request, for another replica to adopt."""
+        if generation.request_id in self._sent:
+            self._send(Cancel(generation.request_id))
+        self._remove(generation)
 
-    def engine_ended(self) -> None:
-        """Record that no engine holds any request: all of them wait again."""
+    def engine_started(self) -> None:
+        """Have the new engine continue the requests."""
+        self._has_engine = True
+        self._dispatch()
+
+    def engine_ended(self) -> bool:
+        """Record that all requests wait again; blame the admitted ones. Return True if the cause was found, and failed.
+
+        Requests that only waited are not blamed.
+        """
+        self._has_engine = False
+        blamed = [each for each in self.in_flight if each.request_id in self._admitted]
+        self._sent.clear()
         self._admitted.clear()
-
-    def fail_suspects(self) -> None:
-        """Fail the requests that were in flight at several deaths, any of which may be the cause of these deaths."""
-        for generation in self.in_flight:
-            generation.engines_lost += 1
-            if generation.engines_lost >= _ENGINES_PER_REQUEST:
-                self._fail(generation, "several engines died while they held this request")
+        for each in blamed:
+            each.deaths += 1
+        fatal = [each for each in blamed if each.deaths >= _FATAL_DEATHS]
+        self.fail(fatal, "the engine died each time it ran this request, last with no other request in it")
+        self._suspects = [each for each in self.in_flight if each.deaths >= _SUSPECT_DEATHS]
+        return bool(fatal)
 
     def fail(self, generations: Iterable[Generation], reason: str) -> None:
         """Fail those of `generations` that are still in flight."""
         for generation in generations:
             if generation.request_id in self._generations:
-                self._fail(generation, reason)
+                generation.close()
+                generation.fail(EngineFailed(reason))
 
-    def _fail(self, generation: Generation, reason: str) -> None:
-        generation.close()
-        generation.fail(EngineFailed(reason))
+    def handle_admitted(self, report: Admitted) -> None:
+        for request_id, seconds in zip(report.request_ids, report.queue_seconds, strict=True):
+            self._observer.admitted(seconds)
+            if generation := self._generations.get(request_id):
+                generation.admitted_at = generation.admitted_at or generation.queued_at + seconds
+                self._admitted.add(request_id)
 
     def handle_step(self, report: StepReport) -> None:
         """Deliver what one step has generated, and fail the requests that it could not continue."""
         self._observer.step(report)
-        for request_id, seconds in zip(report.stats.admitted, report.stats.queue_seconds, strict=True):
-            if generation := self._generations.get(request_id):
-                generation.admitted_at = generation.admitted_at or generation.queued_at + seconds
-                self._admitted.add(request_id)
         for token in report.tokens:
             self._deliver(token)
         for beam in report.beams:
             if beam.request_id in self._generations:
                 self._generations[beam.request_id].deliver_beam(beam)
-        for request_id in report.failed:
-            if request_id in self._generations:
-                reason = "the request failed in a step, or its repeated search differs from what was sent"
-                self._fail(self._generations[request_id], reason)
+        failed = [self._generations[each] for each in report.failed if each in self._generations]
+        self.fail(failed, "the request failed in a step, or its repeated search differs from what was sent")
+        self._clear_suspects()
 
     def _deliver(self, token: TokenReport) -> None:
         generation = self._generations.get(token.request_id)
         if generation is None:
             return  # cancelled while this report was on its way
         now = time.monotonic()
-        if (last := self._last_token_at.get(token.request_id)) is None:
+        if generation.last_token_at is None:
             self._observer.first_token(now - generation.submitted_at)
         else:
-            self._observer.next_token(now - last)
-        self._last_token_at[token.request_id] = now
+            self._observer.next_token(now - generation.last_token_at)
+        generation.last_token_at = now
         generation.deliver(token)
         if token.finish_reason is not None:
-            self.remove(token.request_id)
+            self._remove(generation)
+
+    def _new_id(self) -> int:
+        self._next_id += 1
+        return self._next_id - 1
+
+    def _insert(self, generation: Generation) -> None:
+        self._generations[generation.request_id] = generation
+        if self._has_engine and not self._suspects:
+            self._submit(generation)
+
+    def _remove(self, generation: Generation) -> None:
+        self._sent.discard(generation.request_id)
+        self._admitted.discard(generation.request_id)
+        del self._generations[generation.request_id]
+
+    def _cancel(self, generation: Generation) -> None:
+        if generation.request_id in self._generations:
+            self.release(generation)
+            self._clear_suspects()
+
+    def _clear_suspects(self) -> None:
+        """Run the next suspect, or at last all requests, once a suspect has a new token or has ended."""
+        if self._suspects:
+            left = [each for each in self._suspects if each.request_id in self._generations]
+            self._suspects = [each for each in left if each.deaths >= _SUSPECT_DEATHS]
+            self._dispatch()
+
+    def _dispatch(self) -> None:
+        """Submit what the engine may have now: one suspect alone, or all requests."""
+        if not self._has_engine:
+            return
+        if not self._suspects:
+            for each in self.in_flight:
+                if each.request_id not in self._sent:
+                    self._submit(each)
+            return
+        # The cause of a death comes after the suspects that only were in its company.
+        suspect = min(self._suspects, key=lambda each: each.deaths)
+        if self._sent != {suspect.request_id}:
+            for each in self.in_flight:
+                if each.request_id in self._sent:
+                    self._withdraw(each)
+            self._submit(suspect)
+
+    def _submit(self, generation: Generation) -> None:
+        generation.queued_at = time.monotonic()
+        self._sent.add(generation.request_id)
+        self._send(Submit(generation.request_id, generation.continuation(), generation.queued_at))
+
+    def _withdraw(self, generation: Generation) -> None:
+        """Take a request back from the engine; with a new id, so that a report on its way is not taken for a later one.
+
+        What is in such a report is generated again.
+        """
+        self.release(generation)
+        generation.move(self._new_id(), self._cancel)
+        self._generations[generation.request_id] = generation

@@ -33,6 +33,10 @@ _PAUSE_SECONDS: Final = 1.0
 _CLEAR_SECONDS: Final = 0.01
 
 
+class UnusableCheckpoint(EngineFailed):
+    """The files of a checkpoint are damaged, or others than at the start of the server."""
+
+
 class Engine(NamedTuple):
     """An engine process at the other end of a socket."""
 
@@ -202,7 +206,7 @@ class _ForkingProcess:
         ends."""
         reply = await self._reply()
         if isinstance(reply, Failed):
-            raise EngineFailed(reply.reason)
+            raise UnusableCheckpoint(reply.reason) if reply.checkpoint else EngineFailed(reply.reason)
 
     async def fork(self, replica: int, channel: socket.socket) -> int:
         """The id of an engine process at that end of a channel.

@@ -21,7 +21,9 @@ class Generation:
         self.queued_at = self.submitted_at
         """The time at which the present engine got the request."""
         self.admitted_at: float | None = None
-        self.engines_lost = 0
+        self.last_token_at: float | None = None
+        self.deaths = 0
+        """Engines that have died in the middle of this request since its last new token."""
         self.tokens: list[TokenReport] = []
         self._reports: list[SegmentReport] = []
         self._beams_sent = 0
@@ -31,10 +33,21 @@ class Generation:
         self._arrived = asyncio.Event()
 
     @property
+    def size(self) -> int:
+        """The number of slots that the request takes."""
+        return self.request.search.beam.size
+
+    @property
     def finished(self) -> bool:
         return bool(self.tokens) and self.tokens[-1].finish_reason is not None
 
+    def move(self, request_id: int, cancel: Callable[["Generation"], None]) -> None:
+        """Give the request another id, and `cancel` of the replica that has it from now on."""
+        self.request_id = request_id
+        self._cancel = cancel
+
     def deliver(self, token: TokenReport) -> None:
+        self.deaths = 0
         self.tokens.append(token)
         self._reports.append(token)
         self._arrived.set()
@@ -43,6 +56,7 @@ class Generation:
         if self._beams_to_skip > 0:
             self._beams_to_skip -= 1  # reported by an engine that died: the search was started again
             return
+        self.deaths = 0
         self._beams_sent += 1
         self._reports.append(beam)
         self._arrived.set()
@@ -85,7 +99,7 @@ class Generation:
         return fresh
 
     def continuation(self) -> GenerationRequest:
-        """Return the request that lets another engine continue where this one stopped; call it once for each engine."""
+        """Return the request that lets an engine continue where the last one stopped; call it once for each engine."""
         self._beams_to_skip = self._beams_sent
         sent = [token.token_id for token in self.tokens]
         # A beam is searched again from its start; a single hypothesis continues after the tokens already sent.

@@ -1,6 +1,10 @@
-"""The replicas of one engine: requests go to the least loaded one, or are refused if all are full."""
+"""The replicas of one engine: requests go to the least loaded one, or are refused if all are full.
+
+What a replica cannot run is handed to a sibling at once: the back-off of a dead replica is its own.
+"""
 
 import asyncio
+import contextlib
 
 from service.engine.messages import GenerationRequest
 from service.errors import QueueFull
@@ -20,11 +24,27 @@ class EnginePool:
         self._capacity = capacity
         self.running = False
         """True if engines are started, loaded or not; without any, requests wait."""
+        self._was_loaded = False
+        self._settled = asyncio.Event()
+        """Set while a replica is ready or no replica can start any more."""
+        for engine in engines:
+            engine.on_change = self._on_change
 
     @property
     def loaded(self) -> bool:
         """True if at least one replica has its model."""
         return any(engine.ready for engine in self.engines)
+
+    @property
+    def replacing(self) -> bool:
+        """True if engines could answer before, and all are dead now."""
+        return self._was_loaded and not self.loaded
+
+    @property
+    def refusal(self) -> str | None:
+        """The reason why no engine can start from the checkpoint's files, if all are dead."""
+        reasons = (engine.refusal for engine in self.engines if engine.refusal)
+        return None if self.loaded else next(reasons, None)
 
     @property
     def load(self) -> int:
@@ -53,7 +73,7 @@ class EnginePool:
 
     async def stop(self, reason: str = "the engine was stopped") -> None:
         """Fail requests in flight with the reason; later ones wait for the next start."""
-        self.running = False
+        self.running = self._was_loaded = False
         await asyncio.gather(*(engine.stop(reason) for engine in self.engines))
 
     def admit(self) -> None:
@@ -62,5 +82,36 @@ class EnginePool:
             raise QueueFull("too many requests are waiting; try again in a moment")
 
     def submit(self, request: GenerationRequest) -> Generation:
-        # A replica that is restarting gets requests only if all are.
-        return min(self.engines, key=lambda each: (not each.ready, each.load)).submit(request)
+        # A replica that is restarting, or reserved for suspects, gets requests only if all are.
+        return min(self.engines, key=lambda each: (not each.available, each.load)).submit(request)
+
+    async def wait_until_loaded(self, seconds: float) -> bool:
+        """Wait while engines are replaced; return False if that fails or takes longer."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._settled.wait()
+        return self.loaded
+
+    def _on_change(self) -> None:
+        if self.loaded or self.refusal is not None:
+            self._settled.set()
+        else:
+            self._settled.clear()
+        if not self.running:
+            return
+        self._was_loaded = self._was_loaded or self.loaded
+        if self.replacing and self.refusal is not None:
+            for engine in self.engines:
+                engine.fail_all(self.refusal)
+        self._balance()
+
+    def _balance(self) -> None:
+        """Hand requests that no engine works on to replicas that have less to do, or to any from a dead one."""
+        for giver in self.engines:
+            for generation in giver.movable:
+                available = [each for each in self.engines if each.available and each is not giver]
+                taker = min(available, key=lambda each: each.load, default=None)
+                if taker is None:
+                    break
+                if not giver.available or taker.load + generation.size <= giver.load - generation.size:
+                    giver.hand_over(generation, taker)

@@ -123,7 +123,7 @@ class Segment(NamedTuple):
             words += sentence[done : term.start]
             start = len(words)
             # A model reads XusX as one word.
-            before, after = sentence[: term.start][-1:], sentence[term.end :][:1]
+            before, after = sentence[max(term.start - 1, 0) : term.start], sentence[term.end : term.end + 1]
             words += " " if term.has_placeholder and is_word_character(before) and done < term.start else ""
             inside = PLACEHOLDER if term.has_placeholder else sentence[term.start : term.end]
             places.append((len(words), len(words) + len(inside)))

@@ -14,7 +14,7 @@ from service.text.sentences import chunks, find_cut, is_closing_punctuation, sen
 # The lines of `str.splitlines`, one by one.
 _LINE: Final = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]*+(?:\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])|.++")
 # The beginning of a list item, a quoted line or a heading, in Markdown and elsewhere.
-_BULLET: Final = re.compile(r"(?:\s*(?:[-*+•‣◦▪●·–—>]|#{1,6}|\[[ xX]\]|\(?[0-9]{1,3}[.)]|\(?[a-zA-Z]\))(?=\s))*\s*")
+BULLET: Final = re.compile(r"(?:\s*(?:[-*+•‣◦▪●·–—>]|#{1,6}|\[[ xX]\]|\(?[0-9]{1,3}[.)]|\(?[a-zA-Z]\))(?=\s))*\s*")
 _CELL: Final = re.compile(r"[^\t]*\t*")
 
 
@@ -73,7 +73,7 @@ class Splitter:
             return
         done = 0
         for line in _LINE.finditer(text):
-            bullet = _BULLET.match(text, line.start(), line.end())
+            bullet = BULLET.match(text, line.start(), line.end())
             assert bullet is not None
             if bullet.end() == line.end():
                 continue  # together with the lines after it that have no sentence either
@@ -131,12 +131,13 @@ def _verbatim_terms(chunk: str) -> list[Term]:
     return [Term(start, end, chunk[start:end], is_copy=True) for start, end in find_verbatim(chunk)]
 
 
-def _without_overlaps(terms: Iterable[Term]) -> list[Term]:
+def _without_overlaps(terms: Sequence[Term]) -> list[Term]:
     """Sort terms by position; of two that overlap the longer one stays, of equally long ones the first given."""
+    taken = bytearray(max((term.end for term in terms), default=0))
     found: list[Term] = []
     for term in sorted(terms, key=lambda each: each.start - each.end):
-        place = bisect_left(found, term.start, key=lambda each: each.start)
-        is_free = place == 0 or found[place - 1].end <= term.start
-        if is_free and (place == len(found) or term.end <= found[place].start):
-            found.insert(place, term)
-    return found
+        # No shorter term is taken yet, so one that overlaps has the first or the last character of this one.
+        if not taken[term.start] and not taken[term.end - 1]:
+            taken[term.start : term.end] = b"\1" * (term.end - term.start)
+            found.append(term)
+    return sorted(found, key=lambda each: each.start)

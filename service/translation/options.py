@@ -38,6 +38,8 @@ class TranslationOptions:
     """A text that is detected to be in a language without a route to the target is copied instead of refused."""
     max_new_tokens: int | None = None
     timeout_seconds: float | None = None
+    is_background: bool = False
+    """True for a part of a document: it holds fewer slots, and gives way to all requests."""
 
     def of_first(self) -> "TranslationOptions":
         """Return the options for the first model of a pivot route, of which only the best translation is used."""

@@ -178,7 +178,7 @@ class Preprocessor:
         inside = [number for number, span in enumerate(spans) if span and span[0] < place[1] and span[1] > place[0]]
         words = PLACEHOLDER if term.has_placeholder else term.translation
         # A tokenizer may drop characters: then the model cannot read the term, or write its translation.
-        ids = self._tokenizer.encode_target(words) or self._tokenizer.encode_target(PLACEHOLDER)
+        ids = self._tokenizer.encode_term(words) or self._tokenizer.encode_term(PLACEHOLDER)
         return GivenTerm(min(inside, default=0), max(inside, default=-1) + 1, ids)
 
     def _fits(self, segment: Segment) -> bool:
@@ -189,7 +189,7 @@ class Preprocessor:
             return False
         # The prescribed translations have to fit as well.
         given = [term.translation for term in segment.terms if not term.has_placeholder]
-        return sum(len(self._tokenizer.encode_target(each)) for each in given) <= limit
+        return sum(len(self._tokenizer.encode_term(each)) for each in given) <= limit
 
 
 class CopyPreprocessor:

@@ -61,19 +61,19 @@ class SegmentAssembly:
         segment: Segment,
         tokenizer: Tokenizer,
         spans: Spans = (),
-        told_from: int | None = None,
+        text_offset: int | None = None,
         forced: int = 0,
     ) -> None:
         """`spans` are the spans of the source ids in the sentence.
 
-        `told_from` is the position of the sentence in its text; None if alignment is not requested. The first `forced`
-        tokens are the target prefix.
+        `text_offset` is the position of the sentence in its text; None if alignment is not requested. The first
+        `forced` tokens are the target prefix.
         """
         self._index = index
         self._segment = segment
         self._tokenizer = tokenizer
         self._spans = spans
-        self._told_from = told_from
+        self._text_offset = text_offset
         self._forced = forced
         self._postprocessor = self._new_postprocessor()
         self._live: list[_Live] = []
@@ -103,7 +103,7 @@ class SegmentAssembly:
         text = self._postprocessor.push(token, is_last=token.finish_reason is not None)
         candidates = [Candidate(self._piece(each), logprob) for each, logprob in token.inspection.candidates]
         alignment = token.inspection.alignment
-        aligned = UNSET if alignment is None or self._told_from is None else self._aligned(*alignment)
+        aligned = UNSET if alignment is None or self._text_offset is None else self._aligned(*alignment)
         attention = _rounded(token.inspection.attention)
         source_tokens = [*map(self._in_text, self._spans)] if attention and self.tokens == 0 else UNSET
         generated = TokenGenerated(
@@ -148,11 +148,11 @@ class SegmentAssembly:
         return None if span is None else Alignment(*span, weight)
 
     def _in_text(self, span: tuple[int, int] | None) -> tuple[int, int] | None:
-        assert self._told_from is not None
+        assert self._text_offset is not None
         if span is None:
             return None
         start, end = self._segment.source_span(*span)
-        return self._told_from + start, self._told_from + end
+        return self._text_offset + start, self._text_offset + end
 
     def _piece(self, token_id: int) -> str:
         return self._segment.render(self._tokenizer.piece_bytes(token_id).decode(errors="replace"))

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import aclosing
 from itertools import islice
@@ -42,8 +42,14 @@ class Job(NamedTuple):
     """The pivot language of each text; () if there is none."""
     executor: Executor | None = None
     """Prepares a long text outside of the event loop; None for short texts, which are prepared in it."""
+    models: Collection[ServedModel] = ()
+    """The models that translate it."""
 
 
+LONGEST_WAIT_SECONDS: Final = 15.0
+"""A response begins only when engines can answer; a request waits no longer for it."""
+_BACKGROUND_SEGMENTS: Final = 8
+"""Segments of a document that are decoded at once."""
 _LOOK_AHEAD_SECONDS: Final = 0.05
 """Processor time of one look-ahead; the rest of the text is prepared later."""
 
@@ -76,7 +82,10 @@ class Translation:
         self._started_at = time.monotonic()
         self._deadline = asyncio.get_running_loop().time() + (job.options.timeout_seconds or limits.timeout_seconds)
         # A beam holds a slot for each hypothesis: long texts leave as many slots to others as without a beam.
-        self._window = max(limits.max_segments_in_flight // job.options.beam.size, 1)
+        in_flight = limits.max_segments_in_flight
+        if job.options.is_background:
+            in_flight = min(in_flight, _BACKGROUND_SEGMENTS)
+        self._window = max(in_flight // job.options.beam.size, 1)
         self._ahead: deque[PivotHandover] = deque()
         self._filling: asyncio.Task[None] | None = None
         self._segments = 0
@@ -88,7 +97,7 @@ class Translation:
         """Characters of the sentences whose translation `events` has begun to yield."""
         self.is_in_preparation = True
         """True until the first segments have been submitted."""
-        self._is_long = False
+        self._is_long = job.options.is_background
         self._look_ahead()
 
     def _look_ahead(self) -> None:
@@ -129,15 +138,19 @@ class Translation:
             self._ahead.append(PivotHandover(first, None if is_last else self._hand_over(first)))
         if self.is_in_preparation:
             self.is_in_preparation = False
-            self._is_long = len(self._ahead) == self._window
-            if self._source_tokens:
+            is_background = self._job.options.is_background
+            self._is_long = is_background or len(self._ahead) == self._window
+            if self._source_tokens and not is_background:
                 self._priority.expect(self)
 
     async def _next(self) -> PivotHandover | None:
         """Return the next segment once it is submitted, or None at the end of the text."""
         if not self._ahead and self._filling is not None:
-            filling, self._filling = self._filling, None
-            await asyncio.wait([filling])
+            filling = self._filling
+            await asyncio.wait([filling], timeout=self._deadline - asyncio.get_running_loop().time())
+            if not filling.done():
+                raise DeadlineExceeded("the translation was not finished in time")
+            self._filling = None
             if not filling.cancelled():
                 filling.result()
         if not self._ahead:
@@ -208,8 +221,21 @@ class Translation:
             self._generated_tokens,
         )
 
+    @property
+    def lacks_engines(self) -> bool:
+        """True while dead engines of one of its models are replaced, and none can answer."""
+        return any(model.pool.replacing for model in self._job.models)
+
+    async def wait_for_engines(self) -> None:
+        """Wait while dead engines are replaced. Raises `NotReady` after 15 s, or at the deadline if that is earlier."""
+        now = asyncio.get_running_loop().time
+        until = min(self._deadline, now() + LONGEST_WAIT_SECONDS)
+        for model in self._job.models:
+            await model.wait_for_engines(until - now())
+
     async def finished(self) -> Finished:
-        """Return the last of `events`; raises the errors of `events`."""
+        """Wait for engines, and return the last of `events`; raises the errors of both."""
+        await self.wait_for_engines()
         async with aclosing(self.events()) as stream:
             async for events in stream:
                 if isinstance(last := events[-1], Finished):
@@ -237,9 +263,9 @@ class Translation:
                     # A book of numbers would otherwise hold the event loop.
                     await self._give_way()
                     continue
-                told_from = work.offset if job.options.inspect.alignment else None
+                text_offset = work.offset if job.options.inspect.alignment else None
                 assembly = SegmentAssembly(
-                    number, work.segment, work.model.tokenizer, work.spans, told_from, len(work.forced_ids)
+                    number, work.segment, work.model.tokenizer, work.spans, text_offset, len(work.forced_ids)
                 )
                 async for reports in self._reports_of(submitted.generation):
                     events = [assembly.event(report) for report in reports]

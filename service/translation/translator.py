@@ -95,8 +95,9 @@ class Translator:
         pivot_of = {each: route.pivot for each, route in routes.items()}
         pivots = [pivot_of.get(each) for each in sources] if any(pivot_of.values()) else ()
         executor = self._executor if is_long else None
-        job = Job(segments, len(texts), next(iter(sources), source), target, options, detected, pivots, executor)
         models = {model for route in routes.values() for model in route.models}
+        first = next(iter(sources), source)
+        job = Job(segments, len(texts), first, target, options, detected, pivots, executor, models)
 
         def on_close(closed: Translation) -> None:
             self.running.discard(closed)
@@ -146,6 +147,16 @@ class Translator:
         ranked = rank_languages(text, self._routes().languages)
         # Without evidence, any language that can be translated.
         return [each for each in ranked if each.confidence] or [each for each in ranked if each.language in sources][:1]
+
+    def source_of(self, sample: str, source: str | None, target: str, names: FieldNames) -> tuple[str, str]:
+        """Return the models' codes of source and target as `direction` does; an HTML sample tells the language.
+
+        For texts of one language that are translated in several requests. Raises `InvalidRequest` and `NotReady`.
+        """
+        source, target = self.direction(source, target, names)
+        if source == AUTOMATIC:
+            source = self._detect(sample, target, TranslationOptions(is_html=True), names).language
+        return source, target
 
     def _detect(self, text: str, target: str, options: TranslationOptions, names: FieldNames) -> Detected:
         """Return the language of a text: the target, or a language that can be translated into it.

@@ -1,5 +1,6 @@
 // Connects the page with the server: sends the text, and shows the events of its stream.
 
+import { DocumentView } from "./document.js";
 import { decimal, element } from "./elements.js";
 import { InsideView } from "./inside.js";
 import { serverSentEvents } from "./sse.js";
@@ -52,6 +53,7 @@ async function load() {
   listTargets(settings.language.target.code);
   count();
   if (settings.apiKeys) askForKey();
+  new DocumentView(settings, () => ({ source: from.value, target: to.value, key: $("key").value.trim() }));
 }
 
 function askForKey() {

@@ -18,6 +18,13 @@ CHART = ROOT / "deploy/helm/dragoman"
 VALUES = [None, *sorted((CHART / "ci").glob("*.yaml"))]
 OF_AN_OPERATOR = {"ServiceMonitor", "PrometheusRule"}
 OLDEST = "1.27"
+DOWNLOADS = {
+    "ports": [
+        {"port": 443, "protocol": "TCP"},
+        {"port": 53, "protocol": "UDP"},
+        {"port": 53, "protocol": "TCP"},
+    ]
+}
 
 every_values = pytest.mark.parametrize("values", VALUES, ids=lambda file: file.stem if file else "default")
 
@@ -108,8 +115,10 @@ def test_ports_are_those_that_the_image_listens_on(values: Path | None) -> None:
     if policy := manifests.get("NetworkPolicy"):
         assert [port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]] == ["http"]
         assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
-        listed = yaml.safe_load(values.read_text()).get("networkPolicy", {}).get("egress") if values else None
-        assert policy["spec"].get("egress") == listed, "otherwise nothing goes out"
+        given = yaml.safe_load(values.read_text()) if values else {}
+        downloads = [DOWNLOADS] if "publicModels" in given else []
+        listed = [*downloads, *given.get("networkPolicy", {}).get("egress", [])]
+        assert policy["spec"].get("egress", []) == listed, "otherwise nothing goes out"
 
 
 @every_values
@@ -196,6 +205,31 @@ def test_many_models_are_mounted_beside_what_else_is_wanted() -> None:
     assert {"name": "DRAGOMAN_MODELS", "value": models["mountPath"]} in container["env"]
     assert not any(each["name"] == "DRAGOMAN_MODEL" for each in container["env"])
     assert [volume["name"] for volume in _pod(manifests)["volumes"]] == [models["name"], kept["name"]]
+
+
+def test_public_models_have_a_cache_and_may_be_downloaded() -> None:
+    manifests = _render(CHART / "ci/public-models-values.yaml")
+    container = _container(manifests)
+    assert {"name": "DRAGOMAN_MODELS", "value": "argos:en-de,argos:de-en"} in container["env"]
+    assert container["volumeMounts"] == [{"name": "cache", "mountPath": "/cache"}]
+    assert "XDG_CACHE_HOME=/cache" in (ROOT / "Dockerfile").read_text()
+    assert _pod(manifests)["volumes"] == [{"name": "cache", "persistentVolumeClaim": {"claimName": "models"}}]
+    offline = _render(CHART / "ci/public-models-values.yaml", "--set", "settings.offline=true")
+    assert "egress" not in offline["NetworkPolicy"]["spec"]
+
+
+def test_a_cache_without_a_claim_is_lost_with_the_pod() -> None:
+    [volume] = _pod(_render(None, "--set", "cache.enabled=true,cache.sizeLimit=2Gi"))["volumes"]
+    assert volume == {"name": "cache", "emptyDir": {"sizeLimit": "2Gi"}}
+    [volume] = _pod(_render(None, "--set", "publicModels=acme/en-de"))["volumes"]
+    assert volume == {"name": "cache", "emptyDir": {}}
+    assert "volumes" not in _pod(_render(None))
+
+
+def test_a_volume_and_public_models_exclude_one_another() -> None:
+    done = _helm("template", "talk", str(CHART), "--set", "publicModels=acme/en-de,model.existingClaim=x")
+    assert done.returncode != 0
+    assert "publicModels and model.existingClaim: only one of them can be set" in done.stderr
 
 
 def test_autoscaling_asks_for_what_the_adapter_gives() -> None:

@@ -37,6 +37,7 @@ def _can_make_namespaces() -> bool:
 _CAN_MAKE_NAMESPACES: Final = _can_make_namespaces()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1800)  # there may be three tries for each fault
 def test_readers_outlive_a_replica() -> None:
     # Where a node can be lost, the test of that is one of kill -9.
@@ -64,6 +65,7 @@ def test_a_second_replica_comes_with_the_load() -> None:
     assert seen["same_text_as_alone"] == seen["streams"] >= 6
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not _CAN_MAKE_NAMESPACES, reason="needs root and network namespaces")
 @pytest.mark.timeout(600)
 def test_readers_outlive_a_node() -> None:

@@ -6,10 +6,12 @@ import pytest
 import regex
 from hypothesis import example, given
 from hypothesis import strategies as st
+from sentencepiece import SentencePieceNormalizer
 
 from model.case_marks import (
     CASE_MARKS,
     LITERAL,
+    SPACES,
     TITLE,
     UPPER,
     UPPER_BEGIN,
@@ -21,7 +23,7 @@ from model.case_marks import (
 )
 
 # Letters whose case is a matter of more than one letter, marks, digits and signs between words, and all other text.
-_AWKWARD = "aAbBcCéÉßẞıİſΣσςǅﬁ\u0301\u0345'’-_.,!(«19 \t\n\u00a0\u2028" + "".join(CASE_MARKS)
+_AWKWARD = "aAbBcCéÉßẞıİſΣσςǅﬁ\u0301\u0345'’-_.,!(«19〇❶ \t\n\u00a0\u2028" + "".join(CASE_MARKS)
 _TEXTS = st.text(st.one_of(st.sampled_from(_AWKWARD), st.characters(exclude_categories=["Cs"])), max_size=40)
 
 
@@ -29,7 +31,7 @@ def _normalised(text: str) -> str:
     """The form of a text that marking keeps: NFKC of each grapheme cluster, single spaces."""
     if not unicodedata.is_normalized("NFKC", text):
         text = "".join(unicodedata.normalize("NFKC", cluster) for cluster in regex.findall(r"\X", text))
-    return " ".join(text.split())
+    return SPACES.sub(" ", text).strip(" ")
 
 
 def _shown(text: str) -> str:
@@ -60,10 +62,27 @@ def _shown(text: str) -> str:
         ("", ""),
         (" \t", ""),
         ("!?", " !?"),
+        ("!\u200b", " !"),
+        ("\ufeffHello\u200b \u200bthere", "<T> hello there"),
+        ("\u200b", ""),
     ],
 )
 def test_marks_by_hand(text: str, marked: str) -> None:
     assert _shown(mark_case(text).text) == marked
+
+
+def test_white_space_is_all_that_the_tokenizer_makes_spaces_of() -> None:
+    """Its rules run after the marks are set: what becomes a space there would be an extra one."""
+    rules = SentencePieceNormalizer(
+        rule_name="nmt_nfkc", add_dummy_prefix=False, remove_extra_whitespaces=False, escape_whitespaces=False
+    )
+    spaces = [
+        character
+        for character in map(chr, (*range(0x01, 0xD800), *range(0xE000, 0x10000)))
+        if rules.normalize(f"a{character}b") == "a b"
+    ]
+    assert len(spaces) > 20
+    assert {character for character in spaces if mark_case(f"a {character}b!{character}").text != " a b!"} == set()
 
 
 def test_a_mark_that_a_text_holds_itself_stays() -> None:
@@ -72,6 +91,7 @@ def test_a_mark_that_a_text_holds_itself_stays() -> None:
     assert CaseRestorer().push(marked) == f" a{TITLE}b {UPPER_END}"
 
 
+@example(text="Å〇K ❶AB")
 @given(text=_TEXTS)
 @example(text="THE END of A thing OR TWO")
 @example(text="İSTANBUL ŒUVRE straße STRAẞE Dž ǅ")

@@ -1,5 +1,7 @@
 """Loading is strict, and says everything that is wrong."""
 
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -7,7 +9,14 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from model.checkpoint import load_model, save_checkpoint, scale_of
-from model.checkpoint_config import CheckpointConfig, CheckpointError, Direction, load_config, load_tokenizer
+from model.checkpoint_config import (
+    CheckpointConfig,
+    CheckpointError,
+    Direction,
+    content_id,
+    load_config,
+    load_tokenizer,
+)
 from model.config import ModelConfig
 from model.tokenizer import Tokenizer
 from tests.conftest import forget_sums, random_model
@@ -135,3 +144,18 @@ def test_broken_tokenizer(unverified: Path) -> None:
     (unverified / "tokenizer.model").write_bytes(b"no tokenizer")
     with pytest.raises(CheckpointError, match="tokenizer: "):
         load_tokenizer(unverified)
+
+
+def test_the_id_of_a_checkpoint_is_that_of_its_content(checkpoint: Path) -> None:
+    """Times count only without sums in `config.json`."""
+    weights = checkpoint / "model.safetensors"
+    whole = content_id(checkpoint)
+    os.utime(weights, ns=(0, 0))
+    assert content_id(checkpoint) == whole
+    path = checkpoint / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | {"max_sentence_tokens": 16}))
+    assert content_id(checkpoint) != whole
+    forget_sums(checkpoint)
+    unverified = content_id(checkpoint)
+    os.utime(weights, ns=(1, 1))
+    assert content_id(checkpoint) != unverified

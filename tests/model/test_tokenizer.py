@@ -160,6 +160,19 @@ def test_case_survives_the_case_marked_tokenizer(case_marked_tokenizer: Tokenize
     assert case_marked_tokenizer.decode(case_marked_tokenizer.encode(text)) == text
 
 
+def test_text_that_is_continued_leaves_no_passage_of_capitals_open(case_marked_tokenizer: Tokenizer) -> None:
+    begin, end = case_marked_tokenizer.encode_target("LA MAISON"), case_marked_tokenizer.encode_target("le chat")
+    assert case_marked_tokenizer.decode([*begin, *end]) == "LA MAISON le chat"
+    assert case_marked_tokenizer.decode(case_marked_tokenizer.encode_target("LA MAISON est")) == "LA MAISON est"
+
+
+@pytest.mark.parametrize("term", ["Chat", "CHAT", "chat", "LE CHAT", "iPhone"])
+def test_a_term_is_recognised_by_a_word(tokenizer: Tokenizer, case_marked_tokenizer: Tokenizer, term: str) -> None:
+    """A mark of case would stand for every capitalised word."""
+    assert case_marked_tokenizer.encode_term(term) == case_marked_tokenizer.encode_target(term.lower())
+    assert tokenizer.encode_term(term) == tokenizer.encode_target(term)
+
+
 @given(ids=st.lists(st.integers(min_value=0, max_value=319), max_size=30))
 def test_streamed_case_marked_text_is_the_whole_text_at_every_moment(
     case_marked_tokenizer: Tokenizer, ids: list[int]

@@ -59,6 +59,7 @@ def test_log_probabilities(config: ModelConfig, device: torch.device, requests: 
     assert max(differences) > 0, "so small a difference would be float32's"
 
 
+@pytest.mark.slow
 def test_greedy_is_nearly_the_best(config: ModelConfig, device: torch.device) -> None:
     texts = [generation_request(source, LIMIT) for source in sources(40)]
     arrivals = _run(config, device, dict(enumerate(texts)))
@@ -70,6 +71,7 @@ def test_greedy_is_nearly_the_best(config: ModelConfig, device: torch.device) ->
         assert (logprobs.amax(-1) - own).max() < 2 * ROUNDING
 
 
+@pytest.mark.slow
 def test_alignments(config: ModelConfig, device: torch.device, requests: list[GenerationRequest]) -> None:
     arrivals = _run(config, device, dict(enumerate(requests)))
     model = random_model(config)
@@ -83,6 +85,7 @@ def test_alignments(config: ModelConfig, device: torch.device, requests: list[Ge
             assert each[position].item() == pytest.approx(weight, abs=0.05)
 
 
+@pytest.mark.slow
 def test_in_other_company_only_near_ties_fall_differently(
     config: ModelConfig, device: torch.device, requests: list[GenerationRequest]
 ) -> None:

@@ -1,22 +1,23 @@
 """The composition root: the objects that it builds from the settings."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from model.checkpoint_config import load_config
 from service import app
 from service.observability.metrics import Metrics
-from service.settings import Settings, UnusableSettingError
+from service.settings import EMBEDDED_MODEL, Settings, UnusableSettingError
 
 
 def test_each_replica_is_told_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """The number of a replica selects its GPU."""
-    monkeypatch.setattr(app, "EngineProcess", lambda fork_server, number, *_: (fork_server, number))
+    monkeypatch.setattr(app, "EngineProcess", lambda *arguments: SimpleNamespace(arguments=arguments))
     settings = Settings(replicas=3)
-    config = load_config(settings.model)
-    engines = app.build_pool("en-fr", settings.model, config, settings, Metrics("0", "int8")).engines
-    fork_servers, numbers = zip(*engines, strict=True)
+    config = load_config(EMBEDDED_MODEL)
+    engines = app.build_pool("en-fr", EMBEDDED_MODEL, config, settings, Metrics("0", "int8")).engines
+    fork_servers, numbers, *_ = zip(*(vars(each)["arguments"] for each in engines), strict=True)
     assert numbers == (0, 1, 2)
     assert len({*fork_servers}) == 1
 

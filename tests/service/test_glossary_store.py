@@ -1,6 +1,7 @@
 """Glossaries in a directory: who sees what, and what several servers do at once."""
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -27,6 +28,15 @@ def test_each_key_has_its_own(tmp_path: Path) -> None:
     assert store.all("anna") == []
     with pytest.raises(UnknownGlossary):
         store.glossary([made["anna"].id], "anna", "en", "fr")
+
+
+def test_only_its_owner_reads_a_file(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        GlossaryStore(tmp_path).add("pets", FRENCH, {"cat": "matou"}, None)
+    finally:
+        os.umask(before)
+    assert [path.stat().st_mode & 0o777 for path in tmp_path.iterdir()] == [0o600]
 
 
 @pytest.mark.parametrize("identifier", ["", "../secret", "00000000-0000-0000-0000-000000000000", "a/b", "*"])

@@ -7,13 +7,15 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import httpx
 import pytest
+
+from tests.system.documented import DocumentedStatuses
 
 START_SECONDS = 60.0
 COMPILES = shutil.which("c++") is not None
@@ -131,14 +133,22 @@ class StartServer(Protocol):
 
 
 @contextmanager
-def run_server(log: Path, *flags: str, ready: bool = True) -> Iterator[Server]:
+def run_server(
+    log: Path,
+    *flags: str,
+    ready: bool = True,
+    port: int | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Server]:
     """Start a server; at the end stop it, and check that it leaves no process behind."""
-    port = free_port()
+    port = port or free_port()
     if "--replicas" not in flags:
         flags = ("--replicas", "1", *flags)
     command = [sys.executable, "-m", "service", "serve", "--port", str(port), *flags]
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stderr=output, start_new_session=True)
+        process = subprocess.Popen(
+            command, stderr=output, start_new_session=True, env=os.environ | dict(environment or {})
+        )
     server = Server(process, port, log)
     try:
         if ready:
@@ -167,8 +177,14 @@ def start_server(tmp_path: Path) -> StartServer:
     return lambda *flags, ready=True: run_server(tmp_path / "log", *flags, ready=ready)
 
 
+@pytest.fixture(scope="session")
+def documented(server: Server) -> DocumentedStatuses:
+    return DocumentedStatuses(httpx.get(f"{server.url}/openapi.json").json())
+
+
 @pytest.fixture
-async def client(server: Server) -> AsyncIterator[httpx.AsyncClient]:
+async def client(server: Server, documented: DocumentedStatuses) -> AsyncIterator[httpx.AsyncClient]:
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-    async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:
+    hooks: dict[str, list[Callable[..., Any]]] = {"response": [documented]}
+    async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits, event_hooks=hooks) as client:
         yield client

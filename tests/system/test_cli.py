@@ -48,8 +48,22 @@ def test_a_server_s_refusal_is_shown(server: Server) -> None:
 def test_no_server() -> None:
     done = _translate("--url", f"http://127.0.0.1:{free_port()}", "Yes.")
     assert done.returncode == 2
-    assert "127.0.0.1" in done.stderr
-    assert "Traceback" not in done.stderr
+    [line] = done.stderr.splitlines()
+    assert line.startswith("dragoman: http://127.0.0.1:")
+    assert "no server answers there; is `dragoman serve` running?" in line
+
+
+def test_a_url_with_a_path(server: Server) -> None:
+    done = _translate("--url", f"{server.url}/translate", "Yes.")
+    message = "there is no such path; give the server's address without a path"
+    assert (done.returncode, done.stderr) == (2, f"dragoman: {server.url}/translate/translate: {message}\n")
+
+
+def test_nothing_to_translate() -> None:
+    """An empty text is no error in a pipeline, but a user who waits must see why nothing comes."""
+    for arguments in ((), ("--json",)):
+        done = _translate(*arguments)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "dragoman: nothing to translate\n")
 
 
 def test_standard_input_that_is_not_utf8() -> None:

@@ -154,6 +154,17 @@ async def test_who_takes_nothing_is_cut(impatient: Server, streams: bool) -> Non
     assert "Traceback" not in impatient.log.read_text()
 
 
+async def test_who_takes_nothing_is_cut_while_the_system_takes_everything(impatient: Server) -> None:
+    """The system's buffers would hold the whole stream, and its slots would be held to its end."""
+    outcome = 'endpoint="/translate",outcome="cancelled"'
+    cancelled = impatient.metric("dragoman_requests_total", outcome)
+    async with _connection(impatient, slow=True) as (_, writer):
+        writer.write(_request(" ".join(SENTENCES) * 12))
+        await writer.drain()
+        await asyncio.to_thread(impatient.wait_for_metric, "dragoman_requests_total", cancelled + 1, outcome, 60)
+    await asyncio.to_thread(impatient.wait_for_metric, "dragoman_slots_used", 0)
+
+
 async def test_who_takes_little_gets_everything(impatient: Server) -> None:
     """A whole answer may take much longer than a reader may take nothing."""
     taken, end = 0, b""

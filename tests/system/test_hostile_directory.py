@@ -6,10 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import platformdirs
 import pytest
 
 from model.tokenizer import Tokenizer
+from tests.system.caches import make_cache
 from tests.system.conftest import Server, free_port
 
 _DRAGOMAN = Path(sys.executable).with_name("dragoman")
@@ -37,11 +37,7 @@ def hostile(tmp_path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"open({str(tmp_path / 'mark')!r}, 'a').write(__file__)\nraise SystemExit('hostile')\n")
     (directory / "test.tsv").write_text("Yes.\tOui.\n")
-    # A cache of one's own for imported models; the C++ operators, which take long to compile, are those of all tests.
-    cache = tmp_path / "cache" / "dragoman"
-    cache.mkdir(parents=True)
-    for compiled in platformdirs.user_cache_path("dragoman").glob("dragoman_kernels_*"):
-        (cache / compiled.name).symlink_to(compiled)
+    make_cache(tmp_path / "cache")
     return directory
 
 

@@ -40,6 +40,9 @@ def test_each_direction_goes_to_its_model(served: Server, server: Server) -> Non
 
 
 def test_of_two_models_the_first_by_name_has_a_direction(served: Server) -> None:
+    [warning] = [line for line in served.log.read_text().splitlines() if "not used for all directions" in line]
+    assert '"model": "b-german", "reason": "1 of its directions' in warning
+
     def written() -> list[float]:
         return [served.metric("dragoman_generated_tokens_total", f'model="{name}-german"') for name in "ab"]
 

@@ -5,11 +5,14 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import httpx
+import pytest
 
 from service.access.key_store import KeyLimits, KeyStore
 from tests.system.conftest import Server, StartServer
+from tests.system.documented import DocumentedStatuses
 
 # A request may set itself a deadline that nothing can keep.
 _CONFIG = """
@@ -58,6 +61,7 @@ def test_schemathesis_finds_nothing(server: Server, tmp_path: Path) -> None:
     _try_out(server, tmp_path, _CONFIG, "examples,coverage,fuzzing", 20)
 
 
+@pytest.mark.slow
 def test_schemathesis_finds_nothing_behind_keys_and_in_glossaries(tmp_path: Path, start_server: StartServer) -> None:
     with closing(KeyStore(tmp_path / "keys.db", create=True)) as file:
         key, poor = file.add("rich", KeyLimits()), file.add("poor", KeyLimits(characters_per_month=11))
@@ -109,6 +113,22 @@ def test_every_answer_is_documented(server: Server) -> None:
         assert set(kinds) == {"application/json", "application/x-www-form-urlencoded", "multipart/form-data"}
     assert {} in schema["paths"]["/translate"]["post"]["security"]
     assert "security" not in schema["paths"]["/languages"]["get"]
+
+
+def test_a_status_that_is_not_documented_fails_a_test() -> None:
+    """Every client of these tests checks its responses so."""
+    one: dict[str, Any] = {"/a/{b}": {"get": {"responses": {"200": {}, "400": {}}}}}
+    documented = DocumentedStatuses({"paths": one})
+    for method, path, status in (
+        ("GET", "/a/b", 200),
+        ("HEAD", "/a/b/", 400),
+        ("PUT", "/a/b", 405),
+        ("GET", "/a", 418),
+    ):
+        documented.check(method, path, status)
+    for method, path, status in (("GET", "/a/b", 409), ("PUT", "/a/b", 200)):
+        with pytest.raises(AssertionError, match=f"{method} {path} answers {status}, which /openapi.json does not"):
+            documented.check(method, path, status)
 
 
 def test_a_path_tells_all_its_methods(server: Server) -> None:

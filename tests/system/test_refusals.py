@@ -7,14 +7,17 @@ import pytest
 
 from tests.system.answers import translate
 
+_MEANT = "beam_sise: no such field; did you mean beam_size?"
 BAD_REQUESTS = [
     ("wrong JSON", b'{"q": "a"', 400, "body: invalid JSON"),
     ("not an object", b'["a"]', 400, "body: "),
     ("missing field", b'{"q": "a", "source": "en"}', 400, "target: field required"),
     ("q is a number", b'{"q": 1, "source": "en", "target": "fr"}', 400, "q: must be a string or an array"),
     ("q holds a number", b'{"q": ["a", 1], "source": "en", "target": "fr"}', 400, "q: must be a string or an array"),
-    ("unknown field", b'{"q": "a", "source": "en", "target": "fr", "beams": 4}', 400, "beams: extra"),
-    ("a field called query", b'{"q": "a", "source": "en", "target": "fr", "query": 1}', 400, "query: extra"),
+    ("unknown field", b'{"q": "a", "source": "en", "target": "fr", "beams": 4}', 400, "beams: no such field"),
+    ("a typo", b'{"q": "a", "source": "en", "target": "fr", "beam_sise": 4}', 400, _MEANT),
+    ("no body", b"", 400, "body: is empty"),
+    ("a field called query", b'{"q": "a", "source": "en", "target": "fr", "query": 1}', 400, "query: no such field"),
     ("bool for number", b'{"q": "a", "source": "en", "target": "fr", "top_k": true}', 400, "top_k: "),
     ("unknown source", b'{"q": "a", "source": "xx", "target": "fr"}', 400, "source: xx is not supported"),
     ("auto, unknown target", b'{"q": "a", "source": "auto", "target": "xx"}', 400, "target: xx is not supported"),
@@ -65,7 +68,17 @@ async def test_other_wrong_requests(client: httpx.AsyncClient) -> None:
         (await client.post("/translate", content=b"q=%ff&source=en&target=fr", headers=form), 400, "body: "),
         (await client.post("/translate", content=b"q", headers={"Content-Type": "text/csv"}), 400, "Content-Type: "),
         (await client.get("/translate/stream", params={"q": "a"}), 400, "source: field required"),
-        (await client.get("/translate"), 405, "Method Not Allowed"),
+        (await client.get("/translate"), 405, "Method Not Allowed: use POST; for GET there is /translate/stream"),
+        (
+            await client.get("/translate/stream", params={"q": "a", "beam_sise": 4}),
+            400,
+            "source: field required; target",
+        ),
+        (
+            await client.get("/translate/stream", params={"q": "a", "source": "en", "target": "fr", "beam_sise": 4}),
+            400,
+            _MEANT,
+        ),
         (await client.put("/openapi.json"), 405, "Method Not Allowed"),
         (await client.delete("/web/page.js"), 405, "Method Not Allowed"),
         (await client.post("/"), 405, "Method Not Allowed"),
@@ -91,6 +104,14 @@ async def test_other_wrong_requests(client: httpx.AsyncClient) -> None:
     ]
     for response, status, error in cases:
         assert (response.status_code, response.json()["error"][: len(error)]) == (status, error)
+
+
+async def test_a_path_may_end_with_a_slash(client: httpx.AsyncClient) -> None:
+    body = {"q": "I am a cat.", "source": "en", "target": "fr"}
+    for path in ("/translate/", "/translate//"):
+        response = await client.post(path, json=body)
+        assert (response.status_code, response.json()) == (200, {"translatedText": "Je suis un chat."})
+    assert (await client.get("/docs/")).status_code == (await client.get("/docs")).status_code == 200
 
 
 async def test_html_has_no_alignment(client: httpx.AsyncClient) -> None:

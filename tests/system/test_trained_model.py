@@ -7,8 +7,8 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from model.training import robustness
-from model.training.robustness import Case
+from model.training import robustness_cases
+from model.training.robustness_cases import Case
 from service.cli.main import app
 from tests.system.conftest import Server, StartServer
 
@@ -91,7 +91,7 @@ def test_each_direction_is_trained_evaluated_and_served(tmp_path: Path, start_se
 
 def test_a_server_keeps_what_the_model_alone_loses(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     cases = {"emoji": (Case(source="I am a cat. 🦩🪁", contains=(("chat",),), verbatim=("🦩🪁",)),)}
-    monkeypatch.setattr(robustness, "load_cases", lambda _: cases)
+    monkeypatch.setattr(robustness_cases, "load_cases", lambda _: cases)
     assert "| emoji | 0/1 |" in _dragoman("robustness")
     languages = ("--source", "en", "--target", "fr")
     assert "| emoji | 1/1 |" in _dragoman("robustness", "--url", server.url, *languages)

@@ -25,7 +25,7 @@ def find(path: Path) -> Path | None:
     return None
 
 
-def read(directory: Path, wanted: LanguageHint) -> Imported:
+def read(directory: Path, hint: LanguageHint) -> Imported:
     """`directory` holds model.bin. Raises `CheckpointError` for what is not supported, missing, left over or broken."""
     path, described = directory / "model.bin", directory / "config.json"
     source_words, target_words = vocabularies(directory)
@@ -41,18 +41,18 @@ def read(directory: Path, wanted: LanguageHint) -> Imported:
     package = directory.parent / "metadata.json"
     asks_all = asks_for_all_tokens(numbers, special)
     if package.exists() or not (from_zero or asks_all or are_languages(vocabulary.special)):
-        pair = _of_a_pair(directory, vocabulary, config, weights, special, _said(package, wanted))
+        pair = _of_a_pair(directory, vocabulary, config, weights, special, _completed(hint, package))
         return _begun(pair, package, target_words) if package.exists() else pair
     if from_zero:
-        return target_tag_prefix(directory, vocabulary, config, weights, wanted)
+        return target_tag_prefix(directory, vocabulary, config, weights, hint)
     if are_languages(vocabulary.special):
         if special.start is not None and (asks_all or special.after):
             return tagged_both_sides(directory, vocabulary, config, weights)
         if special.start is None and config.embedding_norm:
-            return source_tag_suffix(directory, vocabulary, config, weights, wanted)
+            return source_tag_suffix(directory, vocabulary, config, weights, hint)
     elif config.embedding_norm:
         bart = special._replace(before=("<s>",), after=("</s>",))
-        return _of_a_pair(directory, vocabulary, config, weights, bart, wanted)
+        return _of_a_pair(directory, vocabulary, config, weights, bart, hint)
     raise CheckpointError(f"{directory}: which tokens it expects around a text is not known")
 
 
@@ -62,14 +62,14 @@ def _of_a_pair(
     config: ModelConfig,
     weights: dict[str, Tensor],
     special: Special,
-    wanted: LanguageHint,
+    hint: LanguageHint,
 ) -> Imported:
     if special.start is None:
         raise CheckpointError(f"{directory}: config.json does not say what a translation begins with")
-    if not wanted.source or not wanted.target:
+    if not hint.source or not hint.target:
         raise languages_unknown(directory)
     prompt = Prompt(source_prefix=special.before, source_suffix=special.after)
-    direction = Direction(source=wanted.source, target=wanted.target)
+    direction = Direction(source=hint.source, target=hint.target)
     described = CheckpointConfig(directions=(direction,), prompt=prompt, model=config)
     return Imported(described, weights, Tokenizer(vocabulary.files, prompt))
 
@@ -86,7 +86,7 @@ def _begun(imported: Imported, package: Path, target_words: Sequence[str]) -> Im
     return imported._replace(config=config, tokenizer=Tokenizer(imported.tokenizer.files, prompt))
 
 
-def _said(package: Path, wanted: LanguageHint) -> LanguageHint:
+def _completed(hint: LanguageHint, package: Path) -> LanguageHint:
     """Return the hint, completed by the languages that an Argos package names."""
-    said = read_json(package) if package.exists() else {}
-    return LanguageHint(wanted.source or said.get("from_code"), wanted.target or said.get("to_code"))
+    named = read_json(package) if package.exists() else {}
+    return LanguageHint(hint.source or named.get("from_code"), hint.target or named.get("to_code"))

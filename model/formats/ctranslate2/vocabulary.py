@@ -6,7 +6,7 @@ from typing import Final
 import sentencepiece
 
 from model.checkpoint_config import CheckpointError
-from model.formats.checked_source import pieces_json, read_any_json, read_files
+from model.formats.checked_source import pieces_json, read_any_json, read_bytes, read_files
 from model.formats.vocabulary import Vocabulary, read_vocabulary
 from model.subwords import JsonPieces
 
@@ -32,7 +32,7 @@ def _vocabulary(directory: Path, name: str) -> list[str] | None:
             raise CheckpointError(f"{path}: is not a list of words")
         return words
     if (path := directory / f"{name}.txt").exists():
-        return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        return read_bytes(path).decode().removesuffix("\n").split("\n")
     return None
 
 

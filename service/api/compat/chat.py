@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -16,7 +17,7 @@ from service.api.field_types import RequestBody
 from service.api.openapi import CALLER_ERRORS, errors_of
 from service.api.request_body import body_of, parse_body
 from service.api.sse import AnswerShape, TranslationStream
-from service.api.translate import until_finished
+from service.api.translate import until_engines_answer, until_finished
 from service.engine.messages import Sampling
 from service.errors import InvalidRequest
 from service.translation.events import Event, Finished, TokenGenerated, Usage
@@ -144,8 +145,9 @@ async def completions(request: Request, service: ServiceDependency, caller: Call
     body = await parse_body(request, ChatRequest)
     body.check()
     text = body.text()
-    service.check_ready()
-    source, target = _direction(service, body.model)
+    await service.check_open()
+    with service.choosing_model():
+        source, target = _direction(service, body.model)
     async with AsyncExitStack() as stack:
         if body.stream:
             stack.enter_context(service.access.stream(caller))
@@ -155,12 +157,14 @@ async def completions(request: Request, service: ServiceDependency, caller: Call
         if not body.stream:
             finished = await until_finished(request, translation)
             return JSONResponse(_completion(body.model, translation.id, finished))
+        await until_engines_answer(request, translation)
         charge.sent = lambda: translation.characters_sent
         return ChatStream(
             translation,
             shape=AnswerShape(),
             last_event_id=-1,
             keep_alive_seconds=service.settings.keep_alive_seconds,
+            before_end=partial(service.access.settle, charge),
             context=stack.pop_all(),
             request=body,
         )

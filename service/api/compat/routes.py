@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
-from service.access.control import Caller
+from service.access.payments import Caller
 from service.api.authentication import CallerDependency
 from service.api.compat.exchange import Exchange, ForeignBody, Translated
 from service.api.compat.table import EXCHANGES
@@ -30,8 +30,9 @@ async def _translated(
 ) -> Translated:
     """Translate the texts of a request as one batch."""
     texts, requested, wanted, options = body.wanted()
-    service.check_ready()
-    source, target = service.translator.direction(requested, wanted, exchange.names)
+    await service.check_open()
+    with service.choosing_model():
+        source, target = service.translator.direction(requested, wanted, exchange.names)
     async with service.access.charged(caller, sum(map(len, texts)), exchange.names.text):
         translation = service.translator.start(texts, requested, target, options, exchange.names)
         finished = await until_finished(request, translation)

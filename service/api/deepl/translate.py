@@ -64,8 +64,9 @@ async def translate(request: Request, service: ServiceDependency, caller: Caller
     body = await parse_body(request, DeepLRequest, or_url=request.method == "GET")
     body.check()
     requested_source = body.source_lang or None
-    service.check_ready()
-    source, target = service.translator.direction(requested_source, body.target_lang, NAMES)
+    await service.check_open()
+    with service.choosing_model():
+        source, target = service.translator.direction(requested_source, body.target_lang, NAMES)
     texts = body.texts()
     glossary = await stored_glossary(service, caller, body.glossaries(), source, target)
     options = replace(body.options(service.translator.limits.max_beam_size), glossary=glossary)

@@ -40,18 +40,18 @@ class BeamSequence:
         prompt = [] if self._has_started else prompt_rows(request, first)
         if self._is_at_prefix:
             # All of them count in the score, also those that the client has.
-            return prompt + prefix_rows(request, first, wanted_from=0)
+            return prompt + prefix_rows(request, first, extended_from=0)
         live = zip(self._search.live, self._live_slots, strict=True)
         return prompt + [self._row(parent, path, slot) for parent, (path, slot) in enumerate(live)]
 
     def _row(self, parent: int, path: Path, slot: int) -> Row:
-        request, first, wanted = self._request, self._slots[0], 2 * self._request.search.beam.size
+        request, first, num_extensions = self._request, self._slots[0], 2 * self._request.search.beam.size
         if self._is_ranked:
-            return Row(request, slot, first, path.ids, parent, path.total, wanted, is_ranked=True)
+            return Row(request, slot, first, path.ids, parent, path.total, num_extensions, is_ranked=True)
         rest, term, pending = self._open(path)
         if rest:
             return Row(request, slot, first, path.ids, parent, path.total, forced=rest[0], term=term)
-        return Row(request, slot, first, path.ids, parent, path.total, wanted, pending=pending)
+        return Row(request, slot, first, path.ids, parent, path.total, num_extensions, pending=pending)
 
     def _open(self, path: Path) -> TermProgress:
         return term_progress(self._request.constraints.terms, (choice.term for choice in path.choices))

@@ -20,7 +20,7 @@ class Row(NamedTuple):
     """The hypothesis's rank among those of its request."""
     total: float = 0.0
     """The sum of log-probabilities of `ids`; only beams need it."""
-    wanted: int = 1
+    num_extensions: int = 1
     """The number of extensions that the row needs; 0 if only its K/V are needed."""
     forced: int | None = None
     """The token that must come next, however improbable."""
@@ -41,12 +41,12 @@ class Row(NamedTuple):
     @property
     def needs_alignment(self) -> bool:
         """True if its cross-attention weights are needed."""
-        return self.wanted > 0 and (self.request.inspect.alignment or bool(self.pending))
+        return self.num_extensions > 0 and (self.request.inspect.alignment or bool(self.pending))
 
     @property
     def needs_self_attention(self) -> bool:
         """True if self-attention weights were requested."""
-        return self.wanted > 0 and self.request.inspect.self_attention
+        return self.num_extensions > 0 and self.request.inspect.self_attention
 
     @property
     def needs_logits(self) -> bool:
@@ -54,9 +54,9 @@ class Row(NamedTuple):
         request = self.request
         if self.is_greedy or self.is_ranked or self.term is not None:
             return False
-        return self.wanted > 0 and (
+        return self.num_extensions > 0 and (
             self.forced is not None
-            or self.wanted > 1
+            or self.num_extensions > 1
             or request.search.sampling.temperature > 0
             or self.is_constrained
             or request.inspect.candidates > 0
@@ -72,7 +72,7 @@ class Row(NamedTuple):
             may = not self.request.inspect.hypotheses
         else:
             is_inspected = self.needs_alignment or self.needs_self_attention
-            may = self.wanted == 1 and not (self.needs_logits or is_inspected or self.term is not None)
+            may = self.num_extensions == 1 and not (self.needs_logits or is_inspected or self.term is not None)
         if not may:
             return 0
         return self.request.search.max_new_tokens + len(self.request.prompt.decoder_ids) - len(self.ids) - 1
@@ -87,15 +87,15 @@ def is_plain(request: GenerationRequest) -> bool:
 def prompt_rows(request: GenerationRequest, slot: int) -> list[Row]:
     """Return a row for each token of the prompt; these rows only write K/V."""
     return [
-        Row(request, slot, slot, request.prompt.decoder_ids[:i], wanted=0)
+        Row(request, slot, slot, request.prompt.decoder_ids[:i], num_extensions=0)
         for i in range(len(request.prompt.decoder_ids))
     ]
 
 
-def prefix_rows(request: GenerationRequest, slot: int, wanted_from: int) -> list[Row]:
+def prefix_rows(request: GenerationRequest, slot: int, extended_from: int) -> list[Row]:
     """Return a row for each token of the forced prefix, all for one step."""
     prompt, forced = request.prompt.decoder_ids, request.constraints.forced_ids
     return [
-        Row(request, slot, slot, prompt + forced[:i], wanted=int(i >= wanted_from), forced=token)
+        Row(request, slot, slot, prompt + forced[:i], num_extensions=int(i >= extended_from), forced=token)
         for i, token in enumerate(forced)
     ]

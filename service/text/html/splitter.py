@@ -19,6 +19,8 @@ _BLOCKS: Final = frozenset(
 )
 # Elements whose content is not language, or is drawn.
 _COPIED: Final = frozenset("pre code kbd samp var svg math object template script style textarea xmp".split())
+_STANDALONE: Final = frozenset({"img", "input"})
+"""Pictures and fields: without text before them, their attributes are read like those of a block."""
 _TEXT_ATTRIBUTES: Final = frozenset("alt title placeholder aria-label".split())
 
 
@@ -33,25 +35,33 @@ def split_attribute(text: str, language: str, splitter: Splitter) -> Iterator[Se
     return splitter.merge_copied(split_run(value, language, splitter, encoding="attribute"))
 
 
-def _is_standalone(tag: Token, run: Sequence[Fragment]) -> bool:
-    """Return True for a picture or a field without text before it: its attributes are read like those of a block."""
-    return tag.name in ("img", "input") and not any(fragment.text.strip() for fragment in run)
-
-
 def _segments(html: str, language: str, splitter: Splitter) -> Iterator[Segment]:
-    run: list[Fragment] = []
-    for fragment in _fragments(tokenize(html)):
-        if fragment.tag is None or not (fragment.tag.name in _BLOCKS or _is_standalone(fragment.tag, run)):
-            for piece in _lines(fragment) if splitter.splitting == "lines" else [fragment]:
-                run.append(piece)
-                if splitter.splitting == "lines" and piece.tag is None and piece.raw.endswith("\n"):
-                    yield from split_run(run, language, splitter)
-                    run = []
-            continue
+    for run, tag in _runs(html, by_lines=splitter.splitting == "lines"):
         yield from split_run(run, language, splitter)
-        run = []
-        yield from _block_tag(fragment.tag, language, splitter)
-    yield from split_run(run, language, splitter)
+        if tag is not None:
+            yield from _block_tag(tag, language, splitter)
+
+
+def _runs(html: str, *, by_lines: bool = False) -> Iterator[tuple[list[Fragment], Token | None]]:
+    """Yield each run of text and inline tags, with the tag that ends it; the last run ends without one.
+
+    With `by_lines`, the end of a line ends a run, too, without a tag.
+    """
+    run: list[Fragment] = []
+    has_text = False
+    for fragment in _fragments(tokenize(html)):
+        tag = fragment.tag
+        if tag is not None and (tag.name in _BLOCKS or (tag.name in _STANDALONE and not has_text)):
+            yield run, tag
+            run, has_text = [], False
+            continue
+        for piece in _lines(fragment) if by_lines else [fragment]:
+            run.append(piece)
+            has_text = has_text or bool(piece.text.strip())
+            if by_lines and piece.tag is None and piece.raw.endswith("\n"):
+                yield run, None
+                run, has_text = [], False
+    yield run, None
 
 
 def _lines(fragment: Fragment) -> Iterator[Fragment]:
@@ -120,3 +130,26 @@ def _block_tag(tag: Token, language: str, splitter: Splitter) -> Iterator[Segmen
             yield from split_run(value, language, splitter, encoding="attribute")
             done = end
     yield copied_segment(raw[done:])
+
+
+def split_blocks(html: str) -> Iterator[tuple[str, int]]:
+    """Cut HTML lazily where `split_html` starts anew: yield each part, and the characters of text in it.
+
+    The parts joined are the HTML; translated one by one, they are what the HTML is translated to. A part without
+    letters has 0 characters: `split_html` would copy it.
+    """
+    for run, tag in _runs(html):
+        yield _part(run)
+        if tag is not None:
+            spans = tag.attributes() if tag.kind is TokenKind.OPEN else ()
+            values = (tag.raw[start:end] for name, start, end in spans if name in _TEXT_ATTRIBUTES)
+            yield tag.raw, _characters("".join(values))
+
+
+def _part(run: Sequence[Fragment]) -> tuple[str, int]:
+    text = "".join(fragment.text for fragment in run).replace(OBJECT, "")
+    return "".join(fragment.raw for fragment in run), _characters(text)
+
+
+def _characters(text: str) -> int:
+    return len(text.strip()) if any(map(str.isalpha, text)) else 0

@@ -1,9 +1,11 @@
 """Placement of a sentence's tags in its translation, by the alignment of the translation's tokens."""
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
-from typing import Final
+from functools import cached_property
+from itertools import accumulate, groupby
+from typing import Final, NamedTuple
 
 from service.text.segment import Aligned, Mark
 
@@ -54,6 +56,7 @@ class _Placement:
     def __init__(self, sentence: str, words: Sequence[Aligned]) -> None:
         self._sentence = sentence
         self._words = words
+        self._source_words = _SourceWords(sentence)
 
     def place_all(self, marks: Sequence[Mark]) -> str:
         return self._render(marks, 0, len(self._words), self._space_before(0))
@@ -87,8 +90,8 @@ class _Placement:
 
     def _split_space(self, mark: Mark, space: str) -> tuple[str, str]:
         """Split the white space before a word into the parts before and after the mark, as in the sentence."""
-        follows = self._sentence[: mark.start][-1:].isspace()
-        precedes = self._sentence[mark.start :][:1].isspace()
+        follows = self._sentence[max(mark.start - 1, 0) : mark.start].isspace()
+        precedes = self._sentence[mark.start : mark.start + 1].isspace()
         if mark.closing and mark.start < mark.end:
             return ("", space) if precedes else (space, "")
         if not follows:
@@ -96,57 +99,133 @@ class _Placement:
         return (space[:1], space[1:] or space[:1]) if precedes else (space, "")
 
     def _ranges(self, marks: Sequence[Mark], first: int, last: int) -> list[tuple[int, int]]:
-        """Return the range of words that each mark contains."""
-        owners = [self._owner(marks, word.place) for word in self._words[first:last]]
-        held: dict[int, tuple[int, int]] = {}
-        for owner in {each for each in owners if each is not None}:
-            places = [place for place, each in enumerate(owners) if each == owner]
-            start, end = places[0], places[-1] + 1
-            if {*owners[start:end]} - {owner, None}:
-                runs = [list(run) for each, run in groupby(range(len(owners)), key=owners.__getitem__) if each == owner]
-                longest = max(runs, key=len)
-                start, end = longest[0], longest[-1] + 1
-            held[owner] = first + start, first + end
+        """Return the range of words that each mark contains. Takes time in proportion to marks and words together."""
+        held = self._held_by_alignment(marks, first, last)
         taken = {place for start, end in held.values() for place in range(start, end)}
-        free = [(number, place) for number, place in self._aligned_words(first, last) if number not in taken]
+        free = _FreeWords([word for word in self._aligned(first, last) if word.number not in taken], self._source_words)
         for number, mark in enumerate(marks):
-            if free and number not in held and self._needs_words(mark):
-                nearest = min(free, key=lambda word: (self._distance(mark, word[1]), word[0]))
-                free.remove(nearest)
-                held[number] = nearest[0], nearest[0] + 1
-        return [
-            held.get(number) or self._empty_range(mark, first, last, held.values()) for number, mark in enumerate(marks)
-        ]
+            if number not in held and self._needs_words(mark) and (word := free.take_nearest(mark)) is not None:
+                held[number] = word, word + 1
+        empty = _EmptyRanges(self._words, first, last, held.values())
+        return [held.get(number) or empty.range_of(mark) for number, mark in enumerate(marks)]
 
-    def _owner(self, marks: Sequence[Mark], place: int | None) -> int | None:
-        if place is None:
-            return None
-        return next((number for number, mark in enumerate(marks) if mark.start <= place < mark.end), None)
+    def _held_by_alignment(self, marks: Sequence[Mark], first: int, last: int) -> dict[int, tuple[int, int]]:
+        """Return the range of each mark that words are aligned with, by the index of the mark; none overlap."""
+        owners = [*_owners(marks, [word.place for word in self._words[first:last]])]
+        owned = [*accumulate((owner is not None for owner in owners), initial=0)]
+        places: dict[int, list[int]] = {}
+        runs: dict[int, list[int]] = {}
+        for owner, grouped in groupby(range(len(owners)), key=owners.__getitem__):
+            if owner is not None:
+                run = [*grouped]
+                places.setdefault(owner, []).extend(run)
+                runs[owner] = max(runs.get(owner, []), run, key=len)
+        held: dict[int, tuple[int, int]] = {}
+        for owner, own in places.items():
+            has_others = owned[own[-1] + 1] - owned[own[0]] > len(own)
+            inside = runs[owner] if has_others else own
+            held[owner] = first + inside[0], first + inside[-1] + 1
+        return held
 
     def _needs_words(self, mark: Mark) -> bool:
         """Return True for a link, or a pair of marks that are no tags, around words."""
         is_visible = _LINK.match(mark.opening) is not None or not mark.opening.startswith("<")
         return is_visible and any(map(str.isalnum, self._sentence[mark.start : mark.end]))
 
-    def _aligned_words(self, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """Yield the index and the aligned position of each word in a range that has letters or digits."""
+    def _aligned(self, first: int, last: int) -> Iterator["_AlignedWord"]:
+        """Yield the words in a range that are aligned and have letters or digits."""
         for number, word in enumerate(self._words[first:last], first):
             if word.place is not None and any(map(str.isalnum, word.text)):
-                yield number, word.place
+                yield _AlignedWord(word.place, number)
 
-    def _distance(self, mark: Mark, place: int) -> tuple[int, bool]:
-        """Return a sort key for the distance from a mark to a position; positions after the mark win ties."""
-        if place >= mark.end:
-            return place - mark.end, False
-        end = place
-        while end < mark.start and self._sentence[end].isalnum():
-            end += 1
-        return mark.start - end, True
 
-    def _empty_range(self, mark: Mark, first: int, last: int, held: Iterable[tuple[int, int]]) -> tuple[int, int]:
-        """Return where a mark without words goes: after the word aligned nearest before it, and in no other mark."""
-        words = enumerate(self._words[first:last], first + 1)
-        before = [(word.place, end) for end, word in words if word.place is not None and word.place < mark.start]
-        place = max(before, default=(0, first))[1]
-        place = next((end for start, end in held if start < place < end), place)
+class _AlignedWord(NamedTuple):
+    """A word's position in the sentence by its alignment, and its index in the translation."""
+
+    place: int
+    number: int
+
+
+class _FreeWords:
+    """The words in no element, from which links take the nearest."""
+
+    def __init__(self, words: Iterable[_AlignedWord], source_words: "_SourceWords") -> None:
+        self._words = sorted(words)
+        self._source_words = source_words
+
+    def take_nearest(self, mark: Mark) -> int | None:
+        """Remove the word aligned nearest to a mark, and return its index; of equally near ones the first after it, or
+        the first of all before it. None if there is no word."""
+        after = bisect_left(self._words, (mark.end, -1))
+        before = bisect_left(self._words, (mark.start, -1))
+        choices: list[tuple[int, int]] = []
+        if after < len(self._words):
+            choices.append((self._words[after].place - mark.end, after))
+        if before > 0:
+            end = min(self._source_words.end_of(self._words[before - 1].place), mark.start)
+            begin = bisect_left(self._words, (self._source_words.begin_before(end), -1))
+            first = min(range(begin, before), key=lambda each: self._words[each].number)
+            choices.append((mark.start - end, first))
+        if not choices:
+            return None
+        # The first of two that are equally near is the one after the mark.
+        _, nearest = min(choices, key=lambda choice: choice[0])
+        return self._words.pop(nearest).number
+
+
+class _SourceWords:
+    """The beginnings and ends of a sentence's words."""
+
+    def __init__(self, sentence: str) -> None:
+        self._sentence = sentence
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """The end of the word at each position; the position itself where there is none."""
+        ends = [*range(len(self._sentence) + 1)]
+        for place in reversed(range(len(self._sentence))):
+            if self._sentence[place].isalnum():
+                ends[place] = max(ends[place + 1], place + 1)
+        return ends
+
+    @cached_property
+    def _begins(self) -> list[int]:
+        """The beginning of the word that ends at each position, if the sentence ended there."""
+        begins = [0]
+        for place, character in enumerate(self._sentence):
+            begins.append(begins[-1] if character.isalnum() else place + 1)
+        return begins
+
+    def end_of(self, place: int) -> int:
+        return self._ends[place]
+
+    def begin_before(self, end: int) -> int:
+        return self._begins[end]
+
+
+class _EmptyRanges:
+    """The places of marks without words: after the word aligned nearest before them, and in no other mark."""
+
+    def __init__(self, words: Sequence[Aligned], first: int, last: int, held: Iterable[tuple[int, int]]) -> None:
+        aligned = enumerate(words[first:last], first + 1)
+        self._after = sorted((word.place, end) for end, word in aligned if word.place is not None)
+        self._first = first
+        self._held = sorted(held)
+
+    def range_of(self, mark: Mark) -> tuple[int, int]:
+        number = bisect_left(self._after, (mark.start, -1))
+        place = self._after[number - 1][1] if number else self._first
+        inside = bisect_left(self._held, (place, -1)) - 1
+        if inside >= 0 and place < self._held[inside][1]:
+            place = self._held[inside][1]
         return place, place
+
+
+def _owners(marks: Sequence[Mark], places: Iterable[int | None]) -> Iterator[int | None]:
+    """Yield for each position in the sentence the index of the mark around it, or None."""
+    around = [number for number, mark in enumerate(marks) if mark.start < mark.end]
+    starts = [marks[number].start for number in around]
+    for place in places:
+        found = -1 if place is None else bisect_right(starts, place) - 1
+        is_inside = found >= 0 and place is not None and place < marks[around[found]].end
+        yield around[found] if is_inside else None

@@ -2,6 +2,10 @@
 
 import json
 import random
+import signal
+import subprocess
+import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +16,25 @@ from typer.testing import CliRunner
 from loadtest.soak import __main__ as soak
 from loadtest.soak import canaries, fuzz, wire
 from loadtest.soak.canaries import Tally, Told
-from loadtest.soak.faults import FAULTS, Site
-from loadtest.soak.report import Limits, Reading, check_log, summary
+from loadtest.soak.checks import check_charges, check_log
+from loadtest.soak.faults import FAULTS
+from loadtest.soak.report import Ending, Limits, Reading, summary
+from loadtest.soak.rounds import Plan
+from loadtest.soak.site import Places, Site
+from service.access.charge_store import ChargeStore, PaidStream, Payer
+from service.access.key_store import KeyLimits, KeyStore
+from service.interpreter import python_command
 from tests.conftest import one_line
+from tests.system.conftest import children
 
 # Time and memory settle in minutes, on a machine that has nothing else to do.
-UNLIMITED = Limits(1000, 1000, 1000)
+UNLIMITED = Limits(1e9, must_be_certain=False, recovery_seconds=1000)
 
 
 def _run(*options: str) -> tuple[int, dict[str, Any]]:
     app = typer.Typer()
     app.command()(soak.main)
-    limits = ["--growth-limit", "1000", "--engine-growth-limit", "1000", "--recovery-limit", "1000"]
+    limits = ["--growth-limit", "1e9", "--recovery-limit", "1000"]
     result = CliRunner().invoke(app, [*limits, *options])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.output
     return result.exit_code, json.loads(result.stdout)
@@ -35,10 +46,13 @@ def test_a_short_soak_of_every_fault() -> None:
     status, seen = _run("--seconds", "6", "--round-seconds", "3")
     assert seen["problems"] == []
     assert status == 0
-    assert seen["canaries"]["asked"] == seen["canaries"]["identical"] > 20
-    assert set(seen["faults"]) == set(FAULTS)
+    assert seen["verdict"] == "kept"
+    assert seen["canaries"]["begun"] == seen["canaries"]["identical"] > 20
+    assert set(seen["faults"]) == {name for name, fault in FAULTS.items() if not fault.missing()}
+    assert seen["characters"]["charged_minus_answered"] == 0
+    assert seen["http_processes_killed"] >= 4
     assert seen["end"]["status"] == 0
-    for fault in ("engine_killed", "engine_stopped", "all_killed"):
+    for fault in ("engine_killed", "engine_stopped", "killed_engines_and_fork_server_and_http"):
         assert 0 < seen["replaced_seconds"][fault]["median"] <= seen["replaced_seconds"][fault]["longest"]
         assert seen["answered_seconds"][fault]["longest"] > 0
 
@@ -61,7 +75,21 @@ def test_a_canary_that_differs_is_noticed(monkeypatch: pytest.MonkeyPatch) -> No
     status, seen = _run("--seconds", "2", "--round-seconds", "1", "--only", "half_open")
     assert status == 1
     assert ["another text or log-probability" in problem for problem in seen["problems"]] == [True]
-    assert seen["canaries"]["identical"] == seen["canaries"]["asked"] - 1
+    assert seen["canaries"]["identical"] == seen["canaries"]["begun"] - 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_soak_that_is_ended_ends_its_server() -> None:
+    command = python_command("-m", "loadtest.soak", "--seconds", "600", "--only", "half_open")
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as running:
+        deadline = time.monotonic() + 120
+        while not (servers := children(running.pid)):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        running.terminate()
+        assert running.wait(60) == 128 + signal.SIGTERM
+    assert not any(Path(f"/proc/{pid}").exists() for pid in servers)
 
 
 def test_a_fault_that_does_not_exist() -> None:
@@ -74,6 +102,7 @@ def test_a_fault_that_does_not_exist() -> None:
 
 BEFORE = Reading(
     at_seconds=0,
+    life=0,
     occupied=0,
     descriptors=20,
     tasks=6,
@@ -81,7 +110,7 @@ BEFORE = Reading(
     fork_server_megabytes=[280],
     engine_megabytes=[280, 280],
     zombies=0,
-    deaths=0,
+    orphans=0,
     answered=0,
 )
 
@@ -96,20 +125,30 @@ BEFORE = Reading(
         (BEFORE._replace(fork_server_megabytes=[280, 280]), "2 fork servers"),
         (BEFORE._replace(fork_server_megabytes=[]), "0 fork servers"),
         (BEFORE._replace(zombies=1), "waited for"),
+        (BEFORE._replace(orphans=1), "outlive a killed"),
     ],
 )
 def test_what_is_left_is_named(after: Reading, word: str) -> None:
-    [problem] = after.left(BEFORE, 2)
+    [problem] = after.left(BEFORE)
     assert word in problem
 
 
 def test_nothing_left_is_no_problem() -> None:
-    assert BEFORE._replace(descriptors=18, tasks=5, http_megabytes=90, deaths=4).left(BEFORE, 2) == []
+    assert BEFORE._replace(descriptors=18, tasks=5, http_megabytes=90, life=4).left(BEFORE) == []
 
 
-def _site(log: Path) -> Site:
+class Killed:
+    """A supervisor that has killed the HTTP process at these times."""
+
+    def __init__(self, *kills: float) -> None:
+        self.kills = kills
+        self.problems: list[str] = []
+
+
+def _site(directory: Path, *kills: float) -> Site:
     nothing: Any = None
-    return Site(nothing, nothing, random.Random(), log, 2, 32, [], Tally())
+    supervisor: Any = Killed(*kills)
+    return Site(supervisor, nothing, random.Random(), Places(directory), 32, [], Tally())
 
 
 def _line(request_id: str, outcome: str, **fields: object) -> str:
@@ -150,44 +189,96 @@ def test_the_log_is_compared_with_what_clients_saw(
 ) -> None:
     log = tmp_path / "log"
     log.write_text("not JSON: a warning of Python's\n" + lines)
-    site = _site(log)
-    site.tally.ids.append("a")
-    site.answered["b"] = "queue_full"
+    site = _site(tmp_path)
+    site.deaths = lines.count("engine process ended")
+    site.tally.ids["a"] = 5.0
+    site.answered["b"] = "queue_full", 5.0
     check_log(log, site, answered)
     assert len(site.problems) == (problem is not None)
     assert problem is None or problem in site.problems[0]
+
+
+def test_a_killed_server_may_leave_out_the_line_of_what_it_has_just_answered(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(_line("a", "ok") + _error("listening", "INFO") + _line("c", "ok"))
+    for kills, problems in (((5.3,), 0), ((50.0,), 1)):
+        site = _site(tmp_path, *kills)
+        site.tally.ids.update({"a": 1.0, "b": 5.0, "c": 60.0})
+        check_log(log, site, answered=1)
+        assert len(site.problems) == problems
+
+
+def _readings(last_megabytes: float = 70) -> list[Reading]:
+    """An hour of readings that do not change, but for the HTTP process's memory in the second half."""
+    hour = [BEFORE._replace(at_seconds=60.0 * minute) for minute in range(60)]
+    return [*hour[:30], *(each._replace(http_megabytes=last_megabytes) for each in hour[30:])]
 
 
 @pytest.mark.parametrize(
     ("limits", "broken"),
     [
         (UNLIMITED, []),
-        (Limits(4.5, 7.5, 9), []),
-        (UNLIMITED._replace(growth_percent=3), ["memory grew by 4.0%"]),
-        (UNLIMITED._replace(engine_growth_percent=6), ["the fork server's memory grew by 7.0%"]),
-        (
-            UNLIMITED._replace(engine_growth_percent=4),
-            ["an engine's memory grew by 5.0%", "the fork server's memory grew by 7.0%"],
-        ),
-        (UNLIMITED._replace(recovery_seconds=8), ["all_killed: engines were replaced after 8.5 s"]),
+        (UNLIMITED._replace(growth_percent=1), ["http: memory grows by"]),
+        (UNLIMITED._replace(recovery_seconds=8), ["all: engines were replaced after 8.5 s"]),
     ],
 )
 def test_what_exceeds_its_limit_is_a_problem(tmp_path: Path, limits: Limits, broken: list[str]) -> None:
     site = _site(tmp_path)
-    site.replaced_seconds |= {"engine_killed": [0.1, 0.2], "all_killed": [8.5, 0.1]}
-    first = BEFORE._replace(http_megabytes=100, engine_megabytes=[180, 220], fork_server_megabytes=[300])
-    last = BEFORE._replace(http_megabytes=104, engine_megabytes=[200, 220], fork_server_megabytes=[321])
-    readings = [BEFORE, first, last]
-    seen = summary(site, readings, {}, limits)
-    assert seen["memory_growth_percent"] == 4
-    assert seen["engine_memory_growth_percent"] == 5
-    assert seen["fork_server_memory_growth_percent"] == 7
-    assert [problem.partition(",")[0].removesuffix(" after the first round") for problem in seen["problems"]] == broken
+    site.replaced_seconds |= {"engine_killed": [0.1, 0.2], "all": [8.5, 0.1]}
+    seen = summary(site, _readings(77), Ending({}, {}, []), limits)
+    assert seen["memory_percent_per_hour"]["http"]["low"] > 1
+    assert seen["memory_percent_per_hour"]["engine"]["per_hour"] == 0
+    assert len(broken) == len(seen["problems"])
+    assert all(map(str.startswith, seen["problems"], broken))
+    assert seen["verdict"] == ("broken" if broken else "kept")
 
 
-def test_unexpected_deaths_are_a_problem(tmp_path: Path) -> None:
-    [problem] = summary(_site(tmp_path), [BEFORE, BEFORE, BEFORE._replace(deaths=1)], {}, UNLIMITED)["problems"]
-    assert "engines died" in problem
+def test_a_run_of_hours_must_show_that_nothing_grows(tmp_path: Path) -> None:
+    for certain, problems in ((False, 0), (True, 3)):
+        limits = Limits(0.5, certain, 10)
+        assert len(summary(_site(tmp_path), [BEFORE] * 3, Ending({}, {}, []), limits)["problems"]) == problems
+    assert summary(_site(tmp_path), _readings(), Ending({}, {}, []), limits)["problems"] == []
+
+
+@pytest.mark.parametrize(("deaths", "kills", "problems"), [(1, (), 0), (0, (), 1), (2, (), 1), (2, (5.0,), 0)])
+def test_unexpected_deaths_are_a_problem(tmp_path: Path, deaths: int, kills: tuple[float, ...], problems: int) -> None:
+    """A server that is killed does not write down that its engines have ended."""
+    log = tmp_path / "log"
+    log.write_text(_error("engine process ended, starting another"))
+    site = _site(tmp_path, *kills)
+    site.deaths = deaths
+    check_log(log, site, 0)
+    assert len(site.problems) == problems
+
+
+def test_charges_are_compared_with_answers(tmp_path: Path) -> None:
+    site = _site(tmp_path)
+    with closing(KeyStore(site.places.keys, create=True)) as keys:
+        key = keys.find(keys.add("canaries", KeyLimits()))
+    assert key is not None
+    with closing(ChargeStore(site.places.keys, 1)) as store:
+        charge = store.charge(Payer(key, "2026-01"), 9, PaidStream("text", 60.0))
+        assert charge is not None
+        site.tally.characters = 9
+        assert check_charges(site) == {"charged": 9, "answered": 9, "charged_minus_answered": 0, "open": 1}
+        store.settle(charge)
+    assert [problem.split(" ", 1)[1] for problem in site.problems] == ["charges are open after the end"]
+    site.tally.characters = 4
+    assert check_charges(site)["charged_minus_answered"] == 5
+    assert site.problems[1:] == ["9 characters were charged, 4 answered"]
+
+
+def test_in_a_run_of_hours_the_http_process_has_time_to_grow() -> None:
+    names = ["killed_http", "engine_killed"]
+    plan = Plan(20, 20.0, names, random.Random())
+    assert all(plan.faults_of(number) == names for number in range(20))
+    rare = plan._replace(rare_http=True)
+    assert [number for number in range(20) if "killed_http" in rare.faults_of(number)] == [0, 10]
+
+
+def test_all_processes_are_killed_in_every_combination() -> None:
+    assert len([name for name in FAULTS if name.startswith("killed_")]) == 7
+    assert sum(fault.kills_http for fault in FAULTS.values()) == 4
 
 
 def test_answers_are_read_as_they_come() -> None:

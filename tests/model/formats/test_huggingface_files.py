@@ -91,5 +91,7 @@ def test_what_is_no_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"en-fr: a checkpoint of Dragoman's own already"):
         import_checkpoint(EMBEDDED_MODEL, tmp_path / "ours")
     (tmp_path / "notes.txt").write_text("no package")
-    with pytest.raises(CheckpointError, match=r"notes\.txt: no Argos package, which is a zip file, or a damaged one"):
+    with pytest.raises(
+        CheckpointError, match=r"notes\.txt: a file must be an Argos package \(\.argosmodel\); this is none"
+    ):
         import_checkpoint(tmp_path / "notes.txt", tmp_path / "ours")

@@ -24,7 +24,7 @@ def test_there_are_experiments() -> None:
 @pytest.mark.parametrize(
     ("optimiser", "problem"),
     [
-        ("learning_rat = 1.0", r"optimiser\.learning_rat: Extra"),
+        ("learning_rat = 1.0", r"optimiser\.learning_rat: no such field"),
         ('schedule = "inverse_sqrt"', r"optimiser\.schedule: Input should be 'cosine' or 'flat'"),
         ('algorithm = "sgd"', r"optimiser\.algorithm: Input should be 'adamw' or 'muon'"),
         ("minutes = 0", r"optimiser\.minutes: Input should be greater than 0"),
@@ -48,6 +48,12 @@ def test_a_wrong_config_names_the_file_and_the_field(tmp_path: Path, optimiser: 
     assert str(error.value).startswith(f"{path}: ")
 
 
+def test_a_config_that_is_not_there_is_named_first(tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    with pytest.raises(ValueError, match=r"^/.*/x\.toml: No such file or directory$"):
+        TrainConfig.from_toml(path)
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
@@ -55,6 +61,7 @@ def test_a_wrong_config_names_the_file_and_the_field(tmp_path: Path, optimiser: 
         ({"tokenizer": {"vocab_size": 70_000}}, "tokenizer.vocab_size"),
         ({"optimiser": {"row_tokens": 65}}, r"optimiser.row_tokens (65) must be at most model.max_positions (64)"),
         ({"model": {"positions": "relative"}}, "model.positions: relative positions cannot be trained, only imported"),
+        ({"model": {"projection_bias": True}}, "model.projection_bias: this bias cannot be trained, only imported"),
         ({"model": {"pad_id": 3}}, "model.pad_id, bos_id and eos_id must be 0, 1 and 2"),
         ({"data": {"augment": {"emoji": 1.5}}}, "data.augment.emoji"),
         (

@@ -1,5 +1,7 @@
 """A pack is a function of its text and settings, opens anywhere, and is refused once a byte of it is another."""
 
+import hashlib
+import json
 import os
 import shutil
 from pathlib import Path
@@ -119,9 +121,9 @@ def test_an_output_that_holds_something_else_is_refused_before_any_work(
     experiment: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "load_parts", lambda *_, **__: pytest.fail("hours of it"))
-    with pytest.raises(PackError, match=r"is there and no pack; use another directory$"):
+    with pytest.raises(PackError, match=r"exists and is not a pack; use another directory$"):
         prepare(experiment, tmp_path, tmp_path)
-    with pytest.raises(PackError, match=r"train\.tsv is there and no pack"):
+    with pytest.raises(PackError, match=r"train\.tsv exists and is not a pack"):
         prepare(experiment, tmp_path, tmp_path / "train.tsv")
 
 
@@ -168,6 +170,37 @@ def test_an_edited_description_is_refused_by_field(tmp_path: Path, old: str, new
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(PackError, match=rf"/pack/pack\.json: {problem}.*; delete .*/pack and prepare the pack again$"):
         load_pack(tmp_path / "pack")
+
+
+@pytest.mark.usefixtures("pack")
+@pytest.mark.parametrize(
+    ("old", "new"), [('"repeat": 1.0,\n      "pairs"', '"repeat": 3.0,\n      "pairs"'), ('"seed": 1', '"seed": 2')]
+)
+def test_an_edited_value_of_the_description_is_refused(tmp_path: Path, old: str, new: str) -> None:
+    path = tmp_path / "pack" / PACK_FILE
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(PackError, match=r"/pack/pack\.json was changed; delete .*/pack and prepare the pack again$"):
+        load_pack(tmp_path / "pack")
+
+
+def test_a_pack_of_an_older_version_has_no_hash_of_its_description_and_keeps_its_digest(
+    pack: Pack, tmp_path: Path
+) -> None:
+    path = tmp_path / "pack" / PACK_FILE
+    description = json.loads(path.read_text(encoding="utf-8"))
+    del description["own_sha256"]
+    path.write_text(json.dumps(description), encoding="utf-8")
+    files = json.dumps(pack.info.sha256, sort_keys=True)
+    assert load_pack(tmp_path / "pack").digest() == hashlib.sha256(files.encode()).hexdigest() != pack.digest()
+
+
+def test_packs_of_equal_files_and_other_weights_are_two(experiment: TrainConfig, pack: Pack, tmp_path: Path) -> None:
+    heavier = [corpus.model_copy(update={"repeat": 1.25}) for corpus in experiment.data.train]
+    other = prepare(with_data(experiment, train=heavier), tmp_path, tmp_path / "other")
+    assert other.info.sha256 == pack.info.sha256
+    assert other.digest() != pack.digest()
 
 
 def test_what_is_no_pack_is_refused(tmp_path: Path) -> None:
@@ -237,6 +270,7 @@ def test_a_pair_longer_than_a_row_is_left_out(experiment: TrainConfig, pack: Pac
     assert len(longer.train) == len(pack.train)
     with pytest.raises(ValueError, match=r"no pairs are left for train: see the filters, and optimiser\.row_tokens"):
         prepare(with_options(experiment, row_tokens=1), tmp_path, tmp_path / "short")
+    assert not list(tmp_path.glob("short*")), "it leaves no half of a pack"
 
 
 def test_corpora_that_are_not_there_are_named_by_their_fields(experiment: TrainConfig, tmp_path: Path) -> None:

@@ -6,18 +6,8 @@ from pathlib import Path
 import pytest
 
 from model.checkpoint_config import Direction
-from model.training.robustness import (
-    CASES,
-    Case,
-    CaseError,
-    Cases,
-    CategoryResult,
-    cases_path,
-    check,
-    load_cases,
-    markdown,
-    run,
-)
+from model.training.robustness import CategoryResult, check, markdown, run
+from model.training.robustness_cases import CASES, Case, CaseError, Cases, cases_path, load_cases
 
 UNRELATED = "Le temps est beau aujourd'hui."
 CATEGORIES = [

@@ -1,4 +1,4 @@
-"""Packed rows lose no pair, keep both limits, and are a function of pack, config and place."""
+"""Batches hold every pair of an epoch, and are a function of pack, config and place."""
 
 import signal
 from collections import Counter
@@ -10,110 +10,17 @@ import numpy as np
 import psutil
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from model.checkpoint_config import Direction
 from model.training import rows as module
 from model.training.config import AugmentConfig, TrainConfig
-from model.training.pack import Pack, PackedPairs, PackedPart
+from model.training.pack import Pack
+from model.training.packing import RowLengths
 from model.training.prepare import prepare
-from model.training.rows import (
-    Batch,
-    IdPair,
-    PairReader,
-    Place,
-    RowLengths,
-    batches,
-    pack_rows,
-    validation_batches,
-)
+from model.training.rows import Batch, PairReader, Place, batches, validation_batches
 from tests.model.training.conftest import with_data, with_options
+from tests.model.training.test_packing import sentences
 
-LENGTHS = RowLengths(24, 32)
 SMALL_CHUNK = 60
-_SIZES = st.lists(st.tuples(st.integers(1, LENGTHS.source), st.integers(1, LENGTHS.target)), max_size=40)
-
-
-def _id_pairs(sizes: list[tuple[int, int]]) -> list[IdPair]:
-    """Every pair of other ids than every other."""
-    return [
-        (np.full(source, 2 * i + 10, dtype=np.uint16), np.full(target, 2 * i + 11, dtype=np.uint16))
-        for i, (source, target) in enumerate(sizes)
-    ]
-
-
-def _sentences(side: NDArray[np.int32]) -> dict[tuple[int, int], tuple[list[int], list[int], list[int]]]:
-    """Collect ids, positions, and their place in the row, by row and segment."""
-    found: dict[tuple[int, int], tuple[list[int], list[int], list[int]]] = {}
-    for row, (ids, positions, segments) in enumerate(side):
-        for place in np.flatnonzero(segments):
-            lists = found.setdefault((row, int(segments[place])), ([], [], []))
-            for values, value in zip(lists, (ids[place], positions[place], place), strict=True):
-                values.append(int(value))
-    return found
-
-
-@given(sizes=_SIZES)
-def test_every_pair_is_in_one_segment_of_one_row_on_both_sides(sizes: list[tuple[int, int]]) -> None:
-    pairs = _id_pairs(sizes)
-    packed = pack_rows(pairs, LENGTHS)
-    assert [side.shape[1:] for side in packed] == [(3, LENGTHS.source), (3, LENGTHS.target)]
-    source, target = map(_sentences, packed)
-    assert source.keys() == target.keys()
-    assert len(source) == len(pairs)
-    found = sorted((source[place][0], target[place][0]) for place in source)
-    assert found == sorted((ids.tolist(), translation.tolist()) for ids, translation in pairs)
-    for _, positions, places in (*source.values(), *target.values()):
-        assert positions == list(range(len(positions)))
-        assert places == list(range(places[0], places[0] + len(places))), "a sentence stands in one piece"
-    for side in packed:
-        assert not side[:, :2][np.broadcast_to(side[:, 2:] == 0, side[:, :2].shape)].any(), "nothing is in what is left"
-
-
-def test_rows_of_pairs_as_long_as_real_ones_are_nearly_full() -> None:
-    """Log-normal lengths of 25 tokens in the mean, translations a fifth longer."""
-    random = np.random.default_rng(1)
-    source = random.lognormal(3.0, 0.6, size=4000)
-    target = source * random.normal(1.2, 0.15, size=4000).clip(0.5, 2)
-    sizes = [(int(one) + 2, int(other) + 2) for one, other in zip(source, target, strict=True)]
-    lengths = RowLengths.of(_packed_pairs(_id_pairs(sizes)), 128)
-    packed = pack_rows(
-        [pair for pair in _id_pairs(sizes) if len(pair[0]) <= lengths.source and len(pair[1]) <= 128], lengths
-    )
-    filled = [(side[:, 2] > 0).mean() for side in packed]
-    assert lengths.target == 128
-    assert filled[1] > 0.95
-    assert filled[0] > 0.9
-
-
-def _packed_pairs(pairs: list[IdPair]) -> PackedPairs:
-    ids = np.concatenate([side for pair in pairs for side in pair])
-    lengths = np.array([[len(side) for side in pair] for pair in pairs], dtype=np.uint16)
-    offsets = np.concatenate([[0], lengths.reshape(-1).cumsum(dtype=np.int64)])
-    part = PackedPart(name="x", direction=Direction(source="en", target="fr"), repeat=1.0, pairs=len(pairs))
-    return PackedPairs(ids, lengths, offsets, (part,))
-
-
-@pytest.mark.parametrize(
-    ("sizes", "lengths"),
-    [
-        ([(10, 20), (10, 20)], (64, 128)),
-        ([(20, 10)], (128, 64)),
-        ([(10, 10)], (128, 128)),
-        ([(10, 11)], (120, 128)),  # 116.4 positions, in eights
-        ([(30, 31)], (128, 128)),
-    ],
-)
-def test_the_longer_side_has_the_whole_row_and_the_other_its_share(
-    sizes: list[tuple[int, int]], lengths: tuple[int, int]
-) -> None:
-    assert RowLengths.of(_packed_pairs(_id_pairs(sizes)), 128) == lengths
-
-
-def test_no_pairs_make_no_rows() -> None:
-    assert [len(side) for side in pack_rows([], LENGTHS)] == [0, 0]
 
 
 def _stream(
@@ -135,7 +42,7 @@ def _pairs_of(found: list[Batch]) -> Counter[tuple[tuple[int, ...], tuple[int, .
     """Count each pair of ids in some batches."""
     counts: Counter[tuple[tuple[int, ...], tuple[int, ...]]] = Counter()
     for batch in found:
-        sides = [_sentences(torch.stack(list(side), dim=1).numpy()) for side in (batch.source, batch.target)]
+        sides = [sentences(torch.stack(list(side), dim=1).numpy()) for side in (batch.source, batch.target)]
         counts.update((tuple(sides[0][place][0]), tuple(sides[1][place][0])) for place in sides[0])
     return counts
 
@@ -300,9 +207,10 @@ def test_a_batch_goes_to_a_device_as_numbers_that_index(experiment: TrainConfig,
 def test_a_signal_to_the_whole_process_group_leaves_the_packing_to_the_run(
     experiment: TrainConfig, pack: Pack, number: signal.Signals
 ) -> None:
+    before = psutil.Process().children()  # tests before this one may have left helpers of torch
     found = _stream(pack, experiment, workers=1)
     next(found)
-    [worker] = [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
+    [worker] = [each for each in psutil.Process().children() if each not in before]
     worker.send_signal(number)
     assert len(list(islice(found, 40))) == 40
     assert worker.is_running()

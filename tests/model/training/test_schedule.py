@@ -1,5 +1,6 @@
 """The learning rate over a run, and its end, by steps and by the clock."""
 
+import math
 from typing import Any
 
 import pytest
@@ -72,9 +73,25 @@ def test_a_decay_by_minutes_does_not_count_steps() -> None:
 
 
 def test_a_decay_goes_on_past_the_end_of_the_schedule_it_replaces() -> None:
-    decay = Decay.now(FLAT, 999, 0.0, None)
-    assert not is_over(FLAT, 1001, 0.0, decay)
-    assert 0.9 < learning_rate(FLAT, 1001, 0.0, decay) < 1
+    decay = Decay.now(FLAT, 790, 0.0, minutes=10)
+    assert not is_over(FLAT, 1001, 60.0, decay)
+    assert learning_rate(FLAT, 1001, 60.0, decay) == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("minutes", [None, 10])
+@pytest.mark.parametrize(("schedule", "step"), [("flat", 900), ("flat", 990), ("cosine", 400), ("cosine", 900)])
+def test_a_decay_begins_at_the_present_rate(schedule: str, step: int, minutes: float | None) -> None:
+    options = _options(schedule=schedule, decay=0.2)
+    decay = Decay.now(options, step, 0.0, minutes)
+    [before] = _rates(options, step)
+    assert 0 < before < 1
+    assert learning_rate(options, step, 0.0, decay) == pytest.approx(before)
+    assert learning_rate(options, step + 1, 1.0, decay) < before
+
+
+def test_a_decay_saved_by_an_older_version_began_at_the_full_rate() -> None:
+    decay = Decay(first_step=400, first_second=0.0, steps=100, seconds=math.inf)
+    assert learning_rate(FLAT, 450, 0.0, decay) == pytest.approx(0.5)
 
 
 def test_a_decay_in_the_first_step_ends() -> None:

@@ -22,8 +22,9 @@ from model.training.pack import PackError
 from model.training.parallel import Group
 from model.training.prepare import prepare
 from model.training.rows import Batch
+from model.training.state import TrainingError
 from model.training.train import RunOptions, train
-from model.training.trainer import Trainer, TrainingError
+from model.training.trainer import Trainer
 from tests.disks import SmallDisk
 from tests.model.training.conftest import with_options
 

@@ -11,13 +11,16 @@ import torch
 from torch.nn import functional as F
 
 from model.training import trainer as module
-from model.training.config import TrainConfig
+from model.training.config import AugmentConfig, TrainConfig
 from model.training.optimisers import build_optimisers
 from model.training.pack import Pack
+from model.training.packing import RowLengths
 from model.training.parallel import Group
 from model.training.prepare import prepare
-from model.training.rows import Batch, RowLengths, batches, validation_batches
-from model.training.trainer import Trainer, TrainingError, uses_bfloat16
+from model.training.rows import Batch, batches, validation_batches
+from model.training.state import TrainingError
+from model.training.trainer import Trainer
+from model.training.working_copy import uses_bfloat16
 from model.transformer import Transformer
 from tests.disks import SmallDisk
 from tests.model.training.conftest import with_data, with_options
@@ -273,6 +276,13 @@ def test_a_decay_takes_its_share_of_the_run_and_is_remembered(
     assert resumed.is_over()
 
 
+def test_a_run_that_is_over_cannot_decay(experiment: TrainConfig, pack: Pack) -> None:
+    trainer = _steps(_trainer(with_options(experiment, warmup_steps=1, max_steps=2), pack), 2)
+    with pytest.raises(TrainingError, match=r"^the run is over at step 2: its learning rate is 0 and cannot decay$"):
+        trainer.decay_now(minutes=1)
+    assert trainer.is_over()
+
+
 def test_processes_with_other_clocks_take_the_same_step(experiment: TrainConfig, pack: Pack) -> None:
     """A second process, whose run began half an hour of two earlier."""
 
@@ -317,8 +327,34 @@ def test_a_state_of_another_experiment_is_refused(
     problem = rf"state\.pt is of another experiment: {changed} differ; use another output$"
     with pytest.raises(TrainingError, match=problem):
         _trainer(other, other_pack).resume(state)
-    schedule = {"learning_rate": 1e-4, "schedule": "flat", "max_steps": 999, "batch_tokens": 256}
+    schedule = {"learning_rate": 1e-4, "schedule": "flat", "max_steps": 999, "accumulate": 2}
     _trainer(with_options(experiment, **schedule), pack).resume(state)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    ["seed", "data.augment", "optimiser.row_tokens", "optimiser.batch_tokens", "optimiser.subword_sampling"],
+)
+def test_another_order_of_the_data_is_refused_where_the_state_holds_its_own(
+    experiment: TrainConfig, pack: Pack, tmp_path: Path, changed: str
+) -> None:
+    path = tmp_path / "state.pt"
+    _steps(_trainer(experiment, pack), 1).save(path)
+    others = {
+        "seed": experiment.model_copy(update={"seed": 7}),
+        "data.augment": with_data(experiment, augment=AugmentConfig(emoji=0.5)),
+        "optimiser.row_tokens": with_options(experiment, row_tokens=48),
+        "optimiser.batch_tokens": with_options(experiment, batch_tokens=256),
+        "optimiser.subword_sampling": with_options(experiment, subword_sampling=0.5),
+    }
+    with pytest.raises(TrainingError, match=rf"is of another experiment: {changed} differ; use another output$"):
+        _trainer(others[changed], pack).resume(path)
+    state = torch.load(path, weights_only=True)
+    del state["fixed"][changed]  # as in a state of an older version
+    torch.save(state, path)
+    resumed = _trainer(others[changed], pack)
+    resumed.resume(path)
+    assert resumed.step == 1
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", None])

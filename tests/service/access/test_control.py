@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from starlette.requests import ClientDisconnect
 
-from service.access.control import AccessControl, Caller, Charge, Refusal, Streamed
+from service.access.control import AccessControl, Refusal
 from service.access.key_store import KeyLimits, KeyStore, Usage, this_month
+from service.access.payments import Caller, Charge, Streamed
+from service.access.stream_credits import RESUMPTIONS
 from service.errors import (
     DeadlineExceeded,
     EngineFailed,
@@ -84,6 +86,39 @@ async def test_anonymous_callers_are_let_in_if_the_settings_say_so(opened: Open,
     assert (await access.admit(None, "192.0.2.1")).limits == KeyLimits(streams=2)
     with pytest.raises(InvalidKey):
         await access.admit("wrong", "192.0.2.1")
+
+
+async def test_wrong_keys_of_an_address_are_limited_and_right_ones_are_not(
+    opened: Open, path: Path, refusals: list[Refusal]
+) -> None:
+    """Many callers may have one address, behind a proxy or in an office: one of them must not lock the others out."""
+    key = _key(path)
+    access = await opened(keys=path)
+    for _ in range(30):
+        with pytest.raises(InvalidKey):
+            await access.admit("wrong", "192.0.2.1")
+    for wrong in ("wrong", "dragoman-other"):
+        with pytest.raises(RateLimited, match="too many wrong API keys from this address: the limit is 30") as limited:
+            await access.admit(wrong, "192.0.2.1")
+        assert 1 <= (limited.value.retry_after_seconds or 0) <= 120
+    assert refusals == ["invalid_key"] * 30 + ["wrong_keys"] * 2
+    await access.admit(key, "192.0.2.1")
+    with pytest.raises(InvalidKey):
+        await access.admit("wrong", "192.0.2.2")
+
+
+async def test_a_key_is_known_without_counting_a_request(opened: Open, path: Path) -> None:
+    key = _key(path, limits=KeyLimits(requests_per_minute=1))
+    access = await opened(keys=path)
+    assert [await access.knows(each, "192.0.2.1") for each in (key, key, None, "", "wrong")] == [True, True] + [
+        False
+    ] * 3
+    await access.admit(key, "192.0.2.1")
+    for _ in range(29):
+        await access.knows("wrong", "192.0.2.1")
+    with pytest.raises(RateLimited):
+        await access.knows("wrong", "192.0.2.1")
+    assert not await (await opened()).knows(key, "192.0.2.1")
 
 
 async def test_a_key_that_is_removed_or_added_counts_at_once(opened: Open, path: Path) -> None:
@@ -305,6 +340,130 @@ async def test_a_stream_that_has_ended_is_repeated_without_another_charge(stream
     if resumes:
         await streaming.run(LEFT)
     assert [await streaming.run(resumes=resumes)] + [await streaming.run(resumes=True) for _ in range(3)] == [9] * 4
+
+
+async def test_one_payment_covers_so_many_resumptions_and_then_the_stream_is_paid_again(streaming: Streaming) -> None:
+    """Ended or not, the same text takes the engines as much time with each."""
+    assert await streaming.run() == 9
+    assert [await streaming.run(resumes=True) for _ in range(RESUMPTIONS + 1)] == [9] * RESUMPTIONS + [18]
+    assert [await streaming.run(LEFT, resumes=True) for _ in range(RESUMPTIONS + 1)] == [18] * RESUMPTIONS + [27]
+
+
+async def test_who_leaves_a_stream_that_has_not_begun_pays_nothing(streaming: Streaming) -> None:
+    """There is no event yet by which it could be resumed; the client may have lost the server, not left."""
+    assert await streaming.run(LEFT, begins=False) == 0
+    assert await streaming.run(LEFT) == 9
+    assert await streaming.run(LEFT, resumes=True, begins=False) == 9
+
+
+async def test_a_settled_stream_is_not_refunded_whatever_then_happens(streaming: Streaming) -> None:
+    for error in (ClientDisconnect(), EngineFailed("died"), DeadlineExceeded("too late")):
+        before = await streaming.used()
+        with suppress(ServiceError, ClientDisconnect):
+            async with streaming.charged() as charge:
+                charge.sent = lambda: 4
+                await streaming.access.settle(charge)
+                raise error
+        assert await streaming.used() == before + 9
+
+
+class Lost:
+    """A server that is killed: nothing of what it began has come to an end."""
+
+    def __init__(self, access: AccessControl) -> None:
+        self.access = access
+        self._stack = AsyncExitStack()
+
+    async def begin(self, context: AbstractAsyncContextManager[Charge]) -> Charge:
+        return await self._stack.enter_async_context(context)
+
+    async def kill(self) -> None:
+        """Free the server's number, and leave its charges as they are."""
+        self._stack.pop_all()
+        await self.access.aclose()
+
+
+@pytest.fixture
+async def killed(path: Path, store: dict[str, str]) -> tuple[Lost, str]:
+    key = _key(path, limits=KeyLimits(characters_per_month=20, characters_per_minute=20))
+    return Lost(AccessControl(Settings.model_validate({"keys": path, **store}))), key
+
+
+async def _next(opened: Open, path: Path, store: dict[str, str], key: str) -> Streaming:
+    access = await opened(keys=path, **store)
+    await access.start()
+    return Streaming(access, await access.admit(key, None))
+
+
+async def test_what_runs_when_the_server_is_killed_costs_nothing_and_is_paid_once_when_it_is_resumed(
+    opened: Open, path: Path, store: dict[str, str], killed: tuple[Lost, str]
+) -> None:
+    lost, key = killed
+    first = Streaming(lost.access, await lost.access.admit(key, None))
+    (await lost.begin(first.charged())).sent = lambda: 2
+    await lost.begin(first.access.charged(first.caller, 9))
+    assert await first.used() == 18
+    await lost.kill()
+    second = await _next(opened, path, store, key)
+    assert await second.used() == 0
+    async with second.access.charged(await second.access.admit(key, None), 2 if store else 12):
+        pass
+    # It is not refused, though it does not fit into the quota of the month or of the minute any more.
+    assert await second.run(resumes=True) == (11 if store else 21)
+    assert await second.run(resumes=True) == (11 if store else 21)
+
+
+async def test_a_lost_stream_whose_resumption_is_refused_is_still_charged_again_with_the_next(
+    opened: Open, path: Path, store: dict[str, str], killed: tuple[Lost, str]
+) -> None:
+    """Resumptions may be refused while the next server loads. An earlier stream of the same request is another one."""
+    lost, key = killed
+    first = Streaming(lost.access, await lost.access.admit(key, None))
+    await lost.begin(first.charged())
+    if not store:
+        async with first.charged():
+            pass
+    await lost.kill()
+    second = await _next(opened, path, store, key)
+    before = await second.used()
+    assert [await second.run(QueueFull("full"), resumes=True, begins=False) for _ in range(3)] == [before] * 3
+    assert [await second.run(resumes=True) for _ in range(2)] == [before + 9] * 2
+
+
+async def test_what_was_answered_before_the_server_was_killed_stays_paid_and_is_resumed(
+    opened: Open, path: Path, store: dict[str, str], killed: tuple[Lost, str]
+) -> None:
+    lost, key = killed
+    first = Streaming(lost.access, await lost.access.admit(key, None))
+    charge = await lost.begin(first.charged())
+    await first.access.settle(charge)
+    await lost.kill()
+    second = await _next(opened, path, store, key)
+    assert await second.used() == 9
+    assert [await second.run(resumes=True) for _ in range(2)] == [9, 9]
+
+
+async def test_what_was_resumed_before_the_server_was_killed_is_paid_once(
+    opened: Open, path: Path, store: dict[str, str], killed: tuple[Lost, str]
+) -> None:
+    """The first connection may be half-open, or closed: the payment is one."""
+    lost, key = killed
+    first = Streaming(lost.access, await lost.access.admit(key, None))
+    await lost.begin(first.charged())
+    (await lost.begin(first.charged(resumes=True))).sent = lambda: 2
+    await lost.kill()
+    second = await _next(opened, path, store, key)
+    assert await second.run(resumes=True) == 9
+    assert await second.run(LEFT, resumes=True) == 9
+
+
+async def test_a_server_that_starts_beside_another_refunds_nothing_of_it(opened: Open, path: Path) -> None:
+    key = _key(path)
+    running = await _next(opened, path, {}, key)
+    async with running.charged():
+        beside = await _next(opened, path, {}, key)
+        assert await beside.used() == 9
+    assert await beside.run(resumes=True) == 9, "servers of one file share what was paid"
 
 
 async def test_who_has_no_limit_of_characters_needs_no_credit(opened: Open) -> None:

@@ -1,8 +1,8 @@
 """Keys and usage in the file: what is kept, what is found again, what is counted."""
 
+import os
 import sqlite3
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -28,6 +28,18 @@ def _added(file: KeyStore, name: str = "kiosk", limits: KeyLimits | None = None)
     key = file.find(file.add(name, limits or KeyLimits()))
     assert key is not None
     return key
+
+
+def test_only_its_owner_reads_a_new_file(path: Path) -> None:
+    """The files beside it hold keys and usage, too."""
+    before = os.umask(0)
+    try:
+        with closing(KeyStore(path, create=True)) as file:
+            _added(file)
+            modes = {each.name: each.stat().st_mode & 0o777 for each in path.parent.iterdir()}
+    finally:
+        os.umask(before)
+    assert modes == {"keys.db": 0o600, "keys.db-wal": 0o600, "keys.db-shm": 0o600}
 
 
 def test_a_key_is_found_by_itself_only(file: KeyStore) -> None:
@@ -72,44 +84,6 @@ def test_a_name_is_taken_once_and_given_back(file: KeyStore) -> None:
         file.remove("kiosk")
     again = _added(file)
     assert file.usage(again, MONTH) == Usage()
-
-
-def test_a_quota_is_used_up_to_its_last_character(file: KeyStore) -> None:
-    key = _added(file, limits=KeyLimits(characters_per_month=10))
-    assert not file.charge(key, MONTH, 11)
-    assert file.charge(key, MONTH, 6)
-    assert not file.charge(key, MONTH, 5)
-    assert file.charge(key, MONTH, 4)
-    assert file.usage(key, MONTH) == Usage(2, 10)
-    assert file.charge(key, "2026-02", 10)
-    file.refund(key, MONTH, 4)
-    assert file.usage(key, MONTH) == Usage(1, 6)
-
-
-def test_without_a_quota_everything_is_counted(file: KeyStore) -> None:
-    key = _added(file)
-    assert file.charge(key, MONTH, 10**12)
-    assert file.charge(key, MONTH, 1)
-    assert file.usage(key, MONTH) == Usage(2, 10**12 + 1)
-
-
-def test_a_key_that_is_removed_meanwhile_is_charged_no_more(file: KeyStore) -> None:
-    key = _added(file)
-    file.remove("kiosk")
-    assert not file.charge(key, MONTH, 1)
-
-
-def test_servers_that_share_a_file_share_the_quota(file: KeyStore, path: Path) -> None:
-    key = _added(file, limits=KeyLimits(characters_per_month=150))
-
-    def charge_all(_: int) -> int:
-        with closing(KeyStore(path)) as mine:
-            return sum(mine.charge(key, MONTH, 1) for _ in range(100))
-
-    with ThreadPoolExecutor(2) as threads:
-        charged = list(threads.map(charge_all, range(2)))
-    assert sum(charged) == 150
-    assert file.usage(key, MONTH) == Usage(150, 150)
 
 
 def test_a_file_that_is_none(path: Path) -> None:

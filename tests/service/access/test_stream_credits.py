@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from service.access.counters import Counters
-from service.access.stream_credits import StreamCredits
+from service.access.stream_credits import RESUMPTIONS, StreamCredits
 from tests.service.access.redis import RedisServer, needs_redis, run_redis
 
 
@@ -49,9 +49,16 @@ async def test_it_is_good_for_some_time_after_the_deadline(now: list[float]) -> 
     assert not await credits.use("a", "text")
 
 
-async def test_it_is_good_for_any_number_of_resumptions(credits: StreamCredits) -> None:
+async def test_it_is_good_for_a_bounded_number_of_resumptions(credits: StreamCredits) -> None:
     await credits.add("a", "text", 60.0)
-    assert all([await credits.use("a", "text") for _ in range(50)])
+    assert all([await credits.use("a", "text") for _ in range(RESUMPTIONS)])
+    assert not await credits.use("a", "text")
+    await credits.undo_use("a", "text")
+    assert [await credits.use("a", "text") for _ in range(2)] == [True, False]
+    await credits.add("a", "text", 60.0)
+    assert all([await credits.use("a", "text") for _ in range(RESUMPTIONS)])
+    assert not await credits.use("a", "text")
+    assert not await credits.withdraw("a", "text"), "both payments were needed"
 
 
 async def test_what_is_paid_again_is_good_for_as_long_again(now: list[float]) -> None:
@@ -94,6 +101,11 @@ async def test_a_payment_that_was_used_is_not_withdrawn(credits: StreamCredits) 
     assert await credits.withdraw("a", "text")
     assert not await credits.withdraw("a", "text")
     assert await credits.use("a", "text")
+
+
+async def test_a_payment_is_withdrawn_once(credits: StreamCredits) -> None:
+    await credits.add("a", "text", 60.0)
+    assert sorted(await asyncio.gather(*(credits.withdraw("a", "text") for _ in range(4)))) == [False] * 3 + [True]
 
 
 async def test_a_use_is_undone(credits: StreamCredits) -> None:

@@ -9,10 +9,13 @@ import httpx
 import pytest
 
 from model.checkpoint_config import Direction
-from service.access.key_store import KeyStore
+from service.access.key_store import KeyLimits, KeyStore
+from service.api.dependencies import ServiceContext
 from service.api.schemas.translation import TranslateRequest
 from service.app import create_app
 from service.glossary_store import GlossaryStore
+from service.registry.model_version import ModelVersion, State
+from service.registry.scan import FoundModel
 from service.settings import Settings
 from service.text.glossary import Glossary
 
@@ -61,6 +64,47 @@ async def test_anybody_else_is_not_believed(connect: Connect, trusted: str) -> N
     client = connect("127.0.0.1", trusted_proxies=trusted, anonymous_requests_per_minute=1)
     assert await _ask(client, "192.0.2.1") == 200
     assert await _ask(client, "192.0.2.2") == 429
+
+
+async def test_a_declared_length_over_the_limit_is_refused_before_the_body_is_read(connect: Connect) -> None:
+    read: list[bytes] = []
+
+    async def body() -> AsyncIterator[bytes]:
+        for piece in (b"{", b"}"):
+            read.append(piece)
+            yield piece
+
+    client = connect(max_body_bytes=100)
+    answer = await client.post("/translate", content=body(), headers={"Content-Length": "101"})
+    assert (answer.status_code, answer.json()["error"]) == (413, "body: more than 100 bytes")
+    assert read == []
+    answer = await client.post("/translate", content=body(), headers={"Content-Length": "2"})
+    assert answer.status_code == 400
+    assert read
+    metrics = (await client.get("/metrics")).text
+    assert 'dragoman_requests_total{endpoint="/translate",outcome="too_long"} 1.0' in metrics
+
+
+async def test_paths_of_models_are_shown_to_callers_with_a_key_where_keys_are_required(
+    connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown, hidden = f"{tmp_path}: broken", "shown to callers with an API key"
+    failed = ModelVersion(FoundModel("en-fr", tmp_path, ""), State.FAILED, shown)
+    monkeypatch.setattr("service.app._entries", lambda *_: [failed])
+    path = tmp_path / "keys.db"
+    with closing(KeyStore(path, create=True)) as file:
+        key = file.add("kiosk", KeyLimits())
+
+    async def reason(client: httpx.AsyncClient, **headers: str) -> str:
+        response = await client.get("/models", headers=headers)
+        assert response.status_code == 200
+        told: str = response.json()[0]["reason"]
+        return told
+
+    closed = connect(keys=path)
+    assert await reason(closed) == await reason(closed, Authorization="Bearer wrong") == hidden
+    assert await reason(closed, Authorization=f"Bearer {key}") == shown
+    assert await reason(connect(keys=path, anonymous=True)) == await reason(connect()) == shown
 
 
 async def test_a_refusal_is_counted_by_its_reason(connect: Connect) -> None:
@@ -143,7 +187,10 @@ async def test_a_glossary_is_put_in_order_beside_the_event_loop(
         return Glossary(entries)
 
     monkeypatch.setattr("service.api.schemas.translation.Glossary", noted)
-    monkeypatch.setattr("service.api.dependencies.ServiceContext.check_ready", lambda service: None)
+
+    async def is_open(service: ServiceContext, *, resumes: bool) -> None: ...
+
+    monkeypatch.setattr(ServiceContext, "check_open", is_open)
     body = {"q": "a", "source": "en", "target": "fr", "glossary": {"cat": "matou"}}
     assert (await connect().post("/translate", json=body)).json()["error"] == "no model is loaded"
     assert threads

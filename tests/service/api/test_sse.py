@@ -68,19 +68,23 @@ async def _stream(
     context: AbstractAsyncContextManager[object] | None = None,
     *,
     reader_leaves: bool = False,
+    keep_alive_seconds: float = 60,
+    statuses: list[int] | None = None,
 ) -> tuple[list[str], object]:
-    """The lines that were sent, and the outcome."""
+    """The lines that were sent, and the outcome; the status is appended to `statuses`."""
     response = TranslationStream(
         cast(Translation, translation),
         shape=AnswerShape(),
         last_event_id=last_event_id,
-        keep_alive_seconds=60,
+        keep_alive_seconds=keep_alive_seconds,
         context=context,
     )
     body = b""
 
     async def send(message: Message) -> None:
         nonlocal body
+        if statuses is not None and message["type"] == "http.response.start":
+            statuses.append(message["status"])
         body += message.get("body", b"")
 
     async def receive() -> Message:
@@ -138,9 +142,72 @@ async def test_a_whole_stream() -> None:
     assert outcome == "ok"
 
 
+async def test_before_the_end_is_sent_the_charge_is_settled() -> None:
+    sent: list[str] = []
+    told: list[int] = []
+
+    async def before_end() -> None:
+        told.append(len(sent))
+
+    async def send(message: Message) -> None:
+        sent.extend(line for line in message.get("body", b"").decode().split("\r\n") if line.startswith("event"))
+
+    for error in (None, EngineFailed("died")):
+        sent.clear()
+        translation = ScriptedTranslation(EVENTS if error is None else EVENTS[:2], error)
+        response = TranslationStream(
+            cast(Translation, translation),
+            shape=AnswerShape(),
+            last_event_id=-1,
+            keep_alive_seconds=60,
+            before_end=before_end,
+        )
+        await response({"type": "http", "method": "POST", "state": {}}, asyncio.Event().wait, send)  # type: ignore[arg-type]
+        assert sent[2] == ("event: done" if error is None else "event: error")
+    assert told == [2], "once, after the token and before `done`; never before an error"
+
+
 async def test_a_resumed_stream_starts_behind_the_last_event() -> None:
     lines, _ = await _stream(ScriptedTranslation(EVENTS), last_event_id=0)
     assert [line for line in lines if line.startswith("id")] == ["id: 1", "id: 2"]
+
+
+@pytest.mark.parametrize("last_event_id", [2, 3, 99])
+async def test_a_client_that_has_all_events_gets_204_and_is_not_charged(last_event_id: int) -> None:
+    """A browser reconnects after any stream that ends with 200, and would translate again for ever."""
+    statuses: list[int] = []
+    async with aclosing(AccessControl(Settings())) as access, AsyncExitStack() as stack:
+        caller = await access.admit(None, "192.0.2.1")
+        await stack.enter_async_context(access.charged(caller, 5))
+        resumed = _stream(ScriptedTranslation(EVENTS), last_event_id, stack.pop_all(), statuses=statuses)
+        assert await resumed == ([""], "ok")
+        assert await access.characters_used(caller) == 0
+    assert statuses == [204]
+
+
+async def test_a_client_that_has_all_events_gets_the_last_one_again_after_a_keep_alive_comment() -> None:
+    """The comment has sent the status 200 already."""
+
+    class Slow(ScriptedTranslation):
+        async def events(self) -> AsyncGenerator[Sequence[Event]]:
+            async for events in super().events():
+                if isinstance(events[-1], Finished):
+                    await asyncio.sleep(0.05)
+                yield events
+
+    statuses: list[int] = []
+    lines, _ = await _stream(Slow(EVENTS), 99, keep_alive_seconds=0.01, statuses=statuses)
+    assert statuses == [200]
+    assert lines[0] == ": keep-alive"
+    assert [line for line in lines if line.startswith("event")] == ["event: done"]
+
+
+async def test_an_error_reaches_a_client_that_resumes() -> None:
+    statuses: list[int] = []
+    lines, outcome = await _stream(ScriptedTranslation(EVENTS[:2], EngineFailed("dead")), 1, statuses=statuses)
+    assert statuses == [200]
+    assert lines[0] == "event: error"
+    assert outcome == "engine_failed"
 
 
 @pytest.mark.parametrize("error", [NotReady("the server is shutting down"), ValueError("a bug")])

@@ -34,7 +34,7 @@ def test_every_setting_is_in_one_group() -> None:
 
 @pytest.mark.parametrize("command", ["serve", "doctor"])
 def test_the_help_shows_every_setting_whole(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "90")  # Typer gives names two fifths of the width
+    monkeypatch.setenv("COLUMNS", "80")
     done = _run(command, "--help")
     assert done.exit_code == 0
     for group in GROUPS:
@@ -70,7 +70,8 @@ def test_a_port_in_use_is_reported_with_the_reason() -> None:
         taken.listen()
         port = taken.getsockname()[1]
         done = _run("serve", "--port", str(port))
-    expected = f"dragoman: host, port: cannot listen on 127.0.0.1, port {port}: address already in use\n"
+    expected = f"dragoman: host, port: cannot listen on 127.0.0.1, port {port}: address already in use"
+    expected += "; another server runs there? Choose another --port\n"
     assert (done.exit_code, done.stderr) == (2, expected)
 
 
@@ -85,8 +86,16 @@ def test_a_host_that_is_not_here_is_reported_with_the_reason() -> None:
 @pytest.mark.parametrize(
     ("gpus", "device", "problem"),
     [
-        (0, "cuda", "cuda cannot be used: PyTorch finds no GPUs here"),
-        (0, "cuda:0", "cuda:0 cannot be used: PyTorch finds no GPUs here"),
+        (
+            0,
+            "cuda",
+            "cuda cannot be used: PyTorch finds no GPUs here; use --device cpu, or is this torch a CUDA build?",
+        ),
+        (
+            0,
+            "cuda:0",
+            "cuda:0 cannot be used: PyTorch finds no GPUs here; use --device cpu, or is this torch a CUDA build?",
+        ),
         (1, "cuda:1", "cuda:1 cannot be used: PyTorch finds 1 GPU here"),
     ],
 )
@@ -124,7 +133,9 @@ def test_options_win_over_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (
         _run("doctor", "--slots", "8", "--no-restore-capitals", "--cors-origins", "http://a, http://b").exit_code == 0
     )
-    [settings] = seen
+    assert _run("doctor", "--cors-origins", "http://a", "--cors-origins", "http://b").exit_code == 0
+    settings, repeated = seen
+    assert repeated.cors_origins == settings.cors_origins
     assert (settings.slots, settings.threads, settings.restore_capitals) == (8, 2, False)
     assert settings.cors_origins == ("http://a", "http://b")
     assert settings.model == EMBEDDED_MODEL

@@ -112,7 +112,7 @@ def test_robustness(checkpoint: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["evaluate", "missing.tsv"], "No such file or directory: 'missing.tsv'"),
+        (["evaluate", "missing.tsv"], "missing.tsv: No such file or directory"),
         (["evaluate", "{tmp}/empty.tsv"], "empty.tsv is empty"),
         (["evaluate", "{tmp}/good.tsv", "--device", "gpu"], "device: gpu is not one; use cpu, cuda, cuda:1, ..."),
         (["evaluate", "{tmp}/good.tsv", "--target", "de"], "languages ?-de: the model translates en-fr"),
@@ -125,7 +125,7 @@ def test_robustness(checkpoint: Path) -> None:
         (["prepare", "{tmp}/wrong.toml", "--data", "{tmp}", "--output", "{tmp}/pack"], "wrong.toml: data.train: Field"),
         (["prepare", "{tmp}/good.toml", "--data", "{tmp}", "--output", "{tmp}/pack"], "train.tsv:2: expected two"),
         (["prepare", "{tmp}/lost.toml", "--data", "{tmp}", "--output", "{tmp}/pack"], "data.train.0.path: no file los"),
-        (["prepare", "{tmp}/good.toml", "--data", "{tmp}", "--output", "{tmp}"], "is there and no pack; use another"),
+        (["prepare", "{tmp}/good.toml", "--data", "{tmp}", "--output", "{tmp}"], "exists and is not a pack; use"),
         (
             ["train", "{tmp}/good.toml", "--data", "{tmp}", "--output", "{tmp}/run", "--decay-now"],
             "run/state.pt is not there: only a run that has begun can decay",

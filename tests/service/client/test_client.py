@@ -255,6 +255,12 @@ def test_a_url_may_be_a_host_and_a_port() -> None:
         assert client.translate("I am.", source="en", target="fr").text == "Je suis"
 
 
+def test_a_path_that_no_server_has_is_named(serve: Serve) -> None:
+    answer = Answer(404, '{"error":"Not Found","code":"not_found"}')
+    with pytest.raises(Refused, match="/translate: there is no such path; give the server's address without a path"):
+        _stream(serve(answer))
+
+
 @pytest.mark.parametrize("url", ["", "ftp://127.0.0.1", "http://", "http://[::1", "http://127.0.0.1:port"])
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
 def test_a_url_that_leads_to_no_server(url: str, kind: type[Client] | type[AsyncClient]) -> None:

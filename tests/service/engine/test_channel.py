@@ -61,7 +61,7 @@ def test_commands_and_reports_cross_a_socket() -> None:
         [Alternative([TokenReport(1, 5, -1.0, None, [], 3, Inspection([], None, [], []))], -1.0)],
         inspection=Inspection([(2, -0.5), (7, -1.5)], (0, 0.75), [0.75, 0.25], [[1.0], [1.0]]),
     )
-    step = StepReport([last], StepStats(4, queue_seconds=[0.5]))
+    step = StepReport([last], StepStats(4, step_seconds=0.5))
     channel.send(step)
     [body] = Frames().feed(ours.recv(1000))
     assert msgspec.msgpack.decode(body, type=Report) == step

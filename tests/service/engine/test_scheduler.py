@@ -27,7 +27,7 @@ def _step(scheduler: Scheduler, token: int = 9) -> tuple[Plan, list[TokenReport]
         [
             Extension(row.parent, Choice(token + rank if row.forced is None else row.forced, -0.5), row.total - 0.5)
             for row in running.sequence.rows()
-            for rank in range(row.wanted)
+            for rank in range(row.num_extensions)
         ]
         for running in plan.running
     ]

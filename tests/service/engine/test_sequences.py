@@ -36,7 +36,7 @@ def _places(rows: list[Row]) -> list[tuple[int, list[int]]]:
 def test_a_prefix_is_written_at_once_and_only_the_new_part_is_wanted() -> None:
     sequence = sequence_of(_request(forced=[5, 6, 7], sent=[5, 6]), [4], EOS)
     rows = sequence.rows()
-    assert [(row.slot, row.ids, row.forced, row.wanted) for row in rows] == [
+    assert [(row.slot, row.ids, row.forced, row.num_extensions) for row in rows] == [
         (4, [], 5, 0),
         (4, [5], 6, 0),
         (4, [5, 6], 7, 1),
@@ -53,7 +53,7 @@ def test_a_prompt_is_read_in_the_first_step_and_takes_nothing_from_the_limit(for
     sequence = sequence_of(generation_request([7, EOS], limit, forced_ids=forced, decoder_ids=[40, 41]), [4], EOS)
     rows = sequence.rows()
     assert _places(rows) == [(4, [40, 41, *forced][:read]) for read in range(2 + max(len(forced), 1))]
-    assert [row.wanted for row in rows] == [0, 0, *(1 for _ in forced or [0])]
+    assert [row.num_extensions for row in rows] == [0, 0, *(1 for _ in forced or [0])]
     assert not any(row.steps_ahead for row in rows[:2])
     sequence.advance([_extension(0, token, -1.0) for token in forced or [9]])
     [row] = sequence.rows()
@@ -149,10 +149,10 @@ def test_a_beam_that_is_searched_again_and_differs_says_so(sent: list[int]) -> N
 
 def test_a_beam_behind_a_prefix_counts_it_in_its_scores() -> None:
     sequence = BeamSequence(_request(forced=[5, 6], beam=2), [0, 1], EOS)
-    assert [(row.ids, row.forced, row.wanted) for row in sequence.rows()] == [([], 5, 1), ([5], 6, 1)]
+    assert [(row.ids, row.forced, row.num_extensions) for row in sequence.rows()] == [([], 5, 1), ([5], 6, 1)]
     assert _tokens(sequence.advance([_extension(0, 5, -1.0), _extension(0, 6, -2.0)])) == [5, 6]
     [row] = sequence.rows()
-    assert (row.ids, row.total, row.wanted) == ([5, 6], -3.0, 4)
+    assert (row.ids, row.total, row.num_extensions) == ([5, 6], -3.0, 4)
 
 
 def test_a_beam_at_its_limit_is_cut() -> None:

@@ -43,7 +43,7 @@ def test_each_row_is_chosen_by_its_own_rule() -> None:
     plain = generation_request([5, 2], 9)
     rows = [
         Row(plain, 0, 0, []),
-        Row(plain, 1, 1, [], wanted=0, forced=2),
+        Row(plain, 1, 1, [], num_extensions=0, forced=2),
         Row(plain, 2, 2, [], forced=2),
         Row(generation_request([5, 2], 9, Sampling(1.0, top_k=1)), 3, 3, []),
         Row(generation_request([5, 2], 9, constraints=Constraints(no_repeat_ngram_size=1)), 4, 4, [1]),
@@ -116,7 +116,11 @@ def test_candidates_leave_out_what_is_impossible() -> None:
 def test_the_strongest_place_of_the_source_is_never_its_end() -> None:
     request = generation_request([5, 6, 2], 9, alignment=True)
     beam = generation_request([5, 6, 2], 9, beam=Beam(2), alignment=True)
-    rows = [Row(request, 0, 0, []), Row(beam, 1, 1, [], wanted=4), Row(request, 3, 3, [], wanted=0, forced=3)]
+    rows = [
+        Row(request, 0, 0, []),
+        Row(beam, 1, 1, [], num_extensions=4),
+        Row(request, 3, 3, [], num_extensions=0, forced=3),
+    ]
     first, second, third = _choose(rows, torch.zeros(3, 4))
     [(position, weight)] = [extension.choice.inspection.alignment or (-1, 0.0) for extension in first]
     assert position == 1
@@ -138,7 +142,7 @@ def test_attention_is_told_of_the_row_s_own_source_to_whom_asks() -> None:
 def test_self_attention_is_told_of_the_row_s_own_text_to_whom_asks() -> None:
     asking, silent = generation_request([5, 2], 9, self_attention=True), generation_request([5, 2], 9)
     rows = [
-        Row(asking, 0, 0, [], wanted=0, forced=3),
+        Row(asking, 0, 0, [], num_extensions=0, forced=3),
         Row(asking, 0, 0, []),
         Row(silent, 1, 1, [7]),
         Row(asking, 2, 2, [8]),

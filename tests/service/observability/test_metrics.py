@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from service.app import build_service, create_app
-from service.engine.messages import StepReport, StepStats, TokenReport
+from service.engine.messages import Admitted, StepReport, StepStats, TokenReport
 from service.observability.metrics import Metrics
 from service.registry.model_version import State
 from service.settings import Settings
@@ -51,10 +51,9 @@ def test_every_metric_is_exposed_from_the_start() -> None:
 def test_a_step_and_a_request_are_counted() -> None:
     metrics = Metrics("1", "fp32")
     observer = metrics.observer("en-fr", 0)
-    stats = StepStats(
-        5, batch_rows=4, steps=3, source_tokens=8, encode_seconds=0.2, step_seconds=0.004, queue_seconds=[0.1]
-    )
+    stats = StepStats(5, batch_rows=4, steps=3, source_tokens=8, encode_seconds=0.2, step_seconds=0.004)
     observer.step(StepReport([TokenReport(1, 5, -0.1), TokenReport(2, 5, -0.1)], stats))
+    observer.admitted(0.1)
     observer.first_token(0.03)
     observer.next_token(0.0015)
     metrics.request_finished("/translate", "ok", 0.5)
@@ -100,7 +99,8 @@ async def test_models_and_engines_are_seen_as_they_are() -> None:
     for _ in range(3):
         pool.engines[1].submit(generation_request([5, 2], 4))
     assert 'dragoman_requests_waiting{model="en-fr",replica="1"} 3.0' in seen()
-    pool.engines[1]._handle(StepReport([], StepStats(2, queue_seconds=[0.1, 0.1], admitted=[0, 1])))
+    pool.engines[1]._handle(Admitted([0, 1], [0.1, 0.1]))
+    pool.engines[1]._handle(StepReport([], StepStats(2)))
     entry.state, pool.running = State.READY, True
     assert seen() >= {
         'dragoman_models{state="loading"} 0.0',

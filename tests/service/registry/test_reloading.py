@@ -11,7 +11,7 @@ from model.tokenizer import Tokenizer
 from service.errors import EngineFailed
 from service.registry.memory_budget import MemoryBudget
 from service.registry.model_version import ModelVersion
-from service.registry.registry import _UNEXPECTED, ModelRegistry
+from service.registry.registry import _UNEXPECTED, ModelRegistry, ModelsDirectory
 from service.registry.scan import FoundModel
 from service.registry.served_model import ServedModel
 from service.settings import EMBEDDED_MODEL
@@ -146,7 +146,7 @@ async def test_the_directory_is_followed_after_an_unexpected_error(
 
     loop = asyncio.get_running_loop()
     monkeypatch.setattr("service.registry.registry.scan", scan)
-    library = ModelRegistry([], _never_built, MemoryBudget(), directory=tmp_path, poll_seconds=0.0)
+    library = ModelRegistry([], _never_built, MemoryBudget(), directory=ModelsDirectory(tmp_path, 0.0))
     library.start()
     async with asyncio.timeout(20):
         await scanned.wait()

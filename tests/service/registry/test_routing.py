@@ -34,6 +34,7 @@ def test_the_shortest_route_is_taken(config: ModelConfig, tokenizer: Tokenizer) 
     )
     assert _ways(routes.find("de", "fr")) == ["z:de-fr"], "direct, if there is a model"
     assert _ways(routes.find("de", "en")) == ["a:de-en"], "the first by name"
+    assert [f"{leg.model.name}:{leg.direction}" for leg in routes.unused] == ["b:de-en"]
     assert _ways(routes.find("de", "it")) == ["a:de-en", "a:en-it"], "by way of English rather than Spanish"
     assert _ways(routes.find("en", "de")) == ["a:en-fr", "z:fr-de"]
     assert routes.find("it", "de") is None

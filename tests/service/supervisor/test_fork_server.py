@@ -193,6 +193,7 @@ async def test_a_fork_that_fails_costs_no_model(caplog: pytest.LogCaptureFixture
         assert replicas.forking() == parent
 
 
+@pytest.mark.slow
 async def test_where_nothing_forks_each_engine_loads_the_model() -> None:
     async with running(OPTIONS) as forked:
         text = await _ids(forked.engines[0].submit(REQUEST))

@@ -79,3 +79,57 @@ async def test_who_comes_while_it_stops_waits_for_the_next_start() -> None:
         await before.read_tokens(asyncio.get_running_loop().time() + 60)
     assert pool.load == 1
     after.close()
+
+
+async def test_requests_of_a_dead_replica_move_to_a_ready_one() -> None:
+    replicas = [Replica(), Replica()]
+    pool = EnginePool([*replicas], capacity=100)
+    pool.running = True
+    requests = _submit(pool, 6)
+    replicas[0].is_ready = False
+    replicas[0].on_change()
+    assert [each.load for each in replicas] == [0, 6]
+    replicas[0].is_ready = True
+    replicas[0].on_change()
+    assert [each.load for each in replicas] == [3, 3], "those that wait for a slot"
+    for each in requests:
+        each.close()
+    assert pool.load == 0
+
+
+async def test_without_a_ready_replica_requests_stay() -> None:
+    replicas = [Replica(), Replica()]
+    pool = EnginePool([*replicas], capacity=100)
+    pool.running = True
+    _submit(pool, 6)
+    for each in replicas:
+        each.is_ready = False
+        each.on_change()
+    assert pool.load == 6
+    assert sorted(each.load for each in replicas) == [0, 6]
+
+
+async def test_waiting_for_engines_ends_when_one_is_ready_or_none_can_be() -> None:
+    replica = Replica()
+    pool = EnginePool([replica], capacity=100)
+    pool.running = True
+
+    def replaced(*, ready: bool, refusal: str | None = None) -> bool:
+        replica.is_ready, replica.refusal = ready, refusal
+        replica.on_change()
+        return pool.replacing
+
+    assert not replaced(ready=False), "nothing was lost before the first start"
+    assert not replaced(ready=True)
+    assert replaced(ready=False)
+    assert not await pool.wait_until_loaded(0.01)
+    [request] = _submit(pool, 1)
+    waiting = asyncio.create_task(pool.wait_until_loaded(60))
+    await asyncio.sleep(0)
+    assert replaced(ready=False, refusal="its files have changed")
+    assert not await waiting
+    with pytest.raises(EngineFailed, match="its files have changed"):
+        await request.read_tokens(float("inf"))
+    assert pool.refusal == "its files have changed"
+    assert not replaced(ready=True)
+    assert await pool.wait_until_loaded(60)

@@ -19,6 +19,7 @@ LIMITS = Limits(
 
 class NotedPool:
     running = True
+    replacing = False
 
     def __init__(self) -> None:
         self.requests: list[GenerationRequest] = []

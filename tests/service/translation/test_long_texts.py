@@ -97,6 +97,45 @@ async def test_a_long_text_that_is_closed_while_it_is_prepared_is_not_submitted(
     assert not translator.running
 
 
+async def test_a_long_text_whose_reader_leaves_during_its_preparation_is_not_submitted(
+    translator: Translator, pool: NotedPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_encode = threading.Event()
+    monkeypatch.setattr(Tokenizer, "encode", _held_until(may_encode))
+    translation = translator.start(["The cat sat. " * 400], "en", "fr", TranslationOptions())
+    events = translation.events()
+    await anext(events)
+    reading = asyncio.create_task(anext(events))
+    await asyncio.sleep(0)
+    reading.cancel()
+    await asyncio.wait([reading])
+    translation.close()
+    may_encode.set()
+    await asyncio.to_thread(translator._executor.shutdown)
+    await asyncio.sleep(0.05)  # a chance for what has been prepared
+    assert not pool.requests
+
+
+async def test_the_preparation_of_a_long_text_keeps_the_deadline(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_encode = threading.Event()
+    monkeypatch.setattr(Tokenizer, "encode", _held_until(may_encode))
+    options = TranslationOptions(timeout_seconds=0.05)
+    translation = translator.start(["The cat sat. " * 400], "en", "fr", options)
+    with pytest.raises(DeadlineExceeded):
+        await translation.finished()
+    may_encode.set()
+
+
+def _held_until(may_encode: threading.Event) -> Callable[[Tokenizer, str, str, str], list[int]]:
+    def encode(tokenizer: Tokenizer, text: str, target: str, source: str) -> list[int]:
+        assert may_encode.wait(60)
+        return [5, 2]
+
+    return encode
+
+
 async def test_a_long_text_ends_with_the_error_of_its_preparation(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

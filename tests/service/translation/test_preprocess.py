@@ -10,7 +10,7 @@ from model.tokenizer import Tokenizer
 from service.registry.routing import Leg
 from service.registry.served_model import ServedModel
 from service.supervisor.pool import EnginePool
-from service.text.glossary import EMPTY_GLOSSARY
+from service.text.glossary import EMPTY_GLOSSARY, Glossary
 from service.translation.options import TranslationOptions
 from service.translation.preprocess import EncodedSegment, Preprocessor
 from tests.service.translation.noted import NotedPool
@@ -18,10 +18,12 @@ from tests.service.translation.noted import NotedPool
 DIRECTION = Direction(source="en", target="fr")
 
 
-def _encoded(text: str, tokenizer: Tokenizer, config: ModelConfig) -> EncodedSegment:
+def _encoded(
+    text: str, tokenizer: Tokenizer, config: ModelConfig, glossary: Glossary = EMPTY_GLOSSARY
+) -> EncodedSegment:
     checkpoint = CheckpointConfig(directions=(DIRECTION,), model=config)
     model = ServedModel("model", checkpoint, tokenizer, cast(EnginePool, NotedPool()))
-    preprocessor = Preprocessor(Leg(model, DIRECTION), TranslationOptions(), EMPTY_GLOSSARY, restore_capitals=True)
+    preprocessor = Preprocessor(Leg(model, DIRECTION), TranslationOptions(), glossary, restore_capitals=True)
     [segment] = preprocessor.encode(0, text)
     return segment
 
@@ -41,3 +43,11 @@ def test_without_case_marks_a_sentence_in_capitals_is_read_in_lower_case(
     encoded = _encoded("THE CAT SAT.", tokenizer, config)
     assert encoded.source_ids == tokenizer.encode("The cat sat.", "fr", "en")
     assert encoded.segment.capitals
+
+
+def test_terms_of_a_case_marked_model_have_no_case_marks(config: ModelConfig, case_marked_tokenizer: Tokenizer) -> None:
+    """A mark would make every capitalised word of a translation the beginning of the term."""
+    glossary = Glossary({"cat": "Matou", "dog": "CHIEN ROUGE"})
+    segment = _encoded("the cat and a dog", case_marked_tokenizer, config, glossary)
+    expected = [case_marked_tokenizer.encode_target(words) for words in ("matou", "chien rouge")]
+    assert [term.ids for term in segment.terms] == expected

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from service.access.key_store import KeyLimits, KeyStore
+from service.access.stream_credits import RESUMPTIONS
 from tests.service.access.redis import needs_redis, run_redis
 from tests.system.access.conftest import REQUEST, TEXT, KeyedServer
 from tests.system.conftest import Server, StartServer, run_server
@@ -60,16 +61,16 @@ def test_a_stream_that_is_resumed_is_paid_once(keyed: KeyedServer) -> None:
     assert _characters(keyed, key) == paid + len(other) + len(text)
 
 
-def test_a_stream_that_has_ended_is_repeated_without_another_charge(keyed: KeyedServer) -> None:
+def test_a_stream_that_has_ended_is_repeated_only_so_often_without_another_charge(keyed: KeyedServer) -> None:
     key = keyed.keys["free"]
     text = f"{TEXT} It is his cat."
     body = {"q": text, **REQUEST, "stream": True, "api_key": key}
     assert "event: done" in httpx.post(f"{keyed.url}/translate", json=body).text
     paid = [_characters(keyed, key)]
-    for _ in range(4):
+    for _ in range(RESUMPTIONS + 1):
         assert "event: done" in httpx.post(f"{keyed.url}/translate", json=body, headers={"Last-Event-ID": "0"}).text
         paid.append(_characters(keyed, key))
-    assert paid == paid[:1] * 5, "until five minutes after its deadline: tests/service/access/test_stream_credits.py"
+    assert paid == paid[:1] * (1 + RESUMPTIONS) + [paid[0] + len(text)]
 
 
 def test_a_short_deadline_does_not_pay_for_another_stream(keyed: KeyedServer) -> None:
@@ -153,20 +154,30 @@ def test_another_glossary_of_the_same_name_is_paid_for(tmp_path: Path, start_ser
         assert _characters(server, key) == 2 * len(TEXT)
 
 
-def test_a_quota_survives_kill_9(tmp_path: Path, start_server: StartServer) -> None:
-    """The moment an answer is there, or the first event of a stream, its characters are on the file."""
+def test_after_kill_9_what_was_answered_is_charged_and_nothing_else(tmp_path: Path, start_server: StartServer) -> None:
+    """A stream that was lost with the server is paid when it is resumed on the next one, and once."""
     path = tmp_path / "keys.db"
     with closing(KeyStore(path, create=True)) as file:
-        key = file.add("kiosk", KeyLimits(characters_per_month=1000))
+        key = file.add("kiosk", KeyLimits(characters_per_month=60_000))
     flags = ("--keys", str(path))
-    body = {"q": TEXT, **REQUEST, "api_key": key}
+    short = {"q": TEXT, **REQUEST, "api_key": key}
+    long = {"q": LONG_TEXT, **REQUEST, "api_key": key, "stream": True}
     with start_server(*flags) as server:
-        assert httpx.post(f"{server.url}/translate", json=body).status_code == 200
-        with httpx.stream("POST", f"{server.url}/translate", json=body | {"stream": True}) as response:
-            next(response.iter_raw())
+        assert httpx.post(f"{server.url}/translate", json=short).status_code == 200
+        assert "event: done" in httpx.post(f"{server.url}/translate", json=short | {"stream": True}).text
+        with httpx.stream("POST", f"{server.url}/translate", json=long) as response:
+            received = response.iter_raw()  # if this were garbage, the connection would be closed
+            next(received)
+            assert _characters(server, key) == 2 * len(TEXT) + len(LONG_TEXT)
             os.killpg(server.process.pid, signal.SIGKILL)
             server.process.wait()
             server.wait_until_gone()
-    with start_server(*flags) as server, closing(deepl.DeepLClient(key, server_url=server.url)) as client:
-        usage = client.get_usage().character
-        assert (usage.count, usage.limit) == (2 * len(TEXT), 1000)
+    with start_server(*flags) as server, httpx.Client(base_url=server.url, timeout=60) as client:
+        assert _characters(server, key) == 2 * len(TEXT)
+        for _ in range(2):
+            resumed = client.post("/translate", json=long, headers={"Last-Event-ID": "0"})
+            assert "event: done" in resumed.text
+            assert _characters(server, key) == 2 * len(TEXT) + len(LONG_TEXT)
+        repeated = client.post("/translate", json=short | {"stream": True}, headers={"Last-Event-ID": "1"})
+        assert "event: done" in repeated.text
+        assert _characters(server, key) == 2 * len(TEXT) + len(LONG_TEXT)

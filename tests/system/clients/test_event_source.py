@@ -28,6 +28,18 @@ _LISTEN = """
 """
 
 
+# The browser waits some seconds before it reconnects, gets 204, and gives up.
+_NEVER_CLOSE = """
+    (url) => new Promise((resolve) => {
+        const source = new EventSource(url);
+        const told = { done: 0, connections: 0 };
+        source.onopen = () => { told.connections += 1; };
+        source.addEventListener("done", () => { told.done += 1; });
+        source.addEventListener("error", () => source.readyState === EventSource.CLOSED && resolve(told));
+    })
+"""
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with run_browser() as running:
@@ -48,6 +60,16 @@ def test_an_event_source_resumes(browser: Browser, server: Server) -> None:
         told = _listen(browser, proxy.url)
     assert told["connections"] > 1
     assert (told["tokens"], told["text"]) == (expected["tokens"], expected["text"])
+
+
+@needs_chromium
+def test_an_event_source_that_nobody_closes_stops_after_the_last_event(browser: Browser, server: Server) -> None:
+    page = browser.new_page()
+    page.goto(f"{server.url}/livez")
+    query = httpx.QueryParams({"q": "I am a cat.", "source": "en", "target": "fr"})
+    told = page.evaluate(_NEVER_CLOSE, f"/translate/stream?{query}")
+    page.close()
+    assert told == {"done": 1, "connections": 1}
 
 
 def _listen(browser: Browser, url: str) -> dict[str, Any]:

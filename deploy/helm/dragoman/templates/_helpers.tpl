@@ -37,7 +37,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{/* The later of two variables of one name would win, also over the values of the grace period and the probes. */}}
 {{- define "dragoman.extraEnv" -}}
 {{- $given := concat (keys .Values.settings) (list "host" "port") -}}
-{{- if .Values.model.existingClaim -}}
+{{- if or .Values.model.existingClaim .Values.publicModels -}}
 {{- $given = concat $given (list "model" "models") -}}
 {{- end -}}
 {{- range .Values.extraEnv -}}
@@ -47,6 +47,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- end -}}
 {{- end -}}
 {{- toYaml .Values.extraEnv -}}
+{{- end -}}
+
+{{/* Not empty if there is a volume at /cache. */}}
+{{- define "dragoman.cached" -}}
+{{- if and .Values.publicModels .Values.model.existingClaim -}}
+{{- fail "publicModels and model.existingClaim: only one of them can be set" -}}
+{{- end -}}
+{{- if or .Values.cache.enabled .Values.cache.existingClaim .Values.publicModels -}}
+yes
+{{- end -}}
 {{- end -}}
 
 {{/* Helm reads every number as a float and would write a million as 1e+06. */}}

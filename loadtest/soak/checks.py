@@ -1,0 +1,87 @@
+"""Checks after the end: the server's log, and its charges, agree with what the clients saw."""
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+from loadtest.soak.site import Site
+
+ENDPOINT: Final = "/translate"
+_DEATH: Final = "engine process ended, starting another"
+_EXPECTED_ERRORS: Final = frozenset(
+    {
+        _DEATH,
+        "the engine has hung",
+        "the fork server has died, starting another",
+        "the fork server does not answer",
+    }
+)
+"""The server's log messages about processes that were killed or stopped."""
+_START: Final = "listening"
+_KILL_SECONDS: Final = 5.0
+"""Both processes may have waited so long for a processor between the answer and the kill."""
+_TRACEBACK: Final = "Traceback (most recent call last)"
+_TRACEBACK_LINES: Final = 30
+
+
+def check_log(log: Path, site: Site, answered: int) -> None:
+    """Check that every request has one line and its outcome in the log, none has two, and nothing failed inside.
+
+    `answered` is how many the server has counted since it was started last: also of those whose clients did not wait
+    for their outcome.
+    """
+    text = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    lines = [json.loads(line) for line in text if line.startswith("{")]
+    requests = [line for line in lines if line["message"] == "request" and line["route"] == ENDPOINT]
+    last = max((number for number, line in enumerate(lines) if line["message"] == _START), default=0)
+    counted = sum(1 for line in lines[last:] if line["message"] == "request" and line["route"] == ENDPOINT)
+    if counted != answered:
+        site.problems.append(f"the log has {counted} requests, {answered} were counted")
+    times = Counter(line["request_id"] for line in requests)
+    outcome = {line["request_id"]: line["outcome"] for line in requests}
+    if twice := [each for each, count in times.items() if count > 1]:
+        site.problems.append(f"{len(twice)} requests have two outcomes: {twice[:3]}")
+    for request_id, (expected, at) in {
+        **{name: ("ok", at) for name, at in site.tally.ids.items()},
+        **site.answered,
+    }.items():
+        # The last line of a request is written after its last byte: a kill may come between.
+        is_cut = request_id not in outcome and any(abs(at - kill) < _KILL_SECONDS for kill in site.supervisor.kills)
+        if outcome.get(request_id) != expected and not is_cut:
+            site.problems.append(
+                f"request {request_id} was answered {expected}, its log says {outcome.get(request_id)}"
+            )
+    _check_messages(text, lines, site)
+
+
+def _check_messages(text: Sequence[str], lines: Sequence[dict[str, Any]], site: Site) -> None:
+    for number, line in enumerate(text):
+        # A process that dies of one does not log it.
+        if line.startswith(_TRACEBACK):
+            site.problems.append("\n".join(["log:", *text[number : number + _TRACEBACK_LINES]]))
+    for fields in lines:
+        is_error = fields["level"] in ("ERROR", "CRITICAL") and fields["message"] not in _EXPECTED_ERRORS
+        if is_error or _TRACEBACK in fields.get("exc_info", ""):
+            site.problems.append(f"log: {json.dumps(fields)[:2000]}")
+        elif fields["message"] == "draining" and fields["requests"]:
+            site.problems.append(f"{fields['requests']} requests were left at the end")
+    deaths = sum(1 for fields in lines if fields["message"] == _DEATH)
+    if deaths > site.deaths or (deaths < site.deaths and not site.supervisor.kills):
+        site.problems.append(f"{deaths} engines died, {site.deaths} were killed or stopped")
+
+
+def check_charges(site: Site) -> dict[str, int]:
+    """Check that the canaries' key has paid for what was answered, and that nothing is left open."""
+    with closing(sqlite3.connect(site.places.keys)) as database:
+        [charged] = database.execute("SELECT coalesce(sum(characters), 0) FROM usage").fetchone()
+        [still_open] = database.execute("SELECT count(*) FROM charges WHERE state = 'open'").fetchone()
+    answered = site.tally.characters
+    if charged != answered:
+        site.problems.append(f"{charged} characters were charged, {answered} answered")
+    if still_open:
+        site.problems.append(f"{still_open} charges are open after the end")
+    return {"charged": charged, "answered": answered, "charged_minus_answered": charged - answered, "open": still_open}

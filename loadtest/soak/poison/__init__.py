@@ -1,0 +1,1 @@
+"""Loaded by the Pythons of the soak's server, by way of PYTHONPATH."""

@@ -1,0 +1,119 @@
+"""The schedule: rounds of faults while canaries are sent, and quiet between them."""
+
+import asyncio
+import random
+import time
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import httpx
+
+from loadtest.local_server import connect
+from loadtest.soak.canaries import Broken, Tally, canaries
+from loadtest.soak.faults import FAULTS
+from loadtest.soak.report import Reading, read
+from loadtest.soak.site import ENGINES, SLOTS, WAITING, Places, Site
+from loadtest.soak.supervisor import Supervisor
+
+_CANARIES: Final = 24
+_AT_ONCE: Final = 3
+_PAUSE_SECONDS: Final = 0.5
+_QUIET_SECONDS: Final = 30.0
+_RARE: Final = 10
+_LAZY: Final = ("/", "/docs", "/openapi.json", "/languages", "/v2/languages", "/frontend/settings")
+
+
+class Plan(NamedTuple):
+    """The schedule: rounds of faults, drawn from a shuffled deck of their names.
+
+    The first round has every fault once, however long that takes: what a fault leaves at its first time is no growth.
+    """
+
+    rounds: int
+    round_seconds: float
+    faults: Sequence[str]
+    rng: random.Random
+    every: float = 0.0
+    """Seconds between the beginnings of two faults; 0 for random pauses."""
+    lanes: int = 4
+    """Canaries at the same time."""
+    rare_http: bool = False
+    """True if the HTTP process may be killed only in every tenth round, so that its memory has time to grow."""
+
+    def faults_of(self, number: int) -> list[str]:
+        """Return the faults of a round, by its number."""
+        if not self.rare_http or number % _RARE == 0:
+            return list(self.faults)
+        return [name for name in self.faults if not FAULTS[name].kills_http]
+
+
+async def soak(supervisor: Supervisor, places: Places, plan: Plan, key: str) -> tuple[Site, list[Reading]]:
+    """Run all rounds; return a reading before the first and one after each."""
+    async with connect(supervisor.server) as client:
+        tally = Tally(key)
+        await _warm_up(client)
+        alone = [(bird, (await tally.say(client, bird)).said) for bird in canaries(_CANARIES)]
+        site = Site(supervisor, client, plan.rng, places, ENGINES * SLOTS + WAITING, alone, tally)
+        supervising = asyncio.create_task(supervisor.supervise())
+        try:
+            readings = [await _quiet(site, None)]
+            for number in range(plan.rounds):
+                await _round(site, plan, number)
+                readings.append(await _quiet(site, readings[0]))
+        finally:
+            supervising.cancel()
+            await asyncio.gather(supervising, return_exceptions=True)
+        return site, readings
+
+
+async def _warm_up(client: httpx.AsyncClient) -> None:
+    """Allocate what a server allocates at first use, so that it does not count as growth."""
+    for path in _LAZY:
+        await client.get(path)
+    await client.post("/detect", json={"q": "I am a cat."})
+
+
+async def _round(site: Site, plan: Plan, number: int) -> None:
+    over = asyncio.Event()
+    at_once = asyncio.Semaphore(_AT_ONCE)
+
+    async def lane() -> None:
+        while not over.is_set():
+            await site.tally.ask(site.client, *site.rng.choice(site.alone))
+
+    async def fault(name: str) -> None:
+        try:
+            await FAULTS[name].run(site)
+        except (Broken, OSError, httpx.HTTPError) as error:
+            site.problems.append(f"{name}: {type(error).__name__} {error}")
+        finally:
+            at_once.release()
+
+    lanes = [asyncio.create_task(lane()) for _ in range(plan.lanes)]
+    running: list[asyncio.Task[None]] = []
+    names = plan.faults_of(number)
+    least = 0 if number else len(names)
+    deck: list[str] = []
+    deadline = time.monotonic() + plan.round_seconds
+    while len(running) < least or time.monotonic() < deadline:
+        if not deck:
+            deck += plan.rng.sample(names, len(names))
+        await at_once.acquire()
+        running.append(asyncio.create_task(fault(deck.pop())))
+        await asyncio.sleep(plan.every or plan.rng.expovariate(1 / _PAUSE_SECONDS))
+    await asyncio.gather(*running)
+    # Only now, since a hung engine is noticed when there is work for it.
+    over.set()
+    await asyncio.gather(*lanes)
+
+
+async def _quiet(site: Site, before: Reading | None) -> Reading:
+    """Wait until nothing is left over; what is left after half a minute is a leak."""
+    deadline = time.monotonic() + _QUIET_SECONDS
+    while True:
+        reading = await read(site)
+        left = reading.left(before or reading)
+        if not left or time.monotonic() > deadline:
+            site.problems += [f"after {site.tally.asked} canaries: {each}" for each in left]
+            return reading
+        await asyncio.sleep(0.2)

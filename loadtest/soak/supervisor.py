@@ -1,0 +1,86 @@
+"""A server that is started anew whenever its HTTP process ends, as a service manager does."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from loadtest.local_server import Server, free_port, start_server
+
+_POLL_SECONDS: Final = 0.05
+_RESTART_SECONDS: Final = 0.1
+
+
+class Supervisor:
+    """The server, on one port and with one log over all its lives. A life that nobody ended is a problem."""
+
+    def __init__(self, flags: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
+        self._flags = flags
+        self._environment = environment
+        self._port = free_port()
+        self.log = log
+        self.problems: list[str] = []
+        self.kills: list[float] = []
+        """Times at which the HTTP process was killed."""
+        self._sessions: list[int] = []
+        self.server = self._start()
+
+    def _start(self) -> Server:
+        server = start_server(self._flags, self._port, self.log, self._environment)
+        self._sessions.append(server.pid)
+        return server
+
+    def kill(self) -> None:
+        """Kill the HTTP process, alone."""
+        self.kills.append(time.monotonic())
+        os.kill(self.server.pid, signal.SIGKILL)
+
+    def was_down_since(self, moment: float) -> bool:
+        """Return True if the HTTP process was killed at or after `moment`."""
+        return bool(self.kills) and self.kills[-1] >= moment
+
+    async def supervise(self) -> None:
+        """Start the server again whenever it has ended, until cancelled."""
+        while True:
+            if (status := self.server.status) is not None:
+                if status != -signal.SIGKILL:
+                    self.problems.append(f"the server ended by itself, with status {status}")
+                await asyncio.sleep(_RESTART_SECONDS)
+                self.server = self._start()
+            await asyncio.sleep(_POLL_SECONDS)
+
+    def orphans(self) -> int:
+        """Return the number of processes that outlive the HTTP process that has started them."""
+        return sum(1 for each in psutil.pids() if _session_of(each) in self._sessions[:-1])
+
+    def end(self) -> None:
+        """End the server of now, and whatever is left of earlier ones."""
+        self.server.end()
+        for session in self._sessions:
+            for pid in psutil.pids():
+                if _session_of(pid) == session:
+                    psutil.Process(pid).kill()
+
+
+@contextmanager
+def supervisor(flags: Sequence[str], log: Path, environment: Mapping[str, str]) -> Iterator[Supervisor]:
+    """Start a server, ready; everything that it has started is ended with the context."""
+    started = Supervisor(flags, log, environment)
+    try:
+        started.server.wait_until_ready()
+        yield started
+    finally:
+        started.end()
+
+
+def _session_of(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return None

@@ -1,0 +1,152 @@
+"""Uploaded documents: a form with a file becomes a job of the caller."""
+
+import asyncio
+import shutil
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Final, NamedTuple, TypeVar
+
+from fastapi import Depends, Request
+from pydantic import ValidationError
+from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException
+
+from service.access.payments import Caller
+from service.api.authentication import key_before_body, key_in_form
+from service.api.dependencies import ServiceContext, ServiceDependency
+from service.api.error_handlers import invalid_request
+from service.api.field_types import RequestBody
+from service.api.request_body import MULTIPART, media_type
+from service.api.translate import stored_glossary
+from service.document_jobs import DocumentJob, DocumentRequest, options_of_documents
+from service.documents.document import open_document
+from service.documents.options import ReadOptions
+from service.errors import InsufficientStorage, InvalidRequest
+from service.translation.options import TranslationOptions
+from service.translation.translator import FieldNames
+
+F = TypeVar("F", bound=RequestBody)
+
+FORM_BYTES: Final = 65_536
+"""The most that a form has besides its file."""
+_FIELDS: Final = 20
+_LONGEST_NAME: Final = 200
+
+
+class Uploaded(NamedTuple):
+    """A form with a file, and who sent it."""
+
+    caller: Caller
+    form: FormData
+
+    def parse(self, model: type[F]) -> F:
+        """Return the fields besides the file. Raises `InvalidRequest`."""
+        fields: dict[str, str | list[str]] = {}
+        for name in self.form:
+            values = [value for value in self.form.getlist(name) if isinstance(value, str)]
+            if name != "file" or values:
+                fields[name] = values[0] if len(values) == 1 else values
+        try:
+            return model.model_validate(fields)
+        except ValidationError as error:
+            problems = error.errors(include_url=False, include_input=False, include_context=False)
+        raise invalid_request(problems)
+
+    @property
+    def file(self) -> UploadFile:
+        """The file. Raises `InvalidRequest`."""
+        found = self.form.get("file")
+        if not isinstance(found, UploadFile):
+            raise InvalidRequest("file", "field required: a file with its name")
+        return found
+
+
+class Wanted(NamedTuple):
+    """The part of a form that is about its document."""
+
+    source: str | None
+    target: str
+    name: str | None = None
+    columns: tuple[str, ...] = ()
+    glossary_id: str | None = None
+
+
+async def uploaded(request: Request, service: ServiceDependency) -> Uploaded:
+    """Identify the caller, before the file is read if the key comes before it, and read the form."""
+    address = request.client.host if request.client else None
+    key = key_before_body(request) if service.access.has_keys else None
+    # A key may also stand in the form; without keys, the caller is an address.
+    caller = await service.access.admit(key, address) if key or not service.access.has_keys else None
+    form = await _form(request)
+    if caller is None:
+        caller = await service.access.admit(key_in_form(form), address)
+    if caller.key is not None:
+        request.state.key_name = caller.key.name
+    return Uploaded(caller, form)
+
+
+UploadDependency = Annotated[Uploaded, Depends(uploaded)]
+
+
+async def _form(request: Request) -> FormData:
+    if media_type(request) != MULTIPART:
+        raise InvalidRequest("Content-Type", f"must be {MULTIPART}")
+    try:
+        # A large file is kept on disk while it arrives.
+        return await request.form(max_files=1, max_fields=_FIELDS, max_part_size=FORM_BYTES)
+    except HTTPException as error:
+        raise InvalidRequest("body", error.detail) from None
+    except OSError:
+        raise InsufficientStorage("documents") from None
+
+
+async def start_job(service: ServiceContext, sent: Uploaded, wanted: Wanted, names: FieldNames) -> DocumentJob:
+    """Check a document, charge its characters and queue it.
+
+    Raises `InvalidRequest`, `TooLong`, `QueueFull` and the errors of access control.
+    """
+    await service.check_open()
+    file, jobs = sent.file, service.documents
+    name = _base_name(wanted.name or file.filename or "")
+    with service.choosing_model():
+        source, target = service.translator.direction(wanted.source, wanted.target, names)
+    directory = jobs.new_directory(sent.caller.identity)
+    try:
+        path = directory / "source"
+        await asyncio.to_thread(_save, file, path)
+        document = await asyncio.to_thread(
+            open_document, path, name, ReadOptions(target=target, columns=wanted.columns), jobs.limits
+        )
+        count = await jobs.in_thread(document.count)
+        source, target = service.translator.source_of(count.sample, wanted.source, wanted.target, names)
+        glossaries = [wanted.glossary_id] if wanted.glossary_id else []
+        glossary = await stored_glossary(service, sent.caller, glossaries, source, target)
+        options = options_of_documents(TranslationOptions(glossary=glossary))
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(service.access.charged(sent.caller, count.characters, "file"))
+            request = partial(DocumentRequest, owner=sent.caller.identity, document=document, name=name)
+            return jobs.submit(
+                request(
+                    source=source,
+                    target=target,
+                    characters=count.characters,
+                    options=options,
+                    charge=stack.pop_all(),
+                )
+            )
+    except BaseException:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+
+
+def _base_name(name: str) -> str:
+    return name.replace("\\", "/").rpartition("/")[2][-_LONGEST_NAME:]
+
+
+def _save(file: UploadFile, path: Path) -> None:
+    try:
+        with path.open("wb") as sink:
+            shutil.copyfileobj(file.file, sink)
+    except OSError:
+        raise InsufficientStorage("documents") from None

@@ -1,0 +1,278 @@
+"""Documents as jobs: queued, translated in the background, kept until they are downloaded. Knows no HTTP."""
+
+import asyncio
+import logging
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, Literal, TypeVar
+
+from service.documents.document import Document
+from service.documents.limits import DocumentLimits
+from service.documents.paragraph import Paragraph, batches
+from service.errors import InsufficientStorage, NotReady, QueueFull, ServiceError, UnknownDocument
+from service.translation.options import TranslationOptions
+from service.translation.translator import Translator
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+State = Literal["queued", "translating", "done", "error"]
+
+_AT_ONCE: Final = 2
+"""Documents that are translated at once; the others wait."""
+_SHARE: Final = 4
+_BATCH_CHARACTERS: Final = 4_000
+_BATCH_TEXTS: Final = 50
+_BATCH_SECONDS: Final = 600.0
+_UNWANTED_SECONDS: Final = 600.0
+"""A document whose state nobody asks for this long is not translated further."""
+_SWEEP_SECONDS: Final = 5.0
+_RETRY_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentRequest:
+    """A document in a directory of its own, and everything that its translation needs."""
+
+    owner: str
+    document: Document
+    name: str
+    source: str
+    target: str
+    characters: int
+    options: TranslationOptions
+    charge: AbstractAsyncContextManager[object]
+    """Has been entered; is left with the error if there is one."""
+
+
+@dataclass(eq=False)
+class DocumentJob:
+    """A document on its way. `state` is final if it is `done` or `error`."""
+
+    request: DocumentRequest
+    id: str = field(default_factory=lambda: secrets.token_hex(16))
+    key: str = field(default_factory=lambda: secrets.token_hex(16))
+    state: State = "queued"
+    error: ServiceError | None = None
+    characters_done: int = 0
+    started_at: float | None = None
+    wanted_at: float = field(default_factory=time.monotonic)
+    ended_at: float | None = None
+    readers: int = 0
+    """Clients that wait for it or follow its progress; while there are some, it is wanted."""
+    task: asyncio.Task[None] | None = None
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def result(self) -> Path:
+        return self.request.document.path.with_name("result")
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in ("done", "error")
+
+    @property
+    def seconds_left(self) -> int | None:
+        """An estimate of the time that the translation still takes; None before it has begun."""
+        if self.started_at is None or not self.characters_done:
+            return None
+        pace = (time.monotonic() - self.started_at) / self.characters_done
+        return round(pace * max(self.request.characters - self.characters_done, 0))
+
+    def changed(self) -> None:
+        """Wake all who wait for a change."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    @contextmanager
+    def wanted(self) -> Iterator[None]:
+        """Count a client that waits for as long as the context lasts."""
+        self.readers += 1
+        try:
+            yield
+        finally:
+            self.readers -= 1
+            self.wanted_at = time.monotonic()
+
+    async def wait_for_change(self) -> None:
+        """Wait until the progress or the state changes; at once if it is over."""
+        if not self.is_over:
+            await self._changed.wait()
+
+
+class DocumentJobs:
+    """The documents of one server, each in a directory of its own. They end with the server."""
+
+    def __init__(
+        self, translator: Translator, directory: Path | None, limits: DocumentLimits, most: int, expiry_seconds: float
+    ) -> None:
+        """`directory` is made at the start; by default it is one for temporary files. `most` counts kept documents."""
+        self.limits = limits
+        self._translator = translator
+        self._most = most
+        self._expiry_seconds = expiry_seconds
+        self._configured = directory
+        self._directory: Path | None = None
+        self._jobs: dict[str, DocumentJob] = {}
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._executor = ThreadPoolExecutor(_AT_ONCE, "documents")
+        self._sweeper: asyncio.Task[None] | None = None
+        self._is_stopping = False
+
+    def start(self) -> None:
+        """Make or empty the directory, and delete documents from now on when their time is over.
+
+        Raises `OSError` if the configured directory cannot be used. Without a place for temporary files, as in a
+        read-only container, documents are refused.
+        """
+        if self._configured is None:
+            try:
+                self._directory = Path(tempfile.mkdtemp(prefix="dragoman-documents-"))
+            except OSError as error:
+                logger.warning("no documents: there is no directory for temporary files (%s)", error.strerror)
+        else:
+            self._configured.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._directory = self._configured
+            for left in self._directory.glob("document-*"):
+                shutil.rmtree(left, ignore_errors=True)
+        self._sweeper = asyncio.create_task(self._sweep())
+
+    async def stop(self) -> None:
+        """Cancel all jobs and delete all documents."""
+        self._is_stopping = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for job in list(self._jobs.values()):
+            await self.delete(job)
+        if self._directory is not None and self._configured is None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+        self._executor.shutdown(wait=False)
+
+    def new_directory(self, owner: str) -> Path:
+        """Make the directory of a document that a caller sends. Raises `QueueFull` and `InsufficientStorage`."""
+        own = sum(job.request.owner == owner for job in self._jobs.values())
+        if len(self._jobs) >= self._most or own >= max(self._most // _SHARE, 1):
+            raise QueueFull("too many documents are translated or kept; download or delete some, or try again later")
+        if self._directory is None:
+            raise InsufficientStorage("documents")
+        try:
+            return Path(tempfile.mkdtemp(prefix="document-", dir=self._directory))
+        except OSError:
+            raise InsufficientStorage("documents") from None
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Run a function of a document in a thread, to its end even if the caller is cancelled."""
+        running = asyncio.get_running_loop().run_in_executor(self._executor, work)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            with suppress(Exception):
+                await running
+            raise
+
+    def submit(self, request: DocumentRequest) -> DocumentJob:
+        """Queue a document."""
+        job = DocumentJob(request)
+        self._jobs[job.id] = job
+        job.task = asyncio.create_task(self._run(job))
+        return job
+
+    def find(self, identifier: str) -> DocumentJob:
+        """Return a document, which is wanted by that. Raises `UnknownDocument`."""
+        job = self._jobs.get(identifier)
+        if job is None:
+            raise UnknownDocument
+        job.wanted_at = time.monotonic()
+        return job
+
+    async def delete(self, job: DocumentJob) -> None:
+        """Cancel a document, and delete its files."""
+        self._jobs.pop(job.id, None)
+        if job.task is not None:
+            job.task.cancel()
+            await asyncio.gather(job.task, return_exceptions=True)
+        if not job.is_over:
+            self._end(job, UnknownDocument())
+        await asyncio.to_thread(shutil.rmtree, job.request.document.path.parent, True)
+
+    async def _run(self, job: DocumentJob) -> None:
+        error: Exception | None = None
+        was_cancelled = False
+        try:
+            async with self._turns:
+                job.state, job.started_at = "translating", time.monotonic()
+                job.changed()
+                await self._translate(job)
+        except ServiceError as failure:
+            error = failure
+        except OSError:
+            error = InsufficientStorage("documents")
+        except asyncio.CancelledError:
+            # What was translated until then is not given back, unless this server is to blame.
+            error = None if job.state == "translating" and not self._is_stopping else UnknownDocument()
+            was_cancelled = True
+        except Exception as failure:
+            logger.exception("unexpected error in a document", extra={"document_id": job.id})
+            error = failure
+        await job.request.charge.__aexit__(type(error) if error else None, error, None)
+        if was_cancelled:
+            raise asyncio.CancelledError
+        if error is not None and not isinstance(error, ServiceError):
+            error = ServiceError("internal error")
+        self._end(job, error)
+
+    def _end(self, job: DocumentJob, error: ServiceError | None) -> None:
+        job.error, job.ended_at = error, time.monotonic()
+        job.state = "done" if error is None else "error"
+        job.changed()
+
+    async def _translate(self, job: DocumentJob) -> None:
+        rewriting = job.request.document.rewrite(job.result)
+        try:
+            while (paragraphs := await self.in_thread(lambda: next(rewriting, None))) is not None:
+                for batch in batches(paragraphs, _BATCH_CHARACTERS, _BATCH_TEXTS):
+                    await self._translate_batch(job, batch)
+        finally:
+            rewriting.close()
+
+    async def _translate_batch(self, job: DocumentJob, batch: Sequence[Paragraph]) -> None:
+        translations = await self._translations(job.request, [paragraph.markup for paragraph in batch])
+        for paragraph, translation in zip(batch, translations, strict=True):
+            paragraph.translation = translation
+            job.characters_done += paragraph.characters
+        job.changed()
+
+    async def _translations(self, request: DocumentRequest, texts: Sequence[str]) -> list[str]:
+        while True:
+            try:
+                translation = self._translator.start(texts, request.source, request.target, request.options)
+            except (QueueFull, NotReady):
+                # Requests that somebody waits for come first.
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
+            try:
+                return [each.text for each in (await translation.finished()).translations]
+            finally:
+                translation.close()
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            now = time.monotonic()
+            for job in list(self._jobs.values()):
+                is_expired = job.ended_at is not None and now - job.ended_at > self._expiry_seconds
+                is_unwanted = not job.is_over and not job.readers and now - job.wanted_at > _UNWANTED_SECONDS
+                if is_expired or is_unwanted:
+                    await self.delete(job)
+
+
+def options_of_documents(options: TranslationOptions) -> TranslationOptions:
+    """Return the options of each request of a document."""
+    return replace(options, is_html=True, is_background=True, timeout_seconds=_BATCH_SECONDS)

@@ -1,0 +1,1 @@
+"""Documents: which formats there are, and what a paragraph is in each. Knows no HTTP, no models and no jobs."""

@@ -1,0 +1,107 @@
+"""Zip archives of documents, read within limits: bombs, encryption, broken and misleading members are refused."""
+
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from service.documents.limits import DocumentLimits
+from service.errors import InvalidRequest, TooLong
+
+_CHUNK: Final = 1 << 16
+_ENCRYPTED: Final = 0x1
+_METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+_OVERHEAD: Final = 1 << 16
+"""Bytes of a member that count before its expansion: short members may be compressed as far as they can."""
+
+
+class Archive:
+    """An open zip archive whose directory is within the limits; nothing of it is ever extracted to a path."""
+
+    def __init__(self, file: zipfile.ZipFile, limits: DocumentLimits) -> None:
+        self._file = file
+        self._limits = limits
+        self.members = file.infolist()
+        self._check()
+
+    def _check(self) -> None:
+        limits = self._limits
+        if len(self.members) > limits.max_members:
+            raise TooLong("file", f"{len(self.members)} parts, the limit is {limits.max_members}")
+        if len({member.filename for member in self.members}) < len(self.members):
+            raise InvalidRequest("file", "two parts of the archive have the same name")
+        for member in self.members:
+            if member.flag_bits & _ENCRYPTED:
+                raise InvalidRequest("file", "the document is encrypted; remove its password first")
+            if member.compress_type not in _METHODS:
+                raise InvalidRequest("file", "the archive is compressed in a way that no such document is")
+            if _is_outside(member.filename):
+                raise InvalidRequest("file", "a part of the archive has a path that leads out of it")
+        if sum(member.file_size for member in self.members) > limits.max_expanded_bytes:
+            raise TooLong("file", f"it expands to more than {limits.max_expanded_bytes} bytes")
+        for member in self.members:
+            if member.file_size > _OVERHEAD + limits.max_expansion * member.compress_size:
+                raise TooLong("file", f"a part expands to more than {limits.max_expansion} times its size")
+
+    def read(self, member: zipfile.ZipInfo) -> bytes:
+        """Read a part that holds text."""
+        if member.file_size > self._limits.max_part_bytes:
+            raise TooLong("file", f"a part has {member.file_size} bytes, the limit is {self._limits.max_part_bytes}")
+        return b"".join(self.chunks(member))
+
+    def chunks(self, member: zipfile.ZipInfo) -> Iterator[bytes]:
+        """Yield the content of a part, never more than its directory entry says."""
+        size = 0
+        with _readable(), self._file.open(member) as stream:
+            while chunk := stream.read(_CHUNK):
+                size += len(chunk)
+                if size > member.file_size:
+                    raise InvalidRequest("file", "the archive is damaged")
+                yield chunk
+
+
+def _is_outside(name: str) -> bool:
+    parts = name.replace("\\", "/").split("/")
+    return name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0] or "\0" in name
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError):
+        raise InvalidRequest("file", "the archive is damaged") from None
+
+
+@contextmanager
+def open_archive(path: Path, limits: DocumentLimits) -> Iterator[Archive]:
+    """Open an archive. Raises `InvalidRequest` and `TooLong`."""
+    with _readable():
+        file = zipfile.ZipFile(path)
+    with file:
+        yield Archive(file, limits)
+
+
+def copy_member(archive: Archive, member: zipfile.ZipInfo, output: zipfile.ZipFile) -> None:
+    """Copy a part as it is."""
+    with output.open(_same(member, member.file_size), "w", force_zip64=False) as sink:
+        for chunk in archive.chunks(member):
+            sink.write(chunk)
+
+
+def write_member(member: zipfile.ZipInfo, content: bytes, output: zipfile.ZipFile) -> None:
+    """Write a part with other content."""
+    with output.open(_same(member, len(content)), "w") as sink:
+        sink.write(content)
+
+
+def _same(member: zipfile.ZipInfo, size: int) -> zipfile.ZipInfo:
+    copied = zipfile.ZipInfo(member.filename, member.date_time)
+    copied.compress_type = member.compress_type
+    copied.external_attr = member.external_attr
+    copied.create_system = member.create_system
+    copied.comment = member.comment
+    copied.file_size = size
+    return copied

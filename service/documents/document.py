@@ -1,0 +1,127 @@
+"""A document on disk: counted, and written anew with the translations of its paragraphs."""
+
+import zipfile
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from service.documents import office
+from service.documents.archive import Archive, copy_member, open_archive, write_member
+from service.documents.formats import ArchiveReader, DocumentFormat, TextReader, check_beginning, format_of
+from service.documents.limits import Count, DocumentLimits
+from service.documents.options import ReadOptions
+from service.documents.paragraph import Paragraph, paragraphs, render
+from service.documents.xml_text import check, decode
+from service.errors import InvalidRequest, TooLong
+
+_BEGINNING: Final = 8
+
+
+@dataclass(frozen=True)
+class Document:
+    """A file whose name and beginning fit a format. At most one of its parts is in memory at a time.
+
+    All methods raise `InvalidRequest` and `TooLong`, with `file` as their field.
+    """
+
+    path: Path
+    format: DocumentFormat
+    options: ReadOptions
+    limits: DocumentLimits
+
+    def count(self) -> Count:
+        """Read the whole document, and count its paragraphs and characters."""
+        count = Count(self.limits)
+        for _ in self._process(None, count):
+            pass
+        return count
+
+    def rewrite(self, output: Path) -> Generator[Sequence[Paragraph]]:
+        """Write the document anew. Yields the paragraphs of each part: the caller sets their translations."""
+        yield from self._process(output, Count(self.limits))
+
+    def _process(self, output: Path | None, count: Count) -> Iterator[Sequence[Paragraph]]:
+        reader = self.format.reader
+        if isinstance(reader, ArchiveReader):
+            with open_archive(self.path, self.limits) as archive:
+                _check_archive(archive, self.format, reader)
+                yield from self._process_archive(archive, reader, output, count)
+        else:
+            if (size := self.path.stat().st_size) > self.limits.max_part_bytes:
+                raise TooLong("file", f"{size} bytes of text, the limit is {self.limits.max_part_bytes}")
+            part = _Part(reader, self.path.read_bytes(), self.options, count)
+            yield part.paragraphs
+            if output is not None:
+                output.write_bytes(part.written())
+
+    def _process_archive(
+        self, archive: Archive, reader: ArchiveReader, output: Path | None, count: Count
+    ) -> Iterator[Sequence[Paragraph]]:
+        kept = _column_names(archive) if reader.names_columns else frozenset()
+        sink = None if output is None else zipfile.ZipFile(output, "w")
+        try:
+            for member in archive.members:
+                part_reader = reader.reader(member.filename, kept)
+                if part_reader is not None:
+                    part = _Part(part_reader, archive.read(member), self.options, count)
+                    yield part.paragraphs
+                    if sink is not None:
+                        write_member(member, part.written(), sink)
+                elif sink is not None:
+                    copy_member(archive, member, sink)
+        finally:
+            if sink is not None:
+                sink.close()
+
+
+class _Part:
+    """A text of a document, in pieces."""
+
+    def __init__(self, reader: TextReader, data: bytes, options: ReadOptions, count: Count) -> None:
+        self._reader = reader
+        text, self._encoding = reader.decode(data)
+        self._pieces = list(reader.split(text, options))
+        self.paragraphs: list[Paragraph] = []
+        for paragraph in paragraphs(self._pieces):
+            count.add(paragraph)
+            self.paragraphs.append(paragraph)
+
+    def written(self) -> bytes:
+        return self._reader.encode(render(self._pieces), self._encoding)
+
+
+def open_document(path: Path, name: str, options: ReadOptions, limits: DocumentLimits) -> Document:
+    """Open a document by its name and its beginning. Raises `InvalidRequest` and `TooLong`."""
+    found = format_of(name)
+    if options.columns and not found.has_columns:
+        raise InvalidRequest("columns", "only csv and tsv files have columns")
+    if (size := path.stat().st_size) > limits.max_bytes:
+        raise TooLong("file", f"{size} bytes, the limit is {limits.max_bytes}")
+    with path.open("rb") as file:
+        check_beginning(file.read(_BEGINNING), found)
+    return Document(path, found, options, limits)
+
+
+def _check_archive(archive: Archive, found: DocumentFormat, reader: ArchiveReader) -> None:
+    """Raise `InvalidRequest` for an archive of another format, and for one whose parts are encrypted."""
+    by_name = {member.filename: member for member in archive.members}
+    if not any(map(reader.main.fullmatch, by_name)):
+        raise InvalidRequest("file", f"its content is not {found.name}, as its name says")
+    declared = by_name.get("mimetype")
+    is_declared_otherwise = declared is not None and archive.read(declared).strip() != found.media_type.encode()
+    if is_declared_otherwise and found.name not in ("docx", "pptx", "xlsx"):
+        raise InvalidRequest("file", f"its content is not {found.name}, as its name says")
+    for name, mark in (("META-INF/manifest.xml", b"encryption-data"), ("META-INF/encryption.xml", b"xhtml")):
+        if name in by_name and mark in archive.read(by_name[name]):
+            raise InvalidRequest("file", "the document is encrypted; remove its password or protection first")
+
+
+def _column_names(archive: Archive) -> frozenset[str]:
+    names: set[str] = set()
+    for member in archive.members:
+        if office.XLSX_NAMES.fullmatch(member.filename):
+            text, _ = decode(archive.read(member))
+            check(text)
+            names |= office.column_names(text)
+    return frozenset(names)

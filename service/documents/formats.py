@@ -1,0 +1,189 @@
+"""The table of formats: for each one how its text is decoded, and what its paragraphs are."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import regex
+
+from service.documents import office
+from service.documents.gettext import decode_po, split_po
+from service.documents.markdown import split_markdown
+from service.documents.options import ReadOptions
+from service.documents.paragraph import Piece
+from service.documents.subtitles import split_subtitles
+from service.documents.text_files import decode_text, split_json, split_table, split_text
+from service.documents.web_pages import decode_html, split_page, split_xhtml
+from service.documents.xliff import split_xliff
+from service.documents.xml_document import Vocabulary, split_xml
+from service.documents.xml_text import decode as decode_xml
+from service.errors import InvalidRequest
+
+_LONGEST_NAME: Final = 32
+
+Split = Callable[[str, ReadOptions], Iterator[Piece]]
+"""A function that splits a text into pieces; joined, their sources are the text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextReader:
+    """The rules by which a text of a document is read and written."""
+
+    decode: Callable[[bytes], tuple[str, str]]
+    """Returns the text and its encoding."""
+    split: Split
+    has_references: bool = False
+    """True if a character that the encoding lacks can be written as a reference."""
+
+    def encode(self, text: str, encoding: str) -> bytes:
+        """Return the bytes of a text. Raises `InvalidRequest` if the document's encoding lacks a character."""
+        try:
+            return text.encode(encoding, "xmlcharrefreplace" if self.has_references else "strict")
+        except UnicodeEncodeError as error:
+            missing = text[error.start : error.end][:1]
+            raise InvalidRequest(
+                "file", f"the translation has {missing!r}, which {encoding.upper()} cannot write; save it as UTF-8"
+            ) from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArchiveReader:
+    """The parts of an archive that hold text."""
+
+    main: regex.Pattern[str]
+    """The name of a part that every such archive has."""
+    parts: office.Parts
+    pages: regex.Pattern[str] | None = None
+    """The names of parts in XHTML."""
+    names_columns: bool = False
+    """True if tables name their columns, as spreadsheets do."""
+
+    def reader(self, name: str, kept: frozenset[str]) -> TextReader | None:
+        """Return the reader of a part, or None for a part without text."""
+        if self.pages is not None and self.pages.fullmatch(name):
+            return _XHTML
+        for pattern, vocabulary in self.parts.items():
+            if pattern.fullmatch(name):
+                split = partial(_split_part, vocabulary=office.keeping(vocabulary, kept))
+                return TextReader(decode=decode_xml, split=split, has_references=True)
+        return None
+
+
+def _split_part(text: str, _: ReadOptions, vocabulary: Vocabulary) -> Iterator[Piece]:
+    return split_xml(text, vocabulary)
+
+
+_XHTML: Final = TextReader(decode=decode_html, split=split_xhtml, has_references=True)
+_ODF_TYPE: Final = "application/vnd.oasis.opendocument"
+_OOXML_TYPE: Final = "application/vnd.openxmlformats-officedocument"
+_CONTENT: Final = regex.compile(r"content\.xml")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentFormat:
+    """A format of documents."""
+
+    name: str
+    """The ending of its files' names."""
+    media_type: str
+    reader: TextReader | ArchiveReader
+
+    @property
+    def has_columns(self) -> bool:
+        """True for a table of values, of which some columns may be chosen."""
+        return self.name in ("csv", "tsv")
+
+
+def _text(name: str, media_type: str, reader: TextReader) -> DocumentFormat:
+    return DocumentFormat(name=name, media_type=media_type, reader=reader)
+
+
+def _plain(split: Split) -> TextReader:
+    return TextReader(decode=decode_text, split=split)
+
+
+_HTML: Final = TextReader(decode=decode_html, split=split_page, has_references=True)
+_ALL: Final = (
+    DocumentFormat(
+        name="docx",
+        media_type=f"{_OOXML_TYPE}.wordprocessingml.document",
+        reader=ArchiveReader(main=regex.compile(r"word/document[0-9]*\.xml"), parts=office.DOCX_PARTS),
+    ),
+    DocumentFormat(
+        name="pptx",
+        media_type=f"{_OOXML_TYPE}.presentationml.presentation",
+        reader=ArchiveReader(main=regex.compile(r"ppt/presentation[0-9]*\.xml"), parts=office.PPTX_PARTS),
+    ),
+    DocumentFormat(
+        name="xlsx",
+        media_type=f"{_OOXML_TYPE}.spreadsheetml.sheet",
+        reader=ArchiveReader(
+            main=regex.compile(r"xl/workbook[0-9]*\.xml"), parts=office.XLSX_PARTS, names_columns=True
+        ),
+    ),
+    *(
+        DocumentFormat(
+            name=name,
+            media_type=f"{_ODF_TYPE}.{kind}",
+            reader=ArchiveReader(main=_CONTENT, parts=office.OPEN_DOCUMENT_PARTS),
+        )
+        for name, kind in {"odt": "text", "odp": "presentation", "ods": "spreadsheet"}.items()
+    ),
+    DocumentFormat(
+        name="epub",
+        media_type="application/epub+zip",
+        reader=ArchiveReader(
+            main=regex.compile(r"META-INF/container\.xml"),
+            parts=office.EPUB_PARTS,
+            pages=regex.compile(r".*\.(?:xhtml|html|htm)", regex.I),
+        ),
+    ),
+    _text("html", "text/html", _HTML),
+    _text("htm", "text/html", _HTML),
+    _text("txt", "text/plain", _plain(split_text)),
+    _text("md", "text/markdown", _plain(split_markdown)),
+    _text("srt", "application/x-subrip", _plain(split_subtitles)),
+    _text("vtt", "text/vtt", _plain(split_subtitles)),
+    _text("po", "text/x-gettext-translation", TextReader(decode=decode_po, split=split_po)),
+    *(
+        _text(name, "application/xliff+xml", TextReader(decode=decode_xml, split=split_xliff, has_references=True))
+        for name in ("xlf", "xliff")
+    ),
+    _text("json", "application/json", _plain(split_json)),
+    _text("csv", "text/csv", _plain(split_table)),
+    _text("tsv", "text/tab-separated-values", _plain(split_table)),
+)
+FORMATS: Final[Mapping[str, DocumentFormat]] = {each.name: each for each in _ALL}
+"""All formats by the endings of their files' names."""
+
+_REFUSED: Final = {
+    "pdf": "PDF cannot be translated: it holds the places of letters, not paragraphs; convert it to docx or odt first",
+    "doc": "the old binary format is not read; save it as docx",
+    "xls": "the old binary format is not read; save it as xlsx",
+    "ppt": "the old binary format is not read; save it as pptx",
+}
+
+
+def format_of(name: str) -> DocumentFormat:
+    """Find the format of a file by its name. Raises `InvalidRequest`."""
+    ending = name.rpartition(".")[2].lower() if "." in name else ""
+    if ending in _REFUSED:
+        raise InvalidRequest("file", _REFUSED[ending])
+    if ending not in FORMATS:
+        shown = f".{ending[:_LONGEST_NAME]} files" if ending else "files without an ending"
+        raise InvalidRequest("file", f"{shown} cannot be translated; available: {', '.join(FORMATS)}")
+    return FORMATS[ending]
+
+
+def check_beginning(beginning: bytes, found: DocumentFormat) -> None:
+    """Raise `InvalidRequest` if a file begins like one of another format."""
+    if not beginning:
+        raise InvalidRequest("file", "it is empty")
+    if beginning.startswith(b"%PDF"):
+        raise InvalidRequest("file", _REFUSED["pdf"])
+    if beginning.startswith(b"\xd0\xcf\x11\xe0"):
+        raise InvalidRequest("file", "it is encrypted or in an old binary format; save it anew, without a password")
+    is_archive = beginning.startswith(b"PK\x03\x04")
+    if is_archive != isinstance(found.reader, ArchiveReader):
+        raise InvalidRequest("file", f"its content is not {found.name}, as its name says")

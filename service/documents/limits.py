@@ -1,0 +1,52 @@
+"""The limits of a document."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from service.documents.paragraph import Paragraph
+from service.errors import TooLong
+
+_SAMPLE_CHARACTERS: Final = 4_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentLimits:
+    """The limits of a document; one that exceeds a limit is refused as a whole."""
+
+    max_bytes: int = 20_000_000
+    max_characters: int = 1_000_000
+    max_paragraphs: int = 100_000
+    max_paragraph_characters: int = 40_000
+    """Characters of a paragraph with its tags; fewer than a request may have."""
+    max_members: int = 5_000
+    """Parts of an archive."""
+    max_expanded_bytes: int = 250_000_000
+    """All parts of an archive together."""
+    max_part_bytes: int = 20_000_000
+    """A part of an archive that holds text."""
+    max_expansion: int = 200
+    """The highest ratio of a part's size to its compressed size."""
+
+
+class Count:
+    """The paragraphs of a document and their characters, counted against its limits."""
+
+    def __init__(self, limits: DocumentLimits) -> None:
+        self._limits = limits
+        self.paragraphs = 0
+        self.characters = 0
+        self.sample = ""
+        """HTML from the beginning of the document, to detect its language."""
+
+    def add(self, paragraph: Paragraph) -> None:
+        """Count a paragraph. Raises `TooLong`."""
+        self.paragraphs += 1
+        self.characters += paragraph.characters
+        if len(self.sample) < _SAMPLE_CHARACTERS:
+            self.sample += f"{paragraph.markup} "
+        if self.paragraphs > self._limits.max_paragraphs:
+            raise TooLong("file", f"more than {self._limits.max_paragraphs} paragraphs")
+        if len(paragraph.markup) > self._limits.max_paragraph_characters:
+            raise TooLong("file", f"a paragraph has more than {self._limits.max_paragraph_characters} characters")
+        if self.characters > self._limits.max_characters:
+            raise TooLong("file", f"more than {self._limits.max_characters} characters")

@@ -1,0 +1,70 @@
+"""Paragraphs, the units of a document that are translated, and the pieces of its text around them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+class Write(Protocol):
+    """A function that turns the HTML of a translation into the text of a document."""
+
+    def __call__(self, translation: str, /) -> str: ...
+
+
+@dataclass(eq=False)
+class Paragraph:
+    """A paragraph of a document.
+
+    `source` is the text as the document has it, in which further paragraphs may lie, such as a footnote's or a text
+    box's. `markup` is the HTML to translate: text, and inline tags for formatting and objects.
+    """
+
+    source: Sequence["Piece"]
+    markup: str
+    characters: int
+    """Characters of text in the markup."""
+    write: Write
+    is_in_place: bool = True
+    """True if the translation replaces the text, so that one that equals its markup is written as it was."""
+    translation: str | None = field(default=None, init=False)
+
+    def render(self) -> str:
+        if self.translation is None or (self.is_in_place and self.translation == self.markup):
+            return render(self.source)
+        return self.write(self.translation)
+
+
+Piece = str | Paragraph
+"""A part of a document's text that is copied, or a paragraph; all sources joined are the text."""
+
+
+def render(pieces: Iterable[Piece]) -> str:
+    """Join pieces, with the translations of the paragraphs that have one."""
+    return "".join(piece if isinstance(piece, str) else piece.render() for piece in pieces)
+
+
+def paragraphs(pieces: Iterable[Piece]) -> Iterator[Paragraph]:
+    """Yield all paragraphs, each before those that lie in it."""
+    for piece in pieces:
+        if isinstance(piece, Paragraph):
+            yield piece
+            yield from paragraphs(piece.source)
+
+
+def batches(found: Iterable[Paragraph], characters: int, texts: int) -> Iterator[list[Paragraph]]:
+    """Group paragraphs, in their order, into requests of about `characters` with their tags, and of at most `texts`."""
+    batch: list[Paragraph] = []
+    size = 0
+    for paragraph in found:
+        if batch and (size + len(paragraph.markup) > characters or len(batch) == texts):
+            yield batch
+            batch, size = [], 0
+        batch.append(paragraph)
+        size += len(paragraph.markup)
+    if batch:
+        yield batch
+
+
+def has_letters(text: str) -> bool:
+    """Return True if a text has something to translate."""
+    return any(map(str.isalpha, text))

@@ -1,0 +1,149 @@
+"""SubRip and WebVTT subtitles to pieces: cues that share a sentence are translated together, and split again."""
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
+from typing import Final, NamedTuple
+
+import regex
+
+from service.documents.inline import Item, Object, Words, plain_items, string_paragraph
+from service.documents.options import ReadOptions
+from service.documents.paragraph import Piece
+from service.errors import InvalidRequest
+
+_TIME: Final = r"(?:[0-9]{1,4}:)?[0-9]{1,2}:[0-9]{2}[.,][0-9]{1,3}"
+_CUE: Final = regex.compile(
+    rf"^[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}[^\r\n]*+\r?\n(?P<text>(?:[^\r\n]*[^\s][^\r\n]*(?:\r?\n|\Z))*+)", regex.M
+)
+_NOTE: Final = regex.compile(r"^(?:NOTE|STYLE|REGION)\b.*?(?:\r?\n[ \t]*\r?\n|\Z)", regex.M | regex.S)
+_SENTENCE_END: Final = regex.compile(r"(?:[.!?…:;。！？♪)\]]|--|—)[\"”»’']?(?:</[^>]*>)*\s*\Z")
+_SPEAKER: Final = regex.compile(r"\s*(?:<[^>]*>)*(?:[-–—]\s|♪|\[|\(|[A-Z]{2,}:)")
+_STYLE: Final = regex.compile(r"(\{\\[^{}\n]*\}|<[0-9][0-9:.]*>)")
+_WORD: Final = regex.compile(r"(?:<[^<>]*>|\{\\[^{}]*\}|\S)+")
+_MARKUP: Final = regex.compile(r"<[^<>]*>|\{\\[^{}]*\}")
+_TAG: Final = regex.compile(r"<(/?)([A-Za-z]+)[^<>]*>")
+_MOST_CUES: Final = 6
+"""Cues that are joined at most, where nothing ends a sentence."""
+
+
+class _Cue(NamedTuple):
+    start: int
+    end: int
+    lines: Sequence[str]
+
+
+def split_subtitles(text: str, _: ReadOptions) -> Iterator[Piece]:
+    """Split subtitles into sentences. Timings, numbers and styles are copied."""
+    notes = [found.span() for found in _NOTE.finditer(text)] if text.lstrip("\ufeff").startswith("WEBVTT") else []
+    cues = [
+        _Cue(found.start("text"), found.start("text") + len(found["text"].rstrip()), found["text"].split("\n"))
+        for found in _CUE.finditer(text)
+        if not any(start <= found.start() < end for start, end in notes)
+    ]
+    if not cues and text.strip("\ufeff \r\n\t") not in ("", "WEBVTT"):
+        raise InvalidRequest("file", "it has no subtitles: there is no line with two times")
+    return _pieces(text, cues)
+
+
+def _pieces(text: str, cues: Sequence[_Cue]) -> Iterator[Piece]:
+    done = first = 0
+    while first < len(cues):
+        last = first + 1
+        while last < len(cues) and last - first < _MOST_CUES and _is_continued(text, cues[last - 1], cues[last]):
+            last += 1
+        group = cues[first:last]
+        yield text[done : group[0].start]
+        yield from _sentence(text, group)
+        done, first = group[-1].end, last
+    yield text[done:]
+
+
+def _is_continued(text: str, cue: _Cue, following: _Cue) -> bool:
+    before, after = text[cue.start : cue.end], text[following.start : following.end]
+    return bool(before and after) and not (_SENTENCE_END.search(before) or _SPEAKER.match(after))
+
+
+def _sentence(text: str, cues: Sequence[_Cue]) -> Iterator[Piece]:
+    source = text[cues[0].start : cues[-1].end]
+    parts = [text[cue.start : cue.end] for cue in cues]
+    between = [text[one.end : two.start] for one, two in pairwise(cues)]
+    items: list[Item] = []
+    for part in parts:
+        for line in part.splitlines():
+            if items:
+                # A line of another speaker is a sentence of its own; other lines end anywhere.
+                items.append(Object(["\n"], is_break=True) if _SPEAKER.match(line) else Words(" "))
+            items += _line_items(line)
+
+    def write(translation: str) -> str:
+        return _share(translation, parts, between)
+
+    yield from string_paragraph(source, "", write, items)
+
+
+def _line_items(line: str) -> Iterator[Item]:
+    for number, part in enumerate(_STYLE.split(line)):
+        if number % 2:
+            yield Object([part])
+        elif part:
+            yield from plain_items(part)
+
+
+def _share(translation: str, parts: Sequence[str], between: Sequence[str]) -> str:
+    """Share out the words of a translation to the cues that its text had, by their lengths."""
+    speeches = translation.split("\n") if len(parts) == 1 else [translation.replace("\n", " ")]
+    words = [_WORD.findall(speech) for speech in speeches]
+    if len(parts) == 1:
+        newline = "\r\n" if "\r\n" in parts[0] else "\n"
+        lines = max(len(parts[0].splitlines()) // len(words), 1)
+        return newline.join(part for speech in words for part in _wrapped(speech, lines))
+    shares = _shares(words[0], [len(_MARKUP.sub("", part)) for part in parts])
+    written = []
+    for part, share in zip(parts, _with_open_tags(shares), strict=True):
+        newline = "\r\n" if "\r\n" in part else "\n"
+        written.append(newline.join(_wrapped(share, len(part.splitlines()))))
+    return "".join(each for pair in zip(written, [*between, ""], strict=True) for each in pair)
+
+
+def _wrapped(words: Sequence[str], lines: int) -> Iterator[str]:
+    for share in _shares(words, [1] * lines):
+        if share:
+            yield " ".join(share)
+
+
+def _shares(words: Sequence[str], lengths: Sequence[int]) -> list[list[str]]:
+    """Share out words in their order by lengths; each share gets a word if there are enough."""
+    total, shares, done = max(sum(lengths), 1), [], 0
+    ends = list(accumulate(len(_MARKUP.sub("", word)) + 1 for word in words))
+    for number, limit in enumerate(accumulate(lengths)):
+        left = len(lengths) - number - 1
+        most = max(len(words) - left, done)
+        least = min(done + 1, most)
+        wanted = limit / total * (ends[-1] if ends else 0)
+        end = max(min(_nearest(ends, wanted), most), least) if left else len(words)
+        shares.append([*words[done:end]])
+        done = end
+    return shares
+
+
+def _nearest(ends: Sequence[int], wanted: float) -> int:
+    """Return the number of words whose length together is nearest to the wanted one."""
+    return min(range(len(ends) + 1), key=lambda count: abs((ends[count - 1] if count else 0) - wanted))
+
+
+def _with_open_tags(shares: Sequence[Sequence[str]]) -> Iterator[list[str]]:
+    """Close the tags that are open at the end of a share, and open them again in the next."""
+    opened: list[tuple[str, str]] = []
+    for share in shares:
+        words = list(share)
+        if not words:
+            yield words
+            continue
+        words[0] = "".join(tag for _, tag in opened) + words[0]
+        for found in _TAG.finditer(" ".join(share)):
+            if not found[1]:
+                opened.append((found[2], found[0]))
+            elif opened and opened[-1][0] == found[2]:
+                opened.pop()
+        words[-1] += "".join(f"</{name}>" for name, _ in reversed(opened))
+        yield words

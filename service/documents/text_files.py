@@ -1,0 +1,122 @@
+"""Formats that are plain text with a little structure: text, JSON and tables of values."""
+
+import csv
+import json
+from collections.abc import Iterator
+from typing import Final
+
+import regex
+
+from service.documents.inline import string_paragraph
+from service.documents.options import ReadOptions
+from service.documents.paragraph import Piece
+from service.errors import InvalidRequest
+from service.text.splitter import BULLET
+
+_JSON_STRING: Final = regex.compile(r'"(?:[^"\\]++|\\.)*+"(?P<colon>\s*+:)?')
+_MESSAGE_FORMAT: Final = regex.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
+_DELIMITERS: Final = ",;\t|"
+
+
+def decode_text(data: bytes) -> tuple[str, str]:
+    """Decode UTF-8, or UTF-16 with a byte order mark. Returns the text and the encoding."""
+    encoding = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}.get(data[:2], "utf-8")
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError:
+        raise InvalidRequest("file", f"it is not {encoding.upper()}; save it as UTF-8") from None
+    if "\0" in text:
+        raise InvalidRequest("file", "it is no text: there are zero bytes in it")
+    return text, encoding
+
+
+def split_text(text: str, _: ReadOptions) -> Iterator[Piece]:
+    """Split a text into lines: sentences do not cross lines."""
+    for line in text.splitlines(keepends=True):
+        bullet = BULLET.match(line)
+        start = bullet.end() if bullet else 0
+        yield line[:start]
+        yield from string_paragraph(line[start:], line[start:], str)
+
+
+def split_json(text: str, _: ReadOptions) -> Iterator[Piece]:
+    """Split JSON into its strings; names of fields are copied, and so are messages with cases (ICU)."""
+    try:
+        json.loads(text.removeprefix("\ufeff"), parse_int=str, parse_float=str)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise InvalidRequest("file", f"the JSON is broken: {error.msg[:1].lower()}{error.msg[1:]} ({place})") from None
+    except RecursionError:
+        raise InvalidRequest("file", "the JSON is nested too deep") from None
+    return _json_pieces(text)
+
+
+def _json_pieces(text: str) -> Iterator[Piece]:
+    done = 0
+    for found in _JSON_STRING.finditer(text):
+        yield text[done : found.start()]
+        done = found.end()
+        value = "" if found["colon"] else json.loads(found[0])
+        if _MESSAGE_FORMAT.search(value):
+            yield found[0]
+        else:
+            yield from string_paragraph(found[0], value, _json_string)
+    yield text[done:]
+
+
+def _json_string(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def split_table(text: str, options: ReadOptions) -> Iterator[Piece]:
+    """Split a table of values into its cells. Raises `InvalidRequest` for columns that it does not have."""
+    first = text.removeprefix("\ufeff").partition("\n")[0]
+    delimiter = max(_DELIMITERS, key=first.count)
+    header = next(csv.reader([first], delimiter=delimiter), [])
+    by_name = [each for each in options.columns if each in header]
+    chosen = {_column(each, header) for each in options.columns}
+    return _cells(text, delimiter, chosen, skips_header=bool(by_name))
+
+
+def _column(wanted: str, header: list[str]) -> int:
+    if wanted in header:
+        return header.index(wanted)
+    if wanted.isascii() and wanted.isdigit() and 1 <= int(wanted) <= len(header):
+        return int(wanted) - 1
+    raise InvalidRequest("columns", f"the table has no column {wanted}; it has {', '.join(header)}")
+
+
+def _cells(text: str, delimiter: str, chosen: set[int], *, skips_header: bool) -> Iterator[Piece]:
+    separator = regex.escape(delimiter)
+    cell = regex.compile(
+        rf'("(?:[^"]++|"")*+"|(?!")[^{separator}\r\n]*+)([^{separator}\r\n]*+)({separator}|\r?\n|\r|\Z)'
+    )
+    column = row = 0
+    position = len(text) - len(text.removeprefix("\ufeff"))
+    yield text[:position]
+    while position < len(text):
+        found = cell.match(text, position)
+        if found is None:
+            raise InvalidRequest("file", f"the table is broken: a quote in row {row + 1} is not closed")
+        position = found.end()
+        raw, rest, end = found[1], found[2], found[3]
+        if (chosen and column not in chosen) or (skips_header and row == 0):
+            yield raw
+        else:
+            is_quoted = raw.startswith('"')
+            value = raw[1:-1].replace('""', '"') if is_quoted else raw
+            yield from string_paragraph(raw, value, _Quoting(delimiter, is_quoted))
+        yield rest + end
+        column, row = (column + 1, row) if end == delimiter else (0, row + 1)
+
+
+class _Quoting:
+    """Writes the text of a cell, in quotes if it had some or now needs them."""
+
+    def __init__(self, delimiter: str, is_quoted: bool) -> None:
+        self._delimiter = delimiter
+        self._is_quoted = is_quoted
+
+    def __call__(self, text: str) -> str:
+        needs_quotes = self._is_quoted or any(each in text for each in (self._delimiter, '"', "\n", "\r"))
+        return '"' + text.replace('"', '""') + '"' if needs_quotes else text

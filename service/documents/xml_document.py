@@ -1,0 +1,239 @@
+"""XML documents to pieces, by a table that says for each vocabulary what a paragraph and an inline run is."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import regex
+
+from service.documents.inline import Close, Item, Object, Open, Run, Words, inline_paragraph
+from service.documents.paragraph import Piece, render
+from service.documents.xml_text import XmlKind, XmlToken, check, escape_text, tokens
+
+Untouched = Callable[[XmlToken], bool]
+
+_FIELD_KIND: Final = regex.compile(r"""<[\w.-]+:fldChar\b[^>]*:fldCharType\s*=\s*["'](\w+)""")
+_INSTRUCTION: Final = regex.compile(r"<[\w.-]+:instrText[^>]*>([^<]*)")
+_FIELDS_OF_TEXT: Final = ("HYPERLINK", "TOC", "REF", "INDEX")
+"""Fields of a word processor whose result is text of the document; all others are computed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vocabulary:
+    """The elements of an XML format, by names such as `w:p`. Whatever is not named here is copied.
+
+    Inside a paragraph, an unnamed element is an object; paragraphs that lie in it are still translated.
+    """
+
+    namespaces: Mapping[str, str]
+    """The short name of each namespace."""
+    paragraphs: frozenset[str]
+    runs: frozenset[str] = frozenset()
+    """Elements that give one formatting to the text elements in them."""
+    texts: frozenset[str] = frozenset()
+    """Elements that hold only text; if there are none, text stands in paragraphs and wrappers themselves."""
+    wrappers: frozenset[str] = frozenset()
+    """Elements that contain a part of a paragraph."""
+    links: frozenset[str] = frozenset()
+    """The wrappers that are links."""
+    properties: frozenset[str] = frozenset()
+    """Elements that describe the run or wrapper whose first child they are."""
+    breaks: frozenset[str] = frozenset()
+    copied: frozenset[str] = frozenset()
+    """Elements in which nothing is translated."""
+    is_untouched: Untouched = field(default=lambda token: False)
+    """Returns True for another element, by its attributes, in which nothing is translated."""
+    is_kept: Callable[[str], bool] = field(default=lambda text: False)
+    """Returns True for the text of a paragraph that must stay."""
+
+
+def names(text: str) -> frozenset[str]:
+    """Split the names of a vocabulary."""
+    return frozenset(text.split())
+
+
+def split_xml(text: str, vocabulary: Vocabulary) -> Iterator[Piece]:
+    """Split XML into pieces. Raises `InvalidRequest` if it is broken."""
+    check(text)
+    return _Reader(tokens(text, vocabulary.namespaces), vocabulary).read()
+
+
+class _Inside:
+    """The inside of a paragraph: its items, and its source."""
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.source: list[Piece] = []
+
+
+class _Reader:
+    def __init__(self, source: Iterator[XmlToken], vocabulary: Vocabulary) -> None:
+        self._tokens = source
+        self._vocabulary = vocabulary
+
+    def read(self, *, is_element: bool = False) -> Iterator[Piece]:
+        """Yield the pieces up to the end, or to the end of the element that was opened last."""
+        depth = 0
+        for token in self._tokens:
+            if token.kind is XmlKind.OPEN and self._is_copied(token):
+                yield token.raw + self._raw()
+            elif token.kind is XmlKind.OPEN and token.name in self._vocabulary.paragraphs:
+                yield from self._paragraph(token)
+            else:
+                depth += {XmlKind.OPEN: 1, XmlKind.CLOSE: -1}.get(token.kind, 0)
+                yield token.raw
+                if depth < 0 and is_element:
+                    return
+
+    def _is_copied(self, token: XmlToken) -> bool:
+        return token.name in self._vocabulary.copied or self._vocabulary.is_untouched(token)
+
+    def _raw(self) -> str:
+        """Take the rest of an element, without looking for paragraphs."""
+        parts, depth = [], 1
+        while depth:
+            token = next(self._tokens)
+            parts.append(token.raw)
+            depth += {XmlKind.OPEN: 1, XmlKind.CLOSE: -1}.get(token.kind, 0)
+        return "".join(parts)
+
+    def _paragraph(self, token: XmlToken) -> Iterator[Piece]:
+        inside = _Inside()
+        closing = self._inline(inside)
+        yield token.raw
+        words = "".join(item.text for item in inside.items if isinstance(item, Words))
+        if self._vocabulary.is_kept(words):
+            yield render(inside.source)
+        else:
+            yield from inline_paragraph(inside.source, join_fields(inside.items), escape_text)
+        yield closing
+
+    def _inline(self, inside: _Inside) -> str:
+        """Read a paragraph or a wrapper up to its end tag, which is returned."""
+        vocabulary = self._vocabulary
+        opening = inside.items[-1] if inside.items and isinstance(inside.items[-1], Open) else None
+        for token in self._tokens:
+            if token.kind is XmlKind.CLOSE:
+                return token.raw
+            if token.kind is XmlKind.TEXT and not vocabulary.texts:
+                inside.source.append(token.raw)
+                inside.items.append(Words(token.text))
+            elif token.kind is XmlKind.OPEN and token.name in vocabulary.texts:
+                self._text(token, inside, Run())
+            elif token.kind is XmlKind.OPEN and token.name in vocabulary.runs:
+                self._run(token, inside)
+            elif token.kind is XmlKind.OPEN and token.name in vocabulary.wrappers and not self._is_copied(token):
+                inside.source.append(token.raw)
+                inside.items.append(Open(token.raw, is_link=token.name in vocabulary.links))
+                closing = self._inline(inside)
+                inside.source.append(closing)
+                inside.items.append(Close(closing))
+            else:
+                is_property = opening is not None and token.name in vocabulary.properties
+                pieces = self._object(token)
+                inside.source += pieces
+                if opening is not None and is_property:
+                    opening.raw += render(pieces)
+                    continue
+                if not render(pieces).isspace():
+                    inside.items.append(Object(pieces, is_break=token.name in vocabulary.breaks))
+            opening = None
+        raise AssertionError("the XML was checked")
+
+    def _object(self, token: XmlToken) -> list[Piece]:
+        if token.kind is not XmlKind.OPEN:
+            return [token.raw]
+        return [token.raw + self._raw()] if self._is_copied(token) else [token.raw, *self.read(is_element=True)]
+
+    def _run(self, token: XmlToken, inside: _Inside) -> None:
+        opening, closing = token.raw, f"</{token.spelled}>"
+        inside.source.append(token.raw)
+        for child in self._tokens:
+            if child.kind is XmlKind.CLOSE:
+                inside.source.append(child.raw)
+                return
+            if child.kind is XmlKind.OPEN and child.name in self._vocabulary.texts:
+                self._text(child, inside, Run(opening, closing))
+                continue
+            pieces = self._object(child)
+            inside.source += pieces
+            if child.name in self._vocabulary.properties:
+                opening += render(pieces)
+            elif not render(pieces).isspace():
+                is_break = child.name in self._vocabulary.breaks
+                inside.items.append(Object([opening, *pieces, closing], is_break))
+
+    def _text(self, token: XmlToken, inside: _Inside, run: Run) -> None:
+        """Read a text element; its own tags become a part of the run."""
+        words, raw = "", token.raw
+        for child in self._tokens:
+            raw += child.raw
+            if child.kind is XmlKind.CLOSE:
+                break
+            words += child.text
+        inside.source.append(raw)
+        name = token.spelled
+        space = "" if token.name == "a:t" else ' xml:space="preserve"'
+        if words:
+            inside.items.append(Words(words, Run(f"{run.opening}<{name}{space}>", f"</{name}>{run.closing}")))
+
+
+def join_fields(items: Sequence[Item]) -> list[Item]:
+    """Join the parts of a word processor's fields: a link becomes a wrapper, a computed field one object.
+
+    A field is spread over several runs, of which none may be moved without the others.
+    """
+    joined: list[Item] = []
+    open_fields: list[_Field] = []
+    for item in items:
+        kind = _field_kind(item)
+        joined.append(item)
+        if kind == "begin":
+            open_fields.append(_Field(len(joined) - 1))
+        elif kind == "separate" and open_fields and open_fields[-1].head_end is None:
+            open_fields[-1].head_end = len(joined)
+        elif kind == "end" and open_fields:
+            _close_field(joined, open_fields.pop())
+    return joined
+
+
+@dataclass
+class _Field:
+    start: int
+    head_end: int | None = None
+
+
+def _close_field(joined: list[Item], found: _Field) -> None:
+    """Replace the parts of a field, which are the last items, by a wrapper or an object."""
+    parts = joined[found.start :]
+    depths = [isinstance(part, Open) - isinstance(part, Close) for part in parts]
+    if sum(depths) or any(sum(depths[:count]) < 0 for count in range(len(depths))):
+        return  # it overlaps a wrapper: its parts stay objects
+    head = joined[found.start : found.head_end]
+    instruction = "".join(_INSTRUCTION.findall(_raw(head))).split()
+    is_text = found.head_end is not None and instruction[:1] and instruction[0] in _FIELDS_OF_TEXT
+    if is_text and found.head_end is not None:
+        is_link = instruction[0] == "HYPERLINK"
+        joined[found.start :] = [Open(_raw(head), is_link), *joined[found.head_end : -1], Close(_raw(parts[-1:]))]
+    else:
+        joined[found.start :] = [Object([_raw(parts)])]
+
+
+def _raw(items: Sequence[Item]) -> str:
+    parts = []
+    for item in items:
+        match item:
+            case Words(text, run):
+                parts.append(run.opening + escape_text(text) + run.closing)
+            case Open(raw) | Close(raw):
+                parts.append(raw)
+            case Object(pieces):
+                parts.append(render(pieces))
+    return "".join(parts)
+
+
+def _field_kind(item: Item) -> str:
+    if not isinstance(item, Object) or not all(isinstance(piece, str) for piece in item.pieces):
+        return ""
+    found = _FIELD_KIND.search(render(item.pieces))
+    return found[1] if found else ""

@@ -1,0 +1,155 @@
+"""XML to tokens without loss: the tokens joined are the text. A real parser checks the text first.
+
+Expat decides what is well-formed. Trees, also lxml's, forget how a document was spelled, and need several times its
+memory; here every token keeps its spelling.
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import Enum, auto
+from html import escape
+from typing import Final, NamedTuple
+from xml.parsers import expat
+from xml.parsers.expat import errors
+
+import regex
+
+from service.errors import InvalidRequest
+
+_DEEPEST: Final = 200
+_NAME: Final = r"[^\s/>]++"
+_TOKEN: Final = regex.compile(
+    rf"""<!--.*?-->|<!\[CDATA\[(?P<data>.*?)\]\]>|<\?.*?\?>|<(?P<close>/?)(?P<name>{_NAME})"""
+    r"""(?:[^>"']++|"[^"]*+"|'[^']*+')*+>|[^<]++""",
+    regex.DOTALL,
+)
+_ATTRIBUTE: Final = regex.compile(r"""\s([^\s=/>]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)')""")
+_REFERENCE: Final = regex.compile(r"&(#x[0-9a-fA-F]++|#[0-9]++|amp|lt|gt|quot|apos);")
+_PREDEFINED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
+_FORBIDDEN: Final = regex.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_DECLARED: Final = regex.compile(rb"""<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z][A-Za-z0-9._-]{0,39})["']""")
+
+
+class XmlKind(Enum):
+    TEXT = auto()
+    OPEN = auto()
+    CLOSE = auto()
+    EMPTY = auto()
+    """A tag that opens and closes an element."""
+    OTHER = auto()
+    """A comment or a processing instruction."""
+
+
+class XmlToken(NamedTuple):
+    kind: XmlKind
+    raw: str
+    name: str = ""
+    """The name of an element: the namespace's short name, a colon, and the local name."""
+    text: str = ""
+    """The unescaped characters of a text."""
+
+    def attributes(self) -> dict[str, str]:
+        """Return the attributes by their names, as they are spelled."""
+        return {name: unescape(one or other) for name, one, other in _ATTRIBUTE.findall(self.raw)}
+
+    @property
+    def spelled(self) -> str:
+        """The name of an element as it is spelled."""
+        return self.raw.lstrip("</").rstrip("/>").split(maxsplit=1)[0]
+
+
+def decode(data: bytes) -> tuple[str, str]:
+    """Decode XML by its byte order mark or its declaration. Returns the text and the encoding."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        encoding = "utf-16-le" if data.startswith(b"\xff\xfe") else "utf-16-be"
+    else:
+        declared = _DECLARED.match(data.removeprefix(b"\xef\xbb\xbf"))
+        encoding = declared[1].decode().lower() if declared else "utf-8"
+    try:
+        return data.decode(encoding), encoding
+    except (UnicodeDecodeError, LookupError):
+        raise InvalidRequest("file", f"the XML in it is not {encoding.upper()}, as it claims") from None
+
+
+def check(text: str) -> None:
+    """Raise `InvalidRequest` if a text is not well-formed XML, declares entities, or is nested too deep."""
+    depth = 0
+
+    def start(name: str, attributes: object) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > _DEEPEST:
+            raise InvalidRequest("file", f"the XML in it has more than {_DEEPEST} levels of elements")
+
+    def end(name: str) -> None:
+        nonlocal depth
+        depth -= 1
+
+    def declare(*_: object) -> None:
+        raise InvalidRequest("file", "the XML in it has a document type or entities, which no such document needs")
+
+    parser = expat.ParserCreate("utf-8", " ")
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.StartDoctypeDeclHandler = declare
+    parser.EntityDeclHandler = declare
+    try:
+        parser.Parse(text.removeprefix("\ufeff").encode(), True)
+    except expat.ExpatError as error:
+        place = f"line {error.lineno}, column {error.offset + 1}"
+        raise InvalidRequest("file", f"the XML in it is broken: {errors.messages[error.code]} ({place})") from None
+    except UnicodeEncodeError:
+        raise InvalidRequest("file", "the XML in it is broken: it has characters that do not exist") from None
+
+
+def tokens(text: str, namespaces: Mapping[str, str]) -> Iterator[XmlToken]:
+    """Yield the tokens of a text that passed `check`. `namespaces` maps addresses to their short names."""
+    prefixes: list[Mapping[str, str]] = [{"xml": "xml"}]
+    for found in _TOKEN.finditer(text):
+        raw, name = found[0], found["name"]
+        if name is None:
+            yield _without_name(raw, found["data"])
+        elif found["close"]:
+            yield XmlToken(XmlKind.CLOSE, raw, _expanded(name, prefixes.pop()))
+        else:
+            known = _declared(raw, prefixes[-1], namespaces) if "xmlns" in raw else prefixes[-1]
+            if raw.endswith("/>"):
+                yield XmlToken(XmlKind.EMPTY, raw, _expanded(name, known))
+            else:
+                prefixes.append(known)
+                yield XmlToken(XmlKind.OPEN, raw, _expanded(name, known))
+
+
+def _without_name(raw: str, data: str | None) -> XmlToken:
+    if data is not None:
+        return XmlToken(XmlKind.TEXT, raw, text=data)
+    return XmlToken(XmlKind.OTHER, raw) if raw.startswith("<") else XmlToken(XmlKind.TEXT, raw, text=unescape(raw))
+
+
+def _declared(tag: str, known: Mapping[str, str], namespaces: Mapping[str, str]) -> Mapping[str, str]:
+    found = dict(known)
+    for name, one, other in _ATTRIBUTE.findall(tag):
+        if name == "xmlns" or name.startswith("xmlns:"):
+            found[name[6:]] = namespaces.get(unescape(one or other), "")
+    return found
+
+
+def _expanded(name: str, prefixes: Mapping[str, str]) -> str:
+    prefix, _, local = name.rpartition(":")
+    return f"{prefixes.get(prefix, '')}:{local}"
+
+
+def unescape(raw: str) -> str:
+    """Replace character references and XML's own five entities."""
+    return _REFERENCE.sub(_referenced, raw) if "&" in raw else raw
+
+
+def _referenced(found: regex.Match[str]) -> str:
+    reference = found[1]
+    if reference.startswith("#"):
+        return chr(int(reference[2:], 16) if reference[1] == "x" else int(reference[1:]))
+    return _PREDEFINED[reference]
+
+
+def escape_text(text: str) -> str:
+    """Escape the text of an element; characters that XML cannot have are left out."""
+    return escape(_FORBIDDEN.sub("", text), quote=False)

@@ -1,0 +1,195 @@
+"""Downloads of single files: resumed when they are cut, checked, and moved into place at the end."""
+
+import json
+import time
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+import httpx
+
+from model.checkpoint_config import sha256_of
+from service.hub.errors import HubError, TemporaryHubError
+from service.hub.progress import Progress
+
+_ATTEMPTS: Final = 5
+"""Attempts without a single new byte, after which a download is given up."""
+_FIRST_PAUSE_SECONDS: Final = 0.5
+"""Doubled after each attempt that brings nothing."""
+_TIMEOUT: Final = httpx.Timeout(30.0, connect=10.0)
+_LARGEST_FILE: Final = 20_000_000_000
+"""Limit for files whose size the index does not say."""
+_LARGEST_INDEX: Final = 100_000_000
+_PASSING: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
+
+
+class RemoteFile(NamedTuple):
+    """A file of a model, and what its index says of it."""
+
+    name: str
+    url: str
+    size: int | None = None
+    sha256: str | None = None
+
+
+class _CutError(Exception):
+    """A connection that ended too early; the message is the reason."""
+
+
+def read_json(url: str) -> Any:
+    """Return the JSON document at a URL. Raises `HubError`."""
+    content = bytearray()
+    try:
+        with _client() as client, client.stream("GET", url) as response:
+            _check(response, url)
+            for chunk in response.iter_bytes():
+                content += chunk
+                if len(content) > _LARGEST_INDEX:
+                    raise HubError(f"{url}: is larger than {_LARGEST_INDEX // 1_000_000} MB, which no index is")
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise _unreachable(url, error) from None
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        raise TemporaryHubError(f"{url}: answers with no JSON{_proxy_hint(bytes(content[:100]))}") from None
+
+
+def download(file: RemoteFile, directory: Path, progress: Progress) -> Path:
+    """Download a file into a directory, going on where an earlier call was cut. Raises `HubError` and `OSError`."""
+    path = directory / _plain(file)
+    if path.exists():
+        progress.advance(path.stat().st_size)
+        return path
+    partial = _Partial(path)
+    progress.advance(partial.size)
+    failures, pause = 0, _FIRST_PAUSE_SECONDS
+    while True:
+        before = partial.size
+        try:
+            _continue(file, partial, progress)
+            break
+        except (httpx.HTTPError, httpx.InvalidURL, _CutError) as error:
+            failures, pause = (0, _FIRST_PAUSE_SECONDS) if partial.size > before else (failures + 1, 2 * pause)
+            if failures == _ATTEMPTS or isinstance(error, httpx.InvalidURL):
+                raise _unreachable(file.url, error) from None
+            time.sleep(pause)
+    _verify(file, partial)
+    return partial.finish()
+
+
+class _Partial:
+    """A file that is not complete, and the ETag of the one that it is a part of."""
+
+    def __init__(self, path: Path) -> None:
+        self._final = path
+        self.path = path.with_name(f"{path.name}.partial")
+        self._etag = path.with_name(f"{path.name}.etag")
+
+    @property
+    def size(self) -> int:
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    @property
+    def etag(self) -> str | None:
+        return self._etag.read_text() if self._etag.exists() else None
+
+    def begin(self, etag: str | None) -> None:
+        """Start a file from its first byte."""
+        self.path.write_bytes(b"")
+        if etag and not etag.startswith("W/"):  # a weak one does not stand for the same bytes
+            self._etag.write_text(etag)
+        else:
+            self._etag.unlink(missing_ok=True)
+
+    def finish(self) -> Path:
+        self._etag.unlink(missing_ok=True)
+        return self.path.rename(self._final)
+
+    def discard(self) -> None:
+        self.path.unlink(missing_ok=True)
+        self._etag.unlink(missing_ok=True)
+
+
+def _continue(file: RemoteFile, partial: _Partial, progress: Progress) -> None:
+    """Read from the end of the partial file to the end of the remote one; raises when the connection is cut."""
+    start = partial.size
+    if start and start == file.size:
+        return
+    with _client() as client, client.stream("GET", file.url, headers=_range(file, partial)) as response:
+        if response.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            progress.advance(-start)
+            partial.discard()
+            raise _CutError("the file has changed")
+        _check(response, file.url)
+        if response.headers.get("content-type", "").startswith("text/html"):
+            raise TemporaryHubError(f"{file.url}: answers with a web page{_proxy_hint(b'<html')}")
+        if response.status_code != HTTPStatus.PARTIAL_CONTENT:
+            progress.advance(-start)
+            partial.begin(response.headers.get("etag"))
+        length = response.headers.get("content-length", "")
+        if progress.total is None and length.isdecimal():
+            progress.expect(partial.size + int(length))
+        most = _LARGEST_FILE if file.size is None else file.size
+        with partial.path.open("ab") as output:
+            for chunk in response.iter_raw():  # a size would hold back what came before a cut
+                output.write(chunk)
+                progress.advance(len(chunk))
+                if output.tell() > most:
+                    break
+    if partial.size > most:
+        partial.discard()
+        raise TemporaryHubError(f"{file.url}: has more than the {most} bytes that its index says")
+
+
+def _range(file: RemoteFile, partial: _Partial) -> dict[str, str]:
+    """Return the headers that request what is missing; all of it if nothing says that both parts are of one file."""
+    headers = {"Accept-Encoding": "identity"}
+    if partial.size and (partial.etag or file.sha256):
+        headers["Range"] = f"bytes={partial.size}-"
+        if partial.etag:
+            headers["If-Range"] = partial.etag
+    return headers
+
+
+def _verify(file: RemoteFile, partial: _Partial) -> None:
+    """Compare a complete file with its index; raises `TemporaryHubError`, and leaves nothing of it."""
+    problem = None
+    if file.size is not None and partial.size != file.size:
+        problem = f"ends after {partial.size} of {file.size} bytes"
+    elif file.sha256 is not None and (found := sha256_of(partial.path)) != file.sha256:
+        problem = f"has the SHA-256 {found}, its index says {file.sha256}"
+    if problem is not None:
+        partial.discard()
+        raise TemporaryHubError(f"{file.url}: {problem}; nothing of it was kept, try again later")
+
+
+def _plain(file: RemoteFile) -> str:
+    """Return the name of a file if it names nothing outside of its directory."""
+    if Path(file.name).name != file.name or file.name.startswith(".") or "\\" in file.name:
+        raise HubError(f"{file.url}: its index calls it {file.name!r}, which is no plain file name")
+    return file.name
+
+
+def _client() -> httpx.Client:
+    return httpx.Client(timeout=_TIMEOUT, follow_redirects=True)
+
+
+def _check(response: httpx.Response, url: str) -> None:
+    """Raise `HubError` for a status other than success."""
+    if response.is_success:
+        return
+    status = f"{response.status_code} {response.reason_phrase}".strip()
+    passing = response.is_server_error or response.status_code in _PASSING
+    raise (TemporaryHubError if passing else HubError)(f"{url}: answers {status}")
+
+
+def _unreachable(url: str, error: Exception) -> TemporaryHubError:
+    host = urlsplit(url).netloc or url
+    reason = str(error) or type(error).__name__
+    return TemporaryHubError(f"{host} cannot be reached, or cut the connection: {reason} ({url})")
+
+
+def _proxy_hint(content: bytes) -> str:
+    is_page = content.lstrip()[:1] == b"<"
+    return ": a proxy's or a login page? Check HTTPS_PROXY and NO_PROXY" if is_page else ""

@@ -1,0 +1,121 @@
+"""Names of public models, and what tells them from paths. Knows no network."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Final, Literal, NamedTuple, Self
+
+from pydantic import Field
+
+SourceName = Literal["hf", "argos", "firefox"]
+
+_LANGUAGE: Final = r"[a-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*"
+LanguageName = Annotated[str, Field(pattern=f"^{_LANGUAGE}$")]
+"""A language as an index writes it; it becomes a part of file names."""
+_OWNER_AND_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*/[A-Za-z0-9][A-Za-z0-9_.-]*")
+_PAIR: Final = re.compile(f"{_LANGUAGE}-{_LANGUAGE}")
+_REVISION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]*")
+PACKAGE: Final = ".argosmodel"
+"""Suffix of Argos' packages on disk."""
+
+
+class _Form(NamedTuple):
+    """The form of the names of one source, and an example for messages."""
+
+    model: re.Pattern[str]
+    example: str
+
+
+_FORMS: Final[Mapping[SourceName, _Form]] = {
+    "hf": _Form(_OWNER_AND_NAME, "hf:Helsinki-NLP/opus-mt-en-de or hf:Helsinki-NLP/opus-mt-en-de@main"),
+    "argos": _Form(_PAIR, "argos:en-de or argos:en-de@1.0"),
+    "firefox": _Form(_PAIR, "firefox:en-de or firefox:en-de@tiny"),
+}
+
+
+@dataclass(frozen=True)
+class HubName:
+    """The name of a public model: `hf:OWNER/NAME@REVISION`, `argos:en-de@VERSION`, `firefox:en-de@ARCHITECTURE`."""
+
+    source: SourceName
+    model: str
+    revision: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.model}" + (f"@{self.revision}" if self.revision else "")
+
+    @property
+    def unpinned(self) -> Self:
+        """The name without its revision."""
+        return replace(self, revision=None)
+
+
+def parse_model(text: str) -> Path | HubName:
+    """Return a path if there is such a file or directory, or if the text has the form of no name; else the name.
+
+    Raises `ValueError` for a text that begins like a name and is none.
+    """
+    path = Path(text)
+    if _exists(path):
+        return path
+    prefix, colon, rest = text.partition(":")
+    if colon and prefix in _FORMS:
+        return parse_name(text)
+    model, _, _ = rest.partition("@") if colon else text.partition("@")
+    is_name = not colon and _OWNER_AND_NAME.fullmatch(model) and not text.endswith(PACKAGE)
+    return parse_name(f"hf:{text}") if is_name else path
+
+
+def parse_models(text: str) -> Path | tuple[Path | HubName, ...]:
+    """Return a directory, or the models of a list: with commas between them, or of a file with one on each line.
+
+    Lines that begin with # are comments. Raises `ValueError`.
+    """
+    path = Path(text)
+    if path.is_file() and path.suffix != PACKAGE:
+        texts = _lines(path)
+    elif path.is_dir() or ("," not in text and isinstance(parse_model(text), Path)):
+        return path
+    else:
+        texts = [part.strip() for part in text.split(",") if part.strip()]
+    found = tuple(map(parse_model, texts))
+    if twice := sorted({str(each) for each in found if found.count(each) > 1}):
+        raise ValueError(f"{', '.join(twice)}: named twice")
+    if not found:
+        raise ValueError(f"{text} names no model")
+    return found
+
+
+def parse_name(text: str) -> HubName:
+    """Return the name; `OWNER/NAME` is Hugging Face's. Raises `ValueError`."""
+    if _OWNER_AND_NAME.fullmatch(text.partition("@")[0]):
+        text = f"hf:{text}"
+    prefix, _, rest = text.partition(":")
+    model, at, revision = rest.partition("@")
+    for source, form in _FORMS.items():
+        if prefix == source and form.model.fullmatch(model) and (not at or _REVISION.fullmatch(revision)):
+            return HubName(source, model, revision or None)
+    forms = [form for source, form in _FORMS.items() if source == prefix] or _FORMS.values()
+    raise ValueError(f"{text!r} is no model's name; names look like {', '.join(form.example for form in forms)}")
+
+
+def hidden_name(path: Path) -> HubName | None:
+    """Return the public model whose name is also this existing path, which is used instead."""
+    text = path.as_posix()
+    return HubName("hf", text) if _OWNER_AND_NAME.fullmatch(text) and _exists(path) else None
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError):
+        raise ValueError(f"{path} cannot be read as a list of models") from None
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name that is too long for a file
+        return False

@@ -1,0 +1,114 @@
+"""The cache of pulled models: checkpoints of our own format, each with its origin. Knows no network."""
+
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import platformdirs
+from filelock import FileLock
+
+from model.checkpoint_config import CheckpointConfig, CheckpointError, Origin, load_config
+from service.hub.names import HubName
+
+_SHORTEST_REVISION: Final = 7
+"""Characters by which a commit may be named; as with git."""
+
+
+class Entry(NamedTuple):
+    """A pulled model."""
+
+    path: Path
+    config: CheckpointConfig
+    origin: Origin
+
+    @property
+    def size(self) -> int:
+        return sum(file.stat().st_size for file in self.path.iterdir())
+
+
+class Store:
+    """A directory of pulled models. Hidden directories in it hold downloads under way and locks."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self._root = platformdirs.user_cache_path("dragoman") / "hub" if root is None else root
+
+    def entries(self) -> Sequence[Entry]:
+        """List the models that are here, by name, the newest of each name first."""
+        if not self._root.exists():
+            return []
+        paths = sorted((path for path in self._root.iterdir() if path.name[0] != "."), key=_age)
+        found = [entry for path in paths if (entry := _entry(path)) is not None]
+        return sorted(found, key=lambda each: each.origin.name)
+
+    def matching(self, name: HubName) -> Sequence[Entry]:
+        """List the revisions of a model that a name stands for, the newest first."""
+        return [each for each in self.entries() if _matches(each.origin, name)]
+
+    def find(self, name: HubName) -> Path | None:
+        """Return the newest checkpoint of a name; None if there is none."""
+        return next((each.path for each in self.matching(name)), None)
+
+    def lock(self, name: str) -> FileLock:
+        """Return the lock that one process at a time holds while it changes what belongs to a name."""
+        locks = self._root / ".locks"
+        locks.mkdir(parents=True, exist_ok=True)
+        return FileLock(locks / f"{_slug(name)}.lock")
+
+    def staging(self, origin: Origin) -> Path:
+        """Return the directory for a download under way; what an earlier attempt left there is used."""
+        path = self._root / ".downloads" / _slug(f"{origin.name}@{origin.revision}")
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def keep(self, checkpoint: Path, origin: Origin) -> Path:
+        """Move a checkpoint into the cache in one step, with its origin; return where it is."""
+        add_origin(checkpoint, origin)
+        place = self._root / _slug(f"{origin.name}@{origin.revision}")
+        if place.exists():
+            shutil.rmtree(place)
+        return checkpoint.rename(place)
+
+    def remove(self, entry: Entry) -> None:
+        """Remove a model: from the list in one step, then from the disk."""
+        hidden = entry.path.with_name(f".removed-{entry.path.name}")
+        shutil.rmtree(hidden, ignore_errors=True)
+        entry.path.rename(hidden)
+        shutil.rmtree(hidden)
+
+
+def add_origin(checkpoint: Path, origin: Origin) -> CheckpointConfig:
+    """Write into a checkpoint what it was made of; return its configuration."""
+    config = load_config(checkpoint).model_copy(update={"origin": origin})
+    (checkpoint / "config.json").write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    return config
+
+
+def _slug(name: str) -> str:
+    """Return a file name: hf:OWNER/NAME@REVISION as hf--OWNER--NAME--REVISION."""
+    return re.sub(r"[^A-Za-z0-9_.+-]", "--", name)
+
+
+def _age(path: Path) -> float:
+    try:
+        return -path.stat().st_mtime
+    except OSError:  # it is being removed at this moment
+        return 0.0
+
+
+def _entry(path: Path) -> Entry | None:
+    """Return None for what is no pulled model, or a damaged one: pulling it again replaces it."""
+    try:
+        config = load_config(path)
+    except CheckpointError:
+        return None
+    return None if config.origin is None else Entry(path, config, config.origin)
+
+
+def _matches(origin: Origin, name: HubName) -> bool:
+    if origin.name.lower() != str(name.unpinned).lower():
+        return False
+    if name.revision is None or name.revision in (origin.revision, *origin.aliases):
+        return True
+    return len(name.revision) >= _SHORTEST_REVISION and origin.revision.startswith(name.revision)

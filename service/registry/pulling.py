@@ -1,0 +1,69 @@
+"""Download of public models while the server runs, by `dragoman pull` in a process of its own.
+
+So the server needs no HTTP client, and a hanging download can be ended with its process.
+"""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from service.hub.errors import HubError, TemporaryHubError
+from service.hub.names import HubName
+from service.hub.options import HubOptions
+from service.hub.progress import Report
+from service.interpreter import python_command
+
+logger = logging.getLogger(__name__)
+
+
+async def pull_in_background(name: HubName, options: HubOptions, on_report: Callable[[Report], None]) -> Path:
+    """Return the checkpoint of a public model, pulling it if it is not here; `on_report` gets its progress.
+
+    Raises `HubError`; its subclass `TemporaryHubError` if another attempt may succeed.
+    """
+    flags = [
+        "--if-missing",
+        "--json",
+        f"--argos-index={options.argos_index}",
+        f"--firefox-index={options.firefox_index}",
+    ]
+    command = python_command("-m", "service", "pull", str(name), *flags, *(["--offline"] if options.offline else []))
+    logger.info("model is pulled", extra={"model": str(name)})
+    # On a terminal the process draws its bar there itself.
+    stderr = None if sys.stderr.isatty() else asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=stderr
+    )
+    try:
+        last, said = await asyncio.gather(_last_report(process, on_report), _said(process))
+        status = await process.wait()
+    except BaseException:
+        process.kill()
+        await process.wait()
+        raise
+    if last is not None and last.path is not None:
+        return Path(last.path)
+    if last is not None and last.error is not None:
+        reason = last.error.removeprefix(f"{name}: ")  # here the name stands beside the reason
+        raise (TemporaryHubError if last.temporary else HubError)(reason)
+    logger.error("a download ended with %d: %s", status, said)
+    raise TemporaryHubError(f"{name}: its download ended with {status}; the log says more")
+
+
+async def _last_report(process: asyncio.subprocess.Process, on_report: Callable[[Report], None]) -> Report | None:
+    """Pass on progress; return the last line."""
+    assert process.stdout is not None
+    report = None
+    async for line in process.stdout:
+        report = msgspec.json.decode(line, type=Report)
+        on_report(report)
+    return report
+
+
+async def _said(process: asyncio.subprocess.Process) -> str:
+    """Return the end of what the process wrote to standard error."""
+    return "" if process.stderr is None else (await process.stderr.read()).decode(errors="replace")[-2000:].strip()

@@ -1,0 +1,53 @@
+"""Documents to test with, and a translation that needs no model."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import regex
+
+from service.documents.document import open_document
+from service.documents.limits import DocumentLimits
+from service.documents.options import ReadOptions
+from service.text.html.tokenizer import TokenKind, tokenize
+
+FILES = Path(__file__).parent / "files"
+"""Documents that LibreOffice 7.4 wrote."""
+LIMITS = DocumentLimits()
+
+Rewrite = Callable[..., bytes]
+
+
+def shout(html: str) -> str:
+    """Translate HTML into capitals; tags and references stay."""
+    return "".join(
+        regex.sub(r"(&[#\w]+;)|(\w+)", lambda found: found[1] or found[2].upper(), token.raw)
+        if token.kind is TokenKind.TEXT
+        else token.raw
+        for token in tokenize(html)
+    )
+
+
+def same(html: str) -> str:
+    return html
+
+
+@pytest.fixture
+def rewrite(tmp_path: Path) -> Rewrite:
+    def write(
+        name: str,
+        content: bytes | str,
+        translate: Callable[[str], str] = shout,
+        columns: tuple[str, ...] = (),
+        limits: DocumentLimits = LIMITS,
+    ) -> bytes:
+        path, output = tmp_path / f"source-{name}", tmp_path / f"output-{name}"
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        document = open_document(path, name, ReadOptions(target="fr", columns=columns), limits)
+        document.count()
+        for paragraphs in document.rewrite(output):
+            for paragraph in paragraphs:
+                paragraph.translation = translate(paragraph.markup)
+        return output.read_bytes()
+
+    return write

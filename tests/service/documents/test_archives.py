@@ -1,0 +1,175 @@
+"""Documents of office programs: what is translated, and what keeps its bytes."""
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+import regex
+
+from tests.service.documents.conftest import FILES, Rewrite, same
+
+ARCHIVES = sorted(path for path in FILES.iterdir() if path.suffix != ".srt")
+_TEXT = {
+    "report.docx": "word/document.xml word/footnotes.xml word/header1.xml",
+    "report.odt": "content.xml styles.xml",
+    "report.epub": "OEBPS/toc.xhtml OEBPS/content.opf OEBPS/sections/section0001.xhtml OEBPS/toc.ncx",
+    "sheet.xlsx": "xl/sharedStrings.xml",
+    "sheet.ods": "content.xml styles.xml",
+    "slides.pptx": "ppt/slides/slide1.xml",
+    "slides.odp": "content.xml",
+}
+
+
+def _parts(data: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {member.filename: archive.read(member) for member in archive.infolist()}
+
+
+def _part(data: bytes, name: str) -> str:
+    return _parts(data)[name].decode()
+
+
+def _archive(parts: dict[str, str]) -> bytes:
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    return written.getvalue()
+
+
+@pytest.mark.parametrize("path", ARCHIVES, ids=lambda path: path.name)
+def test_without_a_change_every_part_keeps_its_bytes_and_its_place(path: Path, rewrite: Rewrite) -> None:
+    written = rewrite(path.name, path.read_bytes(), same)
+    assert list(_parts(written).items()) == list(_parts(path.read_bytes()).items())
+
+
+@pytest.mark.parametrize("path", ARCHIVES, ids=lambda path: path.name)
+def test_parts_without_text_keep_their_bytes(path: Path, rewrite: Rewrite) -> None:
+    before, after = _parts(path.read_bytes()), _parts(rewrite(path.name, path.read_bytes()))
+    assert {name for name in before if before[name] != after[name]} == set(_TEXT[path.name].split())
+
+
+@pytest.mark.parametrize("path", ARCHIVES, ids=lambda path: path.name)
+def test_only_texts_differ(path: Path, rewrite: Rewrite) -> None:
+    """Parts with capitals are what they were: tags, attributes and white space between tags."""
+    before, after = _parts(path.read_bytes()), _parts(rewrite(path.name, path.read_bytes()))
+    for name in _TEXT[path.name].split():
+        markup = [regex.findall(rb"<[^>]*>", each[name]) for each in (before, after)]
+        # A run without text may be split, and text elements say that they keep their space.
+        plain = [[each for each in tags if not regex.match(rb"</?(?:w:|a:)?(?:r|t|rPr)\b", each)] for tags in markup]
+        assert plain[0] == plain[1], name
+
+
+def test_a_mimetype_stays_first_and_uncompressed(rewrite: Rewrite) -> None:
+    for name in ("report.odt", "report.epub"):
+        written = rewrite(name, (FILES / name).read_bytes())
+        assert written[30:38] == b"mimetype"
+        assert zipfile.ZipFile(io.BytesIO(written)).infolist()[0].compress_type == zipfile.ZIP_STORED
+
+
+def test_bold_stays_on_its_word(rewrite: Rewrite) -> None:
+    written = _part(rewrite("report.docx", (FILES / "report.docx").read_bytes()), "word/document.xml")
+    bold = regex.findall(r"<w:r><w:rPr>(?:(?!</w:rPr>).)*<w:b/>(?:(?!</w:rPr>).)*</w:rPr><w:t[^>]*>([^<]*)", written)
+    assert [each for each in bold if each.islower()] == []
+    assert "WELCOMES" in bold
+    assert "HOUSE IS RED" in bold
+
+
+WORD = '<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>{}</w:body></w:document>'
+T = '<w:t xml:space="preserve">'
+
+
+def _word(body: str, rewrite: Rewrite) -> str:
+    written = rewrite("a.docx", _archive({"word/document.xml": WORD.format(body)}))
+    before, after = WORD.split("{}")
+    return _part(written, "word/document.xml").removeprefix(before).removesuffix(after)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(
+            '<w:p><w:pPr><w:b/></w:pPr><w:r w:rsidR="1"><w:t>one </w:t></w:r><w:r w:rsidR="1"><w:t>word</w:t></w:r>'
+            "</w:p>",
+            f'<w:p><w:pPr><w:b/></w:pPr><w:r w:rsidR="1">{T}ONE WORD</w:t></w:r></w:p>',
+            id="runs of one formatting are joined",
+        ),
+        pytest.param(
+            "<w:p><w:r><w:t>before</w:t><w:tab/><w:t>after</w:t></w:r></w:p>",
+            f"<w:p><w:r>{T}BEFORE</w:t></w:r><w:r><w:tab/></w:r><w:r>{T}AFTER</w:t></w:r></w:p>",
+            id="a tab stays between",
+        ),
+        pytest.param(
+            "<w:p><w:del><w:r><w:delText>gone</w:delText></w:r></w:del><w:ins><w:r><w:t>new</w:t></w:r></w:ins></w:p>",
+            f"<w:p><w:del><w:r><w:delText>gone</w:delText></w:r></w:del><w:ins><w:r>{T}NEW</w:t></w:r></w:ins></w:p>",
+            id="deleted text stays",
+        ),
+        pytest.param(
+            '<w:p><w:r><w:t>page </w:t></w:r><w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>DATE'
+            '</w:instrText></w:r><w:r><w:fldChar w:fldCharType="separate"/></w:r><w:r><w:t>may</w:t></w:r>'
+            '<w:r><w:fldChar w:fldCharType="end"/></w:r><w:r><w:t> end</w:t></w:r></w:p>',
+            f'<w:p><w:r>{T}PAGE </w:t></w:r><w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>DATE'
+            f'</w:instrText></w:r><w:r><w:fldChar w:fldCharType="separate"/></w:r><w:r>{T}may</w:t></w:r>'
+            f'<w:r><w:fldChar w:fldCharType="end"/></w:r><w:r>{T} END</w:t></w:r></w:p>',
+            id="a computed field stays as one",
+        ),
+        pytest.param(
+            '<w:p><w:r><w:t>see </w:t></w:r><w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText> HYPERLINK '
+            '"x"</w:instrText></w:r><w:r><w:fldChar w:fldCharType="separate"/></w:r><w:r><w:t>here</w:t></w:r>'
+            '<w:r><w:fldChar w:fldCharType="end"/></w:r></w:p>',
+            f'<w:p><w:r>{T}SEE </w:t></w:r><w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText> HYPERLINK '
+            f'"x"</w:instrText></w:r><w:r><w:fldChar w:fldCharType="separate"/></w:r><w:r>{T}HERE</w:t></w:r>'
+            '<w:r><w:fldChar w:fldCharType="end"/></w:r></w:p>',
+            id="a link's words are translated",
+        ),
+        pytest.param(
+            "<w:p><w:r><w:t>out</w:t></w:r><w:r><w:pict><w:txbxContent><w:p><w:r><w:t>in</w:t></w:r></w:p>"
+            "</w:txbxContent></w:pict></w:r></w:p>",
+            f"<w:p><w:r>{T}OUT</w:t></w:r><w:r><w:pict><w:txbxContent><w:p><w:r>{T}IN</w:t></w:r></w:p>"
+            "</w:txbxContent></w:pict></w:r></w:p>",
+            id="a text box inside a paragraph",
+        ),
+        pytest.param(
+            "<w:p><w:r><w:t>a &lt;b&gt; &amp; c &#233;</w:t></w:r></w:p>",
+            f"<w:p><w:r>{T}A &lt;B&gt; &amp; C É</w:t></w:r></w:p>",
+            id="characters of markup",
+        ),
+        pytest.param("<w:p><w:r><w:t>12.5</w:t></w:r></w:p>", "<w:p><w:r><w:t>12.5</w:t></w:r></w:p>", id="a number"),
+    ],
+)
+def test_word(body: str, expected: str, rewrite: Rewrite) -> None:
+    assert _word(body, rewrite) == expected
+
+
+def test_prefixes_mean_nothing(rewrite: Rewrite) -> None:
+    """A program may choose other prefixes, or none."""
+    name = "http://purl.oclc.org/ooxml/wordprocessingml/main"
+    text = f'<document xmlns="{name}"><p><r><t>word</t></r></p><x:p xmlns:x="other"><x:t>other</x:t></x:p></document>'
+    written = _part(rewrite("a.docx", _archive({"word/document.xml": text})), "word/document.xml")
+    assert written == text.replace("<t>word", '<t xml:space="preserve">WORD')
+
+
+def test_a_column_that_a_table_names_keeps_its_header(rewrite: Rewrite) -> None:
+    """A header cell that differs from the table's name of its column makes spreadsheet programs repair the file."""
+    name = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    parts = {
+        "xl/workbook.xml": "<workbook/>",
+        "xl/sharedStrings.xml": f'<sst xmlns="{name}"><si><t>Price</t></si><si><t>The price</t></si></sst>',
+        "xl/tables/table1.xml": f'<table xmlns="{name}"><tableColumn id="1" name="Price"/></table>',
+    }
+    written = _part(rewrite("a.xlsx", _archive(parts)), "xl/sharedStrings.xml")
+    assert "<t>Price</t>" in written
+    assert "THE PRICE" in written
+
+
+def test_computed_cells_stay(rewrite: Rewrite) -> None:
+    written = _part(rewrite("sheet.ods", (FILES / "sheet.ods").read_bytes()), "content.xml")
+    assert regex.search('office:string-value="([^"]*)"[^>]*><text:p>\\1<', written)
+    assert "THE PRICE OF THE CAR" in written
+
+
+def test_a_part_of_xhtml_closes_elements_at_once(rewrite: Rewrite) -> None:
+    page = '<html><head><script src="a.js"/><title/></head><body><p>word</p></body></html>'
+    parts = {"META-INF/container.xml": "<container/>", "a.xhtml": page}
+    assert _part(rewrite("a.epub", _archive(parts)), "a.xhtml") == page.replace("word", "WORD")

@@ -1,0 +1,244 @@
+"""Hostile and broken documents: each is one clear error that names the file, and nothing is left on disk."""
+
+import io
+import struct
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from service.documents.document import open_document
+from service.documents.limits import DocumentLimits
+from service.documents.options import ReadOptions
+from service.errors import InvalidRequest, ServiceError, TooLong
+from tests.service.documents.conftest import FILES
+
+W: Final = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+DOCX: Final = (FILES / "report.docx").read_bytes()
+ODT: Final = (FILES / "report.odt").read_bytes()
+LIMITS: Final = DocumentLimits(
+    max_bytes=2_000_000,
+    max_characters=100_000,
+    max_paragraphs=1_000,
+    max_members=100,
+    max_expanded_bytes=30_000_000,
+    max_part_bytes=3_000_000,
+)
+MEMORY: Final = 60_000_000
+"""Bytes that reading a hostile document may take: some times the largest part."""
+
+Part = tuple[str | zipfile.ZipInfo, bytes | str]
+
+
+def _zip(*parts: Part, method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", method) as archive:
+        for name, content in parts:
+            archive.writestr(name, content, method)
+    return written.getvalue()
+
+
+def _docx(body: str, *others: Part) -> bytes:
+    return _zip(("word/document.xml", f"<w:document {W}><w:body>{body}</w:body></w:document>"), *others)
+
+
+def _xml(text: str | bytes) -> bytes:
+    return _zip(("word/document.xml", text))
+
+
+def _entities(depth: int) -> bytes:
+    levels = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, depth))
+    return _xml(f'<!DOCTYPE a [<!ENTITY e0 "ha">{levels}]><w:document {W}>&e{depth - 1};</w:document>')
+
+
+def _patched(archive: bytes, *, flags: int | None = None, method: int | None = None, size: int | None = None) -> bytes:
+    """Change fields of all entries, in the directory and in front of the members."""
+    data = bytearray(archive)
+    for mark, offset in ((b"PK\x01\x02", 2), (b"PK\x03\x04", 0)):
+        place = data.find(mark)
+        while place >= 0:
+            if flags is not None:
+                struct.pack_into("<H", data, place + 6 + offset, flags)
+            if method is not None:
+                struct.pack_into("<H", data, place + 8 + offset, method)
+            if size is not None:
+                struct.pack_into("<I", data, place + 22 + offset, size)
+            place = data.find(mark, place + 4)
+    return bytes(data)
+
+
+def _twice() -> bytes:
+    with pytest.warns(UserWarning, match="Duplicate name"):
+        return _zip(("word/document.xml", f"<a {W}/>"), ("word/document.xml", f"<b {W}/>"))
+
+
+def _ended(data: bytes, part: float) -> bytes:
+    return data[: int(len(data) * part)]
+
+
+def _flipped(data: bytes) -> bytes:
+    """Damage the compressed text, not the directory."""
+    damaged = bytearray(data)
+    place = data.find(b"word/document.xml") + 60
+    damaged[place : place + 40] = bytes(40)
+    return bytes(damaged)
+
+
+def _mimetype(name: str, *others: Part) -> bytes:
+    return _zip(("mimetype", name), ("content.xml", "<a/>"), *others)
+
+
+_P: Final = "<w:p><w:r><w:t>text</w:t></w:r></w:p>"
+_DEEP: Final = "<w:ins>" * 5_000 + "</w:ins>" * 5_000
+_NESTED: Final = _zip(("inner.zip", _zip(("more.zip", _zip(("x", bytes(1_000_000)))))))
+_XLIFF: Final = '<xliff xmlns="urn:oasis:names:tc:xliff:document:1.2" version="1.2">'
+ODT_TYPE: Final = "application/vnd.oasis.opendocument.text"
+
+CASES: Final[dict[str, tuple[str, bytes | Callable[[], bytes], str]]] = {
+    # Bombs.
+    "a part that expands a thousand times": ("a.docx", _docx("", ("x.bin", bytes(20_000_000))), "times its size"),
+    "a text that expands": ("a.docx", _docx(" " * 2_900_000), "times its size"),
+    "many parts that expand": (
+        "a.docx",
+        _docx("", *((f"{n}", bytes(5_000_000)) for n in range(20))),
+        "expands to more",
+    ),
+    "a bomb in an e-book": (
+        "a.epub",
+        _zip(("META-INF/container.xml", "<a/>"), ("a.xhtml", b"<p>" + b"a" * 25_000_000)),
+        "times its size",
+    ),
+    "a bomb with a false size": ("a.docx", _patched(_docx(_P * 1_000), size=200), "the archive is damaged"),
+    "too many parts": ("a.docx", _docx(_P, *((f"{n}", b"") for n in range(200))), "201 parts, the limit is 100"),
+    "an end of an archive without compression": (
+        "a.docx",
+        _zip(("word/document.xml", "<a>" + "".join(map(str, range(700_000))) + "</a>"), method=zipfile.ZIP_STORED)[
+            :1_900_000
+        ],
+        "damaged",
+    ),
+    "a file over the limit": ("a.txt", b"a b\n" * 600_000, "2400000 bytes, the limit is 2000000"),
+    "too many paragraphs": (
+        "a.docx",
+        _docx(_P * 1_001 + "".join(map(str, range(20_000)))),
+        "more than 1000 paragraphs",
+    ),
+    "too many characters": ("a.txt", b"some words\n" * 20_000, "more than"),
+    "one endless paragraph": ("a.txt", b"word " * 15_000, "a paragraph has more than 40000 characters"),
+    "too many cells": ("a.csv", b"a,b\n" * 2_000, "more than 1000 paragraphs"),
+    "too many strings": ("a.json", b"[" + b'"a",' * 2_000 + b'"a"]', "more than 1000 paragraphs"),
+    "too many blocks": ("a.html", b"<p>a" * 2_000, "more than 1000 paragraphs"),
+    # Entities and document types.
+    "a billion laughs": ("a.docx", _entities(10), "document type or entities"),
+    "a quadratic blow-up": (
+        "a.docx",
+        _xml(f'<!DOCTYPE a [<!ENTITY e "{"x" * 50_000}">]><w:document {W}>{"&e;" * 10_000}</w:document>'),
+        "times its size|document type or entities",
+    ),
+    "an external entity": (
+        "a.docx",
+        _xml(f'<!DOCTYPE a [<!ENTITY e SYSTEM "file:///etc/passwd">]><w:document {W}>&e;</w:document>'),
+        "document type or entities",
+    ),
+    "a parameter entity": (
+        "a.odt",
+        _mimetype(ODT_TYPE, ("styles.xml", '<!DOCTYPE a [<!ENTITY % p SYSTEM "http://127.0.0.1/"> %p;]><a/>')),
+        "document type or entities",
+    ),
+    "an external document type": ("a.docx", _xml('<!DOCTYPE a SYSTEM "http://127.0.0.1/a.dtd"><a/>'), "document type"),
+    "an entity in xliff": ("a.xlf", f'<!DOCTYPE a [<!ENTITY e "x">]>{_XLIFF}&e;</xliff>'.encode(), "document type"),
+    "an unknown entity": ("a.docx", _docx("<w:p>&nbsp;</w:p>"), "undefined entity"),
+    # Paths and archives in archives.
+    "a path upwards": ("a.docx", _docx(_P, ("../../etc/cron.d/x", b"x")), "a path that leads out of it"),
+    "a path upwards inside": ("a.docx", _docx(_P, ("word/../../x", b"x")), "a path that leads out of it"),
+    "an absolute path": ("a.docx", _docx(_P, ("/etc/passwd", b"x")), "a path that leads out of it"),
+    "a path of Windows": ("a.docx", _docx(_P, ("..\\..\\x", b"x")), "a path that leads out of it"),
+    "a drive of Windows": ("a.docx", _docx(_P, ("C:/x", b"x")), "a path that leads out of it"),
+    "two parts of one name": ("a.docx", _twice, "two parts of the archive have the same name"),
+    "an archive of archives": ("a.docx", _NESTED, "its content is not docx"),
+    "an archive without a document": ("a.docx", _zip(("readme.txt", b"hello")), "its content is not docx"),
+    # Broken XML.
+    "a tag that is not closed": ("a.docx", _docx("<w:p>"), "broken: mismatched tag"),
+    "an end of the text": ("a.docx", _xml(f"<w:document {W}><w:body>"), "broken: no element found"),
+    "nothing": ("a.docx", _xml(""), "broken: no element found"),
+    "two roots": ("a.docx", _xml("<a/><b/>"), "broken: junk after document element"),
+    "an attribute twice": ("a.docx", _docx('<w:p a="1" a="2"/>'), "broken: duplicate attribute"),
+    "a prefix without a namespace": ("a.docx", _docx("<z:p/>"), "broken: unbound prefix"),
+    "a control character": ("a.docx", _docx("<w:p>\x01</w:p>"), "broken: not well-formed"),
+    "levels without end": ("a.docx", _docx(_DEEP + "".join(map(str, range(9_000)))), "more than 200 levels"),
+    "text that is not its encoding": ("a.docx", _xml(b"<a>\xff\xfe\xfa</a>"), "is not UTF-8"),
+    "an unknown encoding": ("a.docx", _xml(b'<?xml version="1.0" encoding="nonsense"?><a/>'), "is not NONSENSE"),
+    "an encoding that is none": ("a.docx", _xml(b'<?xml version="1.0" encoding="hex"?><a/>'), "is not HEX"),
+    "broken xliff": ("a.xlf", (_XLIFF + "<file>").encode(), "broken"),
+    "xml that is not xliff": ("a.xliff", b"<html/>", "it is not XLIFF"),
+    # Wrong beginnings.
+    "an empty file": ("a.docx", b"", "it is empty"),
+    "a picture": ("a.docx", b"\x89PNG\r\n\x1a\n" + bytes(100), "its content is not docx"),
+    "text as docx": ("a.docx", b"hello", "its content is not docx"),
+    "an archive as text": ("a.txt", DOCX, "its content is not txt"),
+    "odt as docx": ("a.docx", ODT, "its content is not docx"),
+    "docx as odt": ("a.odt", DOCX, "its content is not odt"),
+    "a presentation as odt": ("a.odt", _mimetype("application/vnd.oasis.opendocument.presentation"), "is not odt"),
+    "pdf": ("a.pdf", b"%PDF-1.7", "PDF cannot be translated"),
+    "pdf as docx": ("a.docx", b"%PDF-1.7", "PDF cannot be translated"),
+    "an old binary format": ("a.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "save it as docx"),
+    "an unknown format": ("a.exe", b"MZ", r"\.exe files cannot be translated; available: docx"),
+    "no ending": ("a", b"text", "files without an ending"),
+    "binary as text": ("a.txt", b"a\0b", "zero bytes"),
+    "latin text": ("a.srt", b"1\n00:00:01,000 --> 00:00:02,000\ncaf\xe9\n", "is not UTF-8; save it as UTF-8"),
+    "no subtitles": ("a.srt", b"hello\n", "it has no subtitles"),
+    # Encrypted.
+    "an encrypted archive": ("a.docx", _patched(_docx(_P), flags=1), "is encrypted"),
+    "an encrypted office file": ("a.docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(100), "it is encrypted"),
+    "an encrypted odt": (
+        "a.odt",
+        _mimetype(ODT_TYPE, ("META-INF/manifest.xml", "<m:encryption-data/>")),
+        "is encrypted",
+    ),
+    "a protected e-book": (
+        "a.epub",
+        _zip(("META-INF/container.xml", "<a/>"), ("META-INF/encryption.xml", "a.xhtml")),
+        "is encrypted",
+    ),
+    # Damaged.
+    "half an archive": ("a.docx", _ended(DOCX, 0.5), "the archive is damaged"),
+    "an archive without its end": ("a.docx", _ended(DOCX, 0.99), "the archive is damaged"),
+    "damaged data": ("a.docx", _flipped(_docx(_P)), "damaged"),
+    "another compression": ("a.docx", _patched(_docx(_P), method=99), "compressed in a way"),
+    "broken json": ("a.json", b'{"a": }', r"the JSON is broken: expecting value \(line 1, column 7\)"),
+    "json without end": ("a.json", b"[" * 100_000, "the JSON is nested too deep"),
+    "a broken po file": ("a.po", b'msgid "a"\nmsgtr "b"\n', "the PO file is broken at line 2"),
+    "an open quote": ("a.csv", b'a,"b\n', "a quote in row 1 is not closed"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_refused(case: str, tmp_path: Path) -> None:
+    name, content, problem = CASES[case]
+    path, output = tmp_path / "document", tmp_path / "output"
+    path.write_bytes(content() if callable(content) else content)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ServiceError, match=f"^file: .*(?:{problem})") as refused:
+            open_document(path, name, ReadOptions(target="fr"), LIMITS).count()
+        assert tracemalloc.get_traced_memory()[1] < MEMORY
+    finally:
+        tracemalloc.stop()
+    assert isinstance(refused.value, InvalidRequest | TooLong)
+    assert "\n" not in refused.value.message
+    assert not output.exists()
+
+
+def test_there_are_sixty_cases() -> None:
+    assert len(CASES) >= 60
+
+
+def test_an_embedded_archive_is_copied_unread(tmp_path: Path) -> None:
+    path, output = tmp_path / "document", tmp_path / "output"
+    path.write_bytes(_docx(_P, ("word/embeddings/a.xlsx", _NESTED)))
+    for _ in open_document(path, "a.docx", ReadOptions(target="fr"), LIMITS).rewrite(output):
+        pass
+    assert zipfile.ZipFile(output).read("word/embeddings/a.xlsx") == _NESTED

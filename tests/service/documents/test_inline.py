@@ -1,0 +1,79 @@
+"""Paragraphs as HTML with inline tags, and back."""
+
+import pytest
+
+from service.documents.inline import Close, Item, Object, Open, Run, Words, inline_paragraph, plain_items
+from service.documents.paragraph import Paragraph
+
+BOLD = Run("<b>", "</b>")
+
+
+def _paragraph(*items: Item) -> Paragraph:
+    (found,) = inline_paragraph([], items, str)
+    assert isinstance(found, Paragraph)
+    return found
+
+
+def test_the_most_frequent_formatting_has_no_tag() -> None:
+    found = _paragraph(Words("one long text ", BOLD), Words("thin"))
+    assert found.markup == "one long text <g2>thin</g2>"
+    assert found.write("un long texte <g2>fin</g2>") == "<b>un long texte </b>fin"
+
+
+def test_an_object_does_not_end_a_formatting() -> None:
+    assert _paragraph(Words("usual "), Words("a", BOLD), Object(["*"]), Words("b", BOLD), Words(" word")).markup == (
+        "usual <g2>a<x3/>b</g2> word"
+    )
+
+
+def test_objects_at_the_edges_stay_outside() -> None:
+    found = _paragraph(Object(["["]), Words("a"), Object(["]"]))
+    assert found.markup == "a"
+    assert found.write("b") == "[b]"
+
+
+@pytest.mark.parametrize(
+    ("translation", "written"),
+    [
+        ("un <g2>deux</g2> trois<x4/>", "un (deux) trois*"),
+        ("un <x4/>deux", "un *deux"),
+        ("un deux", "un deux*"),  # what a translation lost stands at its end
+        ("un <g2>deux", "un (deux)*"),
+        ("un <g2></g2>deux <x4/>", "un deux *"),  # an empty element would be two stray marks in Markdown
+        ("un</g2> deux <x4/><x4/>", "un deux *"),
+        ("<g9>un</g9> <x9/>deux<x4/>", "un deux*"),
+    ],
+)
+def test_any_translation_gives_well_formed_text(translation: str, written: str) -> None:
+    found = _paragraph(Words("one "), Open("("), Words("two"), Close(")"), Object(["*"]), Words("three"))
+    assert found.markup == "one <g2>two</g2><x5/>three"
+    assert found.write(translation.replace("x4", "x5")) == written
+
+
+def test_links_are_links_to_the_pipeline() -> None:
+    """The pipeline leaves no link without a word."""
+    found = _paragraph(Words("see "), Open("[", is_link=True), Words("here"), Close("](x)"), Words(" now"))
+    assert found.markup == 'see <a id="2">here</a> now'
+    assert found.write('<a id="2">ici</a> maintenant') == "[ici](x) maintenant"
+
+
+def test_elements_that_overlap_are_closed_and_opened_again() -> None:
+    found = _paragraph(Open("("), Words("a"), Open("["), Words("b"), Close("]"), Close(")"), Words("c"))
+    assert found.markup == "<g1>a<g3>b</g3></g1>c"
+    assert found.write("<g1>A<g3>B</g1>C</g3>") == "(A[B])[C]"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a <b>c</b>", [Words("a "), Open("<b>"), Words("c"), Close("</b>")]),
+        ("a\nb", [Words("a"), Object(["\n"], is_break=True), Words("b")]),
+        (
+            "<i>a<b>c</i></b>",
+            [Object(["<i>"]), Words("a"), Object(["<b>"]), Words("c"), Object(["</i>"]), Object(["</b>"])],
+        ),
+        ("a < b", [Words("a < b")]),
+    ],
+)
+def test_plain_text_may_have_tags(text: str, expected: list[Item]) -> None:
+    assert plain_items(text) == expected

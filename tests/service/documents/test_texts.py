@@ -1,0 +1,220 @@
+"""Documents that are texts: what is translated, and what keeps its bytes."""
+
+import pytest
+
+from service.errors import InvalidRequest
+from tests.service.documents.conftest import FILES, Rewrite, same
+
+MARKDOWN = """---
+title: "front matter"
+---
+
+# The *report* #
+
+A **bold word** and a [link](https://example.org "title")
+on a second line with `code` and two spaces\x20\x20
+after a break, ![picture](x.png), [one][1] and [short].
+
+> quoted
+> text
+
+- [ ] item
+- item
+  goes on
+
+1. <b>tag</b> and \\* star
+
+```python
+print("hello")
+```
+
+    indented code
+
+| Name | Value |
+|------|-------|
+| house | 12 |
+
+<p>html</p>
+
+Heading
+=======
+
+[1]: https://example.org
+[short]: https://example.org/s
+"""
+MARKDOWN_IN_CAPITALS = """---
+title: "front matter"
+---
+
+# THE *REPORT* #
+
+A **BOLD WORD** AND A [LINK](https://example.org "title") ON A SECOND LINE WITH `CODE` AND TWO SPACES\x20\x20
+AFTER A BREAK, ![PICTURE](x.png), [ONE][1] AND [SHORT][short].
+
+> QUOTED TEXT
+
+- [ ] ITEM
+- ITEM GOES ON
+
+1. <b>TAG</b> AND \\* STAR
+
+```python
+print("hello")
+```
+
+    indented code
+
+| NAME | VALUE |
+|------|-------|
+| HOUSE | 12 |
+
+<p>HTML</p>
+
+HEADING
+=======
+
+[1]: https://example.org
+[short]: https://example.org/s
+"""
+PO = """# comment
+msgid ""
+msgstr ""
+"Content-Type: text/plain; charset=UTF-8\\n"
+
+#, c-format
+msgid "the \\"house\\"\\n"
+msgstr   ""
+
+#, fuzzy
+#| msgid "old"
+msgid "car"
+msgstr "auto ?"
+
+msgctxt "menu"
+msgid ""
+"long "
+"text"
+msgstr "fait"
+
+msgid "a file"
+msgid_plural "some files"
+msgstr[0] ""
+msgstr[1] ""
+
+#~ msgid "dead"
+#~ msgstr "mort"
+"""
+XLIFF = """<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><file original="a" source-language="en">
+ <trans-unit id="1">
+  <source>the <g id="1">house</g> is <x id="2"/> red</source>
+ </trans-unit>
+ <trans-unit id="2"><source>new</source><target state="new">new</target></trans-unit>
+ <trans-unit id="3"><source>dog</source><target>chien</target></trans-unit>
+ <group translate="no"><trans-unit id="4"><source>cat</source></trans-unit></group>
+ <trans-unit id="5"><source>a <ph id="1">&lt;b></ph> b</source><target/></trans-unit>
+</file></xliff>"""
+CASES = {
+    "text": ("a.txt", "first line\r\n\n  - item\nlast", "FIRST LINE\r\n\n  - ITEM\nLAST"),
+    "text with markup characters": ("a.txt", "a < b & c <b>d</b>", "A < B & C <b>D</b>"),
+    "markdown": ("a.md", MARKDOWN, MARKDOWN_IN_CAPITALS),
+    "json": (
+        "a.json",
+        '{"a": "x <b>y</b>",  "n": [1, 2.50, null], "k\\"": {"m": "{n, plural, one {# a}}"}, "e": "é\\n\\u00e9"}',
+        '{"a": "X <b>Y</b>",  "n": [1, 2.50, null], "k\\"": {"m": "{n, plural, one {# a}}"}, "e": "É\\nÉ"}',
+    ),
+    "csv": ("a.csv", 'id;text\r\n1;"a; ""b"""\r\n2;c\r\n', 'ID;TEXT\r\n1;"A; ""B"""\r\n2;C\r\n'),
+    "tsv": ("a.tsv", "id\ttext\n1\ta, b\n", "ID\tTEXT\n1\tA, B\n"),
+    "html": (
+        "a.html",
+        '<!doctype html><title>t</title><script>"<p>a"</script><p class=x>a <b>b</b>&nbsp;<p translate=no>c</p>',
+        '<!doctype html><title>T</title><script>"<p>a"</script><p class=x>A <b>B</b>&nbsp;<p translate=no>c</p>',
+    ),
+    "webvtt": (
+        "a.vtt",
+        "WEBVTT\n\nNOTE\nno --> text\n\n00:01.000 --> 00:04.000 line:0\none two,\n\n00:05.000 --> 00:09.000\n3 a.\n",
+        "WEBVTT\n\nNOTE\nno --> text\n\n00:01.000 --> 00:04.000 line:0\nONE TWO,\n\n00:05.000 --> 00:09.000\n3 A.\n",
+    ),
+    "po": (
+        "a.po",
+        PO,
+        PO.replace('msgstr   ""', 'msgstr   "THE \\"HOUSE\\"\\n"')
+        .replace('"auto ?"', '"CAR"')
+        .replace('[0] ""', '[0] "A FILE"')
+        .replace('[1] ""', '[1] "SOME FILES"'),
+    ),
+    "xliff 1.2": (
+        "a.xlf",
+        XLIFF,
+        XLIFF.replace('"en">', '"en" target-language="fr">')
+        .replace("red</source>", 'red</source>\n  <target>THE <g id="1">HOUSE</g> IS <x id="2"/> RED</target>')
+        .replace(">new</target>", ">NEW</target>")
+        .replace("<target/>", '<target>A <ph id="1">&lt;b></ph> B</target>'),
+    ),
+    "xliff 2": (
+        "a.xliff",
+        '<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcLang="en"><file id="f"><unit id="u">'
+        '<segment><source>a <pc id="1">b</pc></source></segment></unit></file></xliff>',
+        '<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcLang="en" trgLang="fr"><file id="f">'
+        '<unit id="u"><segment><source>a <pc id="1">b</pc></source><target>A <pc id="1">B</pc></target></segment>'
+        "</unit></file></xliff>",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "expected"), CASES.values(), ids=CASES)
+def test_translated(name: str, content: str, expected: str, rewrite: Rewrite) -> None:
+    assert rewrite(name, content).decode() == expected
+
+
+@pytest.mark.parametrize("kind", [kind for kind in CASES if not kind.startswith(("xliff", "po", "markdown"))])
+def test_without_a_change_every_byte_stays(kind: str, rewrite: Rewrite) -> None:
+    name, content, _ = CASES[kind]
+    assert rewrite(name, content, same).decode() == content
+
+
+def test_markdown_without_a_change_joins_only_lines(rewrite: Rewrite) -> None:
+    assert rewrite("a.md", MARKDOWN, same).decode() == MARKDOWN
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_byte_order_marks_stay(encoding: str, rewrite: Rewrite) -> None:
+    assert rewrite("a.txt", "é a\n".encode(encoding)) == "É A\n".encode(encoding)
+
+
+def test_a_page_keeps_its_encoding(rewrite: Rewrite) -> None:
+    page = '<meta charset="iso-8859-1"><p>caf\xe9</p>'
+    assert rewrite("a.html", page.encode("latin-1")) == page.replace("café", "CAFÉ").encode("latin-1")
+    wide = rewrite("a.html", page.encode("latin-1"), lambda html: html.replace("café", "œuvre"))
+    assert b"&#339;uvre" in wide
+
+
+def test_a_character_that_an_encoding_lacks_is_an_error(rewrite: Rewrite) -> None:
+    po = 'msgid ""\nmsgstr "charset=ISO-8859-1\\n"\n\nmsgid "a"\nmsgstr ""\n'
+    with pytest.raises(InvalidRequest, match=r"^file: the translation has 'œ', which ISO-8859-1 cannot write"):
+        rewrite("a.po", po, lambda _: "œ")
+
+
+def test_a_sentence_of_two_cues_is_split_again(rewrite: Rewrite) -> None:
+    written = rewrite("film.srt", (FILES / "film.srt").read_bytes()).decode()
+    assert written.split("\n\n")[0].splitlines()[2:] == ["I HAVE BEEN LIVING IN", "THIS HOUSE SINCE THE YEAR"]
+    assert written.split("\n\n")[1].splitlines()[2:] == ["<i>OF THE GREAT WAR</i> WITH MY MOTHER."]
+    assert "{\\an8}♪ THE SUN IS RED ♪" in written
+    assert "- ARE YOU READY?\n- YES, I AM READY." in written
+
+
+def test_a_tag_over_two_cues_is_closed_and_opened_again(rewrite: Rewrite) -> None:
+    times = "00:00:0{}.000 --> 00:00:02.000\n"
+    source = times.format(1) + "<i>one two</i>\n\n" + times.format(2) + "three four\n"
+    written = rewrite("a.srt", source, lambda _: "<g1>UN DEUX TROIS QUATRE CINQ</g1> SIX").decode()
+    assert written.split("\n\n")[0].splitlines()[1] == "<i>UN DEUX TROIS</i>"
+    assert written.split("\n\n")[1].splitlines()[1] == "<i>QUATRE CINQ</i> SIX"
+
+
+def test_columns_of_a_table(rewrite: Rewrite) -> None:
+    table = "id,name,text\n1,anna,house\n"
+    assert rewrite("a.csv", table, columns=("text",)) == b"id,name,text\n1,anna,HOUSE\n"
+    assert rewrite("a.csv", table, columns=("2", "3")) == b"id,NAME,TEXT\n1,ANNA,HOUSE\n"
+    with pytest.raises(InvalidRequest, match=r"^columns: the table has no column price; it has id, name, text$"):
+        rewrite("a.csv", table, columns=("price",))
+    with pytest.raises(InvalidRequest, match=r"^columns: only csv and tsv files have columns$"):
+        rewrite("a.txt", table, columns=("text",))

@@ -1,0 +1,133 @@
+"""The requests that an engine gets, and those that are blamed for its death."""
+
+import pytest
+
+from service.engine.messages import Admitted, Cancel, Command, StepReport, StepStats, Submit, TokenReport
+from service.errors import EngineFailed
+from service.supervisor.engine_requests import EngineObserver, EngineRequests
+from service.supervisor.generation import Generation
+from tests.generation_requests import generation_request
+
+
+class Engine:
+    """The requests of one replica, and the ids that its present engine has, in the order of their arrival."""
+
+    def __init__(self, requests: int) -> None:
+        self.has: list[int] = []
+        self.requests = EngineRequests(EngineObserver(), self._receive)
+        self.generations = [self.requests.add(generation_request([5, 2], 9)) for _ in range(requests)]
+        self.requests.engine_started()
+
+    def _receive(self, command: Command) -> None:
+        if isinstance(command, Submit):
+            self.has.append(command.request_id)
+        elif isinstance(command, Cancel):
+            self.has.remove(command.request_id)
+
+    def running(self) -> list[Generation]:
+        return [each for each in self.generations if each.request_id in self.has]
+
+    def admit(self, *generations: Generation) -> None:
+        ids = [each.request_id for each in generations]
+        self.requests.handle_admitted(Admitted(ids, [0.1] * len(ids)))
+
+    def write(self, *request_ids: int) -> None:
+        """Report a new token of each request."""
+        self.requests.handle_step(StepReport([TokenReport(each, 7, -0.1) for each in request_ids], StepStats(1)))
+
+    def die(self) -> None:
+        self.has = []
+        self.requests.engine_ended()
+        self.requests.engine_started()
+
+
+async def _failure(generation: Generation) -> str:
+    with pytest.raises(EngineFailed) as caught:
+        await generation.read(deadline=float("inf"))
+    return caught.value.message
+
+
+def test_only_admitted_requests_are_blamed() -> None:
+    engine = Engine(requests=3)
+    first, second, _ = engine.generations
+    for _ in range(2):
+        engine.admit(first, second)
+        engine.die()
+    assert [each.deaths for each in engine.generations] == [2, 2, 0]
+
+
+def test_a_new_token_clears_a_request() -> None:
+    """The place where the engine died is behind it."""
+    engine = Engine(requests=2)
+    for _ in range(9):
+        engine.admit(*engine.generations)
+        engine.write(*engine.has)
+        engine.die()
+    assert len(engine.running()) == 2
+    assert not engine.requests.has_suspects
+
+
+async def test_suspects_run_alone_and_only_the_cause_fails() -> None:
+    engine = Engine(requests=5)
+    *company, waits = engine.generations
+    poison = company[1]
+    lone_runs: list[Generation] = []
+    for _ in range(20):
+        if waits in engine.running() and not engine.requests.has_suspects and poison not in engine.running():
+            break
+        if engine.requests.has_suspects:
+            [alone] = engine.running()
+            lone_runs.append(alone)
+            engine.admit(alone)
+            if alone is poison:
+                engine.die()
+            else:
+                engine.write(alone.request_id)
+        else:
+            engine.admit(*company)
+            engine.die()
+    assert [company.index(each) for each in lone_runs] == [0, 1, 2, 3, 1], "the cause last, and twice"
+    assert "with no other request in it" in await _failure(poison)
+    assert engine.running() == [engine.generations[0], *engine.generations[2:]]
+
+
+def test_others_wait_while_a_suspect_runs_and_its_end_releases_them() -> None:
+    engine = Engine(requests=2)
+    suspect, other = engine.generations
+    for _ in range(2):
+        engine.admit(suspect)
+        engine.die()
+    late = engine.requests.add(generation_request([5, 2], 9))
+    engine.generations.append(late)
+    assert engine.running() == [suspect]
+    assert engine.requests.movable == [other, late]
+    suspect.close()
+    assert engine.running() == [other, late]
+
+
+def test_a_report_on_its_way_is_not_taken_for_a_later_one() -> None:
+    """A request that is withdrawn for a suspect is generated again from the tokens that were received."""
+    engine = Engine(requests=2)
+    first, second = engine.generations
+    for _ in range(2):
+        engine.admit(first, second)
+        engine.die()
+    [old_id] = engine.has
+    engine.write(old_id)  # clears the first; the second is next
+    engine.write(old_id)
+    assert engine.running() == [second]
+    assert len(first.tokens) == 1
+
+
+def test_a_request_moves_to_another_replica_with_its_tokens() -> None:
+    giver, taker = Engine(requests=1), Engine(requests=3)
+    [generation] = giver.generations
+    giver.admit(generation)
+    giver.write(generation.request_id)
+    giver.requests.engine_ended()
+    giver.requests.release(generation)
+    taker.requests.adopt(generation)
+    taker.write(taker.has[-1])
+    assert len(generation.tokens) == 2
+    generation.close()
+    assert (len(giver.requests), len(taker.requests), len(taker.has)) == (0, 3, 3)

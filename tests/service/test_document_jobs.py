@@ -1,0 +1,58 @@
+"""The directory of documents: made, emptied, or missing."""
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from service.document_jobs import DocumentJobs
+from service.documents.limits import DocumentLimits
+from service.errors import InsufficientStorage, QueueFull, UnknownDocument
+from service.translation.translator import Translator
+
+
+def _jobs(directory: Path | None, most: int = 8) -> DocumentJobs:
+    return DocumentJobs(cast(Translator, None), directory, DocumentLimits(), most, 60.0)
+
+
+def _names(directory: Path) -> list[str]:
+    return [each.name for each in directory.iterdir()]
+
+
+async def test_a_start_empties_the_directory_of_documents_only(tmp_path: Path) -> None:
+    (tmp_path / "document-old").mkdir()
+    (tmp_path / "document-old" / "source").touch()
+    (tmp_path / "other").touch()
+    jobs = _jobs(tmp_path)
+    jobs.start()
+    assert _names(tmp_path) == ["other"]
+    assert jobs.new_directory("me").parent == tmp_path
+    await jobs.stop()
+
+
+async def test_temporary_files_end_with_the_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    jobs = _jobs(None)
+    jobs.start()
+    assert jobs.new_directory("me").stat().st_mode & 0o077 == 0
+    await jobs.stop()
+    assert _names(tmp_path) == []
+
+
+async def test_without_a_place_for_files_documents_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+    jobs = _jobs(None)
+    jobs.start()
+    with pytest.raises(InsufficientStorage, match=r"^documents: the server's disk is full or read-only"):
+        jobs.new_directory("me")
+    await jobs.stop()
+
+
+async def test_none_are_kept_if_the_limit_says_so(tmp_path: Path) -> None:
+    jobs = _jobs(tmp_path, most=0)
+    jobs.start()
+    with pytest.raises(QueueFull):
+        jobs.new_directory("me")
+    with pytest.raises(UnknownDocument, match="the server was restarted"):
+        jobs.find("0")
+    await jobs.stop()

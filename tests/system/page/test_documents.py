@@ -1,0 +1,52 @@
+"""Documents on the page: chosen or dropped, followed, downloaded or cancelled."""
+
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+from tests.system.browser import needs_chromium
+
+pytestmark = needs_chromium
+
+_DROP = """content => {
+    const data = new DataTransfer();
+    data.items.add(new File([content], "words.md"));
+    document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+}"""
+
+
+def test_a_chosen_document_is_translated_and_downloaded(page: Page, tmp_path: Path) -> None:
+    document = tmp_path / "words.md"
+    document.write_text("# I am a cat.\n")
+    page.get_by_label("Translate a document").set_input_files(document)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download").click()
+    assert download.value.suggested_filename == "words.fr.md"
+    assert Path(download.value.path()).read_text() == "# Je suis un chat.\n"
+    expect(page.locator("#document-state")).to_be_hidden()
+
+
+def test_a_dropped_document(page: Page) -> None:
+    page.evaluate(_DROP, "# I am a cat.\n")
+    expect(page.locator("#document-words")).to_have_text("translated")
+    expect(page.locator("#document-name")).to_have_text("words.md")
+    expect(page.locator("#document-progress")).to_have_js_property("value", 1)
+    expect(page.get_by_role("button", name="Download")).to_be_visible()
+
+
+def test_a_document_is_cancelled(page: Page) -> None:
+    page.evaluate(_DROP, "I am a cat, and the house is red.\n\n" * 2_000)
+    expect(page.locator("#document-words")).to_contain_text("%")
+    with page.expect_response("**/documents/*") as deleted:
+        page.get_by_role("button", name="Cancel").click()
+    assert deleted.value.status == 204
+    expect(page.locator("#document-state")).to_be_hidden()
+
+
+def test_a_refusal_is_shown(page: Page, complaints: list[str], tmp_path: Path) -> None:
+    document = tmp_path / "words.pdf"
+    document.write_text("%PDF")
+    page.get_by_label("Translate a document").set_input_files(document)
+    expect(page.locator("#document-error")).to_contain_text("PDF cannot be translated")
+    # A browser notes each refused request on its console.
+    assert complaints.pop().endswith("400 (Bad Request)")

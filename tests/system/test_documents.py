@@ -1,0 +1,310 @@
+"""Documents over HTTP and on the command line."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import deepl
+import httpx
+import psutil
+import pytest
+
+from service.access.key_store import KeyLimits, KeyStore
+from tests.service.documents.conftest import FILES
+from tests.system.conftest import COMPILES, Server, StartServer, run_server
+from tests.system.sentences import SENTENCES
+
+REPORT = FILES / "report.docx"
+_W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+
+
+def _docx(paragraphs: int) -> bytes:
+    """Make a document of so many paragraphs, each with a bold word."""
+    bold = "<w:r><w:rPr><w:b/></w:rPr><w:t>Water</w:t></w:r>"
+    texts = (f"<w:r><w:t>{number} {SENTENCES[number % len(SENTENCES)]} </w:t></w:r>" for number in range(paragraphs))
+    body = "".join(f"<w:p>{text}{bold}<w:r><w:t> is blue.</w:t></w:r></w:p>" for text in texts)
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/document.xml", f"<w:document {_W}><w:body>{body}</w:body></w:document>")
+    return written.getvalue()
+
+
+def _text(document: bytes) -> str:
+    return zipfile.ZipFile(io.BytesIO(document)).read("word/document.xml").decode()
+
+
+def _send(server: Server, content: bytes, **fields: str) -> httpx.Response:
+    data = {"source": "en", "target": "fr", **fields}
+    return httpx.post(f"{server.url}/documents", data=data, files={"file": ("report.docx", content)}, timeout=60)
+
+
+def _wait(server: Server, identifier: str, state: str = "done", seconds: float = 100.0) -> dict[str, object]:
+    deadline = time.monotonic() + seconds
+    while True:
+        found: dict[str, object] = httpx.get(f"{server.url}/documents/{identifier}").json()
+        if found.get("state") == state:
+            return found
+        assert time.monotonic() < deadline, found
+        assert found["state"] != "error", found
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("documents")
+
+
+@pytest.fixture(scope="module")
+def documents_server(tmp_path_factory: pytest.TempPathFactory, kept: Path) -> Iterator[Server]:
+    with run_server(tmp_path_factory.mktemp("server") / "log", "--documents", str(kept)) as server:
+        yield server
+
+
+def test_a_document_is_a_job_and_gone_after_its_download(documents_server: Server, kept: Path) -> None:
+    sent = _send(documents_server, REPORT.read_bytes())
+    assert sent.status_code == 202
+    found = _wait(documents_server, sent.json()["id"])
+    assert found["characters"] == found["characters_done"] == 295
+    address = f"{documents_server.url}/documents/{found['id']}/result"
+    assert httpx.head(address).status_code == 405
+    result = httpx.get(address)
+    assert result.headers["content-disposition"] == 'attachment; filename="report.fr.docx"'
+    assert ">accueille</w:t>" in _text(result.content)
+    gone = httpx.get(address)
+    assert (gone.status_code, gone.json()["code"]) == (404, "unknown_document")
+    assert list(kept.iterdir()) == []
+
+
+def test_progress_by_server_sent_events(documents_server: Server) -> None:
+    identifier = _send(documents_server, _docx(60)).json()["id"]
+    address = f"{documents_server.url}/documents/{identifier}"
+    with httpx.stream("GET", address, headers={"Accept": "text/event-stream"}, timeout=60) as stream:
+        states = [json.loads(line[6:]) for line in stream.iter_lines() if line.startswith("data: ")]
+    done = [state["characters_done"] for state in states]
+    assert done == sorted(done)
+    assert states[-1]["state"] == "done"
+    assert done[-1] == states[-1]["characters"]
+    assert httpx.delete(address).status_code == 204
+
+
+def test_a_result_before_its_time(documents_server: Server) -> None:
+    identifier = _send(documents_server, _docx(200)).json()["id"]
+    early = httpx.get(f"{documents_server.url}/documents/{identifier}/result")
+    assert (early.status_code, early.json()["code"]) == (409, "document_not_ready")
+    httpx.delete(f"{documents_server.url}/documents/{identifier}")
+
+
+def test_deleted_while_it_is_translated(documents_server: Server, kept: Path) -> None:
+    identifier = _send(documents_server, _docx(400)).json()["id"]
+    _wait(documents_server, identifier, "translating")
+    assert httpx.delete(f"{documents_server.url}/documents/{identifier}").status_code == 204
+    assert httpx.get(f"{documents_server.url}/documents/{identifier}").status_code == 404
+    documents_server.wait_for_metric("dragoman_slots_used", 0)
+    assert list(kept.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "name", "status", "problem"),
+    [
+        ({}, "a.pdf", 400, "file: PDF cannot be translated"),
+        ({"target": "xx"}, "a.docx", 400, "target: xx is not supported"),
+        ({"colums": "1"}, "a.docx", 400, "colums: extra inputs are not permitted"),
+        ({}, "a.odt", 400, "file: its content is not odt"),
+    ],
+)
+def test_refused(
+    fields: dict[str, str], name: str, status: int, problem: str, documents_server: Server, kept: Path
+) -> None:
+    data = {"source": "en", "target": "fr", **fields}
+    files = {"file": (name, REPORT.read_bytes())}
+    for path in ("/documents", "/translate_file"):
+        answer = httpx.post(f"{documents_server.url}{path}", data=data, files=files)
+        assert answer.status_code == status
+        assert answer.json()["error"].startswith(problem)
+    assert list(kept.iterdir()) == []
+
+
+def test_no_file(documents_server: Server) -> None:
+    answer = httpx.post(f"{documents_server.url}/documents", files={"target": (None, "fr")})
+    assert answer.json()["error"] == "file: field required: a file with its name"
+
+
+def test_as_libretranslate(documents_server: Server) -> None:
+    settings = httpx.get(f"{documents_server.url}/frontend/settings").json()
+    assert ".docx" in settings["supportedFilesFormat"]
+    files = {"file": ("Report.DOCX", REPORT.read_bytes())}
+    answer = httpx.post(
+        f"{documents_server.url}/translate_file", data={"source": "auto", "target": "fr"}, files=files, timeout=60
+    )
+    address = answer.json()["translatedFileUrl"]
+    assert address.startswith(f"{documents_server.url}/download_file/")
+    assert ">accueille</w:t>" in _text(httpx.get(address).content)
+    assert httpx.get(address).status_code == 404
+
+
+def test_by_deepl_s_client(documents_server: Server, tmp_path: Path) -> None:
+    client = deepl.DeepLClient("any", server_url=documents_server.url)
+    output = tmp_path / "rapport.docx"
+    client.translate_document_from_filepath(REPORT, output, source_lang="EN", target_lang="FR")
+    assert ">accueille</w:t>" in _text(output.read_bytes())
+    handle = client.translate_document_upload(REPORT.read_bytes(), target_lang="FR", filename="report.docx")
+    wrong = deepl.DocumentHandle(handle.document_id, "wrong")
+    with pytest.raises(deepl.DeepLException):
+        client.translate_document_get_status(wrong)
+    status = client.translate_document_wait_until_done(handle)
+    assert (status.done, status.billed_characters) == (True, 295)
+    client.translate_document_download(handle, io.BytesIO())
+    with pytest.raises(deepl.DeepLException):
+        client.translate_document_download(handle, io.BytesIO())
+
+
+def test_characters_are_charged_once(start_server: StartServer, tmp_path: Path) -> None:
+    with closing(KeyStore(tmp_path / "keys.db", create=True)) as keys:
+        key = keys.add("office", KeyLimits(characters_per_month=600))
+    header = {"Authorization": f"Bearer {key}"}
+    with start_server("--keys", str(tmp_path / "keys.db")) as server:
+
+        def used() -> int:
+            return int(httpx.get(f"{server.url}/v2/usage", headers=header).json()["character_count"])
+
+        def send(content: bytes) -> httpx.Response:
+            files = {"file": ("a.docx", content)}
+            return httpx.post(f"{server.url}/translate_file", data={"target": "fr", "api_key": key}, files=files)
+
+        assert httpx.post(f"{server.url}/documents", files={"file": ("a.docx", b"")}).status_code == 400
+        assert send(REPORT.read_bytes()).status_code == 200
+        assert used() == 295
+        assert send(b"broken").status_code == 400
+        assert used() == 295
+        assert send(_docx(50)).json()["code"] == "quota_exceeded"
+        assert used() == 295
+
+
+def test_documents_do_not_outlive_the_server(start_server: StartServer, tmp_path: Path) -> None:
+    kept = tmp_path / "documents"
+    arguments = ("--documents", str(kept))
+    with start_server(*arguments) as server:
+        identifier = _send(server, _docx(400)).json()["id"]
+        _wait(server, identifier, "translating")
+        server.process.send_signal(signal.SIGKILL)
+        server.process.wait()
+        assert len(list(kept.iterdir())) == 1
+    with start_server(*arguments) as server:
+        assert list(kept.iterdir()) == []
+        answer = httpx.get(f"{server.url}/documents/{identifier}")
+        assert answer.status_code == 404
+        assert "the server was restarted" in answer.json()["error"]
+
+
+def test_a_caller_has_a_share_of_all_documents(start_server: StartServer) -> None:
+    with start_server("--max-documents", "4") as server:
+        identifier = _send(server, _docx(400)).json()["id"]
+        assert _send(server, REPORT.read_bytes()).json()["code"] == "queue_full"
+        httpx.delete(f"{server.url}/documents/{identifier}")
+        assert _send(server, REPORT.read_bytes()).status_code == 202
+
+
+@pytest.mark.skipif(not COMPILES, reason="without the C++ operators the bits depend on the batch")
+def test_the_death_of_an_engine_changes_no_byte(start_server: StartServer) -> None:
+    document = _docx(200)
+    with start_server("--replicas", "1") as server:
+
+        def translate(*, kills: bool) -> bytes:
+            identifier = _send(server, document).json()["id"]
+            if kills:
+                while not _wait(server, identifier, "translating")["characters_done"]:
+                    time.sleep(0.01)
+                server.wait_until_busy()
+                os.kill(server.wait_for_engine(), signal.SIGKILL)
+            _wait(server, identifier)
+            return _text(httpx.get(f"{server.url}/documents/{identifier}/result").content).encode()
+
+        undisturbed = translate(kills=False)
+        assert translate(kills=True) == undisturbed
+        assert server.metric("dragoman_engine_restarts_total") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_book_takes_little_memory_and_ends_when_it_is_cancelled(start_server: StartServer) -> None:
+    book = _docx(3_000)
+    with start_server("--replicas", "1") as server:
+        httpx.post(f"{server.url}/translate", json={"q": "Yes.", "source": "en", "target": "fr"})
+        process = psutil.Process(server.process.pid)
+        base = peak = process.memory_info().rss
+        identifier = _send(server, book).json()["id"]
+        while (state := httpx.get(f"{server.url}/documents/{identifier}").json())["state"] != "done":
+            assert state["state"] != "error", state
+            peak = max(peak, process.memory_info().rss)
+            time.sleep(0.2)
+        assert peak - base < 200_000_000
+        assert _text(httpx.get(f"{server.url}/documents/{identifier}/result").content).count("<w:b/>") == 3_000
+        cancelled = _send(server, book).json()["id"]
+        _wait(server, cancelled, "translating")
+        httpx.delete(f"{server.url}/documents/{cancelled}")
+        server.wait_for_metric("dragoman_slots_used", 0)
+
+
+def _translate(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "service", "translate", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+
+def test_a_document_on_the_command_line(documents_server: Server, tmp_path: Path) -> None:
+    output = tmp_path / "rapport.docx"
+    done = _translate("--file", str(REPORT), "--output", str(output), "--url", documents_server.url)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert ">accueille</w:t>" in _text(output.read_bytes())
+    assert list(tmp_path.iterdir()) == [output]
+
+
+def test_a_directory_on_the_command_line(documents_server: Server, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "inner").mkdir(parents=True)
+    (source / "a.md").write_text("# Yes.\n")
+    (source / "inner" / "b.csv").write_text("id,text\n1,Yes.\n")
+    (source / "inner" / "broken.docx").write_text("no")
+    (source / "picture.png").write_bytes(b"")
+    output = tmp_path / "output"
+    arguments = ("--file", str(source), "--output", str(output), "--column", "text", "--url", documents_server.url)
+    done = _translate(*arguments)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "dragoman: inner/broken.docx: its content is not docx, as its name says",
+        "picture.png: skipped, as its format is not known",
+    ]
+    assert (output / "a.md").read_text() == "# Oui.\n"
+    assert (output / "inner" / "b.csv").read_text() == "id,text\n1,Oui.\n"
+    assert not (output / "inner" / "broken.docx").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--file", "a.docx"], "a.docx: a document needs --output"),
+        (["--file", "a.pdf", "--output", "b.pdf"], "file: PDF cannot be translated"),
+        (["--file", "a.docx", "--file", "b.docx", "--output", "c.docx"], "a.docx: give one document"),
+        (["--file", "a.docx", "--output", "./a.docx"], "a.docx: is the document itself"),
+        (["--file", "none.docx", "--output", "b.docx"], "none.docx: No such file"),
+        (["--column", "a", "text"], "--column needs --file"),
+    ],
+)
+def test_wrong_arguments(
+    arguments: list[str], problem: str, documents_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    for name in ("a.docx", "b.docx", "a.pdf"):
+        Path(name).write_bytes(b"%PDF" if name == "a.pdf" else REPORT.read_bytes())
+    done = _translate(*arguments, "--url", documents_server.url)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"dragoman: {problem}")
+    assert len(done.stderr.splitlines()) == 1
