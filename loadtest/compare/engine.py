@@ -28,7 +28,7 @@ from service.api.schemas.translation import TranslateRequest
 from service.cli.pulling import local_checkpoint
 from service.engine.channel import frame
 from service.engine.loop import EngineLoop
-from service.engine.messages import Command, GenerationRequest, Prompt, Report, Search, StepReport, Submit
+from service.engine.messages import Admitted, Command, GenerationRequest, Prompt, Report, Search, StepReport, Submit
 from service.engine.modes import MODES
 from service.engine.runner import Runner
 from service.engine.scheduler import Scheduler
@@ -75,10 +75,12 @@ class EngineClient:
         return None if wait and not commands else commands
 
     def send(self, report: Report) -> None:
+        frame(report)  # the engine process frames every report, too
+        if isinstance(report, Admitted):
+            return
         assert isinstance(report, StepReport)
         if report.failed:
             raise RuntimeError(f"{len(report.failed)} requests failed: no figure would be right")
-        frame(report)  # the engine process frames every report, too
         self.reports += 1
         self.tokens += len(report.tokens)
         self._free += sum(token.finish_reason is not None for token in report.tokens)

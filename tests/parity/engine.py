@@ -12,7 +12,7 @@ from model.config import ModelConfig
 from model.transformer import Transformer
 from service.engine.cuda_graph_runner import CudaGraphRunner
 from service.engine.loop import EngineLoop
-from service.engine.messages import Command, Report, StepReport, TokenReport
+from service.engine.messages import Admitted, Command, Report, StepReport, TokenReport
 from service.engine.runner import EagerRunner, Runner
 from service.engine.scheduler import Scheduler
 
@@ -41,6 +41,8 @@ class Arrivals:
         return now
 
     def send(self, report: Report) -> None:
+        if isinstance(report, Admitted):
+            return
         assert isinstance(report, StepReport)
         assert not report.failed
         self.slots_used.append(report.stats.slots_used)
