@@ -12,9 +12,12 @@ from loadtest.soak.site import Site
 
 ENDPOINT: Final = "/translate"
 _DEATH: Final = "engine process ended, starting another"
+_NO_START: Final = "engine cannot start"
+"""The message about an engine whose checkpoint is gone, or is another one; it is followed by that of its end."""
 _EXPECTED_ERRORS: Final = frozenset(
     {
         _DEATH,
+        _NO_START,
         "the engine has hung",
         "the fork server has died, starting another",
         "the fork server does not answer",
@@ -50,7 +53,7 @@ def check_log(log: Path, site: Site, answered: int) -> None:
         **site.answered,
     }.items():
         # The last line of a request is written after its last byte: a kill may come between.
-        is_cut = request_id not in outcome and any(abs(at - kill) < _KILL_SECONDS for kill in site.supervisor.kills)
+        is_cut = request_id not in outcome and any(abs(at - kill) < _KILL_SECONDS for kill in site.supervisor.ends)
         if outcome.get(request_id) != expected and not is_cut:
             site.problems.append(
                 f"request {request_id} was answered {expected}, its log says {outcome.get(request_id)}"
@@ -69,8 +72,9 @@ def _check_messages(text: Sequence[str], lines: Sequence[dict[str, Any]], site: 
             site.problems.append(f"log: {json.dumps(fields)[:2000]}")
         elif fields["message"] == "draining" and fields["requests"]:
             site.problems.append(f"{fields['requests']} requests were left at the end")
-    deaths = sum(1 for fields in lines if fields["message"] == _DEATH)
-    if deaths > site.deaths or (deaths < site.deaths and not site.supervisor.kills):
+    messages = Counter(fields["message"] for fields in lines)
+    deaths = messages[_DEATH]
+    if deaths > site.deaths + messages[_NO_START] or (deaths < site.deaths and not site.supervisor.ends):
         site.problems.append(f"{deaths} engines died, {site.deaths} were killed or stopped")
 
 

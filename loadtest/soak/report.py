@@ -71,7 +71,7 @@ async def read(site: Site) -> Reading:
     processes = site.server.processes()
     return Reading(
         round(time.monotonic() - site.started, 1),
-        len(site.supervisor.kills),
+        len(site.supervisor.ends),
         int(sum(total(f"dragoman_{name}") for name in ("slots_used", "requests_running", "requests_waiting"))),
         int(total("process_open_fds")),
         int(total("dragoman_tasks")),
@@ -144,7 +144,7 @@ def summary(site: Site, readings: Sequence[Reading], ending: Ending, limits: Lim
         "characters": ending.characters,
         "faults": {name: dict(outcomes) for name, outcomes in sorted(site.outcomes.items())},
         "skipped": ending.skipped,
-        "http_processes_killed": len(site.supervisor.kills),
+        "http_processes_ended": len(site.supervisor.ends),
         "engines_lost": site.deaths,
         "answered_requests": len(tally.ids) + len(site.answered),
         "replaced_seconds": {name: _spread(values) for name, values in site.replaced_seconds.items()},

@@ -26,8 +26,8 @@ class Supervisor:
         self._port = free_port()
         self.log = log
         self.problems: list[str] = []
-        self.kills: list[float] = []
-        """Times at which the HTTP process was killed."""
+        self.ends: list[float] = []
+        """Times at which the HTTP process was killed, or was seen to have ended by itself."""
         self._sessions: list[int] = []
         self.server = self._start()
 
@@ -38,18 +38,19 @@ class Supervisor:
 
     def kill(self) -> None:
         """Kill the HTTP process, alone."""
-        self.kills.append(time.monotonic())
+        self.ends.append(time.monotonic())
         os.kill(self.server.pid, signal.SIGKILL)
 
     def was_down_since(self, moment: float) -> bool:
-        """Return True if the HTTP process was killed at or after `moment`."""
-        return bool(self.kills) and self.kills[-1] >= moment
+        """Return True if the HTTP process has ended at or after `moment`."""
+        return bool(self.ends) and self.ends[-1] >= moment
 
     async def supervise(self) -> None:
         """Start the server again whenever it has ended, until cancelled."""
         while True:
             if (status := self.server.status) is not None:
                 if status != -signal.SIGKILL:
+                    self.ends.append(time.monotonic())
                     self.problems.append(f"the server ended by itself, with status {status}")
                 await asyncio.sleep(_RESTART_SECONDS)
                 self.server = self._start()

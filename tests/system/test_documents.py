@@ -116,7 +116,7 @@ def test_deleted_while_it_is_translated(documents_server: Server, kept: Path) ->
     [
         ({}, "a.pdf", 400, "file: PDF cannot be translated"),
         ({"target": "xx"}, "a.docx", 400, "target: xx is not supported"),
-        ({"colums": "1"}, "a.docx", 400, "colums: extra inputs are not permitted"),
+        ({"colums": "1"}, "a.docx", 400, "colums: no such field"),
         ({}, "a.odt", 400, "file: its content is not odt"),
     ],
 )

@@ -271,4 +271,4 @@ def test_a_port_in_use_is_said(server: Server) -> None:
     assert status == 2
     [line] = message.splitlines()
     assert line.startswith("dragoman: host, port: cannot listen on 127.0.0.1, port ")
-    assert line.endswith(": address already in use")
+    assert line.endswith(": address already in use; another server runs there? Choose another --port")

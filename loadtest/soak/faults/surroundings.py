@@ -136,7 +136,7 @@ async def poison(site: Site) -> None:
             await connection.send(post(body, request_id))
             answer = await connection.answer(_ANSWER_SECONDS)
         site.deaths += _killed(site.places) - before
-        if _killed(site.places) == before:
+        if answer.outcome == "engine_failed" and _killed(site.places) == before:
             site.problems.append("poison: it has killed no engine")
     site.note("poison", request_id, answer, frozenset({"engine_failed", "queue_full", "not_ready"}), started)
 

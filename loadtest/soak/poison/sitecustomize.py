@@ -1,7 +1,7 @@
 """A request that kills the engine it gets to, for servers whose PYTHONPATH has this folder: Python imports it first.
 
-The request is known by its seed. Nothing happens without the variable, and nothing of the server is replaced but the
-scheduler's choice of the next step.
+The request is known by its seed. It kills the engine when its source is to be encoded, which the engine has reported
+before. Nothing happens without the variable.
 """
 
 import os
@@ -17,7 +17,7 @@ from typing import Any, Final
 SEED: Final = 666_000_666
 VARIABLE: Final = "SOAK_POISONED"
 """Names the file that gets a line for each engine that was killed."""
-_MODULE: Final = "service.engine.scheduler"
+_MODULE: Final = "service.engine.batching"
 
 
 class _Finder(MetaPathFinder):
@@ -42,17 +42,16 @@ class _Poisoned(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         self._loader.exec_module(module)
-        schedule = module.Scheduler.schedule
+        source_batch = module.source_batch
 
-        def poisoned(scheduler: Any) -> Any:
-            plan = schedule(scheduler)
-            if any(each.request.search.sampling.seed == SEED for each in plan.running):
+        def poisoned(admitted: Sequence[Any]) -> Any:
+            if any(each.request.search.sampling.seed == SEED for each in admitted):
                 with open(os.environ[VARIABLE], "a") as killed:
                     killed.write(f"{os.getpid()}\n")
                 os.kill(os.getpid(), signal.SIGKILL)
-            return plan
+            return source_batch(admitted)
 
-        module.Scheduler.schedule = poisoned
+        vars(module)["source_batch"] = poisoned
 
 
 if VARIABLE in os.environ:

@@ -50,7 +50,7 @@ def test_a_short_soak_of_every_fault() -> None:
     assert seen["canaries"]["begun"] == seen["canaries"]["identical"] > 20
     assert set(seen["faults"]) == {name for name, fault in FAULTS.items() if not fault.missing()}
     assert seen["characters"]["charged_minus_answered"] == 0
-    assert seen["http_processes_killed"] >= 4
+    assert seen["http_processes_ended"] >= 4
     assert seen["end"]["status"] == 0
     for fault in ("engine_killed", "engine_stopped", "killed_engines_and_fork_server_and_http"):
         assert 0 < seen["replaced_seconds"][fault]["median"] <= seen["replaced_seconds"][fault]["longest"]
@@ -89,7 +89,11 @@ def test_a_soak_that_is_ended_ends_its_server() -> None:
             time.sleep(0.1)
         running.terminate()
         assert running.wait(60) == 128 + signal.SIGTERM
-    assert not any(Path(f"/proc/{pid}").exists() for pid in servers)
+    # The system takes a moment to remove what the soak has killed.
+    deadline = time.monotonic() + 60
+    while any(Path(f"/proc/{pid}").exists() for pid in servers):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_a_fault_that_does_not_exist() -> None:
@@ -141,7 +145,7 @@ class Killed:
     """A supervisor that has killed the HTTP process at these times."""
 
     def __init__(self, *kills: float) -> None:
-        self.kills = kills
+        self.ends = kills
         self.problems: list[str] = []
 
 

@@ -350,7 +350,7 @@ async def test_one_payment_covers_so_many_resumptions_and_then_the_stream_is_pai
 
 
 async def test_who_leaves_a_stream_that_has_not_begun_pays_nothing(streaming: Streaming) -> None:
-    """A stream without an event cannot be resumed; the client may have lost the server, not left."""
+    """A stream that has sent no event cannot be resumed, and its client may have lost the server, not left."""
     assert await streaming.run(LEFT, begins=False) == 0
     assert await streaming.run(LEFT) == 9
     assert await streaming.run(LEFT, resumes=True, begins=False) == 9

@@ -268,6 +268,7 @@ def test_deepl_s_errors_have_its_shape(server: Server) -> None:
         (httpx.post(f"{server.url}/v2/unknown", json=body), 404),
         (httpx.get(f"{server.url}/v3/unknown"), 404),
         (httpx.put(url), 405),
+        (httpx.post(f"{server.url}/v2/write/rephrase", json=body), 404),
         (httpx.get(f"{server.url}/v2/languages?type=other"), 400),
     ]
     for answer, status in answers:
