@@ -302,6 +302,11 @@ class Settings(AccessSettings, HubSettings):
         description="Directory of stored glossaries, which several servers may share. Without it, glossaries can only "
         "be sent with each request.",
     )
+    suggestions: Path | None = Field(
+        default=None,
+        description="File to which better translations that people send are appended, as lines of JSON. Without it, "
+        "none are taken.",
+    )
     documents: Path | None = Field(
         default=None,
         description="Directory that holds documents while they are translated and until they are downloaded; it is "
