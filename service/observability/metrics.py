@@ -14,6 +14,7 @@ from service.engine.messages import StepReport
 from service.errors import ServiceError
 from service.registry.model_version import ModelVersion, State
 from service.supervisor.engine_requests import EngineObserver
+from service.supervisor.segment_store import CacheObserver
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
@@ -40,7 +41,7 @@ class Metrics:
         self._models = self._gauge("models", "Models by state", "state")
         self._load_failed = self._gauge("model_load_failed", "1 if the last attempt to load the model failed", "model")
         self._downloaded = self._gauge(
-            "model_download_ratio", "Share of a model's download that is here, during the download", "model"
+            "model_download_ratio", "Share of a model's files that are here: less than 1 during a download", "model"
         )
         self._memory = self._gauge("engine_memory_bytes", "Resident memory of the engine processes of a model", "model")
         self._engine_ready = self._gauge(
@@ -71,6 +72,11 @@ class Metrics:
         self._restarts = self._counter(
             "engine_restarts", "Engine processes that ended or could not be started", "model", "replica"
         )
+        self._cache_hits = self._counter("cache_hits", "Segments that the cache had")
+        self._cache_joined = self._counter("cache_joined", "Segments that shared the decode of an equal one in flight")
+        self._cache_misses = self._counter("cache_misses", "Segments that were decoded, and may then be kept")
+        self._cache_evictions = self._counter("cache_evictions", "Finished segments evicted for newer ones")
+        self._cache_bytes = self._gauge("cache_bytes", "Memory of the finished segments")
         self._build_info = self._gauge(
             "build_info", "Always 1; the labels describe the server", "version", "mode", "model", "directions"
         )
@@ -107,8 +113,8 @@ class Metrics:
             self._models.labels(entry.state).inc()
             # Also during a retry, which takes minutes, and while a retry waits for a request.
             self._load_failed.labels(entry.name).inc(entry.reason is not None)
-            if entry.downloaded is not None:
-                self._downloaded.labels(entry.name).set(entry.downloaded)
+            downloading = entry.state is State.DOWNLOADING
+            self._downloaded.labels(entry.name).set(entry.downloaded or 0.0 if downloading else 1.0)
             if entry.model is None:
                 continue
             pool = entry.model.pool
@@ -147,6 +153,30 @@ class Metrics:
     def observer(self, model: str, replica: int) -> EngineObserver:
         """Return the observer of one engine process of a model."""
         return _ReplicaObserver(self, model, str(replica))
+
+    def cache_observer(self) -> CacheObserver:
+        """Return the observer of the cache of finished segments."""
+        return _CacheObserver(self)
+
+
+class _CacheObserver(CacheObserver):
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def hit(self) -> None:
+        self._metrics._cache_hits.inc()
+
+    def joined(self) -> None:
+        self._metrics._cache_joined.inc()
+
+    def missed(self) -> None:
+        self._metrics._cache_misses.inc()
+
+    def evicted(self) -> None:
+        self._metrics._cache_evictions.inc()
+
+    def resized(self, size: int) -> None:
+        self._metrics._cache_bytes.set(size)
 
 
 class _ReplicaObserver(EngineObserver):

@@ -10,6 +10,9 @@ import msgspec
 from service.engine.messages import BeamReport, GenerationRequest, Resume, SegmentReport, TokenReport
 from service.errors import DeadlineExceeded, ServiceError
 
+_MOST_AT_ONCE: Final = 64
+"""Reports that one `read` returns: who reads them makes events, and must let others have their turn."""
+
 
 class Deaths(NamedTuple):
     """Numbers of engines that have died with a request: after its admission, before it, and with no other request."""
@@ -88,7 +91,7 @@ class Generation:
         return [report for report in await self.read(deadline) if isinstance(report, TokenReport)]
 
     async def read(self, deadline: float) -> list[SegmentReport]:
-        """Return what has come since the last call, at least one report; [] once all was read.
+        """Return what has come since the last call, 1 to 64 reports; [] once all was read.
 
         `deadline` is on the event loop's clock. Raises `DeadlineExceeded`, and whatever the request was failed with.
         """
@@ -106,8 +109,8 @@ class Generation:
                 raise DeadlineExceeded("the translation was not finished in time")
         if self._failure is not None:
             raise self._failure
-        fresh = self._reports[self._read_count :]
-        self._read_count = len(self._reports)
+        fresh = self._reports[self._read_count : self._read_count + _MOST_AT_ONCE]
+        self._read_count += len(fresh)
         return fresh
 
     def continuation(self) -> GenerationRequest:
