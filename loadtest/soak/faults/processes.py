@@ -24,7 +24,11 @@ async def whole(site: Site) -> AsyncIterator[None]:
     """Wait until the server has all its processes; nothing else takes one inside of the context. Raises `Broken`."""
     async with site.surgery:
         deadline = time.monotonic() + _REPLACEMENT_SECONDS
-        while len((now := site.server.processes()).engines) != ENGINES or len(now.fork_servers) != 1:
+        while (
+            len((now := site.server.processes()).engines) != ENGINES
+            or len(now.fork_servers) != 1
+            or not _runs_its_program(now.fork_servers[0].pid)
+        ):
             if time.monotonic() > deadline:
                 raise Broken(f"{len(now.engines)} engines and {len(now.fork_servers)} fork servers before the fault")
             await asyncio.sleep(0.1)
@@ -86,6 +90,14 @@ async def _answers(site: Site) -> bool:
     try:
         return await is_ready(site.client)
     except httpx.TransportError:
+        return False
+
+
+def _runs_its_program(pid: int) -> bool:
+    """Return False for a child that is still a copy of the HTTP process, which waits for it: stopped, it stops both."""
+    try:
+        return b"service.engine.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
         return False
 
 
