@@ -64,26 +64,26 @@ class Loss(NamedTuple):
         gone = [*engines, *([server.pid] if self.http else []), *fork_servers]
         if not self.http:
             site.deaths += len(engines)
-        started = time.monotonic()
         ready = ENGINES if self.http else len(engines)
         replacing = asyncio.create_task(replaced(site, self.name, gone, ready, log_bytes))
         # An engine that hangs is noticed when it is given work: the canaries see to that.
         if (seconds := await site.tally.ask(site.client, *site.alone[0])) is not None:
             site.answered_seconds.setdefault(self.name, []).append(seconds)
-        await replacing
-        site.replaced_seconds.setdefault(self.name, []).append(time.monotonic() - started)
+        site.replaced_seconds.setdefault(self.name, []).append(await replacing)
 
 
-async def replaced(site: Site, fault: str, gone: list[int], ready: int, log_bytes: int) -> None:
+async def replaced(site: Site, fault: str, gone: list[int], ready: int, log_bytes: int) -> float:
     """Wait until the processes are gone and the log after `log_bytes` has so many engines that are ready.
 
-    Raises `Broken`.
+    Returns the seconds that it took; raises `Broken`.
     """
-    deadline = time.monotonic() + _REPLACEMENT_SECONDS
+    started = time.monotonic()
+    deadline = started + _REPLACEMENT_SECONDS
     while any(map(_lives, gone)) or _ready_since(site.places.log, log_bytes) < ready or not await _answers(site):
         if time.monotonic() > deadline:
             raise Broken(f"{fault}: no replacement after {_REPLACEMENT_SECONDS:.0f} s")
         await asyncio.sleep(0.1)
+    return time.monotonic() - started
 
 
 async def _answers(site: Site) -> bool:
