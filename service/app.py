@@ -13,7 +13,14 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from model.checkpoint_config import CheckpointConfig, CheckpointError, content_id, load_config, load_tokenizer
+from model.checkpoint_config import (
+    CheckpointConfig,
+    CheckpointError,
+    Direction,
+    content_id,
+    load_config,
+    load_tokenizer,
+)
 from service.access.control import AccessControl
 from service.api import documents, error_handlers, openapi, operations, page, suggestions, translate
 from service.api.compat import chat
@@ -35,15 +42,18 @@ from service.documents.limits import DocumentLimits
 from service.engine.messages import EngineOptions
 from service.errors import EngineFailed
 from service.glossary_store import GlossaryStore
-from service.hub.names import HubName, hidden_name
+from service.hub.names import HubIndex, HubName, hidden_name
 from service.observability import tracing
 from service.observability.metrics import Metrics
 from service.observability.tracing import RequestTracing
+from service.registry.directory import ModelsDirectory
 from service.registry.importing import ImportLimits, ensure_imported
+from service.registry.loading import Build
 from service.registry.memory_budget import MemoryBudget
 from service.registry.model_version import ModelVersion, State
+from service.registry.on_demand import PublicModels
 from service.registry.process_memory import MEGABYTE
-from service.registry.registry import Build, ModelRegistry, ModelsDirectory
+from service.registry.registry import ModelRegistry
 from service.registry.scan import FoundModel, ignored_entries, scan
 from service.registry.served_model import ServedModel
 from service.settings import Networks, Settings, UnusableSettingError
@@ -51,6 +61,8 @@ from service.suggestion_store import SuggestionStore
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.fork_server import ForkServer
 from service.supervisor.pool import EnginePool
+from service.supervisor.segment_cache import SegmentCache
+from service.supervisor.segment_store import SegmentStore
 from service.translation.options import MAX_BEAM_SIZE, Limits
 from service.translation.translator import Translator
 
@@ -58,6 +70,7 @@ logger = logging.getLogger(__name__)
 
 VERSION: Final = version("dragoman")
 _IPV4: Final = 4
+_GIGABYTE: Final = 1_000 * MEGABYTE
 _TRANSLATING_GET: Final = ("/translate/stream", "/v2/translate", *(each.path for each in EXCHANGES))
 """Paths whose GET translates: a HEAD would be charged for nothing."""
 
@@ -153,9 +166,10 @@ def build_service(settings: Settings) -> ServiceContext:
     Raises `CheckpointError` and `UnusableSettingError`.
     """
     metrics = Metrics(VERSION, settings.mode)
+    segments = SegmentStore(settings.cache_mb * MEGABYTE, metrics.cache_observer()) if settings.cache_mb else None
 
     def build(found: FoundModel, path: Path) -> ServedModel:
-        return build_model(found, path, settings, metrics)
+        return build_model(found, path, settings, metrics, segments)
 
     library = ModelRegistry(
         _entries(settings, build),
@@ -166,7 +180,7 @@ def build_service(settings: Settings) -> ServiceContext:
             settings.models_poll_seconds,
             ImportLimits(settings.max_import_mb),
         ),
-        hub=settings.hub_options,
+        public=_public_models(settings),
         on_change=lambda models: metrics.models_served({each.name: ",".join(each.summary()) for each in models}),
     )
     try:
@@ -186,11 +200,18 @@ def build_service(settings: Settings) -> ServiceContext:
     return ServiceContext(settings, translator, library, metrics, access, store, suggested, jobs)
 
 
+def _public_models(settings: Settings) -> PublicModels:
+    limit = None if settings.cache_limit_gb is None else int(settings.cache_limit_gb * _GIGABYTE)
+    return PublicModels(settings.hub_options, settings.models if isinstance(settings.models, HubIndex) else None, limit)
+
+
 def _entries(settings: Settings, build: Build) -> list[ModelVersion]:
     if isinstance(settings.models, Path):
         return _directory_entries(settings.models)
+    if isinstance(settings.models, HubIndex):
+        return []  # the registry lists the index
     if settings.models is not None:
-        return [_named_entry(each) for each in settings.models]
+        return [_named_entry(each, on_demand=settings.on_demand) for each in settings.models]
     if isinstance(settings.model, HubName):
         return [_named_entry(settings.model)]
     if hidden := hidden_name(settings.model):
@@ -213,20 +234,32 @@ def _directory_entries(directory: Path) -> list[ModelVersion]:
     return [ModelVersion(each) for each in models.values()]
 
 
-def _named_entry(model: Path | HubName) -> ModelVersion:
-    """Build the entry of a model that the settings name; it is downloaded or imported in the background."""
+def _named_entry(model: Path | HubName, *, on_demand: bool = False) -> ModelVersion:
+    """Build the entry of a model that the settings name; it is downloaded or imported in the background, or later."""
     if isinstance(model, HubName):
+        if on_demand and model.languages is not None:
+            source, target = model.languages
+            directions = [Direction(source=source, target=target)]
+            return ModelVersion(FoundModel(str(model), model, ""), State.REMOTE, directions=directions)
         return ModelVersion(FoundModel(str(model), model, ""), State.DOWNLOADING)
     return ModelVersion(FoundModel(model.resolve().name, model, ""))
 
 
-def build_model(found: FoundModel, path: Path, settings: Settings, metrics: Metrics) -> ServedModel:
-    """Build the served model of a Dragoman checkpoint: the one found, or the import of it. Raises `CheckpointError`."""
+def build_model(
+    found: FoundModel, path: Path, settings: Settings, metrics: Metrics, segments: SegmentStore | None = None
+) -> ServedModel:
+    """Build the served model of a Dragoman checkpoint: the one found, or the import of it. Raises `CheckpointError`.
+
+    `segments` keeps finished segments, if they are kept.
+    """
     content = content_id(path)  # before its files are read: each engine compares it when it loads them
     config = load_config(path)
     tokenizer = load_tokenizer(path)
     pool = build_pool(found.name, path, config, settings, metrics, content)
-    return ServedModel(found.name, config, tokenizer, pool, settings.max_sentence_tokens)
+    model = ServedModel(found.name, config, tokenizer, pool, settings.max_sentence_tokens)
+    if segments is not None:
+        model.cache = SegmentCache(segments, f"{content} {settings.mode} {settings.device}")
+    return model
 
 
 def build_pool(

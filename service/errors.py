@@ -19,6 +19,7 @@
     +-- DamagedGlossary     500  the file of a stored glossary cannot be read
     +-- InsufficientStorage 507  a glossary, a suggestion or a document cannot be written
     +-- EngineFailed        500  the step that held the request failed
+    |   +-- RequestFailed        the request itself is the reason, as far as is known
     +-- DeadlineExceeded    504  `timeout_seconds` have passed
 
 Modules below `api` raise them; `api` converts them to a response or an SSE `error` event, in one place.
@@ -196,6 +197,10 @@ class KeysUnavailable(ServiceError):
 class EngineFailed(ServiceError):
     status = 500
     code = "engine_failed"
+
+
+class RequestFailed(EngineFailed):
+    """A failure of one request: an equal request would run into it, too, and all others go on."""
 
 
 class DeadlineExceeded(ServiceError):

@@ -17,10 +17,11 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from model.source_files import DEFAULT_MAX_MEGABYTES
 from service import hardware
-from service.hub.names import HubName, parse_model, parse_models
+from service.hub.names import HubIndex, HubName, parse_model, parse_models
 from service.hub.options import ARGOS_INDEX, FIREFOX_INDEX, HubOptions
 
 _PREFIX: Final = "DRAGOMAN_"
+_MEGABYTE: Final = 1_000_000
 _OF_COMPOSE: Final = frozenset({"BIND", "STOP_SECONDS"})
 """Variables of the same `.env` file that docker-compose.yml itself uses."""
 
@@ -79,6 +80,13 @@ class UnusableSettingError(Exception):
     """A setting that is valid but cannot be used on this machine; the message is written for people."""
 
 
+def _memory(megabytes: int) -> int:
+    """Check that so much memory can be used at all."""
+    if megabytes > (most := hardware.usable_memory() // _MEGABYTE):
+        raise _wrong(f"must be at most the {most:,} MB of memory that this server may use")
+    return megabytes
+
+
 def _separated(value: object) -> object:
     """Split a list at its commas: flags and variables hold no JSON."""
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
@@ -112,23 +120,23 @@ def _index(url: str) -> str:
     return url
 
 
-def _models(value: str | Path | Sequence[Path | HubName]) -> Path | tuple[Path | HubName, ...]:
+def _models(value: str | Path | HubIndex | Sequence[Path | HubName]) -> Path | HubIndex | tuple[Path | HubName, ...]:
     if not isinstance(value, str):
-        return value if isinstance(value, Path) else tuple(value)
+        return value if isinstance(value, Path | HubIndex) else tuple(value)
     try:
         return parse_models(value)
     except ValueError as error:
         raise _wrong(str(error)) from None
 
 
-def _models_text(models: Path | tuple[Path | HubName, ...]) -> str:
-    return str(models) if isinstance(models, Path) else ",".join(map(str, models))
+def _models_text(models: Path | HubIndex | tuple[Path | HubName, ...]) -> str:
+    return str(models) if isinstance(models, Path | HubIndex) else ",".join(map(str, models))
 
 
 Model = Annotated[Path | HubName, NoDecode, PlainValidator(_model), PlainSerializer(str, when_used="json")]
 """A checkpoint on disk, or the name of a public model."""
 Models = Annotated[
-    Path | tuple[Path | HubName, ...],
+    Path | HubIndex | tuple[Path | HubName, ...],
     NoDecode,
     PlainValidator(_models),
     PlainSerializer(_models_text, when_used="json"),
@@ -209,9 +217,21 @@ class Settings(AccessSettings, HubSettings):
     models: Models | None = Field(
         default=None,
         description="Models to serve instead of --model: paths and names with commas between them, a file with one on "
-        "each line, or a directory of checkpoints. Each model has its own engines and the name of its file. If two "
+        "each line, a directory of checkpoints, or a whole index, firefox: or argos:, whose models are fetched on "
+        "demand. Each model has its own engines and the name of its file. If two "
         "entries translate the same direction, the first by name is used. Entries of a directory that are added, "
         "changed or removed later are loaded, replaced or unloaded.",
+    )
+    on_demand: bool = Field(
+        default=False,
+        description="Fetch the public models of --models at the first request for them, not at the start. Their names "
+        "must say their languages: argos:en-de, firefox:en-de.",
+    )
+    cache_limit_gb: float | None = Field(
+        default=None,
+        gt=0,
+        description="Disk that all public models take. Above it, the least recently used ones that were fetched on "
+        "demand are removed. Servers that share the cache need the same limit.",
     )
     models_poll_seconds: float = Field(
         default=5.0,
@@ -256,6 +276,12 @@ class Settings(AccessSettings, HubSettings):
         default=256,
         ge=0,
         description="Segments that may wait for a slot before requests get status 429. A beam counts its width.",
+    )
+    cache_mb: Annotated[int, AfterValidator(_memory)] = Field(
+        default=64,
+        ge=0,
+        description="Memory in MB for finished sentences, which equal requests get without another decode; 0 turns "
+        "this off.",
     )
     max_segments_in_flight: int = Field(
         default=16, ge=1, description="Segments of one request that are decoded at once. A beam counts its width."
@@ -329,6 +355,14 @@ class Settings(AccessSettings, HubSettings):
     def _check_models(self) -> Self:
         if self.models is not None and "model" in self.model_fields_set:
             raise _wrong("model and models: only one of them can be set")
+        if self.on_demand and not isinstance(self.models, tuple | HubIndex):
+            raise _wrong("on_demand: needs models with the names of public models")
+        if self.on_demand and isinstance(self.models, tuple):
+            silent = [str(each) for each in self.models if isinstance(each, HubName) and each.languages is None]
+            if silent:
+                raise _wrong(
+                    f"on_demand: {', '.join(silent)}: the name does not say the languages, as argos:en-de does"
+                )
         return self
 
 

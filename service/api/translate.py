@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import cache, partial
@@ -114,11 +114,16 @@ async def detect(request: Request, service: ServiceDependency, caller: CallerDep
     ]
 
 
-@router.get("/languages", summary="List languages and their targets", responses=_UNAVAILABLE)
+@router.get(
+    "/languages",
+    summary="List languages and their targets",
+    responses=_UNAVAILABLE,
+    response_model_exclude_none=True,
+)
 async def languages(service: ServiceDependency) -> list[Language]:
     """Return all source and target languages. Each is one of its own targets: its text is copied."""
-    known = service.translator.languages
-    return [_language(code, sorted(known[code])) for code in sorted(known)]
+    known, downloadable = service.translator.languages, service.translator.downloadable
+    return [_language(code, known[code], downloadable.get(code, ())) for code in sorted(known)]
 
 
 @router.get("/frontend/settings", summary="Settings for a web page, in LibreTranslate's format", responses=_UNAVAILABLE)
@@ -151,8 +156,10 @@ def language_name(code: str) -> str:
         return code
 
 
-def _language(code: str, targets: list[str]) -> Language:
-    return Language(code=code, name=language_name(code), targets=targets)
+def _language(code: str, targets: Iterable[str], downloadable: Iterable[str]) -> Language:
+    return Language(
+        code=code, name=language_name(code), targets=sorted(targets), downloadable=sorted(downloadable) or None
+    )
 
 
 async def _start(
@@ -167,6 +174,7 @@ async def _start(
             source, target = _glossary_direction(service, body)
             stored = await stored_glossary(service, caller, [body.glossary_id], source, target)
             options = replace(options, glossary=stored)
+        options = replace(options, caller=caller.identity)
         return service.translator.start(body.texts(), body.source, body.target, options)
 
 

@@ -122,7 +122,7 @@ async def start_job(service: ServiceContext, sent: Uploaded, wanted: Wanted, nam
         source, target = service.translator.source_of(count.sample, wanted.source, wanted.target, names)
         glossaries = [wanted.glossary_id] if wanted.glossary_id else []
         glossary = await stored_glossary(service, sent.caller, glossaries, source, target)
-        options = options_of_documents(TranslationOptions(glossary=glossary))
+        options = options_of_documents(TranslationOptions(glossary=glossary, caller=sent.caller.identity))
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(service.access.charged(sent.caller, count.characters, "file"))
             request = partial(DocumentRequest, owner=sent.caller.identity, document=document, name=name)

@@ -69,7 +69,8 @@ async def translate(request: Request, service: ServiceDependency, caller: Caller
         source, target = service.translator.direction(requested_source, body.target_lang, NAMES)
     texts = body.texts()
     glossary = await stored_glossary(service, caller, body.glossaries(), source, target)
-    options = replace(body.options(service.translator.limits.max_beam_size), glossary=glossary)
+    made = body.options(service.translator.limits.max_beam_size)
+    options = replace(made, glossary=glossary, caller=caller.identity)
     async with service.access.charged(caller, sum(map(len, texts)), NAMES.text):
         translation = service.translator.start(texts, requested_source, target, options, NAMES)
         finished = await until_finished(request, translation)

@@ -28,6 +28,9 @@ class Language(BaseModel):
     code: str = Field(examples=["en"])
     name: str = Field(examples=["English"])
     targets: list[str] = Field(examples=[["en", "fr"]])
+    downloadable: list[str] | None = Field(
+        default=None, description="the targets whose models are downloaded at the first request", examples=[["de"]]
+    )
 
 
 class NamedLanguage(BaseModel):

@@ -118,6 +118,7 @@ class TranslateRequest(Request):
         beam = self._beam(max_beam_size)
         return TranslationOptions(
             sampling=Sampling(self.temperature, self.top_k, self.top_p, self.seed),
+            has_seed="seed" in self.model_fields_set,
             beam=beam,
             constraints=Constraints(self.repetition_penalty, self.no_repeat_ngram_size),
             target_prefix=self.target_prefix,
