@@ -13,9 +13,21 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from model.checkpoint_config import CheckpointConfig, CheckpointError, content_id, load_config, load_tokenizer
+from model.checkpoint_config import (
+    CheckpointConfig,
+    CheckpointError,
+    Direction,
+    content_id,
+    load_config,
+    load_tokenizer,
+)
 from service.access.control import AccessControl
-from service.api import deepl, documents, error_handlers, glossaries, openapi, operations, page, translate
+from service.api import documents, error_handlers, openapi, operations, page, suggestions, translate
+from service.api.compat import chat
+from service.api.compat import routes as compat
+from service.api.compat.table import EXCHANGES
+from service.api.deepl import glossaries, multilingual
+from service.api.deepl import translate as deepl
 from service.api.dependencies import ServiceContext
 from service.api.middleware import (
     UNLOGGED,
@@ -30,18 +42,22 @@ from service.documents.limits import DocumentLimits
 from service.engine.messages import EngineOptions
 from service.errors import EngineFailed
 from service.glossary_store import GlossaryStore
-from service.hub.names import HubName, hidden_name
+from service.hub.names import HubIndex, HubName, hidden_name
 from service.observability import tracing
 from service.observability.metrics import Metrics
 from service.observability.tracing import RequestTracing
+from service.registry.directory import ModelsDirectory
 from service.registry.importing import ImportLimits, ensure_imported
+from service.registry.loading import Build
 from service.registry.memory_budget import MemoryBudget
 from service.registry.model_version import ModelVersion, State
+from service.registry.on_demand import PublicModels
 from service.registry.process_memory import MEGABYTE
-from service.registry.registry import Build, ModelRegistry, ModelsDirectory
+from service.registry.registry import ModelRegistry
 from service.registry.scan import FoundModel, ignored_entries, scan
 from service.registry.served_model import ServedModel
 from service.settings import Networks, Settings, UnusableSettingError
+from service.suggestion_store import SuggestionStore
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.fork_server import ForkServer
 from service.supervisor.pool import EnginePool
@@ -54,6 +70,9 @@ logger = logging.getLogger(__name__)
 
 VERSION: Final = version("dragoman")
 _IPV4: Final = 4
+_GIGABYTE: Final = 1_000 * MEGABYTE
+_TRANSLATING_GET: Final = ("/translate/stream", "/v2/translate", *(each.path for each in EXCHANGES))
+"""Paths whose GET translates: a HEAD would be charged for nothing."""
 
 
 def _log_failure(reason: str) -> None:
@@ -99,18 +118,23 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
     )
     app.state.service = service
     app.include_router(translate.router)
+    app.include_router(suggestions.router)
     app.include_router(deepl.router)
     app.include_router(documents.router)
     app.include_router(glossaries.router)
+    app.include_router(multilingual.router)
+    app.include_router(compat.router)
+    app.include_router(chat.router)
     app.include_router(operations.router)
     app.include_router(page.router)
-    for route in (*translate.router.routes, *deepl.router.routes, *documents.router.routes):
+    translating = (translate, deepl, documents, compat, chat)
+    for route in (route for module in translating for route in module.router.routes):
         if isinstance(route, APIRoute):
             service.metrics.expect_requests(route.path)
     error_handlers.install(app)
     openapi.install(app, key_required=service.access.key_required)
     app.add_middleware(TrailingSlash)
-    app.add_middleware(HeadAsGet, unless=("/translate/stream", *documents.DOWNLOADS))
+    app.add_middleware(HeadAsGet, unless=(*_TRANSLATING_GET, *documents.DOWNLOADS))
     uploads = dict.fromkeys(documents.UPLOADS, settings.max_document_bytes + documents.FORM_BYTES)
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes, uploads=uploads)
     app.add_middleware(UnexpectedErrors)
@@ -118,7 +142,7 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origins,
-            allow_methods=("GET", "POST", "DELETE"),
+            allow_methods=("GET", "POST", "PUT", "PATCH", "DELETE"),
             allow_headers=("*",),
             expose_headers=("Retry-After", "X-Request-ID"),
         )
@@ -156,27 +180,38 @@ def build_service(settings: Settings) -> ServiceContext:
             settings.models_poll_seconds,
             ImportLimits(settings.max_import_mb),
         ),
-        hub=settings.hub_options,
+        public=_public_models(settings),
         on_change=lambda models: metrics.models_served({each.name: ",".join(each.summary()) for each in models}),
     )
     try:
         store = GlossaryStore(settings.glossaries)
     except OSError as error:
         raise UnusableSettingError(f"glossaries: {error}") from None
+    try:
+        suggested = SuggestionStore(settings.suggestions)
+    except OSError as error:
+        raise UnusableSettingError(f"suggestions: {error}") from None
     translator = Translator(lambda: library.routes, limits_of(settings))
     limits = DocumentLimits(max_bytes=settings.max_document_bytes, max_characters=settings.max_document_characters)
     jobs = DocumentJobs(
         translator, settings.documents, limits, settings.max_documents, settings.document_expiry_seconds
     )
     access = AccessControl(settings, metrics.refused)
-    return ServiceContext(settings, translator, library, metrics, access, store, jobs)
+    return ServiceContext(settings, translator, library, metrics, access, store, suggested, jobs)
+
+
+def _public_models(settings: Settings) -> PublicModels:
+    limit = None if settings.cache_limit_gb is None else int(settings.cache_limit_gb * _GIGABYTE)
+    return PublicModels(settings.hub_options, settings.models if isinstance(settings.models, HubIndex) else None, limit)
 
 
 def _entries(settings: Settings, build: Build) -> list[ModelVersion]:
     if isinstance(settings.models, Path):
         return _directory_entries(settings.models)
+    if isinstance(settings.models, HubIndex):
+        return []  # the registry lists the index
     if settings.models is not None:
-        return [_named_entry(each) for each in settings.models]
+        return [_named_entry(each, on_demand=settings.on_demand) for each in settings.models]
     if isinstance(settings.model, HubName):
         return [_named_entry(settings.model)]
     if hidden := hidden_name(settings.model):
@@ -199,9 +234,13 @@ def _directory_entries(directory: Path) -> list[ModelVersion]:
     return [ModelVersion(each) for each in models.values()]
 
 
-def _named_entry(model: Path | HubName) -> ModelVersion:
-    """Build the entry of a model that the settings name; it is downloaded or imported in the background."""
+def _named_entry(model: Path | HubName, *, on_demand: bool = False) -> ModelVersion:
+    """Build the entry of a model that the settings name; it is downloaded or imported in the background, or later."""
     if isinstance(model, HubName):
+        if on_demand and model.languages is not None:
+            source, target = model.languages
+            directions = [Direction(source=source, target=target)]
+            return ModelVersion(FoundModel(str(model), model, ""), State.REMOTE, directions=directions)
         return ModelVersion(FoundModel(str(model), model, ""), State.DOWNLOADING)
     return ModelVersion(FoundModel(model.resolve().name, model, ""))
 

@@ -85,8 +85,8 @@ bool Int8Transformer::advance(Batch& batch, const std::vector<Beam>& beams, cons
     if (best[row] == batch.eos_id) return false;
   const int64_t* position = batch.positions.const_data_ptr<int64_t>();
   for (const BeamRows::Copy& each : rows.copies)
-    for (const at::Tensor& buffer : {target_keys_, target_values_})
-      copy_slot(buffer, each.from, each.to, position[each.row]);
+    for (const at::Tensor& buffer : target_)
+      copy_slot(buffer, each.from, each.to, std::min(position[each.row], buffer.size(3)));
   const auto tensor = [](const auto& numbers, at::ScalarType type) {
     at::Tensor made = at::empty({static_cast<int64_t>(numbers.size())}, type);
     std::copy(numbers.begin(), numbers.end(), static_cast<std::decay_t<decltype(numbers[0])>*>(made.mutable_data_ptr()));

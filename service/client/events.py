@@ -87,6 +87,14 @@ class Start(msgspec.Struct, frozen=True):
     """The pivot language, if no model translates directly; a list has one for each text."""
 
 
+class Loading(msgspec.Struct, frozen=True):
+    """The progress of a model that the server fetches for this request; `percent` is that of its download."""
+
+    model: str
+    step: str
+    percent: int | None = None
+
+
 class Token(msgspec.Struct, frozen=True):
     """The text that one token completes; the texts of all tokens, joined, are the translation."""
 
@@ -132,7 +140,7 @@ class Done(msgspec.Struct, frozen=True):
     detectedLanguage: Detected | list[Detected] | None = None
 
 
-Event = Start | Token | Hypotheses | Segment | Done
+Event = Start | Loading | Token | Hypotheses | Segment | Done
 
 
 class Translation(msgspec.Struct, frozen=True):
@@ -156,10 +164,17 @@ class Language(msgspec.Struct, frozen=True):
 class Error(msgspec.Struct):
     error: str
     code: str = "error"
+    detail: str = ""
+    """The whole error, where `error` has the words of LibreTranslate."""
+
+    @property
+    def message(self) -> str:
+        return self.detail or self.error
 
 
 _EVENTS: Final[Mapping[str, type[Event]]] = {
     "start": Start,
+    "loading": Loading,
     "token": Token,
     "hypotheses": Hypotheses,
     "segment": Segment,
@@ -173,7 +188,7 @@ def event_of(name: str, data: bytes | str) -> Event | None:
         if name == "error":
             error = msgspec.json.decode(data, type=Error)
             kind = Busy if error.code in _BUSY_CODES else Refused
-            raise kind(error.error, error.code, None)
+            raise kind(error.message, error.code, None)
         return msgspec.json.decode(data, type=_EVENTS[name]) if name in _EVENTS else None
     except msgspec.DecodeError as error:
         raise NotDragoman(f"an event {name!r} cannot be decoded: {error}") from None

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -12,6 +12,17 @@ from service.errors import DeadlineExceeded, ServiceError
 
 _MOST_AT_ONCE: Final = 64
 """Reports that one `read` returns: who reads them makes events, and must let others have their turn."""
+
+
+class Deaths(NamedTuple):
+    """Numbers of engines that have died with a request: after its admission, before it, and with no other request."""
+
+    admitted: int = 0
+    early: int = 0
+    alone: int = 0
+
+
+_NONE: Final = Deaths()
 
 
 class Generation:
@@ -26,8 +37,8 @@ class Generation:
         """The time at which the present engine got the request."""
         self.admitted_at: float | None = None
         self.last_token_at: float | None = None
-        self.deaths = 0
-        """Engines that have died in the middle of this request since its last new token."""
+        self.deaths = _NONE
+        """Engines that have died with this request since its last new token."""
         self.tokens: list[TokenReport] = []
         self._reports: list[SegmentReport] = []
         self._beams_sent = 0
@@ -51,7 +62,7 @@ class Generation:
         self._cancel = cancel
 
     def deliver(self, token: TokenReport) -> None:
-        self.deaths = 0
+        self.deaths = _NONE
         self.tokens.append(token)
         self._reports.append(token)
         self._arrived.set()
@@ -60,7 +71,7 @@ class Generation:
         if self._beams_to_skip > 0:
             self._beams_to_skip -= 1  # reported by an engine that died: the search was started again
             return
-        self.deaths = 0
+        self.deaths = _NONE
         self._beams_sent += 1
         self._reports.append(beam)
         self._arrived.set()

@@ -6,6 +6,8 @@ from typing import Final
 from service.engine.messages import Beam, Constraints, Inspect, Sampling
 from service.registry.served_model import ServedModel
 from service.text.glossary import EMPTY_GLOSSARY, Glossary
+from service.text.splitter import Splitting
+from service.text.xml import XmlTags
 
 MAX_BEAM_SIZE: Final = 16
 """Wider beams often translate worse (Koehn and Knowles 2017, section 3.6) and hold a slot for each hypothesis."""
@@ -27,7 +29,13 @@ class TranslationOptions:
     """Hypotheses only with a beam, and not with `is_html`."""
     is_html: bool = False
     """Excludes alignment."""
+    xml: XmlTags | None = None
+    """The tags of a text in XML; None for other texts. Excludes alignment."""
+    splitting: Splitting | None = None
+    """None is the default of the format (`Splitter.splitting`)."""
     glossary: Glossary = EMPTY_GLOSSARY
+    copies_foreign: bool = False
+    """A text that is detected to be in a language without a route to the target is copied instead of refused."""
     max_new_tokens: int | None = None
     timeout_seconds: float | None = None
     has_seed: bool = False

@@ -86,7 +86,9 @@ class SegmentAssembly:
         return self.push(report) if isinstance(report, TokenReport) else self._step(report)
 
     def _step(self, report: BeamReport) -> BeamStepped:
-        before = self._live or [_Live(self._new_postprocessor())]
+        # Marks get their places with the last token only: live hypotheses have none.
+        unmarked = self._segment._replace(marks=())
+        before = self._live or [_Live(StreamingPostprocessor(unmarked, self._tokenizer, self._spans, self._forced))]
         self._live = [before[each.parent].extended(each) for each in report.hypotheses]
         self._steps += 1
         pairs = zip(self._live, report.hypotheses, strict=True)
@@ -103,6 +105,7 @@ class SegmentAssembly:
         alignment = token.inspection.alignment
         aligned = UNSET if alignment is None or self._text_offset is None else self._aligned(*alignment)
         attention = _rounded(token.inspection.attention)
+        own = token.inspection.self_attention
         source_tokens = [*map(self._in_text, self._spans)] if attention and self.tokens == 0 else UNSET
         generated = TokenGenerated(
             self._index,
@@ -113,7 +116,7 @@ class SegmentAssembly:
             aligned,
             attention or UNSET,
             source_tokens,
-            [*map(_rounded, token.inspection.self_attention)] or UNSET,
+            UNSET if own is None else [*map(_rounded, own)],
         )
         self._best = Version(self._best.text + text, self._best.logprob + token.logprob, self.tokens + 1)
         self._last = token
@@ -147,7 +150,10 @@ class SegmentAssembly:
 
     def _in_text(self, span: tuple[int, int] | None) -> tuple[int, int] | None:
         assert self._text_offset is not None
-        return span and (self._text_offset + span[0], self._text_offset + span[1])
+        if span is None:
+            return None
+        start, end = self._segment.source_span(*span)
+        return self._text_offset + start, self._text_offset + end
 
     def _piece(self, token_id: int) -> str:
         return self._segment.render(self._tokenizer.piece_bytes(token_id).decode(errors="replace"))

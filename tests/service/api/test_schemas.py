@@ -8,10 +8,11 @@ from contextlib import suppress
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from service.api.deepl import DeepLRequest
+from service.api.deepl.fields import DeepLRequest
+from service.api.deepl.glossaries import GlossaryRequest
 from service.api.field_types import Word, has_more_values
-from service.api.glossaries import GlossaryRequest
-from service.api.schemas import DetectRequest, TranslateRequest
+from service.api.schemas.languages import DetectRequest
+from service.api.schemas.translation import TranslateRequest
 from service.text.glossary import MAX_ENTRIES
 
 
