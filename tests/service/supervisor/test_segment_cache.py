@@ -1,4 +1,4 @@
-"""Equal requests: kept results, shared decodes, and what becomes of their readers."""
+"""Equal requests: kept results, shared decodes, and the fate of their readers."""
 
 import asyncio
 import gc
@@ -248,7 +248,7 @@ async def _failure(generation: Generation) -> str:
 
 
 async def test_who_follows_a_request_that_fails_continues_alone(engine: Cached) -> None:
-    """It keeps the tokens that it has, and comes to its end if the failure does not repeat itself."""
+    """Followers keep their tokens, and come to their end if the failure does not repeat itself."""
     first, second, third = [engine.submit() for _ in range(3)]
     engine.admit_all()
     engine.report(7)
@@ -264,7 +264,7 @@ async def test_who_follows_a_request_that_fails_continues_alone(engine: Cached) 
 
 
 async def test_a_request_that_kills_engines_fails_for_each_of_its_readers_by_itself(engine: Cached) -> None:
-    """It kills no more engines than without a cache; a request in its company goes on."""
+    """The request kills no more engines than without a cache; a request in its company goes on."""
     poison = [engine.submit(), engine.submit()]
     innocent = engine.submit(changed(REQUEST, source_ids=[6, 2]))
     deaths = 0
@@ -288,7 +288,7 @@ def _is_poison(generation: Generation) -> bool:
 
 
 async def test_a_stop_ends_all_readers(engine: Cached) -> None:
-    """None is handed to engines that are gone."""
+    """No reader is handed to engines that are gone."""
     readers = [engine.submit(), engine.submit()]
     engine.requests.fail(engine.requests.in_flight, "the engine was stopped")
     assert [await _failure(each) for each in readers] == ["the engine was stopped"] * 2
@@ -304,7 +304,7 @@ async def test_failures_are_not_kept(engine: Cached) -> None:
 
 
 def test_nothing_stays_of_requests_that_are_over(engine: Cached) -> None:
-    """Their tokens are freed at once: no cycle of references waits for the garbage collector."""
+    """Memory is freed at once: no cycle of references waits for the garbage collector."""
     gc.collect()
     gc.disable()
     try:
