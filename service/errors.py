@@ -4,6 +4,7 @@
     +-- InvalidRequest      400  the request is wrong; the message names the field
     |   +-- MissingField         a field that is required is missing
     |   +-- UnknownLanguage      no model has the language
+    |   +-- UnsupportedFormat    documents of this format cannot be translated
     +-- KeyRequired         400  an API key is required (DeepL's routes: 403)
     +-- InvalidKey          403  the API key is unknown to this server
     +-- SuggestionsDisabled 403  the server stores no suggestions
@@ -53,6 +54,10 @@ class InvalidRequest(ServiceError):
 
 
 class MissingField(InvalidRequest):
+    pass
+
+
+class UnsupportedFormat(InvalidRequest):
     pass
 
 

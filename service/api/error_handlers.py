@@ -11,13 +11,21 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from service.errors import InvalidRequest, KeyRequired, MissingField, QuotaExceeded, ServiceError, UnknownLanguage
+from service.errors import (
+    InvalidRequest,
+    KeyRequired,
+    MissingField,
+    QuotaExceeded,
+    ServiceError,
+    UnknownLanguage,
+    UnsupportedFormat,
+)
 
 # A response describes a few problems; it does not repeat a megabyte of wrong fields.
 _MOST_PROBLEMS: Final = 5
 _LONGEST_NAME: Final = 64
 _DEEPL_STATUSES: Final[dict[type[ServiceError], int]] = {KeyRequired: 403, QuotaExceeded: 456}
-_LIBRETRANSLATE: Final = frozenset({"/translate", "/detect", "/suggest"})
+_LIBRETRANSLATE: Final = frozenset({"/translate", "/translate_file", "/detect", "/suggest"})
 _TRANSLATE: Final = "/translate"
 _CLIENT_CLOSED_REQUEST: Final = 499  # nginx's convention; no standard status fits
 
@@ -48,6 +56,8 @@ def _as_libretranslate(request: Request, error: ServiceError) -> dict[str, str]:
             words = f"Invalid request: missing {field} parameter"
         case UnknownLanguage(given=given, field=field):
             words = f"{given} is not supported"
+        case UnsupportedFormat(field=field):
+            words = "Invalid request: file format not supported"
         case _:
             return {}
     return {"error": words, "field": field, "detail": error.message} if request.url.path in _LIBRETRANSLATE else {}

@@ -22,7 +22,7 @@ from service.api.translate import stored_glossary
 from service.document_jobs import DocumentJob, DocumentRequest, options_of_documents
 from service.documents.document import open_document
 from service.documents.options import ReadOptions
-from service.errors import InsufficientStorage, InvalidRequest
+from service.errors import InsufficientStorage, InvalidRequest, MissingField
 from service.translation.options import TranslationOptions
 from service.translation.translator import FieldNames
 
@@ -58,7 +58,7 @@ class Uploaded(NamedTuple):
         """The file. Raises `InvalidRequest`."""
         found = self.form.get("file")
         if not isinstance(found, UploadFile):
-            raise InvalidRequest("file", "field required: a file with its name")
+            raise MissingField("file", "field required: a file with its name")
         return found
 
 

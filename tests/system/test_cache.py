@@ -12,7 +12,9 @@ import httpx
 import pytest
 
 from service.access.key_store import KeyLimits, KeyStore
+from service.settings import EMBEDDED_MODEL
 from tests.system.conftest import COMPILES, Server, StartServer, run_server
+from tests.system.models import relabel_embedded_model
 from tests.system.sentences import LONG_TEXT, SENTENCES
 from tests.system.sse import REQUEST, Event, read_events, stream, text_of
 
@@ -107,6 +109,22 @@ async def test_many_clients_with_the_same_page_share_one_decode(cached: Server, 
     assert len({text_of(each) for each in pages}) == 1
     assert after["misses"] - before["misses"] == 30
     assert after["hits"] + after["joined"] - before["hits"] - before["joined"] == 31 * 30
+
+
+async def test_both_models_of_a_pivot_are_spared(start_server: StartServer, tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "en-fr").symlink_to(EMBEDDED_MODEL)
+    relabel_embedded_model(tmp_path / "models" / "fr-it", "fr-it")
+    with start_server("--models", str(tmp_path / "models"), "--cache-mb", "8") as server:
+        async with _client(server) as client:
+            first = _told(await stream(client, PLAIN, target="it", temperature=0.5))
+            assert _counts(server)["misses"] == 1, "only the second model samples"
+            greedy = _told(await stream(client, PLAIN, target="it"))
+            before = _counts(server)
+            assert _told(await stream(client, PLAIN, target="it")) == greedy
+            assert _told(await stream(client, PLAIN, target="it", temperature=0.5)) == first
+            after = _counts(server)
+    assert (before["hits"], before["misses"], after["hits"], after["misses"]) == (1, 2, 4, 2)
 
 
 @pytest.mark.parametrize("options", [{}, {"beam_size": 3}], ids=["greedy", "beam"])
