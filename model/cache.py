@@ -193,7 +193,7 @@ _TARGET_BUFFERS: Final[dict[DecoderMemory, Callable[[ModelConfig, int, int], dic
     "self_attention": _key_value_buffers,
     "ssru": _state_buffers,
 }
-"""What is kept of a target, as a function of (config, slots, longest target)."""
+"""Buffers that keep targets, as functions of (config, slots, longest target)."""
 
 
 class SlotCache:

@@ -34,7 +34,7 @@ def test_a_scan_is_the_sum_one_by_one(length: int) -> None:
 
 
 def test_a_scan_of_halves_is_summed_in_float32() -> None:
-    """In bfloat16 nothing would be added from 256 on."""
+    """A sum in bfloat16 would stay at 256."""
     states = scan(torch.ones(1, 1000, 1, dtype=torch.bfloat16), torch.ones(1, 1000, 1, dtype=torch.bfloat16))
     assert states[0, -1].item() == 1000
 

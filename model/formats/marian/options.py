@@ -9,7 +9,7 @@ _LONGEST: Final = 512
 """Positions are computed, so any number would do."""
 _NORM_EPSILON: Final = 1e-6
 _ORDERS: Final[dict[tuple[str, ...], NormOrder]] = {("", "an", ""): "post", ("n", "a", "n"): "pre"}
-"""What is done before and after a sublayer, and after a stack: a adds, n normalises; d, which drops, is left out."""
+"""Steps before and after a sublayer, and after a stack: a adds, n normalises; d, which drops, is left out."""
 _MEMORIES: Final[dict[str, DecoderMemory]] = {"self-attention": "self_attention", "rnn": "ssru"}
 _ACTIVATIONS: Final[dict[str, Activation]] = {"relu": "relu", "swish": "swish"}
 _ONLY: Final[dict[str, tuple[Any, ...]]] = {

@@ -23,7 +23,7 @@ class Parameter(NamedTuple):
     values: Tensor
     """float32 `[in, out]`, or int8 `[out, in]`; embeddings are `[words, d_model]` in both."""
     multiplier: float | None = None
-    """What the numbers were multiplied by before they became int8."""
+    """The factor by which the numbers were multiplied before they became int8."""
 
 
 class Content(NamedTuple):
