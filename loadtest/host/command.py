@@ -49,7 +49,12 @@ def _reported(levels: Sequence[int], console: Console) -> list[HostSpeed]:
 
 def _table(levels: Sequence[int], runs: Sequence[HostSpeed]) -> Table:
     table = Table(title="Tokens/s of processor time, with a runner that computes nothing (median)")
-    columns = ("rows", "engine process", f"HTTP process, texts of {LONG_TEXT} sentences", "HTTP process, single sentences")
+    columns = (
+        "rows",
+        "engine process",
+        f"HTTP process, texts of {LONG_TEXT} sentences",
+        "HTTP process, single sentences",
+    )
     for name in columns:
         table.add_column(name, justify="right")
     for rows in levels:

@@ -3,7 +3,6 @@
 from typing import Final
 
 import torch
-from torch import Tensor
 
 from model.transformer import Transformer
 from service.engine.batching import SourceBatch, StepBatch, StepScores
@@ -11,11 +10,11 @@ from service.engine.batching import SourceBatch, StepBatch, StepScores
 _FIRST_WORD: Final = 300
 """Lower ids stand for bytes and special tokens."""
 _TABLE: Final = 1021
-_MOST_STEPS: Final = 16
+_NO_LOGITS: Final = torch.empty(0, 0)
 
 
 class NullRunner:
-    """Serves greedy requests without constraints and inspection."""
+    """Serves plain requests that have room for as many tokens as their source has."""
 
     def __init__(self, vocab_size: int, eos_id: int) -> None:
         generator = torch.Generator().manual_seed(0)
@@ -28,16 +27,11 @@ class NullRunner:
 
     def decode(self, batch: StepBatch) -> StepScores:
         queries = batch.queries
-        left = queries.source_lengths - queries.positions
-        steps = min(1 + batch.steps_ahead, _MOST_STEPS, max(int(left.min()), 1))
-        positions = queries.positions + torch.arange(steps)[:, None]
+        counts = (queries.source_lengths - queries.positions).clamp(1, batch.block.steps)
+        positions = queries.positions + torch.arange(int(counts.max()))[:, None]
         places = (positions * 37 + queries.slots * 101) % _TABLE
         tokens = torch.where(positions + 1 >= queries.source_lengths, self._eos_id, self._words[places])
-        return StepScores(tokens, self._logprobs[places], _no_logits())
-
-
-def _no_logits() -> Tensor:
-    return torch.empty(0, 0)
+        return StepScores(tokens, self._logprobs[places], _NO_LOGITS, counts=counts)
 
 
 def build_null_runner(model: Transformer, slots: int, max_length: int) -> NullRunner:
