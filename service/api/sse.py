@@ -95,7 +95,17 @@ def encode(number: int, name: str, data: object) -> bytes:
 
     Returns bytes, which sse-starlette passes through: its event objects cost more than the rest of sending a token.
     """
-    return b"id: %d\r\nevent: %s\r\ndata: %s\r\n\r\n" % (number, name.encode(), msgspec.json.encode(data))
+    return b"id: %d\r\nevent: %s\r\ndata: %s\r\n\r\n" % (number, name.encode(), _to_json(data))
+
+
+_to_json: Final = msgspec.json.Encoder().encode
+
+
+def encode_event(number: int, event: Event, shape: AnswerShape) -> bytes:
+    """Encode an event of a translation."""
+    if type(event) is TokenGenerated:  # nearly all of them
+        return b"id: %d\r\nevent: token\r\ndata: %b\r\n\r\n" % (number, _to_json(event))
+    return encode(number, EVENT_NAMES[type(event)], payload(event, shape))
 
 
 def encode_error(message: str, code: str) -> bytes:
@@ -198,7 +208,7 @@ class TranslationStream(EventSourceResponse):
 
     def _encode_new(self, first_number: int, events: Sequence[Event]) -> bytes:
         return b"".join(
-            encode(number, EVENT_NAMES[type(event)], payload(event, self._shape))
+            encode_event(number, event, self._shape)
             for number, event in enumerate(events, start=first_number)
             # With 200 sent already, a second last event is what ends a page's EventSource.
             if number > self._last_event_id or (isinstance(event, Finished) and self._held_start is None)

@@ -3,6 +3,7 @@
 No other module imports prometheus_client.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from typing import Final, get_args
 
@@ -21,6 +22,14 @@ CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 _SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 _ROWS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _OUTCOMES: Final = ("ok", "cancelled", ServiceError.code, *(each.code for each in ServiceError.__subclasses__()))
+
+
+class _Histogram(Histogram):
+    """A histogram that observes equal values at once: tokens are many."""
+
+    def observe_many(self, amount: float, count: int) -> None:
+        self._sum.inc(amount * count)
+        self._buckets[bisect_left(self._upper_bounds, amount)].inc(count)
 
 
 class Metrics:
@@ -84,8 +93,8 @@ class Metrics:
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"dragoman_{name}", text, labels, registry=self._registry)
 
-    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
-        return Histogram(f"dragoman_{name}", text, labels, registry=self._registry, buckets=buckets)
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> "_Histogram":
+        return _Histogram(f"dragoman_{name}", text, labels, registry=self._registry, buckets=buckets)
 
     def exposition(self, ready: bool = False, entries: Iterable[ModelVersion] = (), tasks: int = 0) -> bytes:
         """Render the text that Prometheus scrapes; `tasks` is the number of asyncio tasks.
@@ -159,13 +168,12 @@ class _ReplicaObserver(EngineObserver):
     def step(self, report: StepReport) -> None:
         metrics, stats = self._metrics, report.stats
         self._source_tokens.inc(stats.source_tokens)
-        self._generated_tokens.inc(len(report.tokens))
+        self._generated_tokens.inc(len(report.tokens) + report.block.tokens)
         if stats.encode_seconds is not None:
             metrics._encode_seconds.observe(stats.encode_seconds)
         if stats.step_seconds is not None:
-            for _ in range(stats.steps):
-                metrics._step_seconds.observe(stats.step_seconds)
-                metrics._batch_rows.observe(stats.batch_rows)
+            metrics._step_seconds.observe_many(stats.step_seconds, stats.steps)
+            metrics._batch_rows.observe_many(stats.batch_rows, stats.steps)
 
     def admitted(self, queue_seconds: float) -> None:
         self._metrics._queue_seconds.observe(queue_seconds)
@@ -175,6 +183,9 @@ class _ReplicaObserver(EngineObserver):
 
     def next_token(self, seconds: float) -> None:
         self._metrics._inter_token.observe(seconds)
+
+    def tokens_together(self, count: int) -> None:
+        self._metrics._inter_token.observe_many(0.0, count)
 
     def restarted(self) -> None:
         self._restarts.inc()

@@ -11,7 +11,16 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from service.engine.messages import Admitted, Cancel, Command, GenerationRequest, StepReport, Submit, TokenReport
+from service.engine.messages import (
+    Admitted,
+    Cancel,
+    Command,
+    GenerationRequest,
+    StepReport,
+    Submit,
+    TokenReport,
+    TokenRun,
+)
 from service.errors import EngineFailed
 from service.supervisor.generation import Generation
 
@@ -30,6 +39,9 @@ class EngineObserver:
     def first_token(self, seconds: float) -> None: ...
 
     def next_token(self, seconds: float) -> None: ...
+
+    def tokens_together(self, count: int) -> None:
+        """Record tokens that have come together with the one before."""
 
     def restarted(self) -> None: ...
 
@@ -143,10 +155,17 @@ class EngineRequests:
                 self._admitted.add(request_id)
 
     def handle_step(self, report: StepReport) -> None:
-        """Deliver what one step has generated, and fail the requests that it could not continue."""
+        """Deliver what a block of steps has generated, and fail the requests that it could not continue."""
         self._observer.step(report)
+        now = time.monotonic()
         for token in report.tokens:
-            self._deliver(token)
+            self._deliver(token.request_id, token, now)
+        requests = 0
+        for request_id, run in report.block.runs():
+            self._deliver(request_id, run, now)
+            requests += 1
+        if together := report.block.tokens - requests:
+            self._observer.tokens_together(together)
         for beam in report.beams:
             if beam.request_id in self._generations:
                 self._generations[beam.request_id].deliver_beam(beam)
@@ -154,18 +173,17 @@ class EngineRequests:
         self.fail(failed, "the request failed in a step, or its repeated search differs from what was sent")
         self._clear_suspects()
 
-    def _deliver(self, token: TokenReport) -> None:
-        generation = self._generations.get(token.request_id)
+    def _deliver(self, request_id: int, tokens: TokenReport | TokenRun, now: float) -> None:
+        generation = self._generations.get(request_id)
         if generation is None:
             return  # cancelled while this report was on its way
-        now = time.monotonic()
         if generation.last_token_at is None:
             self._observer.first_token(now - generation.submitted_at)
         else:
             self._observer.next_token(now - generation.last_token_at)
         generation.last_token_at = now
-        generation.deliver(token)
-        if token.finish_reason is not None:
+        generation.deliver(tokens)
+        if tokens.finish_reason is not None:
             self._remove(generation)
 
     def _new_id(self) -> int:

@@ -2,11 +2,19 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
-from service.engine.messages import BeamReport, GenerationRequest, Resume, SegmentReport, TokenReport
+from service.engine.messages import (
+    BeamReport,
+    FinishReason,
+    GenerationRequest,
+    Resume,
+    SegmentReport,
+    TokenReport,
+    TokenRun,
+)
 from service.errors import DeadlineExceeded, ServiceError
 
 
@@ -24,8 +32,8 @@ class Generation:
         self.last_token_at: float | None = None
         self.deaths = 0
         """Engines that have died in the middle of this request since its last new token."""
-        self.tokens: list[TokenReport] = []
         self._reports: list[SegmentReport] = []
+        self._finish_reason: FinishReason | None = None
         self._beams_sent = 0
         self._beams_to_skip = 0
         self._failure: ServiceError | None = None
@@ -39,17 +47,22 @@ class Generation:
 
     @property
     def finished(self) -> bool:
-        return bool(self.tokens) and self.tokens[-1].finish_reason is not None
+        return self._finish_reason is not None
+
+    @property
+    def tokens(self) -> list[TokenReport]:
+        """A report for each token so far."""
+        return _token_reports(self.request_id, self._reports)
 
     def move(self, request_id: int, cancel: Callable[["Generation"], None]) -> None:
         """Give the request another id, and `cancel` of the replica that has it from now on."""
         self.request_id = request_id
         self._cancel = cancel
 
-    def deliver(self, token: TokenReport) -> None:
+    def deliver(self, tokens: TokenReport | TokenRun) -> None:
         self.deaths = 0
-        self.tokens.append(token)
-        self._reports.append(token)
+        self._finish_reason = tokens.finish_reason
+        self._reports.append(tokens)
         self._arrived.set()
 
     def deliver_beam(self, beam: BeamReport) -> None:
@@ -73,7 +86,7 @@ class Generation:
     async def read_tokens(self, deadline: float) -> list[TokenReport]:
         """Return new tokens as `read` does, for a request without hypotheses."""
         assert not self.request.inspect.hypotheses
-        return [report for report in await self.read(deadline) if isinstance(report, TokenReport)]
+        return _token_reports(self.request_id, await self.read(deadline))
 
     async def read(self, deadline: float) -> list[SegmentReport]:
         """Return what has come since the last call, at least one report; [] once all was read.
@@ -101,10 +114,22 @@ class Generation:
     def continuation(self) -> GenerationRequest:
         """Return the request that lets an engine continue where the last one stopped; call it once for each engine."""
         self._beams_to_skip = self._beams_sent
-        sent = [token.token_id for token in self.tokens]
+        tokens = self.tokens
+        sent = [token.token_id for token in tokens]
         # A beam is searched again from its start; a single hypothesis continues after the tokens already sent.
         continues = self.request.search.beam.size == 1 and len(sent) > len(self.request.constraints.forced_ids)
         forced = sent if continues else self.request.constraints.forced_ids
-        terms = [token.term for token in self.tokens] if self.request.constraints.terms else []
+        terms = [token.term for token in tokens] if self.request.constraints.terms else []
         constraints = msgspec.structs.replace(self.request.constraints, forced_ids=forced)
         return msgspec.structs.replace(self.request, constraints=constraints, resume=Resume(sent, terms))
+
+
+def _token_reports(request_id: int, reports: Iterable[SegmentReport]) -> list[TokenReport]:
+    """Return a report for each token of `reports`."""
+    tokens: list[TokenReport] = []
+    for report in reports:
+        if isinstance(report, TokenRun):
+            tokens += report.reports(request_id)
+        elif isinstance(report, TokenReport):
+            tokens.append(report)
+    return tokens

@@ -1,19 +1,20 @@
 """Results: the events of a segment as its tokens arrive, and the translation of a text from its segments."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from msgspec import UNSET
 
 from model.tokenizer import Tokenizer
-from service.engine.messages import BeamReport, FinishReason, LiveHypothesis, SegmentReport, TokenReport
+from service.engine.messages import BeamReport, FinishReason, LiveHypothesis, SegmentReport, TokenReport, TokenRun
 from service.text.segment import Segment
 from service.translation.events import (
     Alignment,
     Alternative,
     BeamStepped,
     Candidate,
+    Event,
     Hypothesis,
     SegmentFinished,
     TextTranslated,
@@ -79,11 +80,28 @@ class SegmentAssembly:
         self._live: list[_Live] = []
         self._steps = 0
         self._best = Version("", 0.0, 0)
-        self._last: TokenReport | None = None
+        self._last: TokenReport | TokenRun | None = None
 
-    def event(self, report: SegmentReport) -> TokenGenerated | BeamStepped:
-        """Convert a report to its event; reports come in order."""
-        return self.push(report) if isinstance(report, TokenReport) else self._step(report)
+    def events(self, reports: Iterable[SegmentReport]) -> list[Event]:
+        """Convert reports to their events; reports come in order."""
+        events: list[Event] = []
+        for report in reports:
+            if isinstance(report, TokenRun):
+                events += self._push_run(report)
+            else:
+                events.append(self.push(report) if isinstance(report, TokenReport) else self._step(report))
+        return events
+
+    def _push_run(self, run: TokenRun) -> list[TokenGenerated]:
+        texts = self._postprocessor.push_run(run)
+        index, total = self._index, self._best.logprob
+        numbered = enumerate(zip(texts, run.logprobs, strict=True), start=self.tokens)
+        events = [TokenGenerated(index, number, text, logprob) for number, (text, logprob) in numbered]
+        for logprob in run.logprobs:  # one after the other: `sum` rounds otherwise in later versions of Python
+            total += logprob
+        self._best = Version("".join((self._best.text, *texts)), total, self.tokens + len(texts))
+        self._last = run
+        return events
 
     def _step(self, report: BeamReport) -> BeamStepped:
         before = self._live or [_Live(self._new_postprocessor())]
@@ -122,7 +140,7 @@ class SegmentAssembly:
     def versions(self) -> list[Version]:
         """Return the translation and its alternatives, the best first."""
         assert self._last is not None
-        others = self._last.alternatives
+        others = self._last.alternatives if isinstance(self._last, TokenReport) else ()
         return [
             self._best,
             *(Version(self._text_of(each.tokens), each.logprob, len(each.tokens)) for each in others),

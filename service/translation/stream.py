@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from service.engine.messages import GenerationRequest, Prompt, Search, SegmentReport, TokenReport
+from service.engine.messages import GenerationRequest, Prompt, Search, SegmentReport
 from service.errors import DeadlineExceeded, ServiceError
 from service.registry.served_model import ServedModel
 from service.supervisor.generation import Generation
@@ -169,8 +169,9 @@ class Translation:
         """Submit the first model's translation to the second model."""
         assert first.generation is not None
         assert first.encoded.then is not None
-        reports = [report async for some in self._reports_of(first.generation) for report in some]
-        tokens = [report for report in reports if isinstance(report, TokenReport)]
+        async for _ in self._reports_of(first.generation):
+            pass
+        tokens = first.generation.tokens
         self._generated_tokens += len(tokens)
         is_cut = tokens[-1].finish_reason == "length"
         sentence = pivot_sentence(first.encoded, tokens)
@@ -268,7 +269,7 @@ class Translation:
                     number, work.segment, work.model.tokenizer, work.spans, text_offset, len(work.forced_ids)
                 )
                 async for reports in self._reports_of(submitted.generation):
-                    events = [assembly.event(report) for report in reports]
+                    events = assembly.events(reports)
                     if self._first_token_at is None and assembly.tokens:
                         self._first_token_at = time.monotonic()
                         self._priority.arrived(self)
