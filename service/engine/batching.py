@@ -1,8 +1,8 @@
 """The tensors that go into a block of steps of a runner and come out of it, made from requests."""
 
 from array import array
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain
 from typing import Final, NamedTuple
 
 import torch
@@ -99,12 +99,17 @@ def source_batch(admitted: Sequence[Running]) -> SourceBatch:
     sources = [running.request.prompt.source_ids for running in admitted]
     lengths = [len(source) for source in sources]
     return SourceBatch(
-        ids=torch.tensor([[token for source in sources for token in source]]),
-        positions=torch.tensor([[position for length in lengths for position in range(length)]]),
+        ids=_row_of(chain.from_iterable(sources)),
+        positions=_row_of(chain.from_iterable(map(range, lengths))),
         offsets=torch.tensor([0, *accumulate(lengths)]),
         lengths=lengths,
         slots=[running.slots[0] for running in admitted],
     )
+
+
+def _row_of(numbers: Iterable[int]) -> Tensor:
+    """Return `[1, numbers]`, by way of an array: PyTorch reads lists slowly."""
+    return torch.frombuffer(array("q", numbers), dtype=torch.int64)[None]
 
 
 def step_batch(
@@ -118,7 +123,6 @@ def step_batch(
     if not groups:
         return StepBatch(plain.queries, copies, NO_OUTPUTS, plain=plain.rows, block=block)
     rows = [row for group in groups for row in group]
-    # By way of arrays: PyTorch takes longer to read lists than a step takes for a row.
     numbers = array("q", [row.ids[-1] if row.ids else bos_id for row in rows])
     numbers.extend([len(row.ids) for row in rows])
     numbers.extend([row.slot for row in rows])

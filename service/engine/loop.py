@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from msgspec.structs import replace
-from torch import Tensor
 
 from service.engine.batching import ONE_STEP, Block, StepScores, source_batch, step_batch
 from service.engine.messages import Admitted, Cancel, Command, Report, StepReport, StepStats, Submit
-from service.engine.plain_rows import PlainProgress, PlainTensors
+from service.engine.plain_rows import PlainTensors, StepTokens
 from service.engine.runner import DeviceLost, Runner
 from service.engine.scheduler import Plan, Scheduler
+from service.engine.sequences.plain import PlainProgress
 from service.engine.sequences.rows import Row
 from service.engine.token_selection import Steps, select_tokens
 
@@ -39,7 +39,7 @@ class EngineLoop:
 
     def __init__(self, scheduler: Scheduler, runner: Runner, channel: Channel) -> None:
         self._scheduler = scheduler
-        self._plain = PlainTensors(scheduler.table, scheduler.eos_id)
+        self._plain = PlainTensors(scheduler.table)
         self._runner = runner
         self._channel = channel
         self._submitted_at: dict[int, float] = {}
@@ -66,7 +66,7 @@ class EngineLoop:
                 self._runner.prefill(source_batch(plan.admitted))
             encoded = time.monotonic()
             chosen, scores = self._decode(plan, groups)
-            progress = self._plain.advance(plan.plain, *_plain_results(plan, scores))
+            progress = self._plain.advance(plan.plain, _plain_tokens(plan, scores))
         except DeviceLost:
             raise
         except Exception:
@@ -125,7 +125,7 @@ class EngineLoop:
         return StepStats(self._scheduler.slots_used)
 
 
-def _plain_results(plan: Plan, scores: StepScores) -> tuple[Tensor, Tensor, Tensor]:
-    """Return tokens, log-probabilities and counts of the plain rows, which are the last ones."""
+def _plain_tokens(plan: Plan, scores: StepScores) -> StepTokens:
+    """Return the results of the plain rows, which are the last ones."""
     first = scores.tokens.shape[1] - len(plan.plain)
-    return scores.tokens[:, first:], scores.logprobs[:, first:], scores.counts
+    return StepTokens(scores.tokens[:, first:], scores.logprobs[:, first:], scores.counts)

@@ -1,5 +1,6 @@
 """The tensors of a block of steps for the plain requests of a table, and the report that comes of their tokens."""
 
+from array import array
 from typing import Final, NamedTuple
 
 import torch
@@ -7,11 +8,8 @@ from torch import Tensor
 
 from model.decode_step import Queries
 from model.plain_rows import NO_PLAIN_ROWS, PlainRows
-from service.engine.messages import ENDS, NO_TOKENS, TokenBlock
-from service.engine.sequences.plain import Column, PlainTable
-
-_STOP: Final = ENDS.index("stop")
-_LENGTH: Final = ENDS.index("length")
+from service.engine.messages import NO_TOKENS
+from service.engine.sequences.plain import BlockTokens, Column, PlainProgress, PlainTable
 
 
 class PlainQueries(NamedTuple):
@@ -24,22 +22,25 @@ class PlainQueries(NamedTuple):
 NO_PLAIN_QUERIES: Final = PlainQueries(Queries(*torch.empty(5, 0, dtype=torch.int64).unbind()), NO_PLAIN_ROWS)
 
 
-class PlainProgress(NamedTuple):
-    """The results of a block: its report, and the slots of the requests that have ended, or cannot go on."""
+class StepTokens(NamedTuple):
+    """The tokens of the plain rows in a block."""
 
-    block: TokenBlock
-    ended: list[int]
-    failed: list[int]
+    tokens: Tensor
+    """int64 `[steps, rows]`."""
+    logprobs: Tensor
+    """float32 `[steps, rows]`."""
+    counts: Tensor
+    """The number of tokens that each row has got; later ones are any: int64 `[rows]`."""
 
 
 class PlainTensors:
     """A `PlainTable` as tensors, which share its memory."""
 
-    def __init__(self, table: PlainTable, eos_id: int) -> None:
+    def __init__(self, table: PlainTable) -> None:
+        self._table = table
         self._numbers = torch.frombuffer(table.numbers, dtype=torch.int64).view(len(Column), table.slots)
         self._temperatures = torch.frombuffer(table.temperatures, dtype=torch.float32)
         self._top_ps = torch.frombuffer(table.top_ps, dtype=torch.float32)
-        self._eos_id = eos_id
 
     def queries(self, slots: list[int]) -> PlainQueries:
         """Return a row for each of the requests in `slots`."""
@@ -54,40 +55,21 @@ class PlainTensors:
         sampling = (temperatures, own[Column.TOP_K], self._top_ps[places], own[Column.SEED])
         return PlainQueries(queries, PlainRows(rooms, *sampling))
 
-    def advance(self, slots: list[int], tokens: Tensor, logprobs: Tensor, counts: Tensor) -> PlainProgress:
-        """Continue the requests in `slots` by the first `counts [rows]` of `tokens` and `logprobs [steps, rows]`."""
+    def advance(self, slots: list[int], scores: StepTokens) -> PlainProgress:
+        """Continue the requests in `slots` by the tokens of their rows."""
         if not slots:
             return PlainProgress(NO_TOKENS, [], [])
-        places = torch.tensor(slots, dtype=torch.int64)
-        written = torch.arange(len(tokens))[:, None] < counts
-        broken = (logprobs.isnan() & written).any(dim=0)
-        failed: list[int] = []
-        if bool(broken.any()):
-            failed = places[broken].tolist()
-            keep = ~broken
-            places, counts, written = places[keep], counts[keep], written[:, keep]
-            tokens, logprobs = tokens[:, keep], logprobs[:, keep]
-        last = tokens.gather(0, counts[None] - 1)[0]
-        own = self._numbers[:, places]
-        own[Column.TOKEN] = last
-        own[Column.POSITION] += counts
-        own[Column.ROOM] -= counts
-        self._numbers[:, places] = own
-        ends = torch.where(last == self._eos_id, _STOP, (own[Column.ROOM] <= 0) * _LENGTH)
-        # One request's tokens after the other.
-        block = TokenBlock(
-            _bytes_of(own[Column.REQUEST_ID], torch.int64),
-            _bytes_of(counts, torch.uint8),
-            _bytes_of(ends, torch.uint8),
-            _bytes_of(tokens.T[written.T], torch.int32),
-            _bytes_of(logprobs.T[written.T], torch.float32),
+        tokens = BlockTokens(
+            len(scores.tokens),
+            array("i", _bytes_of(scores.tokens.T, torch.int32)),
+            array("f", _bytes_of(scores.logprobs.T, torch.float32)),
+            bool(scores.logprobs.isnan().any()),
         )
-        return PlainProgress(block, places[ends > 0].tolist(), failed)
+        return self._table.advance(slots, scores.counts.tolist(), tokens)
 
 
 def _bytes_of(values: Tensor, dtype: torch.dtype) -> bytes:
-    """Return the numbers as the machine stores them."""
-    memory = bytearray(len(values) * dtype.itemsize)
-    if memory:
-        torch.frombuffer(memory, dtype=dtype).copy_(values)
+    """Return the numbers as the machine stores them, row by row."""
+    memory = bytearray(values.numel() * dtype.itemsize)
+    torch.frombuffer(memory, dtype=dtype).view(values.shape).copy_(values)
     return bytes(memory)

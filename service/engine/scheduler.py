@@ -81,7 +81,7 @@ class Scheduler:
         """Those of the running requests that are no numbers in the table."""
         self._plain: dict[int, Running] = {}
         """The others, by slot."""
-        self.table = PlainTable(slots, bos_id)
+        self.table = PlainTable(slots, bos_id, eos_id)
         self._has_yielded = False
         self._slots = slots
 

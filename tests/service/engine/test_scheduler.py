@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from model.beam_search import Choice, Extension
 from service.engine.messages import Beam, GenerationRequest, TokenReport
-from service.engine.plain_rows import PlainTensors
+from service.engine.plain_rows import PlainTensors, StepTokens
 from service.engine.scheduler import MAX_PREFIX_ROWS, Plan, Scheduler
-from service.engine.sequences.plain import Column
 from tests.generation_requests import changed, generation_request
 
 EOS = 2
@@ -35,8 +34,8 @@ def _step(scheduler: Scheduler, token: int = 9) -> tuple[Plan, list[TokenReport]
         for running in plan.running
     ]
     tokens = torch.full((1, len(plan.plain)), token)
-    tensors = PlainTensors(scheduler.table, EOS)
-    block, ended, broken = tensors.advance(plan.plain, tokens, tokens * 0 - 0.5, torch.ones_like(tokens[0]))
+    own = StepTokens(tokens, tokens * 0 - 0.5, torch.ones_like(tokens[0]))
+    block, ended, broken = PlainTensors(scheduler.table).advance(plan.plain, own)
     scheduler.end(ended)
     reports, _, failed = scheduler.update(plan, [[own] for own in extensions])
     assert not failed
@@ -47,7 +46,7 @@ def _step(scheduler: Scheduler, token: int = 9) -> tuple[Plan, list[TokenReport]
 def _ids(scheduler: Scheduler, plan: Plan) -> list[int]:
     """Return the ids of the plan's requests in the order of their slots."""
     with_rows = [(running.slots[0], running.request_id) for running in plan.running]
-    plain = [(slot, scheduler.table.numbers[slot + Column.REQUEST_ID * scheduler.table.slots]) for slot in plan.plain]
+    plain = [(slot, scheduler.table.request_id(slot)) for slot in plan.plain]
     return [request_id for _, request_id in sorted(with_rows + plain)]
 
 
