@@ -77,7 +77,8 @@ class Tokenizer:
         """True where upper case is written as marks (model/case_marks.py), so that case needs no other care."""
         marks = {mark: self.piece_id(mark) for mark in CASE_MARKS} if self.marks_case else {}
         self._case_marks = frozenset(marks.values())
-        self._texts: dict[int, str | None] = {}
+        self.whole_texts: dict[int, str | None] = {}
+        """The results of `whole_text` so far."""
         self._capitals = [marks[mark] for mark in (UPPER_BEGIN, UPPER_END) if mark in marks]
 
     @classmethod
@@ -202,12 +203,12 @@ class Tokenizer:
 
     def whole_text(self, token_id: int) -> str | None:
         """`marked_bytes` as text; None for a part of a character."""
-        if token_id not in self._texts:
+        if token_id not in self.whole_texts:
             try:
-                self._texts[token_id] = self.marked_bytes(token_id).decode()
+                self.whole_texts[token_id] = self.marked_bytes(token_id).decode()
             except UnicodeDecodeError:
-                self._texts[token_id] = None
-        return self._texts[token_id]
+                self.whole_texts[token_id] = None
+        return self.whole_texts[token_id]
 
     def _text_prefix(self, target: str | None, source: str | None) -> str:
         return self._named(self.prompt.text_prefix, target, source)
@@ -281,7 +282,10 @@ class Detokenizer:
 
     def push_all(self, token_ids: Iterable[int]) -> list[str]:
         """The texts that these tokens complete: as `push` with one after the other."""
-        texts = [*map(self._decoded, token_ids)]
+        known, texts = self._tokenizer.whole_texts, []
+        for token_id in token_ids:
+            text = None if self._holds_bytes else known.get(token_id)
+            texts.append(self._decoded(token_id) if text is None else text)
         return texts if self._is_passing_on else [*map(self._written, texts)]
 
     def _decoded(self, token_id: int) -> str:

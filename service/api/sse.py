@@ -166,6 +166,10 @@ class TranslationStream(EventSourceResponse):
             error = self._error or (None if self._outcome == "ok" else ClientDisconnect())
             await self._context.__aexit__(type(error) if error else None, error, None)
 
+    async def _send_with_timeout(self, send: Send, message: Message) -> None:
+        """Send without sse-starlette's own timeout, which is off, but would take as long as encoding ten events."""
+        await send(message)
+
     def _holding_start(self, send: Send) -> Send:
         """Return a `send` that keeps the status and the headers until something follows them."""
 
@@ -207,9 +211,12 @@ class TranslationStream(EventSourceResponse):
             yield encode_error("internal error", ServiceError.code)
 
     def _encode_new(self, first_number: int, events: Sequence[Event]) -> bytes:
+        last, shape = self._last_event_id, self._shape
         return b"".join(
-            encode_event(number, event, self._shape)
-            for number, event in enumerate(events, start=first_number)
-            # With 200 sent already, a second last event is what ends a page's EventSource.
-            if number > self._last_event_id or (isinstance(event, Finished) and self._held_start is None)
+            [
+                encode_event(number, event, shape)
+                for number, event in enumerate(events, start=first_number)
+                # With 200 sent already, a second last event is what ends a page's EventSource.
+                if number > last or (isinstance(event, Finished) and self._held_start is None)
+            ]
         )

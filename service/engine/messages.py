@@ -182,6 +182,14 @@ class TokenRun(msgspec.Struct, frozen=True):
         return reports
 
 
+def joined(runs: Sequence[TokenRun]) -> TokenRun:
+    """Join successive runs of a request."""
+    if len(runs) == 1:
+        return runs[0]
+    ids = [token_id for run in runs for token_id in run.token_ids]
+    return TokenRun(ids, [logprob for run in runs for logprob in run.logprobs], runs[-1].finish_reason)
+
+
 ENDS: Final[tuple[FinishReason | None, ...]] = (None, "stop", "length")
 """The numbers of the reasons in a `TokenBlock`."""
 

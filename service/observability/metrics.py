@@ -4,7 +4,8 @@ No other module imports prometheus_client.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections import Counter as Counts
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
@@ -25,11 +26,18 @@ _OUTCOMES: Final = ("ok", "cancelled", ServiceError.code, *(each.code for each i
 
 
 class _Histogram(Histogram):
-    """A histogram that observes equal values at once: tokens are many."""
+    """A histogram that observes several values at once: tokens are many."""
 
     def observe_many(self, amount: float, count: int) -> None:
+        """Observe a value so many times."""
         self._sum.inc(amount * count)
         self._buckets[bisect_left(self._upper_bounds, amount)].inc(count)
+
+    def observe_all(self, amounts: Sequence[float]) -> None:
+        """Observe each value."""
+        self._sum.inc(sum(amounts))
+        for bucket, count in Counts(bisect_left(self._upper_bounds, amount) for amount in amounts).items():
+            self._buckets[bucket].inc(count)
 
 
 class Metrics:
@@ -175,17 +183,15 @@ class _ReplicaObserver(EngineObserver):
             metrics._step_seconds.observe_many(stats.step_seconds, stats.steps)
             metrics._batch_rows.observe_many(stats.batch_rows, stats.steps)
 
-    def admitted(self, queue_seconds: float) -> None:
-        self._metrics._queue_seconds.observe(queue_seconds)
+    def admitted(self, queue_seconds: Sequence[float]) -> None:
+        self._metrics._queue_seconds.observe_all(queue_seconds)
 
-    def first_token(self, seconds: float) -> None:
-        self._metrics._first_token.observe(seconds)
+    def first_tokens(self, seconds: Sequence[float]) -> None:
+        self._metrics._first_token.observe_all(seconds)
 
-    def next_token(self, seconds: float) -> None:
-        self._metrics._inter_token.observe(seconds)
-
-    def tokens_together(self, count: int) -> None:
-        self._metrics._inter_token.observe_many(0.0, count)
+    def next_tokens(self, seconds: Sequence[float], together: int) -> None:
+        self._metrics._inter_token.observe_all(seconds)
+        self._metrics._inter_token.observe_many(0.0, together)
 
     def restarted(self) -> None:
         self._restarts.inc()

@@ -8,8 +8,8 @@ itself by a new token. A suspect whose engine dies twice more, with no other req
 """
 
 import time
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
 
 from service.engine.messages import (
     Admitted,
@@ -34,16 +34,22 @@ class EngineObserver:
 
     def step(self, report: StepReport) -> None: ...
 
-    def admitted(self, queue_seconds: float) -> None: ...
+    def admitted(self, queue_seconds: Sequence[float]) -> None: ...
 
-    def first_token(self, seconds: float) -> None: ...
+    def first_tokens(self, seconds: Sequence[float]) -> None: ...
 
-    def next_token(self, seconds: float) -> None: ...
-
-    def tokens_together(self, count: int) -> None:
-        """Record tokens that have come together with the one before."""
+    def next_tokens(self, seconds: Sequence[float], together: int) -> None:
+        """Record the times since the tokens before; `together` more have come with the one before."""
 
     def restarted(self) -> None: ...
+
+
+class _Waits(NamedTuple):
+    """The times for which the requests of a report have waited for it, until `now`: for the first token, or the next."""
+
+    now: float
+    first: list[float]
+    next: list[float]
 
 
 class EngineRequests:
@@ -65,6 +71,7 @@ class EngineRequests:
         """Ids of the requests that the present engine has let into its slots."""
         self._suspects: list[Generation] = []
         self._next_id = 0
+        self._load = 0
 
     def __len__(self) -> int:
         return len(self._generations)
@@ -83,7 +90,7 @@ class EngineRequests:
     @property
     def load(self) -> int:
         """Slots that the requests hold or need."""
-        return sum(generation.size for generation in self._generations.values())
+        return self._load
 
     @property
     def running(self) -> int:
@@ -148,8 +155,8 @@ class EngineRequests:
                 generation.fail(EngineFailed(reason))
 
     def handle_admitted(self, report: Admitted) -> None:
+        self._observer.admitted(report.queue_seconds)
         for request_id, seconds in zip(report.request_ids, report.queue_seconds, strict=True):
-            self._observer.admitted(seconds)
             if generation := self._generations.get(request_id):
                 generation.admitted_at = generation.admitted_at or generation.queued_at + seconds
                 self._admitted.add(request_id)
@@ -158,14 +165,13 @@ class EngineRequests:
         """Deliver what a block of steps has generated, and fail the requests that it could not continue."""
         self._observer.step(report)
         now = time.monotonic()
+        waits = _Waits(now, [], [])
         for token in report.tokens:
-            self._deliver(token.request_id, token, now)
-        requests = 0
+            self._deliver(token.request_id, token, waits)
         for request_id, run in report.block.runs():
-            self._deliver(request_id, run, now)
-            requests += 1
-        if together := report.block.tokens - requests:
-            self._observer.tokens_together(together)
+            self._deliver(request_id, run, waits)
+        self._observer.first_tokens(waits.first)
+        self._observer.next_tokens(waits.next, report.block.tokens - len(report.block.counts))
         for beam in report.beams:
             if beam.request_id in self._generations:
                 self._generations[beam.request_id].deliver_beam(beam)
@@ -173,15 +179,15 @@ class EngineRequests:
         self.fail(failed, "the request failed in a step, or its repeated search differs from what was sent")
         self._clear_suspects()
 
-    def _deliver(self, request_id: int, tokens: TokenReport | TokenRun, now: float) -> None:
+    def _deliver(self, request_id: int, tokens: TokenReport | TokenRun, waits: "_Waits") -> None:
         generation = self._generations.get(request_id)
         if generation is None:
             return  # cancelled while this report was on its way
         if generation.last_token_at is None:
-            self._observer.first_token(now - generation.submitted_at)
+            waits.first.append(waits.now - generation.submitted_at)
         else:
-            self._observer.next_token(now - generation.last_token_at)
-        generation.last_token_at = now
+            waits.next.append(waits.now - generation.last_token_at)
+        generation.last_token_at = waits.now
         generation.deliver(tokens)
         if tokens.finish_reason is not None:
             self._remove(generation)
@@ -191,14 +197,19 @@ class EngineRequests:
         return self._next_id - 1
 
     def _insert(self, generation: Generation) -> None:
-        self._generations[generation.request_id] = generation
+        self._hold(generation)
         if self._has_engine and not self._suspects:
             self._submit(generation)
+
+    def _hold(self, generation: Generation) -> None:
+        self._generations[generation.request_id] = generation
+        self._load += generation.size
 
     def _remove(self, generation: Generation) -> None:
         self._sent.discard(generation.request_id)
         self._admitted.discard(generation.request_id)
         del self._generations[generation.request_id]
+        self._load -= generation.size
 
     def _cancel(self, generation: Generation) -> None:
         if generation.request_id in self._generations:
@@ -241,4 +252,4 @@ class EngineRequests:
         """
         self.release(generation)
         generation.move(self._new_id(), self._cancel)
-        self._generations[generation.request_id] = generation
+        self._hold(generation)

@@ -2,12 +2,21 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import count, groupby, repeat
 from typing import Final, NamedTuple
 
 from msgspec import UNSET
 
 from model.tokenizer import Tokenizer
-from service.engine.messages import BeamReport, FinishReason, LiveHypothesis, SegmentReport, TokenReport, TokenRun
+from service.engine.messages import (
+    BeamReport,
+    FinishReason,
+    LiveHypothesis,
+    SegmentReport,
+    TokenReport,
+    TokenRun,
+    joined,
+)
 from service.text.segment import Segment
 from service.translation.events import (
     Alignment,
@@ -85,18 +94,17 @@ class SegmentAssembly:
     def events(self, reports: Iterable[SegmentReport]) -> list[Event]:
         """Convert reports to their events; reports come in order."""
         events: list[Event] = []
-        for report in reports:
-            if isinstance(report, TokenRun):
-                events += self._push_run(report)
+        for kind, group in groupby(reports, type):
+            if kind is TokenRun:
+                events += self._push_run(joined([run for run in group if isinstance(run, TokenRun)]))
             else:
-                events.append(self.push(report) if isinstance(report, TokenReport) else self._step(report))
+                events += (self.push(each) if isinstance(each, TokenReport) else self._step(each) for each in group)
         return events
 
     def _push_run(self, run: TokenRun) -> list[TokenGenerated]:
         texts = self._postprocessor.push_run(run)
-        index, total = self._index, self._best.logprob
-        numbered = enumerate(zip(texts, run.logprobs, strict=True), start=self.tokens)
-        events = [TokenGenerated(index, number, text, logprob) for number, (text, logprob) in numbered]
+        events = [*map(TokenGenerated, repeat(self._index), count(self.tokens), texts, run.logprobs)]
+        total = self._best.logprob
         for logprob in run.logprobs:  # one after the other: `sum` rounds otherwise in later versions of Python
             total += logprob
         self._best = Version("".join((self._best.text, *texts)), total, self.tokens + len(texts))
@@ -154,6 +162,11 @@ class SegmentAssembly:
         return StreamingPostprocessor(self._segment, self._tokenizer, self._spans, self._forced)
 
     @property
+    def is_finished(self) -> bool:
+        """True after the last token."""
+        return self._last is not None and self._last.finish_reason is not None
+
+    @property
     def finish_reason(self) -> FinishReason:
         assert self._last is not None
         assert self._last.finish_reason is not None
@@ -176,7 +189,7 @@ def _rounded(weights: Sequence[float]) -> list[float]:
 
 
 def segment_finished(
-    index: int, text_index: int, versions: Sequence[Version], reason: FinishReason, *, with_alternatives: bool
+    index: int, text_index: int, versions: Sequence[Version], reason: FinishReason, with_alternatives: bool
 ) -> SegmentFinished:
     """Return the event that ends a translated segment."""
     best, *others = versions

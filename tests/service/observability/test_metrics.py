@@ -53,9 +53,9 @@ def test_a_step_and_a_request_are_counted() -> None:
     observer = metrics.observer("en-fr", 0)
     stats = StepStats(5, batch_rows=4, steps=3, source_tokens=8, encode_seconds=0.2, step_seconds=0.004)
     observer.step(StepReport([TokenReport(1, 5, -0.1), TokenReport(2, 5, -0.1)], stats))
-    observer.admitted(0.1)
-    observer.first_token(0.03)
-    observer.next_token(0.0015)
+    observer.admitted([0.1])
+    observer.first_tokens([0.03])
+    observer.next_tokens([0.0015], 0)
     metrics.request_finished("/translate", "ok", 0.5)
     metrics.request_finished("/translate", "deadline_exceeded", 119.0)
     lines = _lines(metrics)
@@ -150,7 +150,7 @@ def test_a_block_is_counted_by_tokens_and_steps() -> None:
     observer = metrics.observer("en-fr", 0)
     stats = StepStats(2, batch_rows=2, steps=4, step_seconds=0.003)
     observer.step(StepReport([TokenReport(1, 5, -0.1)], stats, block=TokenBlock(b"", bytes([4, 3]))))
-    observer.tokens_together(5)
+    observer.next_tokens([], 5)
     lines = _lines(metrics)
     assert 'dragoman_generated_tokens_total{model="en-fr"} 8.0' in lines
     assert 'dragoman_step_seconds_bucket{le="0.002"} 0.0' in lines
