@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 
 class Inspection(NamedTuple):
-    """The way one token came about; fields that were not requested are empty."""
+    """The way one token came about; fields that were not requested are empty or None."""
 
     candidates: Sequence[tuple[int, float]] = ()
     """The most probable (token, log-probability) at its place, the best first."""
@@ -14,8 +14,9 @@ class Inspection(NamedTuple):
     """The position of the source with the largest cross-attention weight, eos excluded, and that weight."""
     attention: Sequence[float] = ()
     """The cross-attention weights at all positions of the source, eos included."""
-    self_attention: Sequence[Sequence[float]] = ()
-    """Weights over bos, the prompt and the tokens before this one, for each decoder layer."""
+    self_attention: Sequence[Sequence[float]] | None = None
+    """Weights over bos, the prompt and the tokens before this one, for each decoder layer; empty where the decoder has
+    no self-attention."""
 
 
 NOT_INSPECTED: Final = Inspection()

@@ -1,23 +1,24 @@
-"""Keys and values: how queries look at them, and where the decoder keeps those of earlier positions.
+"""Keys and values: how queries look at them, and what the decoder keeps of earlier positions.
 
-The model sees only two protocols: a `Cache` remembers, and what it returns is a `KeyValueView` to look at. It knows
-nothing of requests; slots are row numbers here.
+The model sees only protocols: a `Cache` remembers, and what it returns is a `KeyValueView` to look at; a `DecoderCache`
+also advances the states of recurrent layers. They know nothing of requests; slots are row numbers here.
 """
 
 import contextlib
 import math
 import mmap
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from model.config import ModelConfig
+from model.config import DecoderMemory, ModelConfig
 from model.kernels import attend_packed, attend_slots, copy_slots
+from model.recurrence import PLACES, advance_slots, scan
 
 
 class KeyValueView(Protocol):
@@ -123,18 +124,38 @@ class Cache(Protocol):
         ...
 
 
+class DecoderCache(Cache, Protocol):
+    """Memory of the positions already decoded, for self-attention or for a recurrent layer in its place."""
+
+    def recur(self, layer: int, keep: Tensor, new: Tensor) -> Tensor:
+        """Return the state of each of this call's positions, keep * (state before) + new, and remember the last.
+
+        All are `[batch, length, d_model]`, the states in float32.
+        """
+        ...
+
+
 class NoCache:
     """Full forward passes: all positions are in the call, nothing is remembered."""
 
     def update(self, layer: int, new: KV) -> KV:
         return new
 
+    def recur(self, layer: int, keep: Tensor, new: Tensor) -> Tensor:
+        return scan(keep, new)
+
 
 class TeachingCache:
-    """`NoCache` for packed training rows."""
+    """`NoCache` for packed training rows; `starts [rows, positions]` is True where a sentence begins."""
+
+    def __init__(self, starts: Tensor) -> None:
+        self._starts = starts
 
     def update(self, layer: int, new: KV) -> TeachingKV:
         return TeachingKV(*new)
+
+    def recur(self, layer: int, keep: Tensor, new: Tensor) -> Tensor:
+        return scan(keep.masked_fill(self._starts[..., None], 0.0), new)
 
 
 class PackedSources:
@@ -147,10 +168,39 @@ class PackedSources:
         return PackedKV(*new, self._offsets)
 
 
-class SlotCache:
-    """The serving buffer: K/V of up to `slots` requests, allocated once.
+class _Buffer(NamedTuple):
+    """The form of a buffer `[layers, slots, heads, positions, width]`."""
 
-    Self-attention K/V grow by one position a step; source K/V are written once per request. A slot
+    slots: int
+    heads: int
+    positions: int
+    width: int
+    dtype: torch.dtype | None = None
+    """None: that of the weights."""
+
+
+def _key_value_buffers(config: ModelConfig, slots: int, positions: int) -> dict[str, _Buffer]:
+    form = _Buffer(slots, config.num_heads, positions, config.head_dim)
+    return {"target_keys": form, "target_values": form}
+
+
+def _state_buffers(config: ModelConfig, slots: int, positions: int) -> dict[str, _Buffer]:
+    # With the slot more that `advance_slots` writes to.
+    return {"target_states": _Buffer(slots + 1, 1, PLACES, config.d_model, torch.float32)}
+
+
+_TARGET_BUFFERS: Final[dict[DecoderMemory, Callable[[ModelConfig, int, int], dict[str, _Buffer]]]] = {
+    "self_attention": _key_value_buffers,
+    "ssru": _state_buffers,
+}
+"""What is kept of a target, as a function of (config, slots, longest target)."""
+
+
+class SlotCache:
+    """The serving buffer: what is kept of up to `slots` requests, allocated once.
+
+    Self-attention K/V grow by one position a step, a recurrent layer has the last states instead of them; source K/V
+    are written once per request. A slot
     keeps whatever its last user left: each query sees exactly the positions that its own request wrote. Every
     number starts out finite, since hidden ones are multiplied by 0 where attention pads.
     """
@@ -165,23 +215,22 @@ class SlotCache:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
-        def buffer(length: int) -> Tensor:
-            shape = (config.decoder_layers, slots, config.num_heads, length, config.head_dim)
+        def buffer(form: _Buffer) -> Tensor:
+            shape = (config.decoder_layers, *form[:4])
             if torch.device(device).type == "cpu":
-                return _untouched(shape, dtype)
-            return torch.zeros(shape, dtype=dtype, device=device)
+                return _untouched(shape, form.dtype or dtype)
+            return torch.zeros(shape, dtype=form.dtype or dtype, device=device)
 
-        self._target = KV(buffer(max_target_length), buffer(max_target_length))
-        self._source = KV(buffer(max_source_length), buffer(max_source_length))
+        self.slots = slots
+        self.max_target_length = max_target_length
+        forms = _TARGET_BUFFERS[config.decoder_memory](config, slots, max_target_length)
+        self._target = {name: buffer(form) for name, form in forms.items()}
+        source = _Buffer(slots, config.num_heads, max_source_length, config.head_dim)
+        self._source = KV(buffer(source), buffer(source))
 
     def buffers(self) -> dict[str, Tensor]:
-        """The memory itself, `[layers, slots, heads, positions, head_dim]` each, for who reads and writes in place."""
-        return {
-            "target_keys": self._target.keys,
-            "target_values": self._target.values,
-            "source_keys": self._source.keys,
-            "source_values": self._source.values,
-        }
+        """The memory itself, `[layers, slots, heads, positions, width]` each, for who reads and writes in place."""
+        return {**self._target, "source_keys": self._source.keys, "source_values": self._source.values}
 
     def write_source(self, slots: Sequence[int], lengths: Sequence[int], source: Sequence[KV]) -> None:
         """Store what `Transformer.encode_packed` gave for sources of `lengths`, in their `slots`."""
@@ -200,16 +249,19 @@ class SlotCache:
                 buffer[layer][slots, :, : padded.shape[2]] = padded
 
     def copy_target(self, copies: Sequence[tuple[int, int, int]]) -> None:
-        """Give slots the target K/V of others: (from slot, to slot, how many positions), one after the other."""
+        """Give slots what others keep of targets: (from slot, to slot, how many positions), one after the other."""
         if copies:
+            # Of recurrent states fewer are kept than there are positions.
+            places = min(buffer.shape[3] for buffer in self._target.values())
+            shorter = ((origin, destination, min(count, places)) for origin, destination, count in copies)
             # By way of an array: PyTorch takes longer to read lists.
-            table = torch.frombuffer(array("q", chain.from_iterable(copies)), dtype=torch.int64).view(-1, 3)
-            for buffer in self._target:
+            table = torch.frombuffer(array("q", chain.from_iterable(shorter)), dtype=torch.int64).view(-1, 3)
+            for buffer in self._target.values():
                 copy_slots(buffer, table)
 
     def copy_target_at_once(self, origins: Tensor, destinations: Tensor, positions: int) -> None:
         """Copy the same number of positions for all, unlike `copy_target`; no slot is both read and written."""
-        for arena in self._target:
+        for arena in self._target.values():
             arena[:, destinations, :, :positions] = arena[:, origins, :, :positions]
 
     def source(self, slots: Tensor, lengths: Tensor) -> list[SlotKV]:
@@ -247,18 +299,25 @@ def _untouched(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
 class SlotRows:
     """Some rows of a `SlotCache` at some positions, as the decoder's `Cache` for one call."""
 
-    def __init__(self, target: KV, slots: Tensor, positions: Tensor) -> None:
+    def __init__(self, target: Mapping[str, Tensor], slots: Tensor, positions: Tensor) -> None:
         self._target = target
         self._slots = slots
         self._positions = positions
         self._lengths = positions + 1
 
     def update(self, layer: int, new: KV) -> SlotKV:
-        keys, values = self._target.keys[layer], self._target.values[layer]
+        keys, values = self._target["target_keys"][layer], self._target["target_values"][layer]
         # Index tensors around a slice put [rows, queries] first, hence the transpose of the new K/V.
         keys[self._slots, :, self._positions] = new.keys.transpose(1, 2)
         values[self._slots, :, self._positions] = new.values.transpose(1, 2)
         return SlotKV(keys, values, self._slots, self._lengths)
+
+    def recur(self, layer: int, keep: Tensor, new: Tensor) -> Tensor:
+        states = self._target["target_states"][layer, :, 0]
+        rows = advance_slots(
+            states, self._slots.flatten(), self._positions.flatten(), keep.flatten(0, 1), new.flatten(0, 1)
+        )
+        return rows.view_as(keep)
 
 
 class PaddedRows:
@@ -271,3 +330,6 @@ class PaddedRows:
     def update(self, layer: int, new: KV) -> PaddedKV:
         keys, values, slots, _ = self._rows.update(layer, new)
         return PaddedKV(keys, values, slots[:, 0], self._width)
+
+    def recur(self, layer: int, keep: Tensor, new: Tensor) -> Tensor:
+        return self._rows.recur(layer, keep, new)

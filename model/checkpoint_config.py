@@ -141,10 +141,8 @@ def content_id(directory: Path) -> str:
 
     `config.json` stands for all files if it has their sums. Otherwise their names, sizes and times count.
     """
-    if not load_config(directory).sha256:
-        return fingerprint(directory)
     try:
-        return sha256_of(directory / "config.json")
+        return sha256_of(directory / "config.json") if load_config(directory).sha256 else fingerprint(directory)
     except OSError as error:
         raise CheckpointError(f"{directory}: {error}") from None
 

@@ -8,6 +8,7 @@ NormOrder = Literal["pre", "post"]
 Norm = Literal["layer", "rms"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "swish"]
 Positions = Literal["sinusoidal", "table", "relative"]
+DecoderMemory = Literal["self_attention", "ssru"]
 
 
 class ModelConfig(BaseModel):
@@ -47,6 +48,10 @@ class ModelConfig(BaseModel):
         default=32, ge=4, le=65_536, description="distances that relative positions tell apart"
     )
     relative_distance: int = Field(default=128, ge=2, description="from here on, all are in the last of the buckets")
+    decoder_memory: DecoderMemory = Field(
+        default="self_attention",
+        description="how a decoder layer knows earlier positions; ssru: a recurrent state (Kim et al. 2019)",
+    )
     scale_embedding: bool = Field(default=True, description="multiply embeddings by sqrt(d_model)")
     embedding_norm: bool = Field(default=False, description="normalise embeddings with their positions")
     source_vocab_size: int | None = Field(
@@ -82,3 +87,8 @@ class ModelConfig(BaseModel):
     @property
     def head_dim(self) -> int:
         return self.head_size or self.d_model // self.num_heads
+
+    @property
+    def self_attention_layers(self) -> int:
+        """The number of decoder layers whose self-attention can be inspected."""
+        return self.decoder_layers if self.decoder_memory == "self_attention" else 0

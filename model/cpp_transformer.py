@@ -22,9 +22,6 @@ from model.sampling import Sampled
 from model.topk import NO_BEAMS, Beams, Extensions
 from model.transformer import Transformer
 
-# In model/kernels/compute.cpp, and PyTorch's default.
-NORM_EPSILON: Final = 1e-5
-
 # `Epilogue` in model/kernels/compute.h.
 _ACTIVATIONS: Final[dict[Activation, int]] = {"relu": 1, "gelu": 2, "swish": 3}
 
@@ -42,7 +39,7 @@ class DecodeScores(NamedTuple):
     """Weights over the source for `outputs.alignment`, float32 `[rows, longest source]`, 0 after a source's end."""
     self_attention: Tensor
     """Weights over the row's own slot for `outputs.self_attention`, the mean of the heads of each layer, float32
-    `[rows, layers, longest]`, 0 after a row's own position."""
+    `[rows, layers, longest]`, 0 after a row's own position; no layers where the decoder is recurrent."""
     extensions: Extensions
     """The best ones of each of `beams`, `[steps, beams, twice the largest size]` each."""
 
@@ -63,7 +60,6 @@ class CppTransformer:
         """Return True if it computes transformers of this kind."""
         return (
             config.norm == "layer"
-            and config.norm_epsilon == NORM_EPSILON
             and config.activation in _ACTIVATIONS
             and not config.gated
             and config.positions != "relative"
@@ -82,7 +78,10 @@ class CppTransformer:
             "encoder_layers": config.encoder_layers,
             "decoder_layers": config.decoder_layers,
             "alignment_layer": config.decoder_layers - 1,
+            "slots": cache.slots,
+            "target_positions": cache.max_target_length,
             "pre_norm": int(config.norm_order == "pre"),
+            "recurrent": int(config.decoder_memory == "ssru"),
             "scale_embedding": int(config.scale_embedding),
             "activation": _ACTIVATIONS[config.activation],
         }
@@ -128,6 +127,7 @@ class CppTransformer:
 def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:
     """Names as in `Transformer.state_dict`, except for linear layers that are applied to the same input: as one."""
     modules = dict(model.named_modules())
+    yield "norm_epsilon", torch.tensor([model.config.norm_epsilon])
     target = model.embedding.weight.detach().float().contiguous()
     source = model.source_embedding
     yield "target_input.tokens", target
@@ -154,18 +154,22 @@ def _together(weights: list[Tensor]) -> Tensor:
 def _linears(modules: dict[str, nn.Module]) -> Iterator[tuple[str, list[nn.Linear]]]:
     for name, module in modules.items():
         parent, _, own = name.rpartition(".")
-        if not isinstance(module, nn.Linear) or own in {"key", "value"}:
+        if not isinstance(module, nn.Linear) or own in {"key", "value", "forget"}:
             continue
-        if own != "query":
+        if own == "input":
+            yield f"{parent}.recurrence", [module, *_siblings(modules, parent, "forget")]
+        elif own != "query":
             yield name, [module]
-            continue
-        others = [each for part in ("key", "value") if isinstance(each := modules[f"{parent}.{part}"], nn.Linear)]
-        if parent.endswith("self_attention"):
-            yield f"{parent}.qkv", [module, *others]
+        elif parent.endswith("self_attention"):
+            yield f"{parent}.qkv", [module, *_siblings(modules, parent, "key", "value")]
         else:
             # The query is the target's, key and value are the source's.
             yield name, [module]
-            yield f"{parent}.kv", others
+            yield f"{parent}.kv", _siblings(modules, parent, "key", "value")
+
+
+def _siblings(modules: dict[str, nn.Module], parent: str, *names: str) -> list[nn.Linear]:
+    return [each for name in names if isinstance(each := modules[f"{parent}.{name}"], nn.Linear)]
 
 
 def _bias(linear: nn.Linear) -> Tensor:

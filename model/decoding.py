@@ -176,13 +176,14 @@ class _Batch:
 
 
 class _RowCache:
-    """Self-attention K/V of rows that all have read `length` positions."""
+    """Self-attention K/V, or recurrent states, of rows that all have read `length` positions."""
 
     _GROWTH: Final = 32  # positions; most sentences need no more than one or two allocations
 
     def __init__(self, layers: int) -> None:
         self.length = 0
         self._layers: list[KV | None] = [None] * layers
+        self._states: list[Tensor | None] = [None] * layers
 
     def update(self, layer: int, new: KV) -> KV:
         kept = self._layers[layer] or KV(new.keys[:, :, :0], new.values[:, :, :0])
@@ -195,7 +196,14 @@ class _RowCache:
         seen = self.length + 1
         return KV(kept.keys[:, :, :seen], kept.values[:, :, :seen])
 
+    def recur(self, layer: int, keep: Tensor, new: Tensor) -> Tensor:
+        before = self._states[layer]
+        state = new.float() if before is None else keep.float() * before + new
+        self._states[layer] = state
+        return state
+
     def select(self, parents: Tensor) -> None:
+        self._states = [state if state is None else state[parents] for state in self._states]
         self._layers = [kept and KV(*(self._selected(tensor, parents) for tensor in kept)) for kept in self._layers]
 
     def _selected(self, tensor: Tensor, parents: Tensor) -> Tensor:

@@ -52,6 +52,10 @@ class InspectedCache:
     def update(self, layer: int, new: KV) -> KeyValueView:
         return InspectedKV(self._cache.update(layer, new), lambda weights: self._record(layer, weights), self._rows)
 
+    def recur(self, layer: int, keep: Tensor, new: Tensor) -> Tensor:
+        """A recurrent layer has no weights to record."""
+        return self._cache.recur(layer, keep, new)
+
 
 def _slot_weights(view: SlotKV, query: Tensor, rows: list[int]) -> Tensor:
     slots, lengths = view.slots[rows, 0], view.lengths[rows, 0]

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from model.attention import CrossAttention, SelfAttention
-from model.cache import Cache, KeyValueView
-from model.config import Activation, ModelConfig, NormOrder
+from model.cache import Cache, DecoderCache, KeyValueView
+from model.config import Activation, DecoderMemory, ModelConfig, NormOrder
+from model.ssru import SSRU
 
 ACTIVATIONS: Final[dict[Activation, Callable[[Tensor], Tensor]]] = {
     "relu": F.relu,
@@ -141,14 +142,17 @@ class EncoderLayer(nn.Module):
         return states
 
 
+MEMORIES: Final[dict[DecoderMemory, type[SelfAttention] | type[SSRU]]] = {"self_attention": SelfAttention, "ssru": SSRU}
+
+
 class DecoderLayer(nn.Module):
-    """Masked self-attention, cross-attention over source K/V, feed-forward."""
+    """Masked self-attention, or what `MEMORIES` has in its place; cross-attention over source K/V; feed-forward."""
 
     def __init__(self, config: ModelConfig, layer: int) -> None:
         super().__init__()
         residual = RESIDUALS[config.norm_order]
         self.layer = layer
-        self.self_attention = SelfAttention(config)
+        self.self_attention = MEMORIES[config.decoder_memory](config)
         self.cross_attention = CrossAttention(config)
         self.feed_forward = FeedForward(config)
         self.self_attention_residual = residual(config)
@@ -156,7 +160,12 @@ class DecoderLayer(nn.Module):
         self.feed_forward_residual = residual(config)
 
     def forward(
-        self, states: Tensor, target_mask: Tensor | None, source: KeyValueView, source_mask: Tensor | None, cache: Cache
+        self,
+        states: Tensor,
+        target_mask: Tensor | None,
+        source: KeyValueView,
+        source_mask: Tensor | None,
+        cache: DecoderCache,
     ) -> Tensor:
         states = self.self_attention_residual(states, lambda x: self.self_attention(x, target_mask, cache, self.layer))
         states = self.cross_attention_residual(states, lambda x: self.cross_attention(x, source, source_mask))

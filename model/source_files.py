@@ -116,6 +116,11 @@ def _checked_entries(path: Path, entries: Sequence[zipfile.ZipInfo], max_bytes: 
     problems += [f"{name!r} is there twice" for name in twice]
     if problems:
         raise CheckpointError(f"{path}: {'; '.join(problems)}")
+    return check_expansion(path, entries, max_bytes)
+
+
+def check_expansion(path: Path, entries: Sequence[zipfile.ZipInfo], max_bytes: int) -> int:
+    """Return the size that an archive declares for its entries. Raises `CheckpointError` if that is too large."""
     size = sum(entry.file_size for entry in entries)
     _check_size(path, size, max_bytes)
     packed = path.stat().st_size

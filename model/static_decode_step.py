@@ -42,7 +42,7 @@ class StepTables:
     """Large output tensors for up to `rows` rows, shared by steps that run one at a time."""
 
     def __init__(self, rows: int, config: ModelConfig, max_width: int, device: torch.device) -> None:
-        self._shape = rows, config.decoder_layers, max_width
+        self._shape = rows, config.self_attention_layers, max_width
         self.logits = torch.zeros(rows, config.vocab_size, device=device)
         self.alignment = torch.zeros(rows, max_width, device=device)
 

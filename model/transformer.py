@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from model.attention import RelativeBias, combine_masks, look_ahead_mask, padding_mask, segment_mask
-from model.cache import KV, Cache, KeyValueView, NoCache, PackedSources, TeachingCache, TeachingKV
+from model.cache import KV, Cache, DecoderCache, KeyValueView, NoCache, PackedSources, TeachingCache, TeachingKV
 from model.config import ModelConfig
 from model.layers import DecoderLayer, EncoderLayer, Input, final_norm
 
@@ -96,7 +96,7 @@ class Transformer(nn.Module):
         target_mask: Tensor | None,
         source: Sequence[KeyValueView],
         source_mask: Tensor | None,
-        cache: Cache,
+        cache: DecoderCache,
     ) -> Tensor:
         """Next-token logits `[batch, length, vocab]` after each of `target_ids [batch, length]`.
 
@@ -115,7 +115,7 @@ class Transformer(nn.Module):
         target_mask: Tensor | None,
         source: Sequence[KeyValueView],
         source_mask: Tensor | None,
-        cache: Cache,
+        cache: DecoderCache,
     ) -> Tensor:
         for layer, layer_source in zip(self._decoder_layers(), source, strict=True):
             states = layer(states, target_mask, layer_source, source_mask, cache)
@@ -132,7 +132,7 @@ class Transformer(nn.Module):
         target_mask = combine_masks(look_ahead, segment_mask(target.segments, target.segments, dtype))
         source_mask = segment_mask(source.segments, source.segments, dtype)
         cross_mask = segment_mask(target.segments, source.segments, dtype)
-        cache = TeachingCache()
+        cache = TeachingCache(target.positions == 0)
         source_states = self._source_states(source.ids, source.positions).to(dtype)
         memory = [TeachingKV(*each) for each in self._encode_states(source_states, source_mask, cache)]
         inputs = target.ids.roll(1, dims=1).masked_fill(target.positions == 0, self.config.bos_id)

@@ -13,7 +13,14 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from model.checkpoint_config import CheckpointConfig, CheckpointError, content_id, load_config, load_tokenizer
+from model.checkpoint_config import (
+    CheckpointConfig,
+    CheckpointError,
+    Direction,
+    content_id,
+    load_config,
+    load_tokenizer,
+)
 from service.access.control import AccessControl
 from service.api import deepl, documents, error_handlers, glossaries, openapi, operations, page, translate
 from service.api.dependencies import ServiceContext
@@ -30,15 +37,18 @@ from service.documents.limits import DocumentLimits
 from service.engine.messages import EngineOptions
 from service.errors import EngineFailed
 from service.glossary_store import GlossaryStore
-from service.hub.names import HubName, hidden_name
+from service.hub.names import HubIndex, HubName, hidden_name
 from service.observability import tracing
 from service.observability.metrics import Metrics
 from service.observability.tracing import RequestTracing
+from service.registry.directory import ModelsDirectory
 from service.registry.importing import ImportLimits, ensure_imported
+from service.registry.loading import Build
 from service.registry.memory_budget import MemoryBudget
 from service.registry.model_version import ModelVersion, State
+from service.registry.on_demand import PublicModels
 from service.registry.process_memory import MEGABYTE
-from service.registry.registry import Build, ModelRegistry, ModelsDirectory
+from service.registry.registry import ModelRegistry
 from service.registry.scan import FoundModel, ignored_entries, scan
 from service.registry.served_model import ServedModel
 from service.settings import Networks, Settings, UnusableSettingError
@@ -52,6 +62,7 @@ logger = logging.getLogger(__name__)
 
 VERSION: Final = version("dragoman")
 _IPV4: Final = 4
+_GIGABYTE: Final = 1_000 * MEGABYTE
 
 
 def _log_failure(reason: str) -> None:
@@ -153,7 +164,7 @@ def build_service(settings: Settings) -> ServiceContext:
             settings.models_poll_seconds,
             ImportLimits(settings.max_import_mb),
         ),
-        hub=settings.hub_options,
+        public=_public_models(settings),
         on_change=lambda models: metrics.models_served({each.name: ",".join(each.summary()) for each in models}),
     )
     try:
@@ -169,11 +180,18 @@ def build_service(settings: Settings) -> ServiceContext:
     return ServiceContext(settings, translator, library, metrics, access, store, jobs)
 
 
+def _public_models(settings: Settings) -> PublicModels:
+    limit = None if settings.cache_limit_gb is None else int(settings.cache_limit_gb * _GIGABYTE)
+    return PublicModels(settings.hub_options, settings.models if isinstance(settings.models, HubIndex) else None, limit)
+
+
 def _entries(settings: Settings, build: Build) -> list[ModelVersion]:
     if isinstance(settings.models, Path):
         return _directory_entries(settings.models)
+    if isinstance(settings.models, HubIndex):
+        return []  # the registry lists the index
     if settings.models is not None:
-        return [_named_entry(each) for each in settings.models]
+        return [_named_entry(each, on_demand=settings.on_demand) for each in settings.models]
     if isinstance(settings.model, HubName):
         return [_named_entry(settings.model)]
     if hidden := hidden_name(settings.model):
@@ -196,9 +214,13 @@ def _directory_entries(directory: Path) -> list[ModelVersion]:
     return [ModelVersion(each) for each in models.values()]
 
 
-def _named_entry(model: Path | HubName) -> ModelVersion:
-    """Build the entry of a model that the settings name; it is downloaded or imported in the background."""
+def _named_entry(model: Path | HubName, *, on_demand: bool = False) -> ModelVersion:
+    """Build the entry of a model that the settings name; it is downloaded or imported in the background, or later."""
     if isinstance(model, HubName):
+        if on_demand and model.languages is not None:
+            source, target = model.languages
+            directions = [Direction(source=source, target=target)]
+            return ModelVersion(FoundModel(str(model), model, ""), State.REMOTE, directions=directions)
         return ModelVersion(FoundModel(str(model), model, ""), State.DOWNLOADING)
     return ModelVersion(FoundModel(model.resolve().name, model, ""))
 

@@ -17,7 +17,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from model.source_files import DEFAULT_MAX_MEGABYTES
 from service import hardware
-from service.hub.names import HubName, parse_model, parse_models
+from service.hub.names import HubIndex, HubName, parse_model, parse_models
 from service.hub.options import ARGOS_INDEX, FIREFOX_INDEX, HubOptions
 
 _PREFIX: Final = "DRAGOMAN_"
@@ -112,23 +112,23 @@ def _index(url: str) -> str:
     return url
 
 
-def _models(value: str | Path | Sequence[Path | HubName]) -> Path | tuple[Path | HubName, ...]:
+def _models(value: str | Path | HubIndex | Sequence[Path | HubName]) -> Path | HubIndex | tuple[Path | HubName, ...]:
     if not isinstance(value, str):
-        return value if isinstance(value, Path) else tuple(value)
+        return value if isinstance(value, Path | HubIndex) else tuple(value)
     try:
         return parse_models(value)
     except ValueError as error:
         raise _wrong(str(error)) from None
 
 
-def _models_text(models: Path | tuple[Path | HubName, ...]) -> str:
-    return str(models) if isinstance(models, Path) else ",".join(map(str, models))
+def _models_text(models: Path | HubIndex | tuple[Path | HubName, ...]) -> str:
+    return str(models) if isinstance(models, Path | HubIndex) else ",".join(map(str, models))
 
 
 Model = Annotated[Path | HubName, NoDecode, PlainValidator(_model), PlainSerializer(str, when_used="json")]
 """A checkpoint on disk, or the name of a public model."""
 Models = Annotated[
-    Path | tuple[Path | HubName, ...],
+    Path | HubIndex | tuple[Path | HubName, ...],
     NoDecode,
     PlainValidator(_models),
     PlainSerializer(_models_text, when_used="json"),
@@ -209,9 +209,21 @@ class Settings(AccessSettings, HubSettings):
     models: Models | None = Field(
         default=None,
         description="Models to serve instead of --model: paths and names with commas between them, a file with one on "
-        "each line, or a directory of checkpoints. Each model has its own engines and the name of its file. If two "
+        "each line, a directory of checkpoints, or a whole index, firefox: or argos:, whose models are fetched on "
+        "demand. Each model has its own engines and the name of its file. If two "
         "entries translate the same direction, the first by name is used. Entries of a directory that are added, "
         "changed or removed later are loaded, replaced or unloaded.",
+    )
+    on_demand: bool = Field(
+        default=False,
+        description="Fetch the public models of --models at the first request for them, not at the start. Their names "
+        "must say their languages: argos:en-de, firefox:en-de.",
+    )
+    cache_limit_gb: float | None = Field(
+        default=None,
+        gt=0,
+        description="Disk that all public models take. Above it, the least recently used ones that were fetched on "
+        "demand are removed. Servers that share the cache need the same limit.",
     )
     models_poll_seconds: float = Field(
         default=5.0,
@@ -324,6 +336,14 @@ class Settings(AccessSettings, HubSettings):
     def _check_models(self) -> Self:
         if self.models is not None and "model" in self.model_fields_set:
             raise _wrong("model and models: only one of them can be set")
+        if self.on_demand and not isinstance(self.models, tuple | HubIndex):
+            raise _wrong("on_demand: needs models with the names of public models")
+        if self.on_demand and isinstance(self.models, tuple):
+            silent = [str(each) for each in self.models if isinstance(each, HubName) and each.languages is None]
+            if silent:
+                raise _wrong(
+                    f"on_demand: {', '.join(silent)}: the name does not say the languages, as argos:en-de does"
+                )
         return self
 
 

@@ -95,6 +95,7 @@ def _set_encoder_layer(spec: Any, layer: EncoderLayer) -> None:
 
 
 def _set_decoder_layer(spec: Any, layer: DecoderLayer) -> None:
+    assert isinstance(layer.self_attention, MultiHeadAttention), "CTranslate2 has no recurrent decoders"
     _set_self_attention(spec.self_attention, layer.self_attention, layer.self_attention_residual)
     cross = layer.cross_attention
     _set_linear(spec.attention.linear[0], cross.query)

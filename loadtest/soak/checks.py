@@ -21,6 +21,7 @@ _EXPECTED_ERRORS: Final = frozenset(
         "the engine has hung",
         "the fork server has died, starting another",
         "the fork server does not answer",
+        "the fork server cannot start",
     }
 )
 """The server's log messages about processes that were killed or stopped."""

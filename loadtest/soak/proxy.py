@@ -45,9 +45,11 @@ async def proxy(port: int, weather: Callable[[], Weather]) -> AsyncIterator[str]
 async def _connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int, weather: Weather) -> None:
     try:
         answers, requests = await asyncio.open_connection(_HOST, port)
-    except OSError:
+    except BaseException as error:
         writer.transport.abort()
-        return
+        if isinstance(error, OSError):
+            return
+        raise
     ways = [
         asyncio.create_task(_carry(reader, requests, Weather())),
         asyncio.create_task(_carry(answers, writer, weather)),

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from model.checkpoint import save_checkpoint, scale_of
 from model.checkpoint_config import ANY, CheckpointConfig, CheckpointError, LanguageHint
-from model.formats import ctranslate2, huggingface, t5
+from model.formats import ctranslate2, huggingface, marian, t5
 from model.formats.checked_source import Imported, impossible, read_json
 from model.source_files import DEFAULT_MAX_MEGABYTES, MEGABYTE, source_bytes, unpack
 from model.transformer import Transformer
@@ -79,11 +79,10 @@ def _unpacked(path: Path, beside: Path, max_bytes: int) -> Iterator[Path]:
 def _read(path: Path, hint: LanguageHint) -> Imported:
     if (model := ctranslate2.find(path)) is not None:
         return ctranslate2.read(model, hint)
-    if marian := sorted(each.name for each in path.glob("model*.bin") if "intgemm" in each.name):
-        problem = f"a Marian model as Firefox has it ({marian[0]}): this format is not supported yet"
-        raise CheckpointError(f"{path}: {problem}")
     if not (path / "config.json").exists():
-        raise CheckpointError(f"{path}: neither an Argos package, nor a CTranslate2 or Hugging Face directory")
+        if (model := marian.find(path)) is not None:
+            return marian.read(model, hint)
+        raise CheckpointError(f"{path}: neither an Argos package, nor a CTranslate2, Hugging Face or Marian directory")
     described = read_json(path / "config.json")
     kind = described.get("model_type")
     if kind in huggingface.MODEL_TYPES:

@@ -4,7 +4,6 @@ They share names and differ in where they normalise, how positions are counted, 
 `t5.py`.
 """
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +29,7 @@ from model.formats.checked_source import (
     table,
 )
 from model.formats.multilingual import source_tag_suffix, tagged_both_sides, target_tag_prefix, tokenizer_class
+from model.formats.positions import sines_then_cosines
 from model.formats.vocabulary import Vocabulary, read_vocabulary
 from model.tokenizer import Prompt, Tokenizer
 
@@ -103,7 +103,8 @@ def _marian(directory: Path, options: Options, hint: LanguageHint) -> Imported:
 def _m2m100(directory: Path, options: Options, hint: LanguageHint) -> Imported:
     config = _config(options, vocab_size=options.number("vocab_size"), norm_order="pre")
     weights = _weights(directory, config)
-    positions = _m2m100_positions(config)
+    # Counted from after the padding's id.
+    positions = sines_then_cosines(config.pad_id + 1, config.max_positions, config.d_model)
     weights |= {f"{side}_input.table": positions.clone() for side in ("source", "target")}
     return tagged_both_sides(directory, read_vocabulary(directory, config.vocab_size), config, weights)
 
@@ -236,13 +237,3 @@ def _marian_positions(config: ModelConfig) -> Tensor:
     half = torch.arange(0, config.d_model, 2, dtype=torch.float64) / config.d_model
     angles = torch.arange(config.max_positions, dtype=torch.float64)[:, None] / 10000**half
     return torch.cat([angles.sin(), angles.cos()[:, : config.d_model // 2]], dim=1).float()
-
-
-def _m2m100_positions(config: ModelConfig) -> Tensor:
-    """Sines, then cosines, with the longest wave in the last place, counted from after the padding's id."""
-    half = config.d_model // 2
-    rates = torch.exp(torch.arange(half, dtype=torch.float64) * -(math.log(10000) / (half - 1)))
-    first = config.pad_id + 1
-    angles = torch.arange(first, first + config.max_positions, dtype=torch.float64)[:, None] * rates
-    encodings = torch.cat([angles.sin(), angles.cos()], dim=1).float()
-    return torch.nn.functional.pad(encodings, (0, config.d_model - 2 * half))

@@ -133,7 +133,7 @@ void linear(const Linear& layer, const uint8_t* q, const float* scales, int64_t 
   }
 }
 
-void normalise(const float* x, const float* weight, const float* bias, int64_t width, float* out) {
+void normalise(const float* x, const float* weight, const float* bias, float epsilon, int64_t width, float* out) {
   const int64_t whole = width / kLanes * kLanes;
   Lanes sums = load_some(x + whole, width - whole);
   for (int64_t i = 0; i < whole; i += kLanes) sums += load(x + i);
@@ -144,9 +144,18 @@ void normalise(const float* x, const float* weight, const float* bias, int64_t w
     const Lanes distance = load(x + i) - mean;
     squares += distance * distance;
   }
-  const float factor = 1.0f / std::sqrt(total_of(squares) / width + 1e-5f);  // as torch.nn.LayerNorm
+  const float factor = 1.0f / std::sqrt(total_of(squares) / width + epsilon);
 #pragma omp simd
   for (int64_t i = 0; i < width; ++i) out[i] = (x[i] - mean) * factor * weight[i] + bias[i];
+}
+
+void recur(const float* input, const float* gate, const float* before, int64_t width, float* after, float* out) {
+#pragma omp simd
+  for (int64_t i = 0; i < width; ++i) {
+    const float e = exp_of_negative(-std::fabs(gate[i])), forget = (gate[i] < 0 ? e : 1.0f) / (1.0f + e);
+    after[i] = forget * before[i] + (1.0f - forget) * input[i];
+    out[i] += larger(0.0f, after[i]);  // NaN stays
+  }
 }
 
 // Dim is 0 where the head dimension is known only when running.
@@ -272,7 +281,8 @@ int64_t draw(const float* logits, int64_t width, int64_t best, const Sampling& o
 const Kernels& VARIANT() {
 #define NAME_OF(variant) #variant
 #define NAMED(variant) NAME_OF(variant)
-  static const Kernels all = {NAMED(VARIANT), quantise, linear, normalise, attend, summarise, rank, weigh, draw};
+  static const Kernels all = {NAMED(VARIANT), quantise, linear,    normalise, recur,
+                              attend,         summarise, rank, weigh,     draw};
   return all;
 }
 

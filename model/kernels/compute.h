@@ -52,7 +52,11 @@ struct Kernels {
                  Epilogue epilogue, float* out, int64_t stride);
 
   // Layer normalisation of x [width]; `out` may be x.
-  void (*normalise)(const float* x, const float* weight, const float* bias, int64_t width, float* out);
+  void (*normalise)(const float* x, const float* weight, const float* bias, float epsilon, int64_t width, float* out);
+
+  // One position of a recurrent layer: after = forget * before + (1 - forget) * input with forget = sigmoid(gate); adds
+  // what is positive of it to `out`. `before` is not `after`; all are [width].
+  void (*recur)(const float* input, const float* gate, const float* before, int64_t width, float* after, float* out);
 
   // softmax(q k^T * scale) v of one query and one head, over `length` keys that stand `stride` floats apart; leaves the
   // weights in `weights [length]`.

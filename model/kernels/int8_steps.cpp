@@ -126,8 +126,8 @@ bool Int8Transformer::advance(Batch& batch, const std::vector<Beam>& beams, cons
     for (size_t i = 0; i < beams.size(); ++i)
       if (!rows.advance(beams[i], extensions[i].best(), batch.eos_id)) return false;
     for (const BeamRows::Copy& each : rows.copies)
-      for (const at::Tensor& buffer : {target_keys_, target_values_})
-        copy_slot(buffer, each.from, each.to, positions[each.row]);
+      for (const at::Tensor& buffer : target_)
+        copy_slot(buffer, each.from, each.to, std::min(positions[each.row], buffer.size(3)));
     tokens = std::move(rows.tokens);
     slots = std::move(rows.slots);
     batch.totals = tensor(rows.totals, at::kFloat);

@@ -72,7 +72,8 @@ void Int8Transformer::apply(const Linear& layer, Epilogue epilogue, float* out) 
 
 void Int8Transformer::normalise(const Norm& norm, float* out) {
   for (int64_t r = 0; r < rows_; ++r)
-    kernels().normalise(states_.data() + r * d_model_, norm.weight, norm.bias, d_model_, out + r * d_model_);
+    kernels().normalise(states_.data() + r * d_model_, norm.weight, norm.bias, norm_epsilon_, d_model_,
+                        out + r * d_model_);
 }
 
 const float* Int8Transformer::pre_norm(const Norm& norm) {
@@ -177,48 +178,71 @@ void Int8Transformer::accumulate_attention(const AttentionView& view, const std:
   }
 }
 
+void Int8Transformer::attend_to_own(int64_t layer, const Batch& batch, const int64_t* seen, Scores& scores) {
+  at::Tensor &keys = target_[0], &values = target_[1];
+  const int64_t slots = keys.size(1), places = keys.size(3);
+  const int64_t *position = batch.positions.const_data_ptr<int64_t>(), *slot = batch.slots.const_data_ptr<int64_t>();
+  for (int64_t row = 0; row < rows_; ++row)
+    for (int64_t head = 0; head < heads_; ++head) {
+      const int64_t to = ((layer * slots + slot[row]) * heads_ + head) * places + position[row];
+      const float* key = wide_.data() + row * 3 * d_model_ + d_model_ + head * head_dim_;
+      std::copy_n(key, head_dim_, keys.mutable_data_ptr<float>() + to * head_dim_);
+      std::copy_n(key + d_model_, head_dim_, values.mutable_data_ptr<float>() + to * head_dim_);
+    }
+  const AttentionView own = view_of(keys, values, layer, 3 * d_model_, slot, seen);
+  attend(own);
+  const int64_t width = scores.self_attention.size(2);
+  accumulate_attention(own, batch.outputs.self_attention,
+                       scores.self_attention.mutable_data_ptr<float>() + layer * width,
+                       scores.self_attention.size(1) * width);
+  quantise(mixed_.data(), d_model_);
+  apply(decoder_[layer].output, Epilogue::add, states_.data());
+}
+
+void Int8Transformer::recur(int64_t layer, const Batch& batch, const int64_t*, Scores&) {
+  const at::Tensor& states = target_[0];
+  const int64_t places = states.size(3);
+  const int64_t *position = batch.positions.const_data_ptr<int64_t>(), *slot = batch.slots.const_data_ptr<int64_t>();
+  float* kept = states.mutable_data_ptr<float>() + layer * states.stride(0);
+  const std::vector<float> start(d_model_);
+  const auto state = [&](int64_t row, int64_t place) { return kept + (slot[row] * places + place % places) * d_model_; };
+  // Rows of the same slot follow one another, each from the state that the row before it has left.
+  for (int64_t row = 0; row < rows_; ++row) {
+    const float *input = wide_.data() + row * 2 * d_model_, *gate = input + d_model_;
+    const float* before = position[row] ? state(row, position[row] - 1) : start.data();
+    kernels().recur(input, gate, before, d_model_, state(row, position[row]), states_.data() + row * d_model_);
+  }
+}
+
 Int8Transformer::Scores Int8Transformer::step(const Batch& batch, const std::vector<Beam>& beams) {
   reserve(batch.tokens.numel());
-  const int64_t places = target_keys_.size(3);
-  check_range(batch.positions, rows_, places, "positions");
-  check_range(batch.slots, rows_, target_keys_.size(1), "slots");
+  check_range(batch.positions, rows_, target_positions_, "positions");
+  check_range(batch.slots, rows_, target_slots_, "slots");
   check_range(batch.source_slots, rows_, source_keys_.size(1), "source_slots");
   check_range(batch.source_lengths, rows_, source_keys_.size(3) + 1, "source_lengths");
   for (const int64_t* length = batch.source_lengths.const_data_ptr<int64_t>(), *end = length + rows_; length < end; ++length)
     TORCH_CHECK(*length > 0, "int8: a source is empty");
   for (const auto* rows : {&batch.outputs.logits, &batch.outputs.alignment, &batch.outputs.self_attention}) check_rows(*rows, rows_);
-  const int64_t *position = batch.positions.const_data_ptr<int64_t>(), *slot = batch.slots.const_data_ptr<int64_t>();
+  const int64_t* position = batch.positions.const_data_ptr<int64_t>();
   std::vector<int64_t> seen(position, position + rows_);
   for (int64_t& length : seen) ++length;  // a row attends up to its own position
-  float *keys = target_keys_.mutable_data_ptr<float>(), *values = target_values_.mutable_data_ptr<float>();
   const int64_t* source_slot = batch.source_slots.const_data_ptr<int64_t>();
   const int64_t* source_length = batch.source_lengths.const_data_ptr<int64_t>();
   const int64_t layers = decoder_.size(), aligned = batch.outputs.alignment.size(), looking = batch.outputs.self_attention.size();
   const int64_t source_width = longest(batch.outputs.alignment, source_length);
   const int64_t own_width = longest(batch.outputs.self_attention, seen.data());
+  const int64_t own_layers = see_own_ == &Int8Transformer::attend_to_own ? layers : 0;
   Scores scores;
   scores.alignment = at::zeros({aligned, source_width});
-  scores.self_attention = at::zeros({looking, layers, own_width});
-  float* own_weights = scores.self_attention.mutable_data_ptr<float>();
+  scores.self_attention = at::zeros({looking, own_layers, own_width});
 
   embed(target_input_, batch.tokens, batch.positions);
   for (int64_t l = 0; l < layers; ++l) {
     const DecoderWeights& layer = decoder_[l];
-    quantise(pre_norm(layer.attention_norm), d_model_);
-    apply(layer.qkv, Epilogue::store, wide_.data());
-    for (int64_t row = 0; row < rows_; ++row)
-      for (int64_t head = 0; head < heads_; ++head) {
-        const int64_t to = ((l * target_keys_.size(1) + slot[row]) * heads_ + head) * places + position[row];
-        const float* key = wide_.data() + row * 3 * d_model_ + d_model_ + head * head_dim_;
-        std::copy_n(key, head_dim_, keys + to * head_dim_);
-        std::copy_n(key + d_model_, head_dim_, values + to * head_dim_);
-      }
-    const AttentionView own = view_of(target_keys_, target_values_, l, 3 * d_model_, slot, seen.data());
-    attend(own);
-    accumulate_attention(own, batch.outputs.self_attention, own_weights + l * own_width, layers * own_width);
-    quantise(mixed_.data(), d_model_);
-    apply(layer.output, Epilogue::add, states_.data());
-    post_norm(layer.attention_norm);
+    quantise(pre_norm(layer.own_norm), d_model_);
+    apply(layer.own, Epilogue::store, wide_.data());
+    (this->*see_own_)(l, batch, seen.data(), scores);
+    post_norm(layer.own_norm);
 
     quantise(pre_norm(layer.cross_norm), d_model_);
     apply(layer.cross_query, Epilogue::store, wide_.data());

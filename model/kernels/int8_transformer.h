@@ -29,9 +29,11 @@ struct EncoderWeights {
   Norm attention_norm, feed_forward_norm;
 };
 
+// `own` projects the states for what sees earlier positions: queries, keys and values, or the inputs and gates of a
+// recurrent layer, which has no output projection.
 struct DecoderWeights {
-  Linear qkv, output, cross_query, cross_output, inner, outer;
-  Norm attention_norm, cross_norm, feed_forward_norm;
+  Linear own, output, cross_query, cross_output, inner, outer;
+  Norm own_norm, cross_norm, feed_forward_norm;
 };
 
 class Int8Transformer : public torch::CustomClassHolder {
@@ -80,6 +82,11 @@ class Int8Transformer : public torch::CustomClassHolder {
     std::vector<BestExtensions> extensions;  // of each beam
   };
   std::vector<Beam> beams_of(const Batch& batch) const;
+  // Two ways of a decoder layer to see the positions before a row's own, chosen once: each reads the layer's `own`
+  // projection in `wide_`, writes the target's buffers and adds its result to the states.
+  using SeeOwn = void (Int8Transformer::*)(int64_t layer, const Batch& batch, const int64_t* seen, Scores& scores);
+  void attend_to_own(int64_t layer, const Batch& batch, const int64_t* seen, Scores& scores);
+  void recur(int64_t layer, const Batch& batch, const int64_t* seen, Scores& scores);
   Scores step(const Batch& batch, const std::vector<Beam>& beams);
   // Checks the plain rows and returns their numbers.
   std::vector<int64_t> places_of(const Batch& batch, const std::vector<Beam>& beams) const;
@@ -132,11 +139,15 @@ class Int8Transformer : public torch::CustomClassHolder {
 
   Tensors weights_;
   std::vector<at::Tensor> packed_;  // the memory that each `Linear` points into
-  at::Tensor target_keys_, target_values_, source_keys_, source_values_;  // [layers, slots, heads, positions, head_dim]
-  int64_t d_model_, heads_, head_dim_, widest_, alignment_layer_;
+  // [layers, slots, heads, positions, head_dim]; of targets the keys and the values, or recurrent states in one head,
+  // which are those of position p at p modulo the positions.
+  std::vector<at::Tensor> target_;
+  at::Tensor source_keys_, source_values_;
+  int64_t d_model_, heads_, head_dim_, widest_, alignment_layer_, target_slots_, target_positions_;
   bool pre_norm_;
+  SeeOwn see_own_;
   Epilogue activation_;
-  float attention_scale_, embedding_scale_;
+  float attention_scale_, embedding_scale_, norm_epsilon_;
   Input source_input_, target_input_;
   std::vector<EncoderWeights> encoder_;
   std::vector<DecoderWeights> decoder_;

@@ -11,8 +11,6 @@ namespace dragoman {
 
 Int8Transformer::Int8Transformer(Numbers shape, Tensors weights, Tensors buffers)
     : weights_(std::move(weights)),
-      target_keys_(buffers.at("target_keys")),
-      target_values_(buffers.at("target_values")),
       source_keys_(buffers.at("source_keys")),
       source_values_(buffers.at("source_values")),
       d_model_(shape.at("d_model")),
@@ -20,14 +18,22 @@ Int8Transformer::Int8Transformer(Numbers shape, Tensors weights, Tensors buffers
       head_dim_(d_model_ / heads_),
       widest_(std::max(3 * d_model_, shape.at("ffn_dim"))),
       alignment_layer_(shape.at("alignment_layer")),
+      target_slots_(shape.at("slots")),
+      target_positions_(shape.at("target_positions")),
       pre_norm_(shape.at("pre_norm") != 0),
+      see_own_(shape.at("recurrent") ? &Int8Transformer::recur : &Int8Transformer::attend_to_own),
       activation_(static_cast<Epilogue>(shape.at("activation"))),
       attention_scale_(1 / std::sqrt(static_cast<float>(head_dim_))),
       embedding_scale_(shape.at("scale_embedding") ? std::sqrt(static_cast<float>(d_model_)) : 1.0f),
+      norm_epsilon_(tensor("norm_epsilon").item<float>()),
       source_input_(input("source_input")),
       target_input_(input("target_input")) {
-  for (const auto& buffer : {target_keys_, target_values_, source_keys_, source_values_})
-    TORCH_CHECK(buffer.is_contiguous() && buffer.dtype() == at::kFloat, "int8: a buffer is not contiguous float32");
+  const bool recurrent = shape.at("recurrent");
+  for (const auto& name : recurrent ? std::vector{"target_states"} : std::vector{"target_keys", "target_values"})
+    target_.push_back(buffers.at(name));
+  for (const auto& entry : buffers)
+    TORCH_CHECK(entry.value().is_contiguous() && entry.value().dtype() == at::kFloat, "int8: ", entry.key(),
+                " is not contiguous float32");
   TORCH_CHECK(0 <= alignment_layer_ && alignment_layer_ < shape.at("decoder_layers"), "int8: alignment_layer");
   for (int64_t i = 0; i < shape.at("encoder_layers"); ++i) {
     const std::string layer = "encoder." + std::to_string(i) + ".";
@@ -37,7 +43,8 @@ Int8Transformer::Int8Transformer(Numbers shape, Tensors weights, Tensors buffers
   }
   for (int64_t i = 0; i < shape.at("decoder_layers"); ++i) {
     const std::string layer = "decoder." + std::to_string(i) + ".";
-    decoder_.push_back({linear(layer + "self_attention.qkv"), linear(layer + "self_attention.output"),
+    const std::string own = layer + "self_attention.";
+    decoder_.push_back({linear(own + (recurrent ? "recurrence" : "qkv")), recurrent ? Linear{} : linear(own + "output"),
                         linear(layer + "cross_attention.query"), linear(layer + "cross_attention.output"),
                         linear(layer + "feed_forward.inner"), linear(layer + "feed_forward.outer"),
                         norm(layer + "self_attention_residual.norm"), norm(layer + "cross_attention_residual.norm"),

@@ -16,7 +16,7 @@ EVENTS: Final[dict[str, Any]] = {
         "id": {
             "type": "string",
             "pattern": "^[0-9]+$",
-            "description": "number of the event; `Last-Event-ID` resumes after it. An `error` event has none",
+            "description": "number of the event; `Last-Event-ID` resumes after it. `error` and `loading` have none",
         },
         "event": {"enum": [*EVENT_NAMES.values(), "error"]},
         "data": {"type": "string", "contentMediaType": "application/json"},

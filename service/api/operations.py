@@ -40,7 +40,7 @@ async def models(service: ServiceDependency, shows_paths: Annotated[bool, Depend
     return [
         ModelStatus(
             name=each.name,
-            directions=each.model.listed if each.model else (),
+            directions=each.model.listed if each.model else tuple(map(str, each.directions)),
             languages=each.model.languages if each.model else (),
             state=each.state,
             reason=each.reason if shows_paths or each.reason is None else _HIDDEN,

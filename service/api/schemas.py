@@ -248,6 +248,9 @@ class Language(BaseModel):
     code: str = Field(examples=["en"])
     name: str = Field(examples=["English"])
     targets: list[str] = Field(examples=[["en", "fr"]])
+    downloadable: list[str] | None = Field(
+        default=None, description="the targets whose models are downloaded at the first request", examples=[["de"]]
+    )
 
 
 class NamedLanguage(BaseModel):
@@ -279,7 +282,7 @@ class ModelStatus(BaseModel):
     """The state of one model."""
 
     name: str = Field(description="that of its file or directory, or a public model's", examples=["en-fr"])
-    directions: Sequence[str] = Field(description="what it translates", examples=[["en-fr"]])
+    directions: Sequence[str] = Field(description="the directions that it translates", examples=[["en-fr"]])
     languages: Sequence[str] = Field(description="each of which it translates into every other")
     state: State
     reason: str | None = Field(default=None, description="why it failed, or could not be loaded the last time")

@@ -21,7 +21,15 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
 from service.errors import ServiceError
-from service.translation.events import BeamStepped, Event, Finished, SegmentFinished, Started, TokenGenerated
+from service.translation.events import (
+    BeamStepped,
+    Event,
+    Finished,
+    ModelLoading,
+    SegmentFinished,
+    Started,
+    TokenGenerated,
+)
 from service.translation.stream import Translation
 
 logger = logging.getLogger(__name__)
@@ -34,6 +42,7 @@ _HEADERS: Final = {"Cache-Control": "no-cache"}
 
 EVENT_NAMES: Final[dict[type, str]] = {
     Started: "start",
+    ModelLoading: "loading",
     TokenGenerated: "token",
     BeamStepped: "hypotheses",
     SegmentFinished: "segment",
@@ -110,7 +119,12 @@ def encode_event(number: int, event: Event, shape: AnswerShape) -> bytes:
 
 def encode_error(message: str, code: str) -> bytes:
     """Encode an error, without an id: a browser that resumed after the next number would miss the event that has it."""
-    return b"event: error\r\ndata: %s\r\n\r\n" % msgspec.json.encode({"error": message, "code": code})
+    return encode_unnumbered("error", {"error": message, "code": code})
+
+
+def encode_unnumbered(name: str, data: object) -> bytes:
+    """Encode an event without an id, which a resumed stream does not count."""
+    return b"event: %s\r\ndata: %s\r\n\r\n" % (name.encode(), msgspec.json.encode(data))
 
 
 class TranslationStream(EventSourceResponse):
@@ -188,6 +202,9 @@ class TranslationStream(EventSourceResponse):
         number = 0
         try:
             async for events in self._translation.events():
+                if isinstance(events[0], ModelLoading):
+                    yield b"".join(encode_unnumbered(EVENT_NAMES[type(each)], each) for each in events)
+                    continue
                 chunk = self._encode_new(number, events)
                 if isinstance(events[-1], Finished):
                     if not chunk:

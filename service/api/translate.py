@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import cache, partial
@@ -116,11 +116,16 @@ async def detect(request: Request, service: ServiceDependency, caller: CallerDep
     ]
 
 
-@router.get("/languages", summary="List languages and their targets", responses=_UNAVAILABLE)
+@router.get(
+    "/languages",
+    summary="List languages and their targets",
+    responses=_UNAVAILABLE,
+    response_model_exclude_none=True,
+)
 async def languages(service: ServiceDependency) -> list[Language]:
     """Return all source and target languages. Each is one of its own targets: its text is copied."""
-    known = service.translator.languages
-    return [_language(code, sorted(known[code])) for code in sorted(known)]
+    known, downloadable = service.translator.languages, service.translator.downloadable
+    return [_language(code, known[code], downloadable.get(code, ())) for code in sorted(known)]
 
 
 @router.get("/frontend/settings", summary="Settings for a web page, in LibreTranslate's format", responses=_UNAVAILABLE)
@@ -152,8 +157,10 @@ def language_name(code: str) -> str:
         return code
 
 
-def _language(code: str, targets: list[str]) -> Language:
-    return Language(code=code, name=language_name(code), targets=targets)
+def _language(code: str, targets: Iterable[str], downloadable: Iterable[str]) -> Language:
+    return Language(
+        code=code, name=language_name(code), targets=sorted(targets), downloadable=sorted(downloadable) or None
+    )
 
 
 async def _start(

@@ -27,7 +27,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "max_models_memory_mb",
         "glossaries",
     ),
-    "Public models by name": ("argos_index", "firefox_index"),
+    "Public models by name": ("argos_index", "firefox_index", "cache_limit_gb"),
     "Engines": ("device", "mode", "threads", "replicas", "slots", "max_prefill", "engine_timeout_seconds"),
     "Limits of requests": (
         "max_sentence_tokens",
@@ -61,7 +61,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Logs": ("log_level",),
     # In a group of their own: their second names would narrow the columns of others.
-    "Switches": ("anonymous", "offline", "restore_capitals", "traces"),
+    "Switches": ("anonymous", "offline", "on_demand", "restore_capitals", "traces"),
 }
 """Every setting, in the order of the help."""
 

@@ -87,6 +87,14 @@ class Start(msgspec.Struct, frozen=True):
     """The pivot language, if no model translates directly; a list has one for each text."""
 
 
+class Loading(msgspec.Struct, frozen=True):
+    """The progress of a model that the server fetches for this request; `percent` is that of its download."""
+
+    model: str
+    step: str
+    percent: int | None = None
+
+
 class Token(msgspec.Struct, frozen=True):
     """The text that one token completes; the texts of all tokens, joined, are the translation."""
 
@@ -132,7 +140,7 @@ class Done(msgspec.Struct, frozen=True):
     detectedLanguage: Detected | list[Detected] | None = None
 
 
-Event = Start | Token | Hypotheses | Segment | Done
+Event = Start | Loading | Token | Hypotheses | Segment | Done
 
 
 class Translation(msgspec.Struct, frozen=True):
@@ -160,6 +168,7 @@ class Error(msgspec.Struct):
 
 _EVENTS: Final[Mapping[str, type[Event]]] = {
     "start": Start,
+    "loading": Loading,
     "token": Token,
     "hypotheses": Hypotheses,
     "segment": Segment,

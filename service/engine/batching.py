@@ -79,7 +79,8 @@ class StepScores(NamedTuple):
     were requested."""
     self_attention: Tensor | None = None
     """Weights over positions 0 to a row's own for `outputs.self_attention`, the mean of the heads of each decoder
-    layer, float32 `[rows, layers, longest]`, 0 after its position; None if none were requested."""
+    layer, float32 `[rows, layers, longest]`, 0 after its position; no layers where the decoder has no self-attention;
+    None if none were requested."""
     extensions: Extensions | None = None
     """The best extensions of `beams`, `[steps, beams, twice the largest size]` each; None without beams."""
     counts: Tensor = NO_PLAIN_ROWS.rooms

@@ -8,10 +8,10 @@ import torch
 
 from model import kernels
 from model.checkpoint import load_model
-from model.checkpoint_config import CheckpointError, content_id
 from model.config import ModelConfig
 from model.transformer import Transformer
 from service.engine.channel import SocketChannel
+from service.engine.checkpoint_files import check_unchanged
 from service.engine.loop import EngineLoop
 from service.engine.messages import EngineOptions, Failed, Ready
 from service.engine.modes import Mode, device_of, mode_on
@@ -47,21 +47,12 @@ def load(options: EngineOptions) -> LoadedModel:
     mode = mode_on(options.mode, device)
     kernels.load()  # may compile: once for all engine processes, and not while one is expected to be ready
     checkpoint = Path(options.checkpoint)
-    _check_unchanged(checkpoint, options.content_id)
     model = load_model(checkpoint, mode.dtype)
-    _check_unchanged(checkpoint, options.content_id)  # they may have been replaced in the meantime
+    check_unchanged(options)  # they may have been replaced in the meantime
     config = model.config
     parameters = sum(p.numel() for p in model.parameters())
     content = _runner(mode, model, options) if device.type == "cpu" else model
     return LoadedModel(options, config, parameters, mode, content)
-
-
-def _check_unchanged(checkpoint: Path, expected: str) -> None:
-    """Raise `CheckpointError` for other files than those whose tokenizer the HTTP process has read."""
-    if expected and content_id(checkpoint) != expected:
-        raise CheckpointError(
-            f"{checkpoint}: its files have changed since the server read them; restore them, or restart the server"
-        )
 
 
 def _runner(mode: Mode, model: Transformer, options: EngineOptions) -> Runner:

@@ -73,12 +73,16 @@ class EagerRunner:
             inspected if outputs.self_attention else rows,
         )[:, -1].float()
         best = with_samples(greedy(logits), logits, queries.positions, batch.plain)
+        self_attention = None
+        if outputs.self_attention:
+            none = logits.new_zeros(len(outputs.self_attention), 0, 0)
+            self_attention = torch.stack(layers, dim=1) if layers else none
         return StepScores(
             best.tokens[None],
             best.logprobs[None],
             logits[outputs.logits],
             alignment[0] if alignment else None,
-            torch.stack(layers, dim=1) if layers else None,
+            self_attention,
             extensions_of(batch, logits[batch.beam_rows]),
             torch.ones_like(batch.plain.rooms),
         )

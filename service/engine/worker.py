@@ -45,11 +45,14 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     options = msgspec.json.decode(sys.argv[2], type=EngineOptions)
     logs.configure(options.log_level)
-    # Everything that a fork needs: what it imported itself, it would not share.
     from model.checkpoint_config import CheckpointError
-    from service.engine.loading import load, serve
+    from service.engine.checkpoint_files import check_unchanged
 
     try:
+        check_unchanged(options)  # before torch is imported, which takes seconds
+        # Everything that a fork needs: what it imported itself, it would not share.
+        from service.engine.loading import load, serve
+
         model = load(options)
     except (CheckpointError, RuntimeError) as error:
         _send(control, Failed(str(error), checkpoint=isinstance(error, CheckpointError)))

@@ -14,7 +14,7 @@ _LANGUAGE: Final = r"[a-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*"
 LanguageName = Annotated[str, Field(pattern=f"^{_LANGUAGE}$")]
 """A language as an index writes it; it becomes a part of file names."""
 _OWNER_AND_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*/[A-Za-z0-9][A-Za-z0-9_.-]*")
-_PAIR: Final = re.compile(f"{_LANGUAGE}-{_LANGUAGE}")
+_PAIR: Final = re.compile(f"({_LANGUAGE})-({_LANGUAGE})")
 _REVISION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]*")
 PACKAGE: Final = ".argosmodel"
 """Suffix of Argos' packages on disk."""
@@ -46,9 +46,28 @@ class HubName:
         return f"{self.source}:{self.model}" + (f"@{self.revision}" if self.revision else "")
 
     @property
+    def languages(self) -> tuple[str, str] | None:
+        """Source and target, if the name says them."""
+        pair = None if self.source == "hf" else _PAIR.fullmatch(self.model)
+        return (pair[1], pair[2]) if pair else None
+
+    @property
     def unpinned(self) -> Self:
         """The name without its revision."""
         return replace(self, revision=None)
+
+
+@dataclass(frozen=True)
+class HubIndex:
+    """All models of an index: `firefox:` or `argos:`, each fetched at the first request for it."""
+
+    source: Literal["argos", "firefox"]
+
+    def __str__(self) -> str:
+        return f"{self.source}:"
+
+
+_INDEXES: Final = {str(index): index for index in (HubIndex("argos"), HubIndex("firefox"))}
 
 
 def parse_model(text: str) -> Path | HubName:
@@ -67,12 +86,14 @@ def parse_model(text: str) -> Path | HubName:
     return parse_name(f"hf:{text}") if is_name else path
 
 
-def parse_models(text: str) -> Path | tuple[Path | HubName, ...]:
-    """Return a directory, or the models of a list: with commas between them, or of a file with one on each line.
+def parse_models(text: str) -> Path | HubIndex | tuple[Path | HubName, ...]:
+    """Return a directory, an index, or the models of a list: with commas between them, or of a file with one a line.
 
     Lines that begin with # are comments. Raises `ValueError`.
     """
     path = Path(text)
+    if text in _INDEXES and not _exists(path):
+        return _INDEXES[text]
     if path.is_file() and path.suffix != PACKAGE:
         texts = _lines(path)
     elif path.is_dir() or ("," not in text and isinstance(parse_model(text), Path)):

@@ -1,8 +1,9 @@
 """The cache of pulled models: checkpoints of our own format, each with its origin. Knows no network."""
 
+import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -70,6 +71,29 @@ class Store:
             shutil.rmtree(place)
         return checkpoint.rename(place)
 
+    def shrink(self, limit_bytes: int, kept: Collection[str]) -> list[str]:
+        """Remove the least recently used models until the others fit; return the names of the removed ones.
+
+        Models whose names are in `kept` stay.
+        """
+        entries = sorted(self.entries(), key=lambda each: _used_at(each.path))
+        size = sum(each.size for each in entries)
+        removed = []
+        for entry in entries:
+            if size <= limit_bytes:
+                break
+            if entry.origin.name not in kept:
+                size -= entry.size
+                with self.lock(entry.origin.name):
+                    self.remove(entry)
+                removed.append(entry.origin.name)
+        return removed
+
+    @staticmethod
+    def mark_used(checkpoint: Path) -> None:
+        """Record that a model is used now."""
+        os.utime(checkpoint / "config.json")
+
     def remove(self, entry: Entry) -> None:
         """Remove a model: from the list in one step, then from the disk."""
         hidden = entry.path.with_name(f".removed-{entry.path.name}")
@@ -93,6 +117,14 @@ def _slug(name: str) -> str:
 def _age(path: Path) -> float:
     try:
         return -path.stat().st_mtime
+    except OSError:  # it is being removed at this moment
+        return 0.0
+
+
+def _used_at(path: Path) -> float:
+    """Return the time of the last use, a file's; the directory's own tells which revision is the newest."""
+    try:
+        return (path / "config.json").stat().st_mtime
     except OSError:  # it is being removed at this moment
         return 0.0
 

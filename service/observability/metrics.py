@@ -57,7 +57,7 @@ class Metrics:
         self._models = self._gauge("models", "Models by state", "state")
         self._load_failed = self._gauge("model_load_failed", "1 if the last attempt to load the model failed", "model")
         self._downloaded = self._gauge(
-            "model_download_ratio", "Share of a model's download that is here, during the download", "model"
+            "model_download_ratio", "Share of a model's files that are here: less than 1 during a download", "model"
         )
         self._memory = self._gauge("engine_memory_bytes", "Resident memory of the engine processes of a model", "model")
         self._engine_ready = self._gauge(
@@ -124,8 +124,8 @@ class Metrics:
             self._models.labels(entry.state).inc()
             # Also during a retry, which takes minutes, and while a retry waits for a request.
             self._load_failed.labels(entry.name).inc(entry.reason is not None)
-            if entry.downloaded is not None:
-                self._downloaded.labels(entry.name).set(entry.downloaded)
+            downloading = entry.state is State.DOWNLOADING
+            self._downloaded.labels(entry.name).set(entry.downloaded or 0.0 if downloading else 1.0)
             if entry.model is None:
                 continue
             pool = entry.model.pool

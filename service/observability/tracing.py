@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.settings import UnusableSettingError
-from service.translation.stream import Progress, Translation
+from service.translation.job import Progress
+from service.translation.stream import Translation
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider

@@ -123,11 +123,11 @@ def _check(code: int, stderr: bytes) -> None:
 
 
 def _is_foreign(path: Path) -> bool:
-    """Return True for Argos packages (files, or with a `model`), CTranslate2, Firefox and Hugging Face models."""
+    """Return True for Argos packages (files, or with a `model`), CTranslate2, Marian and Hugging Face models."""
     if path.is_file() or any(path.glob("model.bin")) or any(path.glob("**/model/model.bin")):
         return True
-    if any(path.glob("model.*intgemm*.bin")):
-        return True
+    if not (path / "config.json").exists():
+        return any(path.glob("*intgemm*.bin")) or any(path.glob("*.npz"))
     try:
         config = json.loads((path / "config.json").read_bytes())
     except (OSError, ValueError, RecursionError):

@@ -1,16 +1,21 @@
 """One version of a model: a checkpoint in the directory, and its state in this server."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from model.checkpoint_config import Direction
 from service.hub.progress import Report
 from service.registry.process_memory import resident_bytes
+from service.registry.remote_model import FetchProgress
 from service.registry.scan import FoundModel
 from service.registry.served_model import ServedModel
 
 
 class State(StrEnum):
+    REMOTE = "remote"
+    """Offered and not here: the first request fetches it."""
     DOWNLOADING = "downloading"
     LOADING = "loading"
     READY = "ready"
@@ -35,6 +40,10 @@ class ModelVersion:
     """True if requests are sent to it, loaded or not."""
     needed_bytes: int = 0
     """The memory of its loaded engines: an estimate until they are first loaded, then measured."""
+    directions: Sequence[Direction] = ()
+    """The directions of a model that is fetched at the first request for it, as its name or its index has them."""
+    retry_at: float = 0.0
+    """`time.monotonic` before which a model whose fetch has failed is not fetched again."""
     download: Report | None = None
     """The progress of its download, while there is one."""
     task: asyncio.Task[None] | None = None
@@ -43,6 +52,26 @@ class ModelVersion:
     @property
     def name(self) -> str:
         return self.found.name
+
+    @property
+    def on_demand(self) -> bool:
+        """True for a public model that is fetched at the first request for it."""
+        return bool(self.directions)
+
+    @property
+    def is_available(self) -> bool:
+        """True if requests for its directions are taken, although it may have to be fetched first."""
+        return self.offered or self.is_remote
+
+    @property
+    def is_remote(self) -> bool:
+        """True if the first request for it fetches it, or waits for the fetch that another one has begun."""
+        return self.on_demand and not self.offered and self.state not in (State.FAILED, State.UNLOADING)
+
+    @property
+    def fetch_progress(self) -> FetchProgress:
+        step = self.download.step if self.download else ""
+        return FetchProgress(step or self.state, self.downloaded)
 
     @property
     def downloaded(self) -> float | None:
@@ -59,6 +88,11 @@ class ModelVersion:
 
     def show_download(self, report: Report) -> None:
         self.download = report
+
+    def set_state(self, state: State) -> None:
+        """Set the state, unless the version is being unloaded."""
+        if self.state is not State.UNLOADING:
+            self.state = state
 
     @property
     def has_requests(self) -> bool:

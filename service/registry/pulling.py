@@ -6,13 +6,14 @@ So the server needs no HTTP client, and a hanging download can be ended with its
 import asyncio
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
+from model.checkpoint_config import Direction
 from service.hub.errors import HubError, TemporaryHubError
-from service.hub.names import HubName
+from service.hub.names import HubIndex, HubName, parse_name
 from service.hub.options import HubOptions
 from service.hub.progress import Report
 from service.interpreter import python_command
@@ -52,6 +53,36 @@ async def pull_in_background(name: HubName, options: HubOptions, on_report: Call
         raise (TemporaryHubError if last.temporary else HubError)(reason)
     logger.error("a download ended with %d: %s", status, said)
     raise TemporaryHubError(f"{name}: its download ended with {status}; the log says more")
+
+
+async def list_in_background(index: HubIndex, options: HubOptions) -> Mapping[HubName, Sequence[Direction]]:
+    """Return the models of an index, each without its revision, with their directions. Raises `TemporaryHubError`."""
+    urls = [f"--argos-index={options.argos_index}", f"--firefox-index={options.firefox_index}"]
+    command = python_command("-m", "service", "models", "--available", index.source, "--json", *urls)
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        listed, said = await process.communicate()
+    except BaseException:
+        process.kill()
+        await process.wait()
+        raise
+    if process.returncode:
+        reason = said.decode(errors="replace").strip().removeprefix("dragoman: ")
+        raise TemporaryHubError(reason or f"{index} cannot be listed: the process ended with {process.returncode}")
+    rows = msgspec.json.decode(listed, type=list[_Row])
+    return {
+        parse_name(row.name).unpinned: [Direction(source=one, target=other) for one, other in row.directions]
+        for row in rows
+    }
+
+
+class _Row(msgspec.Struct):
+    """The used part of a line that `dragoman models --json` prints."""
+
+    name: str
+    directions: list[tuple[str, str]]
 
 
 async def _last_report(process: asyncio.subprocess.Process, on_report: Callable[[Report], None]) -> Report | None:

@@ -3,21 +3,21 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from model.checkpoint_config import CheckpointError
 from service.errors import EngineFailed, ServiceError
 from service.hub.errors import HubError, TemporaryHubError
 from service.hub.options import HubOptions
-from service.registry.importing import DEFAULT_LIMITS, ImportLimits, import_in_background
+from service.registry.directory import DirectoryScans, ModelsDirectory
+from service.registry.loading import UNEXPECTED, Build, ModelLoader
 from service.registry.memory_budget import MemoryBudget
 from service.registry.model_version import ModelVersion, State
-from service.registry.process_memory import estimated_bytes
-from service.registry.pulling import pull_in_background
+from service.registry.on_demand import OnDemandModels, PublicModels
 from service.registry.routing import Routes
-from service.registry.scan import FoundModel, scan
+from service.registry.scan import FoundModel
 from service.registry.served_model import ServedModel
 
 logger = logging.getLogger(__name__)
@@ -26,31 +26,13 @@ _FIRST_RETRY_SECONDS: Final = 10.0
 """Delay after a new model has failed for a reason outside of its files; doubled after each failure."""
 _LONGEST_RETRY_SECONDS: Final = 600.0
 _DOWNLOAD_POLL_SECONDS: Final = 0.1
-_UNEXPECTED: Final = "unexpected error, see the log"
 
-_NO_HUB: Final = HubOptions(offline=True)
-
-Build = Callable[[FoundModel, Path], ServedModel]
-"""Builds the served model of a native checkpoint, without starting engines; raises `CheckpointError`."""
-
-
-class ModelsDirectory(NamedTuple):
-    """A directory of models, the time between two scans of it, and the limits of importing one of them."""
-
-    path: Path | None = None
-    """None if the server serves a single model."""
-    poll_seconds: float = 5.0
-    import_limits: ImportLimits = DEFAULT_LIMITS
-
-
+_NO_NETWORK: Final = PublicModels(HubOptions(offline=True))
 _NO_DIRECTORY: Final = ModelsDirectory()
 
 
 class ModelRegistry:
-    """The models of one server; `routes` are the routes of all offered models, and are replaced as a whole.
-
-    One model is imported and one is loaded at a time: both need more memory than a loaded model.
-    """
+    """The models of one server; `routes` are the routes of all offered models, and are replaced as a whole."""
 
     def __init__(
         self,
@@ -59,32 +41,32 @@ class ModelRegistry:
         budget: MemoryBudget,
         *,
         directory: ModelsDirectory = _NO_DIRECTORY,
-        hub: HubOptions = _NO_HUB,
+        public: PublicModels = _NO_NETWORK,
         on_change: Callable[[Sequence[ServedModel]], None] = lambda models: None,
     ) -> None:
-        """`on_change` gets the offered models after each change; `hub` has the options for public models."""
+        """`on_change` gets the offered models after each change; `public` are the options of public models."""
         self.versions = list(versions)
         self.routes = Routes()
-        self._build = build
-        self._budget = budget
-        self._directory = directory
-        self._hub = hub
+        self._loader = ModelLoader(build, budget, self.versions, directory.import_limits, public.hub)
+        found = (each.found for each in self.versions)
+        self._scans = None if directory.path is None else DirectoryScans(directory.path, found)
+        self._poll_seconds = directory.poll_seconds
         self._on_change = on_change
-        self._seen: Mapping[str, FoundModel] = {each.name: each.found for each in self.versions}
-        self._importing = asyncio.Lock()
-        self._loading = asyncio.Lock()
+        self._on_demand = OnDemandModels(
+            public, self.versions, lambda each: self._spawn(self._introduce(each, 0.0)), self._update_routes
+        )
         self._tried = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def started(self) -> bool:
         """True once all models found at the start have been tried, if at least one is offered."""
-        return self._tried.is_set() and any(each.offered for each in self.versions)
+        return self._tried.is_set() and any(each.is_available for each in self.versions)
 
     @property
     def ready(self) -> bool:
         """True if `started` and one model can answer: its engines are not all dead and being replaced."""
-        return self._tried.is_set() and any(each.offered and self._can_answer(each) for each in self.versions)
+        return self._tried.is_set() and any(each.is_available and _can_answer(each) for each in self.versions)
 
     @property
     def why_not_ready(self) -> str:
@@ -96,7 +78,9 @@ class ModelRegistry:
             return "; ".join(each.download_status for each in downloads)
         if any(each.state in (State.LOADING, State.READY) for each in self.versions):
             return "the model is being loaded"
-        return "no model can be used: see /models" if self.versions else "there is no model"
+        return self._on_demand.problem or (
+            "no model can be used: see /models" if self.versions else "there is no model"
+        )
 
     @property
     def serving(self) -> bool:
@@ -109,15 +93,21 @@ class ModelRegistry:
 
     def start(self) -> None:
         """Start to load the models; returns at once."""
+        first = []
         for version in self.versions:
-            version.task = self._spawn(self._introduce(version, _FIRST_RETRY_SECONDS))
-        self._spawn(self._watch([version.task for version in self.versions if version.task]))
+            if not version.on_demand:
+                version.task = self._spawn(self._introduce(version, _FIRST_RETRY_SECONDS))
+                first.append(version.task)
+        first.append(self._spawn(self._on_demand.offer()))
+        self._update_routes()
+        self._spawn(self._watch(first))
 
     async def wait_until_tried(self) -> None:
         """Wait until each model found at the start is ready or has failed; raises `EngineFailed` if all have failed."""
         await self._tried.wait()
         if not self.started:
-            raise EngineFailed("; ".join(f"{each.name}: {each.reason}" for each in self.versions))
+            problems = [f"{each.name}: {each.reason}" for each in self.versions]
+            raise EngineFailed(self._on_demand.problem or "; ".join(problems))
 
     async def wait_until_started(self, seconds: float) -> None:
         """Wait until `started`, or until that is known to be impossible, or until the time is up."""
@@ -146,34 +136,30 @@ class ModelRegistry:
     async def _watch(self, first: Sequence[asyncio.Task[None]]) -> None:
         await asyncio.gather(*first, return_exceptions=True)
         self._tried.set()
+        self._spawn(self._on_demand.keep_offering())
         while True:
-            await asyncio.sleep(self._directory.poll_seconds)
+            await asyncio.sleep(self._poll_seconds)
             try:
                 await self._maintain()
             except Exception:
                 logger.exception("models cannot be maintained this time")
 
     async def _maintain(self) -> None:
-        if self._directory.path is not None:
-            await self._follow_directory(self._directory.path)
-        if not self._loading.locked():
-            async with self._loading:
-                await self._budget.shrink(self.versions)
+        if self._scans is not None:
+            await self._follow_directory(self._scans)
+        await self._loader.shrink()
+        await self._on_demand.shrink_cache()
 
-    async def _follow_directory(self, directory: Path) -> None:
+    async def _follow_directory(self, scans: DirectoryScans) -> None:
         """Load models that two scans found unchanged; unload models that two scans missed."""
         try:
-            found = await asyncio.to_thread(scan, directory)
+            changes = await asyncio.to_thread(scans.scan)
         except CheckpointError as error:
             logger.error("models directory cannot be read", extra={"reason": str(error)})
             return
-        seen, self._seen = self._seen, found
-        # One scan may miss a file, on a network disk.
-        self._retire_all(version for version in self.versions if version.name not in found and version.name not in seen)
-        for name, each in found.items():
-            # A model that is still being copied changes between scans.
-            if seen.get(name) == each:
-                self._add_version(each)
+        self._retire_all(version for version in self.versions if version.name not in changes.names)
+        for found in changes.present:
+            self._add_version(found)
 
     def _add_version(self, found: FoundModel) -> None:
         """Load this version of a model, and drop all others except the one that takes requests until this one does."""
@@ -195,27 +181,23 @@ class ModelRegistry:
     async def _introduce(self, version: ModelVersion, retry_seconds: float) -> None:
         """Load a new version, send requests to it, and retire the previous version of its name."""
         try:
-            if version.model is None:
-                path = await self._checkpoint(version)
-                async with self._importing:
-                    version.model = await asyncio.to_thread(self._build, version.found, path)
-                    version.needed_bytes = estimated_bytes(path, len(version.model.pool.engines))
+            await self._loader.prepare(version)
+            assert version.model is not None
             version.model.request_load = lambda: self._request_load(version)
-            async with self._loading:
-                if self._budget.fits(version, self.versions):
-                    await self._load(version, version.model)
-                else:
-                    version.state = State.UNLOADED
+            await self._loader.load(version)
         except (ServiceError, OSError, TemporaryHubError) as error:
-            await self._fail(version, str(error))
-            version.task = self._spawn(self._introduce_later(version, retry_seconds))
+            if version.on_demand:
+                await self._on_demand.postpone(version, str(error))
+            else:
+                await self._fail(version, str(error))
+                version.task = self._spawn(self._introduce_later(version, retry_seconds))
             return
         except (CheckpointError, HubError) as error:
             await self._fail(version, str(error))
             return
         except Exception:
             logger.exception("loading of a model ended", extra={"model": version.name})
-            await self._fail(version, _UNEXPECTED)
+            await self._fail(version, UNEXPECTED)
             return
         version.reason = None
         previous = [each for each in self.versions if each.name == version.name and each.offered]
@@ -226,19 +208,6 @@ class ModelRegistry:
         logger.info("model %s", version.state, extra={"model": version.name})
         self._retire_all(previous)
 
-    async def _checkpoint(self, version: ModelVersion) -> Path:
-        """Return the native checkpoint of a new version, after its download or import."""
-        location = version.found.location
-        if isinstance(location, Path):
-            async with self._importing:
-                return await import_in_background(location, self._directory.import_limits)
-        _set_state(version, State.DOWNLOADING)
-        try:
-            return await pull_in_background(location, self._hub, version.show_download)
-        finally:
-            version.download = None
-            _set_state(version, State.LOADING)
-
     async def _introduce_later(self, version: ModelVersion, seconds: float) -> None:
         await asyncio.sleep(seconds)
         await self._introduce(version, min(2 * seconds, _LONGEST_RETRY_SECONDS))
@@ -248,39 +217,10 @@ class ModelRegistry:
         if version.state is State.FAILED:
             self._spawn(self._fail(version, version.reason or ""))
         elif version.task is None or version.task.done():
-            version.task = self._spawn(self._load_on_demand(version))
-
-    async def _load_on_demand(self, version: ModelVersion) -> None:
-        assert version.model is not None
-        # Repeat for requests that arrive while a failed load is being stopped.
-        while version.has_requests and not version.model.pool.running:
-            async with self._loading:
-                try:
-                    # Its requests may have timed out while they waited.
-                    if version.has_requests and await self._budget.make_room(version, self.versions):
-                        await self._load(version, version.model)
-                except (CheckpointError, ServiceError, OSError) as error:
-                    await self._defer(version, version.model, str(error))
-                except Exception:
-                    logger.exception("loading of a model ended", extra={"model": version.name})
-                    await self._defer(version, version.model, _UNEXPECTED)
-
-    async def _load(self, version: ModelVersion, model: ServedModel) -> None:
-        _set_state(version, State.LOADING)
-        await model.load()
-        self._budget.measure(version)
-        version.reason = None
-        _set_state(version, State.READY)
-
-    async def _defer(self, version: ModelVersion, model: ServedModel, reason: str) -> None:
-        """Unload a model that has been loaded before: the next request may find the problem gone."""
-        _set_state(version, State.UNLOADED)
-        version.reason = reason
-        logger.error("model cannot be loaded", extra={"model": version.name, "reason": reason})
-        await model.pool.stop(reason)
+            version.task = self._spawn(self._loader.load_again(version))
 
     async def _fail(self, version: ModelVersion, reason: str) -> None:
-        _set_state(version, State.FAILED)
+        version.set_state(State.FAILED)
         version.reason, version.offered = reason, False
         logger.error("model cannot be used", extra={"model": version.name, "reason": reason})
         self._update_routes()
@@ -304,21 +244,14 @@ class ModelRegistry:
 
     def _update_routes(self) -> None:
         offered = [each.model for each in self.versions if each.offered and each.model]
-        known, self.routes = self.routes.unused, Routes(offered)
+        known, self.routes = self.routes.unused, Routes(offered, self._on_demand.models())
         for model in {leg.model for leg in self.routes.unused} - {leg.model for leg in known}:
             count = sum(leg.model is model for leg in self.routes.unused)
             reason = f"{count} of its directions are translated by models whose names come first"
             logger.warning("model not used for all directions", extra={"model": model.name, "reason": reason})
         self._on_change(offered)
 
-    @staticmethod
-    def _can_answer(version: ModelVersion) -> bool:
-        """Return True if the model has an engine, or if it is loaded on demand."""
-        assert version.model is not None
-        return version.state is not State.READY or version.model.pool.loaded
 
-
-def _set_state(version: ModelVersion, state: State) -> None:
-    """Set the state, unless the version is being unloaded."""
-    if version.state is not State.UNLOADING:
-        version.state = state
+def _can_answer(version: ModelVersion) -> bool:
+    """Return True if the model has an engine, or if it is loaded on demand."""
+    return version.model is None or version.state is not State.READY or version.model.pool.loaded

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from model.checkpoint_config import Direction
+from service.registry.remote_model import RemoteModel
 from service.registry.served_model import ServedModel
 
 _PREFERRED: Final = "en"
@@ -38,10 +39,20 @@ class Route(NamedTuple):
         return {self.first.model, self.last.model}
 
 
-class Routes:
-    """The routes of some models; of two models with the same direction, the first by name gets it."""
+class Plan(NamedTuple):
+    """The needs of a route before it can be used: models to fetch, if any, and its pivot language."""
 
-    def __init__(self, models: Iterable[ServedModel] = ()) -> None:
+    missing: Sequence[RemoteModel] = ()
+    pivot: str | None = None
+
+
+class Routes:
+    """The routes of some models; of two models with the same direction, the first by name gets it.
+
+    A direction that no loaded model has gets a remote one, if there is one.
+    """
+
+    def __init__(self, models: Iterable[ServedModel] = (), remote: Iterable[RemoteModel] = ()) -> None:
         self._legs: dict[tuple[str, str], Leg] = {}
         self.unused: list[Leg] = []
         """Directions of models that another model has, too, and gets."""
@@ -50,8 +61,13 @@ class Routes:
                 leg = Leg(model, direction)
                 if self._legs.setdefault(direction.codes(), leg) is not leg:
                     self.unused.append(leg)
+        self._remote: dict[tuple[str, str], RemoteModel] = {}
+        for each in sorted(remote, key=lambda each: each.name):
+            for direction in each.directions:
+                if direction.codes() not in self._legs:
+                    self._remote.setdefault(direction.codes(), each)
         self._direct: dict[str, set[str]] = {}
-        for source, target in self._legs:
+        for source, target in (*self._legs, *self._remote):
             self._direct.setdefault(source, set()).add(target)
 
     @cached_property
@@ -68,16 +84,45 @@ class Routes:
     def directions(self) -> Sequence[Direction]:
         """All directions: those of the first model first, those through a pivot last."""
         direct = [leg.direction for leg in self._legs.values()]
+        direct += [Direction(source=source, target=target) for source, target in self._remote]
         pairs = sorted((source, target) for source, targets in self.targets.items() for target in targets)
-        return direct + [Direction(source=a, target=b) for a, b in pairs if (a, b) not in self._legs]
+        known = self._legs.keys() | self._remote.keys()
+        return direct + [Direction(source=a, target=b) for a, b in pairs if (a, b) not in known]
+
+    @cached_property
+    def downloadable(self) -> Mapping[str, frozenset[str]]:
+        """The targets of each source language that need a download first."""
+        return {
+            source: frozenset(
+                each for each in targets if any(not one.is_here for one in self.plan(source, each).missing)
+            )
+            for source, targets in self.targets.items()
+        }
+
+    def plan(self, source: str, target: str) -> Plan:
+        """Return what a route needs; an empty plan for a language into itself. The languages are in `targets`."""
+        if (source, target) in self._legs or source == target:
+            return Plan()
+        if remote := self._remote.get((source, target)):
+            return Plan([remote])
+        if route := self.find(source, target):
+            return Plan(pivot=route.pivot)
+        pivots = (each for each in self._direct.get(source, ()) if target in self._direct.get(each, ()))
+        pivot = min(pivots, key=lambda code: (code != _PREFERRED, code))
+        legs = (self._remote.get((source, pivot)), self._remote.get((pivot, target)))
+        return Plan(list(dict.fromkeys(filter(None, legs))), pivot)
 
     def find(self, source: str, target: str) -> Route | None:
-        """Return the route, or None."""
+        """Return the route of loaded models, or None."""
         if leg := self._legs.get((source, target)):
             return Route(leg)
         if source == target:
             return None
-        pivots = (each for each in self._direct.get(source, ()) if (each, target) in self._legs)
+        pivots = (
+            each
+            for each in self._direct.get(source, ())
+            if (source, each) in self._legs and (each, target) in self._legs
+        )
         pivot = min(pivots, key=lambda code: (code != _PREFERRED, code), default=None)
         return None if pivot is None else Route(self._legs[source, pivot], self._legs[pivot, target])
 

@@ -73,6 +73,11 @@ class ServedModel:
         if not self._users:
             self._unused.set()
 
+    @property
+    def in_use(self) -> bool:
+        """True while a user keeps it in service."""
+        return bool(self._users)
+
     def summary(self) -> list[str]:
         """Return what the model translates, for display."""
         return [*self.listed, *([f"{len(self.languages)} languages"] if self.languages else [])]

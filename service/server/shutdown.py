@@ -89,6 +89,9 @@ def end_at_sigterm(deadline: ShutdownDeadline) -> None:
 
     def end(number: int, _: FrameType | None) -> NoReturn:
         deadline.start()
+        # An import whose `Popen` has not returned yet is known to nobody else.
+        for child in psutil.Process().children():
+            child.kill()
         raise SystemExit(_SIGNALLED + number)
 
     signal.signal(signal.SIGTERM, end)

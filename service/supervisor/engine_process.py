@@ -16,7 +16,8 @@ from service.engine.channel import Frames, frame
 from service.engine.messages import Admitted, Command, Failed, GenerationRequest, Ready, Report, StepReport, Submit
 from service.errors import EngineFailed
 from service.supervisor.engine_requests import EngineObserver, EngineRequests
-from service.supervisor.fork_server import Engine, ForkServer, UnusableCheckpoint
+from service.supervisor.fork_server import Engine, ForkServer
+from service.supervisor.forking_process import UnusableCheckpoint
 from service.supervisor.generation import Generation
 from service.supervisor.watchdog import CHECK_SECONDS, Watchdog
 
@@ -25,6 +26,8 @@ logger = logging.getLogger(__name__)
 _READ_BYTES: Final = 1 << 16
 _FIRST_BACKOFF_SECONDS: Final = 0.1
 _LONGEST_BACKOFF_SECONDS: Final = 10.0
+_LONGEST_REFUSED_BACKOFF_SECONDS: Final = 1.0
+"""The longest back-off while requests wait for usable files of the checkpoint, which they do not do for long."""
 _STABLE_SECONDS: Final = 1.0
 """The death of an engine that was ready for so long was not caused by its start, and is no reason to wait."""
 _STOP_SECONDS: Final = 5.0
@@ -189,10 +192,12 @@ class EngineProcess:
                 return
             if is_explained or time.monotonic() - self._ready_at > _STABLE_SECONDS:
                 backoff = _FIRST_BACKOFF_SECONDS
+            is_awaited = self.refusal is not None and len(self._requests) > 0
+            backoff = min(backoff, _LONGEST_REFUSED_BACKOFF_SECONDS if is_awaited else _LONGEST_BACKOFF_SECONDS)
             self._observer.restarted()
             logger.error("engine process ended, starting another", extra={"backoff_seconds": backoff})
             await asyncio.sleep(backoff)
-            backoff = min(2 * backoff, _LONGEST_BACKOFF_SECONDS)
+            backoff *= 2
 
     async def _run_once(self) -> None:
         """Start an engine and read its reports until it is gone."""

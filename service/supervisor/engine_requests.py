@@ -5,6 +5,9 @@ request may be the cause of the death, and would kill the next engine, too. So e
 admitted counts the death; a new token clears it, because it has got past the place where the engine died. After two
 deaths without a new token a request is a suspect: it runs alone, one suspect after the other, until it has cleared
 itself by a new token. A suspect whose engine dies twice more, with no other request in it, fails.
+
+A request that the engine had, but had not reported as admitted, most likely only waited. But it may have killed the
+engine when this took it up. So it becomes a suspect after three deaths: two are what a neighbour needs to be one.
 """
 
 import time
@@ -25,8 +28,9 @@ from service.errors import EngineFailed
 from service.supervisor.generation import Generation
 
 _SUSPECT_DEATHS: Final = 2
-_FATAL_DEATHS: Final = 4
-"""Two deaths of engines that had no other request: one may be a coincidence."""
+_SUSPECT_EARLY_DEATHS: Final = 3
+_FATAL_DEATHS: Final = 2
+"""Deaths of engines that had no other request: one may be a coincidence."""
 
 
 class EngineObserver:
@@ -45,7 +49,7 @@ class EngineObserver:
 
 
 class _Waits(NamedTuple):
-    """The times for which the requests of a report have waited for it, until `now`: for the first token, or the next."""
+    """The times for which requests have waited for a report that came `now`: for the first token, or for the next."""
 
     now: float
     first: list[float]
@@ -69,6 +73,8 @@ class EngineRequests:
         """Ids of the requests that the present engine has."""
         self._admitted: set[int] = set()
         """Ids of the requests that the present engine has let into its slots."""
+        self._submits = 0
+        """The number of requests that the present engine was given, those that it has no more included."""
         self._suspects: list[Generation] = []
         self._next_id = 0
         self._load = 0
@@ -129,23 +135,30 @@ class EngineRequests:
     def engine_started(self) -> None:
         """Have the new engine continue the requests."""
         self._has_engine = True
+        self._submits = 0
         self._dispatch()
 
     def engine_ended(self) -> bool:
-        """Record that all requests wait again; blame the admitted ones. Return True if the cause was found, and failed.
-
-        Requests that only waited are not blamed.
-        """
+        """Record that all requests wait again, and whom to blame. Return True if the cause was found, and failed."""
         self._has_engine = False
-        blamed = [each for each in self.in_flight if each.request_id in self._admitted]
+        held = [each for each in self.in_flight if each.request_id in self._sent]
+        for each in held:
+            self._count_death(each)
         self._sent.clear()
         self._admitted.clear()
-        for each in blamed:
-            each.deaths += 1
-        fatal = [each for each in blamed if each.deaths >= _FATAL_DEATHS]
+        fatal = [each for each in held if each.deaths.alone >= _FATAL_DEATHS]
         self.fail(fatal, "the engine died each time it ran this request, last with no other request in it")
-        self._suspects = [each for each in self.in_flight if each.deaths >= _SUSPECT_DEATHS]
+        self._suspects = [each for each in self.in_flight if _is_suspect(each)]
         return bool(fatal)
+
+    def _count_death(self, generation: Generation) -> None:
+        deaths, is_admitted = generation.deaths, generation.request_id in self._admitted
+        if not self._suspects:
+            admitted, early = deaths.admitted + is_admitted, deaths.early + (not is_admitted)
+            generation.deaths = deaths._replace(admitted=admitted, early=early)
+        elif is_admitted or self._submits == 1:
+            # Otherwise the engine may have died of the suspect before, whose cancellation it had not read yet.
+            generation.deaths = deaths._replace(alone=deaths.alone + 1)
 
     def fail(self, generations: Iterable[Generation], reason: str) -> None:
         """Fail those of `generations` that are still in flight."""
@@ -220,7 +233,7 @@ class EngineRequests:
         """Run the next suspect, or at last all requests, once a suspect has a new token or has ended."""
         if self._suspects:
             left = [each for each in self._suspects if each.request_id in self._generations]
-            self._suspects = [each for each in left if each.deaths >= _SUSPECT_DEATHS]
+            self._suspects = [each for each in left if _is_suspect(each)]
             self._dispatch()
 
     def _dispatch(self) -> None:
@@ -233,7 +246,7 @@ class EngineRequests:
                     self._submit(each)
             return
         # The cause of a death comes after the suspects that only were in its company.
-        suspect = min(self._suspects, key=lambda each: each.deaths)
+        suspect = min(self._suspects, key=lambda each: each.deaths.alone)
         if self._sent != {suspect.request_id}:
             for each in self.in_flight:
                 if each.request_id in self._sent:
@@ -243,6 +256,7 @@ class EngineRequests:
     def _submit(self, generation: Generation) -> None:
         generation.queued_at = time.monotonic()
         self._sent.add(generation.request_id)
+        self._submits += 1
         self._send(Submit(generation.request_id, generation.continuation(), generation.queued_at))
 
     def _withdraw(self, generation: Generation) -> None:
@@ -253,3 +267,8 @@ class EngineRequests:
         self.release(generation)
         generation.move(self._new_id(), self._cancel)
         self._hold(generation)
+
+
+def _is_suspect(generation: Generation) -> bool:
+    deaths = generation.deaths
+    return deaths.admitted >= _SUSPECT_DEATHS or deaths.early >= _SUSPECT_EARLY_DEATHS

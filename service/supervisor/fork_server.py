@@ -13,17 +13,13 @@ import socket
 import time
 from typing import Final, NamedTuple
 
-import msgspec
-
-from service.engine.channel import Frames
-from service.engine.messages import EngineOptions, Failed, Forked, ForkReply
+from service.engine.messages import EngineOptions
 from service.errors import EngineFailed
-from service.interpreter import python_command
+from service.supervisor.forking_process import ForkingProcess
 
 logger = logging.getLogger(__name__)
 
-_READ_BYTES: Final = 1 << 16
-_FORK_SECONDS: Final = 3.0  # it takes milliseconds
+_TRIES: Final = 3
 # How long the model may take to load: the first time it may come from a slow disk, and later as it did before.
 _FIRST_LOAD_SECONDS: Final = 600.0
 _LEAST_LOAD_SECONDS: Final = 30.0
@@ -31,10 +27,6 @@ _TIMES_SLOWER: Final = 10
 _STOP_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 1.0
 _CLEAR_SECONDS: Final = 0.01
-
-
-class UnusableCheckpoint(EngineFailed):
-    """The files of a checkpoint are damaged, or others than at the start of the server."""
 
 
 class Engine(NamedTuple):
@@ -67,7 +59,7 @@ class ForkServer:
     def __init__(self, options: EngineOptions) -> None:
         self.options = options
         self._users: set[object] = set()
-        self._process: _ForkingProcess | None = None
+        self._process: ForkingProcess | None = None
         self._watch: asyncio.Task[None] | None = None
         self._load_seconds = _FIRST_LOAD_SECONDS
         # One request after the other: a reply does not say to which.
@@ -81,18 +73,19 @@ class ForkServer:
     async def fork(self, replica: int) -> Engine:
         """An engine process that will say when it is ready. Loads the model first if need be.
 
-        Raises `EngineFailed` if that cannot be, and OSError.
+        A fork server that does not answer is replaced: this is tried a few times. Raises `EngineFailed` if there can be
+        no engine, and OSError.
         """
         async with self._turn:
-            if self._process is not None:
+            for _ in range(_TRIES):
                 try:
-                    return await self._fork(self._process, replica)
+                    return await self._fork(self._process or await self._start(), replica)
                 except (EOFError, ConnectionError, TimeoutError) as error:
                     logger.error("the fork server does not answer", extra={"reason": repr(error)})
-            return await self._fork(await self._start(), replica)
+        raise EngineFailed(f"none of {_TRIES} fork servers has answered")
 
-    async def _start(self) -> "_ForkingProcess":
-        self._process = process = await _ForkingProcess.start(self.options)
+    async def _start(self) -> ForkingProcess:
+        self._process = process = await ForkingProcess.start(self.options)
         started = time.monotonic()
         try:
             async with asyncio.timeout(self._load_seconds):
@@ -112,7 +105,7 @@ class ForkServer:
         self._watch = asyncio.create_task(self._replace(process))
         return process
 
-    async def _replace(self, process: "_ForkingProcess") -> None:
+    async def _replace(self, process: ForkingProcess) -> None:
         """Called when the process has died, even if no engine has died and no stream waits."""
         await process.ended()
         if self._process is not process:
@@ -128,11 +121,10 @@ class ForkServer:
                 except (EngineFailed, OSError) as error:
                     logger.error("the fork server cannot start", extra={"reason": str(error)})
 
-    async def _fork(self, process: "_ForkingProcess", replica: int) -> Engine:
+    async def _fork(self, process: ForkingProcess, replica: int) -> Engine:
         ours, theirs = socket.socketpair()
         try:
-            async with asyncio.timeout(_FORK_SECONDS):
-                pid = await process.fork(replica, theirs)
+            pid = await process.fork(replica, theirs)
         except EngineFailed:
             ours.close()
             raise
@@ -167,83 +159,3 @@ class ForkServer:
         process, self._process = self._process, None
         if process is not None:
             await process.end(patience)
-
-
-class _ForkingProcess:
-    """`python -m service.engine.worker`, and the socket that carries requests for forks."""
-
-    def __init__(self, process: asyncio.subprocess.Process, control: socket.socket) -> None:
-        self._process = process
-        self._control = control
-        self._frames = Frames()
-
-    @classmethod
-    async def start(cls, options: EngineOptions) -> "_ForkingProcess":
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        command = python_command("-m", "service.engine.worker", str(theirs.fileno()))
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                msgspec.json.encode(options).decode(),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=2,  # a library that prints
-                pass_fds=[theirs.fileno()],
-            )
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-        return cls(process, ours)
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    async def loaded(self) -> None:
-        """Wait until the model is loaded; raise `EngineFailed` with the reported reason, and EOFError if the process
-        ends."""
-        reply = await self._reply()
-        if isinstance(reply, Failed):
-            raise UnusableCheckpoint(reply.reason) if reply.checkpoint else EngineFailed(reply.reason)
-
-    async def fork(self, replica: int, channel: socket.socket) -> int:
-        """The id of an engine process at that end of a channel.
-
-        Raises `EngineFailed` if there can be none, EOFError or ConnectionError if this one is gone.
-        """
-        socket.send_fds(self._control, [bytes([replica])], [channel.fileno()])
-        reply = await self._reply()
-        if isinstance(reply, Failed):
-            raise EngineFailed(reply.reason)
-        assert isinstance(reply, Forked)
-        return reply.pid
-
-    async def _reply(self) -> ForkReply:
-        while not (bodies := self._frames.feed(data := await self._received())):
-            if not data:
-                raise EOFError("it has ended")
-        reply: ForkReply = msgspec.msgpack.decode(bodies[0], type=ForkReply)
-        return reply
-
-    async def _received(self) -> bytes:
-        return await asyncio.get_running_loop().sock_recv(self._control, _READ_BYTES)
-
-    async def ended(self) -> None:
-        await self._process.wait()
-
-    def release(self) -> None:
-        """Ask for nothing more: it ends when its forks have ended."""
-        self._control.close()
-
-    async def end(self, patience: float) -> None:
-        """Wait for the end for so many seconds, then kill the process; its forks go on."""
-        self.release()
-        try:
-            async with asyncio.timeout(patience):
-                await self._process.wait()
-        except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
-            await self._process.wait()

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -18,6 +19,17 @@ from service.engine.messages import (
 from service.errors import DeadlineExceeded, ServiceError
 
 
+class Deaths(NamedTuple):
+    """Numbers of engines that have died with a request: after its admission, before it, and with no other request."""
+
+    admitted: int = 0
+    early: int = 0
+    alone: int = 0
+
+
+_NONE: Final = Deaths()
+
+
 class Generation:
     """One request in flight, its reports so far, and its reader."""
 
@@ -30,8 +42,8 @@ class Generation:
         """The time at which the present engine got the request."""
         self.admitted_at: float | None = None
         self.last_token_at: float | None = None
-        self.deaths = 0
-        """Engines that have died in the middle of this request since its last new token."""
+        self.deaths = _NONE
+        """Engines that have died with this request since its last new token."""
         self._reports: list[SegmentReport] = []
         self._finish_reason: FinishReason | None = None
         self._beams_sent = 0
@@ -60,7 +72,7 @@ class Generation:
         self._cancel = cancel
 
     def deliver(self, tokens: TokenReport | TokenRun) -> None:
-        self.deaths = 0
+        self.deaths = _NONE
         self._finish_reason = tokens.finish_reason
         self._reports.append(tokens)
         self._arrived.set()
@@ -69,7 +81,7 @@ class Generation:
         if self._beams_to_skip > 0:
             self._beams_to_skip -= 1  # reported by an engine that died: the search was started again
             return
-        self.deaths = 0
+        self.deaths = _NONE
         self._beams_sent += 1
         self._reports.append(beam)
         self._arrived.set()

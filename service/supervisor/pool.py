@@ -5,11 +5,15 @@ What a replica cannot run is handed to a sibling at once: the back-off of a dead
 
 import asyncio
 import contextlib
+from typing import Final
 
 from service.engine.messages import GenerationRequest
 from service.errors import QueueFull
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.generation import Generation
+
+_GRACE_SECONDS: Final = 15.0
+"""Requests wait so long for files of a checkpoint that are missing or incomplete: somebody may be replacing them."""
 
 
 class EnginePool:
@@ -26,7 +30,9 @@ class EnginePool:
         """True if engines are started, loaded or not; without any, requests wait."""
         self._was_loaded = False
         self._settled = asyncio.Event()
-        """Set while a replica is ready or no replica can start any more."""
+        """Set while a replica is ready, or the files of the checkpoint have been unusable for too long."""
+        self._has_given_up = False
+        self._giving_up: asyncio.TimerHandle | None = None
         for engine in engines:
             engine.on_change = self._on_change
 
@@ -74,6 +80,7 @@ class EnginePool:
     async def stop(self, reason: str = "the engine was stopped") -> None:
         """Fail requests in flight with the reason; later ones wait for the next start."""
         self.running = self._was_loaded = False
+        self._forget_refusal()
         await asyncio.gather(*(engine.stop(reason) for engine in self.engines))
 
     def admit(self) -> None:
@@ -93,17 +100,35 @@ class EnginePool:
         return self.loaded
 
     def _on_change(self) -> None:
-        if self.loaded or self.refusal is not None:
+        if self.running:
+            self._was_loaded = self._was_loaded or self.loaded
+            self._watch_refusal()
+            self._balance()
+        if self.loaded or self._has_given_up:
             self._settled.set()
         else:
             self._settled.clear()
-        if not self.running:
-            return
-        self._was_loaded = self._was_loaded or self.loaded
-        if self.replacing and self.refusal is not None:
-            for engine in self.engines:
-                engine.fail_all(self.refusal)
-        self._balance()
+
+    def _watch_refusal(self) -> None:
+        """Give up after a while without usable files, and then at each failed start; forget that once they are back."""
+        if not self.replacing or self.refusal is None:
+            self._forget_refusal()
+        elif self._has_given_up:
+            self._give_up()
+        elif self._giving_up is None:
+            self._giving_up = asyncio.get_running_loop().call_later(_GRACE_SECONDS, self._give_up)
+
+    def _forget_refusal(self) -> None:
+        self._has_given_up = False
+        if self._giving_up is not None:
+            self._giving_up.cancel()
+            self._giving_up = None
+
+    def _give_up(self) -> None:
+        self._has_given_up = True
+        self._settled.set()
+        for engine in self.engines:
+            engine.fail_all(self.refusal or "the engine cannot start")
 
     def _balance(self) -> None:
         """Hand requests that no engine works on to replicas that have less to do, or to any from a dead one."""

@@ -1,4 +1,4 @@
-"""Detection of hung engines among those that have work and report nothing."""
+"""Detection of hung processes among those that have work and report nothing."""
 
 import time
 from typing import Final
@@ -13,36 +13,37 @@ _WOULD_WORK: Final = frozenset({psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP}
 
 
 class Watchdog:
-    """Checks of one silent engine, `CHECK_SECONDS` apart.
+    """Regular checks of one silent engine, or of a process that is to fork one.
 
-    A step, however long, takes processor time. An engine that takes none was stopped, or waits for itself: this shows
-    within seconds. A busy silent engine has hung after `timeout_seconds`.
+    A step, however long, takes processor time. A process that takes none was stopped, or waits for itself: this shows
+    within seconds. A busy silent one has hung after `timeout_seconds`.
     """
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, standstill_seconds: float | None = None) -> None:
         self._pid = pid
+        self._standstill_seconds = _STANDSTILL_SECONDS if standstill_seconds is None else standstill_seconds
         self._used_seconds = -1.0  # the first check only records it
         self._moved_at = 0.0
         self._overdue = 0
 
     def is_hung(self, heard_at: float, timeout_seconds: float) -> bool:
-        """Return True if the engine, silent since `heard_at` on the monotonic clock, has hung."""
+        """Return True if the process, silent since `heard_at` on the monotonic clock, has hung."""
         now = time.monotonic()
         if self._works():
             self._moved_at = now
-        stands_still = now - max(heard_at, self._moved_at) > _STANDSTILL_SECONDS
-        # One check is not enough: if this process was delayed, it has to read the engine's reports first.
+        stands_still = now - max(heard_at, self._moved_at) > self._standstill_seconds
+        # One check is not enough: if this process was delayed, it has to read the reports first.
         self._overdue = self._overdue + 1 if stands_still or now - heard_at > timeout_seconds else 0
         return self._overdue >= _CHECKS
 
     def _works(self) -> bool:
-        """Return True if the engine has taken processor time since the last check, or waits for some."""
+        """Return True if the process has taken processor time since the last check, or waits for some."""
         try:
             process = psutil.Process(self._pid)
             times, state = process.cpu_times(), process.status()
         except psutil.Error:
             return False  # it has ended, which will be read
         except OSError:
-            return True  # this process has no free descriptor: no fault of the engine
+            return True  # this process has no free descriptor: no fault of that one
         before, self._used_seconds = self._used_seconds, float(times.user + times.system)
         return self._used_seconds != before or state in _WOULD_WORK

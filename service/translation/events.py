@@ -55,7 +55,7 @@ class TokenGenerated(Struct, frozen=True):
     self_attention: list[list[float]] | UnsetType = UNSET
     """Weights of the decoder's inputs for each decoder layer: its start token, the prompt (the target language of
     a multilingual model), and the tokens before this one. The mean of the heads, with a sum of 1 except for rounding;
-    unset unless requested."""
+    empty where the decoder has no self-attention; unset unless requested."""
 
 
 class Hypothesis(Struct, frozen=True):
@@ -92,6 +92,16 @@ class SegmentFinished(Struct, frozen=True):
     """The next best, as the beam ranks them; unset unless requested."""
 
 
+class ModelLoading(Struct, frozen=True):
+    """The progress of a model that is fetched for this request; not numbered, as another server may have the model."""
+
+    model: str
+    step: str
+    """`downloading`, `importing`, `loading`, ..."""
+    percent: int | None
+    """The part of the download that is here; None where it is not known."""
+
+
 class TextTranslated(Struct, frozen=True):
     """The translation of one text, the mean log-probability of its tokens, and its alternatives."""
 
@@ -123,4 +133,4 @@ class Finished(Struct, frozen=True):
     """The pivot language of each text; () if there is none."""
 
 
-Event = Started | TokenGenerated | BeamStepped | SegmentFinished | Finished
+Event = Started | ModelLoading | TokenGenerated | BeamStepped | SegmentFinished | Finished

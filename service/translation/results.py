@@ -129,6 +129,7 @@ class SegmentAssembly:
         alignment = token.inspection.alignment
         aligned = UNSET if alignment is None or self._text_offset is None else self._aligned(*alignment)
         attention = _rounded(token.inspection.attention)
+        own = token.inspection.self_attention
         source_tokens = [*map(self._in_text, self._spans)] if attention and self.tokens == 0 else UNSET
         generated = TokenGenerated(
             self._index,
@@ -139,7 +140,7 @@ class SegmentAssembly:
             aligned,
             attention or UNSET,
             source_tokens,
-            [*map(_rounded, token.inspection.self_attention)] or UNSET,
+            UNSET if own is None else [*map(_rounded, own)],
         )
         self._best = Version(self._best.text + text, self._best.logprob + token.logprob, self.tokens + 1)
         self._last = token

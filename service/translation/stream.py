@@ -4,11 +4,11 @@ import asyncio
 import secrets
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import aclosing
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -16,35 +16,13 @@ from service.engine.messages import GenerationRequest, Prompt, Search
 from service.errors import DeadlineExceeded, ServiceError
 from service.registry.served_model import ServedModel
 from service.supervisor.generation import Generation
-from service.text.language_detection import Detected
-from service.translation.events import Event, Finished, Started, Timings, Usage
+from service.translation.events import Event, Finished, ModelLoading, Started, Timings, Usage
 from service.translation.fairness import FirstTokenPriority
-from service.translation.options import Limits, TranslationOptions, default_target_length
+from service.translation.job import Job, Progress, Work
+from service.translation.options import Limits, default_target_length
 from service.translation.pivot import PivotHandover, SubmittedSegment, pivot_sentence
 from service.translation.preprocess import EncodedSegment
 from service.translation.results import SegmentAssembly, TextAssembly, Version, copied_events, segment_finished
-
-
-class Job(NamedTuple):
-    """A checked request.
-
-    `segments` are made lazily: a book is not split before its first sentence is translated. `source` is the language of
-    the first text; `detected` are the languages of all texts, if they were detected.
-    """
-
-    segments: Iterator[EncodedSegment]
-    texts: int
-    source: str
-    target: str
-    options: TranslationOptions
-    detected: Sequence[Detected] = ()
-    pivots: Sequence[str | None] = ()
-    """The pivot language of each text; () if there is none."""
-    executor: Executor | None = None
-    """Prepares a long text outside of the event loop; None for short texts, which are prepared in it."""
-    models: Collection[ServedModel] = ()
-    """The models that translate it."""
-
 
 LONGEST_WAIT_SECONDS: Final = 15.0
 """A response begins only when engines can answer; a request waits no longer for it."""
@@ -52,19 +30,9 @@ _BACKGROUND_SEGMENTS: Final = 8
 """Segments of a document that are decoded at once."""
 _LOOK_AHEAD_SECONDS: Final = 0.05
 """Processor time of one look-ahead; the rest of the text is prepared later."""
-
-
-class Progress(NamedTuple):
-    """The progress of a translation, with times of `time.monotonic`."""
-
-    started_at: float
-    admitted_at: float | None
-    """The time when the first translated segment got its slot."""
-    first_token_at: float | None
-    ended_at: float
-    segments: int
-    source_tokens: int
-    generated_tokens: int
+_LOADING_SECONDS: Final = 0.5
+"""Interval between two looks at the progress of a model that is fetched."""
+_NO_WORK: Final = Work(iter(()), ())
 
 
 class Translation:
@@ -98,7 +66,31 @@ class Translation:
         self.is_in_preparation = True
         """True until the first segments have been submitted."""
         self._is_long = job.options.is_background
-        self._look_ahead()
+        self._work = _NO_WORK
+        if job.missing:
+            self._filling = asyncio.create_task(self._fetch())
+            self._filling.add_done_callback(_mark_as_retrieved)
+        else:
+            try:
+                self._begin()
+                self._look_ahead()
+            except BaseException:
+                self.close()
+                raise
+
+    async def _fetch(self) -> None:
+        """Fetch missing models, then submit the first segments."""
+        await asyncio.gather(*(model.fetch() for model in self._job.missing))
+        self._begin()
+        if self._job.executor is None:
+            self._submit_all(self._prepare(self._window))
+        else:
+            await self._fill(self._job.executor)
+
+    def _begin(self) -> None:
+        self._work = self._job.begin()
+        for model in self._work.models:
+            model.acquire(self)
 
     def _look_ahead(self) -> None:
         """Submit the next segments of the text, as many as the window allows; if it is long, in the background."""
@@ -108,8 +100,7 @@ class Translation:
             if self._filling is not None:
                 self._filling.result()
             self._filling = asyncio.create_task(self._fill(self._job.executor))
-            # Nobody awaits it if the translation is closed first: mark its exception as retrieved.
-            self._filling.add_done_callback(lambda task: task.cancelled() or task.exception())
+            self._filling.add_done_callback(_mark_as_retrieved)
 
     async def _fill(self, executor: Executor) -> None:
         count = self._window - len(self._ahead)
@@ -122,7 +113,7 @@ class Translation:
         # split, or an adversarial glossary, must leave time to others.
         until = time.thread_time() + _LOOK_AHEAD_SECONDS
         prepared: list[EncodedSegment] = []
-        for segment in islice(self._job.segments, count):
+        for segment in islice(self._work.segments, count):
             prepared.append(segment)
             if time.thread_time() >= until:
                 break
@@ -203,6 +194,8 @@ class Translation:
             self._ahead.popleft().close()
         self.is_in_preparation = False
         self._priority.arrived(self)
+        for model in self._work.models:
+            model.release(self)
         self._on_close(self)
 
     def fail(self, error: ServiceError) -> None:
@@ -226,13 +219,13 @@ class Translation:
     @property
     def lacks_engines(self) -> bool:
         """True while dead engines of one of its models are replaced, and none can answer."""
-        return any(model.pool.replacing for model in self._job.models)
+        return any(model.pool.replacing for model in self._work.models)
 
     async def wait_for_engines(self) -> None:
         """Wait while dead engines are replaced. Raises `NotReady` after 15 s, or at the deadline if that is earlier."""
         now = asyncio.get_running_loop().time
         until = min(self._deadline, now() + LONGEST_WAIT_SECONDS)
-        for model in self._job.models:
+        for model in self._work.models:
             await model.wait_for_engines(until - now())
 
     async def finished(self) -> Finished:
@@ -251,6 +244,8 @@ class Translation:
         """
         job = self._job
         yield [Started(self.id, job.source, job.target, job.detected, job.pivots)]
+        async for loading in self._loading():
+            yield loading
         wanted = job.options.beam.alternatives
         texts = [TextAssembly(wanted) for _ in range(job.texts)]
         while current := await self._next():
@@ -292,6 +287,22 @@ class Translation:
         timings = Timings((self._first_token_at or now) - self._started_at, now - self._started_at)
         yield [Finished([text.finished() for text in texts], usage, timings, job.detected, job.pivots)]
 
+    async def _loading(self) -> AsyncGenerator[Sequence[ModelLoading]]:
+        """Yield the progress of missing models, if there are any, until the work has begun."""
+        now = asyncio.get_running_loop().time
+        shown: list[ModelLoading] = []
+        while self._filling is not None and not self._filling.done() and self._work is _NO_WORK:
+            if self._failure is not None:
+                raise self._failure
+            progress = [(model.name, model.progress()) for model in self._job.missing]
+            loading = [ModelLoading(name, each.step, each.percent) for name, each in progress]
+            if now() >= self._deadline:
+                names = ", ".join(f"{each.model}: {each.step}" for each in loading)
+                raise DeadlineExceeded(f"the model was not here in time; it is still being fetched ({names})")
+            if loading != shown:
+                yield (shown := loading)
+            await asyncio.wait([self._filling], timeout=min(_LOADING_SECONDS, self._deadline - now()))
+
     def _count_as_sent(self, characters: int) -> int:
         """Count a segment's characters once: returns how many are left to count, 0."""
         self.characters_sent += characters
@@ -302,3 +313,9 @@ class Translation:
             await self._priority.wait_for_others()
         else:
             await asyncio.sleep(0)
+
+
+def _mark_as_retrieved(task: asyncio.Task[None]) -> None:
+    """Mark the exception of a task as retrieved, which nobody may await."""
+    if not task.cancelled():
+        task.exception()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final, NamedTuple
 
 from model.checkpoint_config import Direction
@@ -12,9 +13,10 @@ from service.text.language_codes import match_code
 from service.text.language_detection import SAMPLE_CHARACTERS, Detected, rank_languages
 from service.text.pivot_glossary import pivot_finders
 from service.translation.fairness import FirstTokenPriority
+from service.translation.job import Job, Work
 from service.translation.options import Limits, TranslationOptions
 from service.translation.preprocess import CopyPreprocessor, Preprocessor, preprocess
-from service.translation.stream import Job, Translation
+from service.translation.stream import Translation
 
 AUTOMATIC: Final = "auto"
 """The source language code for detection, done for each text by itself."""
@@ -64,6 +66,11 @@ class Translator:
         targets = self._targets()
         return {each: targets.get(each, frozenset()) | {each} for each in self._routes().languages}
 
+    @property
+    def downloadable(self) -> Mapping[str, frozenset[str]]:
+        """The targets of each language whose models are downloaded at the first request."""
+        return self._routes().downloadable
+
     def start(
         self,
         texts: Sequence[str],
@@ -81,33 +88,31 @@ class Translator:
         self._check(texts, options, names)
         detected = [self._detect(text, target, options, names) for text in texts] if source == AUTOMATIC else []
         sources = [each.language for each in detected] or [source] * len(texts)
-        found = {each: self._routes().find(each, target) for each in set(sources)}
-        routes = {each: route for each, route in found.items() if route is not None}
-        assert all(each in routes or each == target for each in found)  # checked by `direction`
+        plans = {each: self._routes().plan(each, target) for each in set(sources)}  # checked by `direction`
         is_long = sum(map(len, texts)) > _LONG_CHARACTERS
         if is_long and sum(each.is_in_preparation for each in self.running) >= _MOST_IN_PREPARATION:
             raise QueueFull("too many requests are waiting; try again in a moment")
+        pivots = [plans[each].pivot for each in sources] if any(each.pivot for each in plans.values()) else ()
+        missing = list(dict.fromkeys(model for plan in plans.values() for model in plan.missing))
+        executor = self._executor if is_long else None
+        first = next(iter(sources), source)
+        begin = partial(self._begin, texts, sources, target, options)
+        job = Job(begin, len(texts), first, target, options, detected, pivots, executor, missing)
+        translation = Translation(job, self.limits, self._priority, self.running.discard)
+        self.running.add(translation)
+        return translation
+
+    def _begin(self, texts: Sequence[str], sources: Sequence[str], target: str, options: TranslationOptions) -> Work:
+        """Make the work of a request. Raises `InvalidRequest`, `QueueFull` and `NotReady`."""
+        found = {each: self._routes().find(each, target) for each in set(sources)}
+        routes = {each: route for each, route in found.items() if route is not None}
+        if any(each not in routes and each != target for each in found):
+            raise NotReady("a model of this direction has just been unloaded; try again")
         _admit(routes.values(), options)
         preprocessors = {each: self._preprocessor(route, options) for each, route in routes.items()}
         copying = CopyPreprocessor()
         segments = preprocess(texts, [preprocessors.get(each, copying) for each in sources], options.target_prefix)
-        pivot_of = {each: route.pivot for each, route in routes.items()}
-        pivots = [pivot_of.get(each) for each in sources] if any(pivot_of.values()) else ()
-        executor = self._executor if is_long else None
-        models = {model for route in routes.values() for model in route.models}
-        first = next(iter(sources), source)
-        job = Job(segments, len(texts), first, target, options, detected, pivots, executor, models)
-
-        def on_close(closed: Translation) -> None:
-            self.running.discard(closed)
-            for model in models:
-                model.release(closed)
-
-        translation = Translation(job, self.limits, self._priority, on_close)
-        for model in models:
-            model.acquire(translation)
-        self.running.add(translation)
-        return translation
+        return Work(segments, {model for route in routes.values() for model in route.models})
 
     def direction(
         self,

@@ -27,7 +27,11 @@ export class Triangle {
     const { tokens } = this.sentence;
     this.root.hidden = !tokens[0]?.self_attention;
     if (this.root.hidden) return;
-    this.listLayers(tokens[0].self_attention.length);
+    const layers = tokens[0].self_attention.length;
+    this.find("#own-weights").hidden = layers === 0;
+    this.find("#no-own-weights").hidden = layers > 0;
+    if (layers === 0) return;
+    this.listLayers(layers);
     const { head, body } = this.table;
     for (const token of tokens.slice(body.children.length)) this.append(token);
     const columns = head.children.length;

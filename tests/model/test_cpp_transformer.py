@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.attention import attention_weights
+from model.attention import SelfAttention, attention_weights
 from model.cache import SlotCache
 from model.config import Activation, ModelConfig, NormOrder
 from model.cpp_transformer import CppTransformer
@@ -34,6 +34,8 @@ def test_it_is_the_model_with_int8_linears(variant: str, norm_order: NormOrder, 
         {"positions": "table", "scale_embedding": False},
         {"embedding_norm": True, "projection_bias": True},
         {"source_vocab_size": 500, "tied_projection": False},
+        {"decoder_memory": "ssru"},
+        {"decoder_memory": "ssru", "norm_order": "post", "norm_epsilon": 1e-3},
     ],
 )
 def test_public_checkpoints_differ_from_ours(kind: dict[str, Any]) -> None:
@@ -46,7 +48,6 @@ def test_what_it_does_not_know() -> None:
         {"gated": True},
         {"positions": "relative"},
         {"head_size": 5},
-        {"norm_epsilon": 1e-6},
     ]
     assert not any(CppTransformer.supports(fused_config().model_copy(update=kind)) for kind in kinds)
 
@@ -181,6 +182,7 @@ def test_self_attention_is_what_each_layer_looks_at() -> None:
     queries: list[Tensor] = []
     for module in plain.decoder:
         assert isinstance(module, DecoderLayer)
+        assert isinstance(module.self_attention, SelfAttention)
         module.self_attention.query.register_forward_hook(lambda module, inputs, output: queries.append(output))
     places = [slots[:, None], positions[:, None]]
     with torch.inference_mode():

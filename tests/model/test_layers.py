@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from model.attention import MultiHeadAttention, look_ahead_mask, padding_mask
+from model.attention import MultiHeadAttention, SelfAttention, look_ahead_mask, padding_mask
 from model.cache import NoCache
 from model.config import ModelConfig, NormOrder
 from model.layers import DecoderLayer, Dropout, EncoderLayer, FeedForward, final_norm, sinusoidal_positions
@@ -84,6 +84,7 @@ def test_decoder_layer_agrees_with_torch(order: NormOrder) -> None:
     theirs = nn.TransformerDecoderLayer(24, 3, 40, dropout=0.0, batch_first=True, norm_first=order == "pre")
     with torch.no_grad():
         _shake(ours)
+        assert isinstance(ours.self_attention, SelfAttention)
         _copy_attention(ours.self_attention, theirs.self_attn)
         _copy_attention(ours.cross_attention, theirs.multihead_attn)
         _copy_feed_forward(ours.feed_forward, theirs.linear1, theirs.linear2)

@@ -6,9 +6,15 @@ from torch import Tensor
 
 from model.attention import padding_mask
 from model.cache import SlotCache
-from model.config import ModelConfig, NormOrder
+from model.config import DecoderMemory, ModelConfig, NormOrder
 from model.transformer import Rows, Transformer
 from tests.conftest import random_model
+
+
+@pytest.fixture(params=["self_attention", "ssru"])
+def config(request: pytest.FixtureRequest, config: ModelConfig) -> ModelConfig:
+    memory: DecoderMemory = request.param
+    return config.model_copy(update={"decoder_memory": memory})
 
 
 def _ids(rows: int, length: int, device: torch.device, seed: int = 1) -> Tensor:
@@ -60,7 +66,7 @@ def _packed(sources: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
 def _cached(model: Transformer, config: ModelConfig, sources: list[Tensor], slots: list[int]) -> SlotCache:
     """A cache of four slots with these sources in it; what an earlier request left there must not matter."""
     cache = SlotCache(config, slots=4, max_source_length=9, max_target_length=9, device=sources[0].device)
-    for buffer in (*cache._target, *cache._source):
+    for buffer in cache.buffers().values():
         buffer.normal_()
     cache.write_source(slots, [len(source) for source in sources], model.encode_packed(*_packed(sources)))
     return cache

@@ -1,5 +1,7 @@
 """The shape of the parity tests' random models, and the runners that are held to the oracle."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -8,12 +10,18 @@ from service.engine.messages import Command
 from tests.conftest import random_model
 from tests.parity.engine import EOS, Arrivals, Run, captured, eager, run_with
 
+_KINDS: dict[str, dict[str, Any]] = {
+    "self_attention": {},
+    # A shape whose random weights write sentences of different lengths, and no near ties.
+    "ssru": {"decoder_memory": "ssru", "encoder_layers": 3, "ffn_dim": 76},
+}
 
-@pytest.fixture
-def config() -> ModelConfig:
-    return ModelConfig(
-        vocab_size=97, d_model=32, ffn_dim=64, num_heads=4, encoder_layers=2, decoder_layers=2, eos_id=EOS
-    )
+
+@pytest.fixture(params=_KINDS)
+def config(request: pytest.FixtureRequest) -> ModelConfig:
+    """A model with each kind of memory in the decoder in turn."""
+    shape = {"vocab_size": 97, "d_model": 32, "ffn_dim": 64, "num_heads": 4, "encoder_layers": 2, "decoder_layers": 2}
+    return ModelConfig(**{**shape, **_KINDS[request.param]}, eos_id=EOS)
 
 
 @pytest.fixture(params=[eager, captured])

@@ -8,6 +8,7 @@ import torch
 from model.attention import attention_weights, look_ahead_mask, padding_mask
 from model.cache import KV
 from model.config import ModelConfig
+from model.recurrence import scan
 from model.transformer import Transformer
 from service.engine.cuda_graph_runner import CudaGraphRunner
 from service.engine.loop import EngineLoop
@@ -104,8 +105,9 @@ def _full_pass(
     *encoded, last = map(_Watched, model.encode(torch.tensor([source]), source_mask))
     cache = _WatchedCache()
     logits = model.decode(inputs, positions, mask, [*encoded, last], source_mask, cache)
-    own = torch.stack([layer.weights[0].mean(dim=0) for layer in cache.layers])
-    return logits[0].log_softmax(-1), last.weights[0].mean(dim=0), own
+    own = [layer.weights[0].mean(dim=0) for layer in cache.layers]
+    weights = torch.stack(own) if own else torch.empty(0, len(ids), len(ids))
+    return logits[0].log_softmax(-1), last.weights[0].mean(dim=0), weights
 
 
 class _WatchedCache:
@@ -117,6 +119,9 @@ class _WatchedCache:
     def update(self, layer: int, new: KV) -> "_Watched":
         self.layers.append(_Watched(new))
         return self.layers[-1]
+
+    def recur(self, layer: int, keep: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+        return scan(keep, new)
 
 
 class _Watched:

@@ -1,4 +1,4 @@
-"""int8, with the embedded model: a request gets the same bits alone, in any company, and from a second engine."""
+"""int8, with the embedded model and an SSRU: a request gets the same bits alone, in company, from a second engine."""
 
 import math
 import random
@@ -20,6 +20,7 @@ from service.engine.runner import Runner
 from service.engine.scheduler import Scheduler
 from service.settings import EMBEDDED_MODEL
 from service.supervisor.generation import Generation
+from tests.conftest import random_model
 from tests.generation_requests import changed, generation_request
 from tests.parity.engine import Arrivals
 from tests.system.sentences import SENTENCES
@@ -43,12 +44,14 @@ class Engine:
         return arrivals
 
 
-@pytest.fixture(scope="module")
-def engine() -> Engine:
+@pytest.fixture(scope="module", params=["embedded", "ssru"])
+def engine(request: pytest.FixtureRequest) -> Engine:
     if shutil.which("c++") is None:
         pytest.skip("without the C++ operators int8 is equal but for rounding")
     assert kernels.load()
     model = load_model(EMBEDDED_MODEL, MODES["int8"].dtype)
+    if request.param == "ssru":
+        model = random_model(model.config.model_copy(update={"decoder_memory": "ssru", "encoder_layers": 2}))
     config = model.config
     runner = MODES["int8"].build_runner(model, SLOTS, config.max_positions)
     return Engine(load_tokenizer(EMBEDDED_MODEL), runner, config.bos_id, config.eos_id)

@@ -181,10 +181,31 @@ async def test_streams_leave_a_replica_that_is_not_back_at_once(start_server: St
             assert server.metric("dragoman_engine_ready") == 1, "all ended before the other replica was back"
 
 
+async def test_a_checkpoint_that_is_gone_for_a_moment_costs_nobody(start_server: StartServer, tmp_path: Path) -> None:
+    """It is copied anew, while everything that has it in memory dies and streams run and begin."""
+    model = shutil.copytree(EMBEDDED_MODEL, tmp_path / "model")
+    with start_server("--model", str(model), "--replicas", "2") as server:
+        work = _work(8, sentences=6)
+        early, late = work[::2], work[1::2]
+        async with _client(server) as client:
+            expected = await _texts(client, early), await _texts(client, late)
+            running = asyncio.create_task(_texts(client, early))
+            await asyncio.to_thread(server.wait_until_busy)
+            aside = model.rename(tmp_path / "aside")
+            _kill([*children(server.process.pid), *server.engine_pids()])
+            while "it has no config.json" not in server.log.read_text():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            starting = asyncio.create_task(_texts(client, late))
+            await asyncio.sleep(1)  # so that they wait
+            aside.rename(model)
+            assert (await running, await starting) == expected
+        assert server.metric("dragoman_requests_total", 'endpoint="/translate",outcome="not_ready"') == 0
+
+
 async def test_other_weights_are_never_run_under_the_tokenizer_that_was_read(
     start_server: StartServer, tmp_path: Path
 ) -> None:
-    """Streams go on while a good engine is left, and end with the reason when there is none."""
+    """Streams go on while a good engine is left, and end with the reason after a while without one."""
     model = shutil.copytree(EMBEDDED_MODEL, tmp_path / "model")
     config = model / "config.json"
     original = config.read_bytes()

@@ -62,16 +62,19 @@ class Loss(NamedTuple):
             site.deaths += len(engines)
         started = time.monotonic()
         ready = ENGINES if self.http else len(engines)
-        replaced = asyncio.create_task(_replaced(site, self.name, gone, ready, log_bytes))
+        replacing = asyncio.create_task(replaced(site, self.name, gone, ready, log_bytes))
         # An engine that hangs is noticed when it is given work: the canaries see to that.
         if (seconds := await site.tally.ask(site.client, *site.alone[0])) is not None:
             site.answered_seconds.setdefault(self.name, []).append(seconds)
-        await replaced
+        await replacing
         site.replaced_seconds.setdefault(self.name, []).append(time.monotonic() - started)
 
 
-async def _replaced(site: Site, fault: str, gone: list[int], ready: int, log_bytes: int) -> None:
-    """Wait until the processes are gone and the log after `log_bytes` has so many engines that are ready."""
+async def replaced(site: Site, fault: str, gone: list[int], ready: int, log_bytes: int) -> None:
+    """Wait until the processes are gone and the log after `log_bytes` has so many engines that are ready.
+
+    Raises `Broken`.
+    """
     deadline = time.monotonic() + _REPLACEMENT_SECONDS
     while any(map(_lives, gone)) or _ready_since(site.places.log, log_bytes) < ready or not await _answers(site):
         if time.monotonic() > deadline:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from loadtest.sentences import LANGUAGES
-from loadtest.soak.faults.processes import Loss, whole
+from loadtest.soak.faults.processes import Loss, replaced, whole
 from loadtest.soak.poison.sitecustomize import SEED, VARIABLE
 from loadtest.soak.site import ENGINES, Places, Site
 from loadtest.soak.wire import connect, new_id, post
@@ -131,15 +131,19 @@ async def poison(site: Site) -> None:
     body: dict[str, Any] = {"q": "I am a cat.", **LANGUAGES, "stream": True, "temperature": 1.0, "seed": SEED}
     request_id, started = new_id(), time.monotonic()
     async with whole(site):
-        before = _killed(site.places)
+        before, log_bytes = len(_killed(site.places)), site.places.log.stat().st_size
         async with connect(site.port) as connection:
             await connection.send(post(body, request_id))
             answer = await connection.answer(_ANSWER_SECONDS)
-        site.deaths += _killed(site.places) - before
-        if answer.outcome == "engine_failed" and _killed(site.places) == before:
+        killed = _killed(site.places)[before:]
+        site.deaths += len(killed)
+        if answer.outcome == "engine_failed" and not killed:
             site.problems.append("poison: it has killed no engine")
+        # The last one is answered for when its channel ends, which is before its process has.
+        await replaced(site, "poison", killed, len(killed), log_bytes)
     site.note("poison", request_id, answer, frozenset({"engine_failed", "queue_full", "not_ready"}), started)
 
 
-def _killed(places: Places) -> int:
-    return len(places.poisoned.read_text().splitlines())
+def _killed(places: Places) -> list[int]:
+    """Return the ids of the engines that the poisonous request has killed."""
+    return [int(line) for line in places.poisoned.read_text().splitlines()]

@@ -1,6 +1,5 @@
 """The key table of CTranslate2's transformers: their variables as our weights."""
 
-import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -11,6 +10,7 @@ from torch.nn import functional
 from model.checkpoint import scale_of
 from model.config import ModelConfig
 from model.formats.checked_source import NEVER, Weights
+from model.formats.positions import sines_then_cosines
 
 SOURCE: Final = "encoder/embeddings_0/weight"
 TARGET: Final = "decoder/embeddings/weight"
@@ -119,14 +119,7 @@ def _input_weights(stored: Variables, config: ModelConfig) -> dict[str, Tensor]:
         if config.embedding_norm:
             weights |= stored.norm(f"{side}_input.norm", f"{place}/layernorm_embedding")
         encodings = stored.take_if(f"{place}/position_encodings/encodings")
-        table = _positions(config) if encodings is None else encodings
-        weights[f"{side}_input.table"] = table[: config.max_positions].clone()
+        if encodings is None:  # CTranslate2 computes them, counted from 1 (OpenNMT-tf)
+            encodings = sines_then_cosines(1, config.max_positions, config.d_model)
+        weights[f"{side}_input.table"] = encodings[: config.max_positions].clone()
     return weights
-
-
-def _positions(config: ModelConfig) -> Tensor:
-    """Return the table that CTranslate2 computes if there is none: sines, then cosines, counted from 1 (OpenNMT-tf)."""
-    half = config.d_model // 2
-    rates = torch.exp(torch.arange(half, dtype=torch.float64) * -(math.log(10000) / (half - 1)))
-    angles = torch.arange(1, config.max_positions + 1, dtype=torch.float64)[:, None] * rates
-    return torch.cat([angles.sin(), angles.cos()], dim=1).float()

@@ -12,7 +12,7 @@ from service.hub.errors import HubError, TemporaryHubError
 from service.hub.names import HubName, parse_name
 from service.hub.options import HubOptions
 from service.hub.progress import Report
-from service.registry import registry
+from service.registry import loading, registry
 from service.registry.memory_budget import MemoryBudget
 from service.registry.model_version import ModelVersion, State
 from service.registry.pulling import pull_in_background
@@ -107,7 +107,7 @@ def _library() -> ModelRegistry:
 async def test_a_download_is_tried_again_and_its_progress_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     name = str(NAME)
     pulls = Pulls(TemporaryHubError("no network"), TemporaryHubError("none"), Report(name=name, done=40, total=100))
-    monkeypatch.setattr(registry, "pull_in_background", pulls)
+    monkeypatch.setattr(loading, "pull_in_background", pulls)
     monkeypatch.setattr(registry, "_FIRST_RETRY_SECONDS", 0.0)
     library = _library()
     [version] = library.versions
@@ -120,7 +120,7 @@ async def test_a_download_is_tried_again_and_its_progress_is_shown(monkeypatch: 
 
 
 async def test_a_model_that_cannot_be_had_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "pull_in_background", Pulls(HubError("nobody has it")))
+    monkeypatch.setattr(loading, "pull_in_background", Pulls(HubError("nobody has it")))
     monkeypatch.setattr(registry, "_FIRST_RETRY_SECONDS", 0.0)
     library = _library()
     library.start()

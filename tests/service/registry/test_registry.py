@@ -79,7 +79,7 @@ async def test_a_model_and_its_request_removed_during_the_load(version: ModelVer
         model.release("a request")
         await asyncio.gather(*library._tasks, return_exceptions=True)
     assert library.versions == []
-    assert not library._loading.locked()
+    assert not library._loader._loading.locked()
     assert model.pool.parent_pid is None
 
 

@@ -9,9 +9,11 @@ import pytest
 from model.checkpoint_config import CheckpointError, load_config
 from model.tokenizer import Tokenizer
 from service.errors import EngineFailed
+from service.registry.directory import ModelsDirectory
+from service.registry.loading import UNEXPECTED
 from service.registry.memory_budget import MemoryBudget
 from service.registry.model_version import ModelVersion
-from service.registry.registry import _UNEXPECTED, ModelRegistry, ModelsDirectory
+from service.registry.registry import ModelRegistry
 from service.registry.scan import FoundModel
 from service.registry.served_model import ServedModel
 from service.settings import EMBEDDED_MODEL
@@ -120,12 +122,12 @@ async def test_an_unexpected_error_is_reported_and_the_next_request_tries_again(
     library = _library(whole, broken)
     library.start()
     await library.wait_until_tried()
-    assert [(each.state, each.reason) for each in library.versions] == [("ready", None), ("failed", _UNEXPECTED)]
+    assert [(each.state, each.reason) for each in library.versions] == [("ready", None), ("failed", UNEXPECTED)]
     assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ZeroDivisionError]
 
     await whole.pool.stop()
     whole.failures, whole.loaded = [ZeroDivisionError("by chance")], asyncio.Event()
-    assert await _failed(whole.submit(REQUEST)) == _UNEXPECTED
+    assert await _failed(whole.submit(REQUEST)) == UNEXPECTED
     assert len([record for record in caplog.records if record.exc_info]) == 2
     whole.submit(REQUEST)
     await whole.loaded.wait()
@@ -145,7 +147,7 @@ async def test_the_directory_is_followed_after_an_unexpected_error(
         return {}
 
     loop = asyncio.get_running_loop()
-    monkeypatch.setattr("service.registry.registry.scan", scan)
+    monkeypatch.setattr("service.registry.directory.scan", scan)
     library = ModelRegistry([], _never_built, MemoryBudget(), directory=ModelsDirectory(tmp_path, 0.0))
     library.start()
     async with asyncio.timeout(20):

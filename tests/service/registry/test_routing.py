@@ -5,6 +5,7 @@ from typing import cast
 from model.checkpoint_config import CheckpointConfig, Direction
 from model.config import ModelConfig
 from model.tokenizer import Tokenizer
+from service.registry.remote_model import FetchProgress, RemoteModel
 from service.registry.routing import Route, Routes
 from service.registry.served_model import ServedModel
 from service.supervisor.pool import EnginePool
@@ -54,3 +55,35 @@ def test_directions_with_a_route_are_listed(config: ModelConfig, tokenizer: Toke
         for target in ("de", "en", "fr"):
             assert (routes.find(source, target) is not None) == (target in targets)
     assert not Routes().targets
+
+
+def test_a_remote_model_gets_the_directions_that_no_loaded_one_has(config: ModelConfig, tokenizer: Tokenizer) -> None:
+    def remote(name: str, direction: str, *, is_here: bool = False) -> RemoteModel:
+        async def fetch() -> None: ...
+
+        pair = [Direction(source=direction[:2], target=direction[3:])]
+        return RemoteModel(name, pair, is_here, fetch, lambda: FetchProgress("remote", None))
+
+    local = [_model("a", "en-fr", "de-fr", config=config, tokenizer=tokenizer)]
+    others = [remote("r-de-en", "de-en"), remote("r-en-fr", "en-fr"), remote("r-es-en", "es-en", is_here=True)]
+    others += [remote("r-de-it", "de-it"), remote("r-it-fr", "it-fr"), remote("r-en-es", "en-es")]
+    routes = Routes(local, others)
+    missing = {
+        (source, target): ([each.name for each in plan.missing], plan.pivot)
+        for source, target in [("en", "fr"), ("de", "fr"), ("de", "en"), ("es", "fr"), ("de", "es"), ("en", "en")]
+        for plan in [routes.plan(source, target)]
+    }
+    assert missing == {
+        ("en", "fr"): ([], None),
+        ("de", "fr"): ([], None),
+        ("de", "en"): (["r-de-en"], None),
+        ("es", "fr"): (["r-es-en"], "en"),
+        ("de", "es"): (["r-de-en", "r-en-es"], "en"),
+        ("en", "en"): ([], None),
+    }
+    assert routes.find("de", "en") is None
+    assert routes.languages == {"de", "en", "es", "fr", "it"}
+    assert routes.targets["es"] == {"en", "fr"}
+    assert routes.downloadable["de"] == {"en", "it", "es"}
+    assert routes.downloadable["es"] == frozenset(), "the one that it needs is on the disk"
+    assert {str(each) for each in routes.directions} >= {"en-fr", "de-en", "es-fr"}

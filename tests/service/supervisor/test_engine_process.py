@@ -91,17 +91,21 @@ while True:
         channel = SocketChannel(socket.socket(fileno=descriptors[0]))
         channel.send(Ready(0, "cpu"))
         [submit] = channel.receive(wait=True)
-        channel.send(Admitted([submit.request_id], [0.0]))
+        if {announces}:
+            channel.send(Admitted([submit.request_id], [0.0]))
         os._exit(1)
     control.sendall(frame(Forked(pid)))
     os.close(descriptors[0])
 """
 
 
-async def test_a_request_that_kills_each_engine_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The last two engines had no other request."""
+@pytest.mark.parametrize(("announces", "deaths"), [(True, 4), (False, 5)])
+async def test_a_request_that_kills_each_engine_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, announces: bool, deaths: int
+) -> None:
+    """The last two engines had no other request. An engine may die before it reports the admission."""
     program = tmp_path / "engine"
-    program.write_text(_DIES_OF_REQUESTS.format(python=sys.executable, root=str(Path.cwd())))
+    program.write_text(_DIES_OF_REQUESTS.format(python=sys.executable, root=str(Path.cwd()), announces=announces))
     program.chmod(0o700)
     monkeypatch.setattr("sys.executable", str(program))
     restarts = Restarts()
@@ -113,7 +117,7 @@ async def test_a_request_that_kills_each_engine_is_given_up(monkeypatch: pytest.
     async with asyncio.timeout(60):
         with pytest.raises(EngineFailed, match="the engine died each time"):
             await generation.read_tokens(deadline=float("inf"))
-    assert restarts.count == 4
+    assert restarts.count == deaths
     await engine.stop()
 
 

@@ -64,7 +64,8 @@ def test_only_admitted_requests_are_blamed() -> None:
     for _ in range(2):
         engine.admit(first, second)
         engine.die()
-    assert [each.deaths for each in engine.generations] == [2, 2, 0]
+    assert [each.deaths for each in engine.generations] == [(2, 0, 0), (2, 0, 0), (0, 2, 0)]
+    assert engine.running() == [first]
 
 
 def test_a_new_token_clears_a_request() -> None:
@@ -100,6 +101,55 @@ async def test_suspects_run_alone_and_only_the_cause_fails() -> None:
     assert [company.index(each) for each in lone_runs] == [0, 1, 2, 3, 1], "the cause last, and twice"
     assert "with no other request in it" in await _failure(poison)
     assert engine.running() == [engine.generations[0], *engine.generations[2:]]
+
+
+async def test_a_request_that_kills_engines_before_they_report_its_admission_fails_alone() -> None:
+    """Nothing tells it from those that only wait, but for the number of deaths."""
+    engine = Engine(requests=4)
+    poison = engine.generations[2]
+    for _ in range(20):
+        if poison not in engine.running():
+            break
+        if not engine.requests.has_suspects:
+            engine.admit(engine.generations[0])  # the engine takes up one after the other
+        engine.die()
+        while engine.requests.has_suspects and poison not in engine.running():
+            [alone] = engine.running()
+            engine.admit(alone)
+            engine.write(alone.request_id)
+    assert "with no other request in it" in await _failure(poison)
+    assert engine.running() == [each for each in engine.generations if each is not poison]
+
+
+def test_waiting_behind_a_request_that_kills_engines_makes_no_suspect() -> None:
+    engine = Engine(requests=2)
+    poison, waits = engine.generations
+    for _ in range(2):
+        engine.admit(poison)
+        engine.die()
+    assert engine.running() == [poison]
+    for _ in range(2):
+        engine.admit(poison)
+        engine.die()
+    assert engine.running() == [waits]
+    assert not engine.requests.has_suspects
+
+
+def test_a_suspect_is_not_blamed_for_what_the_one_before_may_have_done() -> None:
+    """The engine has not read that the other one is cancelled: it may still run it."""
+    engine = Engine(requests=2)
+    first, second = engine.generations
+    for _ in range(2):
+        engine.admit(first, second)
+        engine.die()
+    engine.admit(first)
+    engine.write(first.request_id)
+    assert engine.running() == [second]
+    engine.die()
+    assert second.deaths.alone == 0
+    assert engine.running() == [second]
+    engine.die()
+    assert second.deaths.alone == 1
 
 
 def test_others_wait_while_a_suspect_runs_and_its_end_releases_them() -> None:

@@ -10,10 +10,12 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from service.engine.messages import EngineOptions
+from service.errors import EngineFailed
 from service.settings import EMBEDDED_MODEL
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.engine_requests import EngineObserver
@@ -109,17 +111,58 @@ async def test_who_stops_does_not_wait_for_a_model_that_is_loaded_again(monkeypa
         os.kill(replicas.forking(), signal.SIGSTOP)  # so that it would load for ever
 
 
-async def test_a_fork_server_that_does_not_answer_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fork_server_that_does_not_answer_is_replaced() -> None:
     async with running(OPTIONS) as replicas:
         first, second = replicas.engines
         text = await _ids(first.submit(REQUEST))
         gone = replicas.forking()
         os.kill(gone, signal.SIGSTOP)
-        with monkeypatch.context() as patched:
-            patched.setattr("service.supervisor.fork_server._FORK_SECONDS", 1.0)
-            await replicas.lose(first, text)
+        await replicas.lose(first, text)
         assert replicas.forking() != gone
         await replicas.lose(second, text)
+
+
+_ANSWERS_LATER: Final = """\
+#!{python} -P
+import os, runpy, sys, time
+sys.path.insert(0, {root!r})
+with open({starts!r}, "a") as starts:
+    starts.write("started\\n")
+if os.path.getsize({starts!r}) <= {silent} * len("started\\n"):
+    from service.engine.channel import frame
+    from service.engine.messages import Loaded
+    import socket
+    socket.socket(fileno=int(sys.argv[4])).sendall(frame(Loaded()))
+    time.sleep(1000)
+sys.argv = sys.argv[3:]
+runpy.run_module("service.engine.worker", run_name="__main__")
+"""
+"""The first fork servers load the model and do not answer, as on a machine that does not come to it."""
+
+
+@pytest.mark.parametrize(("silent", "comes_up"), [(2, True), (3, False)])
+async def test_a_first_start_survives_fork_servers_that_do_not_answer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, silent: int, comes_up: bool
+) -> None:
+    monkeypatch.setattr("service.supervisor.forking_process._STANDSTILL_SECONDS", 0.1)
+    program, starts = tmp_path / "engine", tmp_path / "starts"
+    program.write_text(
+        _ANSWERS_LATER.format(python=sys.executable, root=str(Path.cwd()), starts=str(starts), silent=silent)
+    )
+    program.chmod(0o700)
+    monkeypatch.setattr("sys.executable", str(program))
+    engine = EngineProcess(ForkServer(OPTIONS), 0, EngineObserver())
+    engine.start()
+    try:
+        if comes_up:
+            await engine.wait_until_started()
+            assert await _ids(engine.submit(REQUEST))
+        else:
+            with pytest.raises(EngineFailed, match="none of 3 fork servers has answered"):
+                await engine.wait_until_started()
+    finally:
+        await engine.stop()
+    assert len(starts.read_text().splitlines()) == 3
 
 
 async def test_a_fork_server_that_hangs_while_it_loads_is_replaced(
@@ -169,7 +212,7 @@ async def test_no_zombie_is_left_where_nobody_else_clears_away(at_once: bool) ->
                 while replicas.fork_server.pid in (gone, None):  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
         await asyncio.gather(replicas.lose(first, text), replicas.lose(second, text))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while any(Path(f"/proc/{pid}").exists() for pid in killed):  # noqa: ASYNC110, ASYNC240
                 await asyncio.sleep(0.01)
 

@@ -109,27 +109,72 @@ async def test_without_a_ready_replica_requests_stay() -> None:
     assert sorted(each.load for each in replicas) == [0, 6]
 
 
-async def test_waiting_for_engines_ends_when_one_is_ready_or_none_can_be() -> None:
-    replica = Replica()
-    pool = EnginePool([replica], capacity=100)
-    pool.running = True
+class LostPool(EnginePool):
+    """A pool of one replica that is replaced."""
 
-    def replaced(*, ready: bool, refusal: str | None = None) -> bool:
-        replica.is_ready, replica.refusal = ready, refusal
-        replica.on_change()
-        return pool.replacing
+    def __init__(self) -> None:
+        self.replica = Replica()
+        super().__init__([self.replica], capacity=100)
+        self.running = True
 
-    assert not replaced(ready=False), "nothing was lost before the first start"
-    assert not replaced(ready=True)
-    assert replaced(ready=False)
+    def report(self, *, ready: bool, refusal: str | None = None) -> bool:
+        """Report a change of the replica; return True if it is being replaced."""
+        self.replica.is_ready, self.replica.refusal = ready, refusal
+        self.replica.on_change()
+        return self.replacing
+
+
+async def test_waiting_for_engines_ends_when_one_is_ready_or_none_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.supervisor.pool._GRACE_SECONDS", 0.1)
+    pool = LostPool()
+    assert not pool.report(ready=False), "nothing was lost before the first start"
+    assert not pool.report(ready=True)
+    assert pool.report(ready=False)
     assert not await pool.wait_until_loaded(0.01)
-    [request] = _submit(pool, 1)
+    early, late = _submit(pool, 2)
     waiting = asyncio.create_task(pool.wait_until_loaded(60))
-    await asyncio.sleep(0)
-    assert replaced(ready=False, refusal="its files have changed")
+    assert pool.report(ready=False, refusal="its files have changed")
     assert not await waiting
-    with pytest.raises(EngineFailed, match="its files have changed"):
-        await request.read_tokens(float("inf"))
+    for each in (early, late):
+        with pytest.raises(EngineFailed, match="its files have changed"):
+            await each.read_tokens(float("inf"))
     assert pool.refusal == "its files have changed"
-    assert not replaced(ready=True)
+    [later] = _submit(pool, 1)
+    assert not await pool.wait_until_loaded(60), "at once"
+    assert pool.report(ready=False, refusal="its files have changed")
+    with pytest.raises(EngineFailed, match="its files have changed"):
+        await later.read_tokens(float("inf"))
+    assert not pool.report(ready=True)
     assert await pool.wait_until_loaded(60)
+
+
+async def test_files_that_are_back_in_time_fail_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.supervisor.pool._GRACE_SECONDS", 0.1)
+    pool = LostPool()
+    pool.report(ready=True)
+    for _ in range(2):
+        pool.report(ready=False)
+        [request] = _submit(pool, 1)
+        waiting = asyncio.create_task(pool.wait_until_loaded(60))
+        for _ in range(3):
+            assert pool.report(ready=False, refusal="there is no config.json")
+            await asyncio.sleep(0.01)
+        assert not waiting.done()
+        pool.report(ready=True)
+        assert await waiting
+    await asyncio.sleep(0.15)
+    assert pool.load == 2
+    request.close()
+    await pool.stop()
+
+
+async def test_a_pool_that_stops_gives_nothing_up_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.supervisor.pool._GRACE_SECONDS", 0.05)
+    pool = LostPool()
+    pool.report(ready=True)
+    pool.report(ready=False, refusal="there is no config.json")
+    await pool.stop()
+    [waits_for_the_next_start] = _submit(pool, 1)
+    await asyncio.sleep(0.1)
+    assert pool.load == 1
+    waits_for_the_next_start.close()

@@ -1,0 +1,32 @@
+"""A public model that is offered and not loaded yet: its first request fetches it. Knows no other model."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from model.checkpoint_config import Direction
+
+
+class FetchProgress(NamedTuple):
+    """The progress of a fetch: the step, as `downloading`, and the share of the download that is here, from 0 to 1."""
+
+    step: str
+    share: float | None
+    """None where it is not known."""
+
+    @property
+    def percent(self) -> int | None:
+        return None if self.share is None else round(100 * self.share)
+
+
+@dataclass(frozen=True, eq=False)
+class RemoteModel:
+    """A model that is not loaded; its directions are those of its name or its index."""
+
+    name: str
+    directions: Sequence[Direction]
+    is_here: bool
+    """True if it needs no download."""
+    fetch: Callable[[], Awaitable[None]]
+    """Downloads and loads it, or waits for another request that does. Raises `NotReady` with the reason."""
+    progress: Callable[[], FetchProgress]

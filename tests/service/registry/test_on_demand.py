@@ -1,0 +1,155 @@
+"""Models that are fetched at the first request for them, tested with fetches that only wait."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from model.checkpoint_config import Direction
+from model.tokenizer import Tokenizer
+from service.errors import NotReady
+from service.hub.errors import HubError, TemporaryHubError
+from service.hub.names import HubIndex, HubName, parse_name
+from service.hub.options import HubOptions
+from service.registry import loading, on_demand
+from service.registry.memory_budget import MemoryBudget
+from service.registry.model_version import ModelVersion, State
+from service.registry.on_demand import PublicModels
+from service.registry.registry import ModelRegistry
+from service.registry.remote_model import RemoteModel
+from service.registry.scan import FoundModel
+from service.registry.served_model import ServedModel
+from tests.service.registry.test_reloading import Model
+
+NAME = parse_name("argos:en-de")
+PAIR = [Direction(source="en", target="de")]
+
+
+class Pulls:
+    """A download that waits until it may go on, and then ends with an error or a path."""
+
+    def __init__(self, result: Path | Exception) -> None:
+        self.result = result
+        self.begun, self.may_end = asyncio.Event(), asyncio.Event()
+        self.count = 0
+
+    async def __call__(self, *_: object) -> Path:
+        self.count += 1
+        self.begun.set()
+        await self.may_end.wait()
+        if isinstance(self.result, Exception):
+            raise self.result
+        return self.result
+
+
+@pytest.fixture
+def pulls(monkeypatch: pytest.MonkeyPatch) -> Pulls:
+    pulls = Pulls(Path("anywhere"))
+    monkeypatch.setattr(loading, "pull_in_background", pulls)
+    monkeypatch.setattr(loading, "estimated_bytes", lambda path, engines: 0)
+    return pulls
+
+
+@pytest.fixture
+def library(tokenizer: Tokenizer) -> ModelRegistry:
+    version = ModelVersion(FoundModel(str(NAME), NAME, ""), State.REMOTE, directions=PAIR)
+    return ModelRegistry([version], lambda found, path: Model(tokenizer), MemoryBudget())
+
+
+def _remote(library: ModelRegistry) -> RemoteModel:
+    [model] = library.routes.plan("en", "de").missing
+    return model
+
+
+async def _fetch(library: ModelRegistry) -> None:
+    await _remote(library).fetch()
+
+
+async def test_requests_share_a_fetch_and_it_goes_on_without_them(library: ModelRegistry, pulls: Pulls) -> None:
+    library.start()
+    await library.wait_until_tried()
+    assert library.ready
+    first, second = (asyncio.create_task(_fetch(library)) for _ in range(2))
+    await pulls.begun.wait()
+    assert _remote(library).progress().step == "downloading"
+    first.cancel()
+    pulls.may_end.set()
+    await second
+    assert pulls.count == 1
+    [version] = library.versions
+    assert (version.state, version.offered) == (State.READY, True)
+    assert library.routes.plan("en", "fr").missing == (), "the directions are now those of the model"
+    await library.stop()
+
+
+async def test_a_passing_failure_is_reported_and_tried_again_later(
+    library: ModelRegistry, pulls: Pulls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pulls.result = TemporaryHubError("no network")
+    pulls.may_end.set()
+    library.start()
+    await library.wait_until_tried()
+    for _ in range(2):
+        with pytest.raises(NotReady, match=r"^argos:en-de: no network$"):
+            await _remote(library).fetch()
+    assert pulls.count == 1, "the second request comes before the next attempt"
+    [version] = library.versions
+    assert (version.state, library.ready) == (State.REMOTE, True)
+    version.retry_at = 0.0
+    pulls.result = Path("anywhere")
+    await _remote(library).fetch()
+    assert (version.state, version.reason) == (State.READY, None)
+    await library.stop()
+
+
+async def test_a_model_that_can_never_be_had_is_taken_off_the_list(library: ModelRegistry, pulls: Pulls) -> None:
+    pulls.result = HubError("its format is not supported")
+    pulls.may_end.set()
+    library.start()
+    await library.wait_until_tried()
+    with pytest.raises(NotReady, match="its format is not supported"):
+        await _remote(library).fetch()
+    assert library.routes.languages == frozenset()
+    assert [each.state for each in library.versions] == [State.FAILED]
+    await library.stop()
+
+
+async def test_an_index_that_cannot_be_read_is_read_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models that are on the disk are offered meanwhile."""
+    here, there = parse_name("argos:de-en"), parse_name("argos:en-de")
+    listings: list[Exception | Mapping[HubName, Sequence[Direction]]] = [TemporaryHubError("no network")]
+    listed = {here: [Direction(source="de", target="en")], there: PAIR}
+
+    async def list_in_background(*_: object) -> Mapping[HubName, Sequence[Direction]]:
+        result = listings.pop(0) if listings else listed
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    cached: dict[HubName, Sequence[Direction]] = {}
+    monkeypatch.setattr(on_demand, "list_in_background", list_in_background)
+    monkeypatch.setattr(on_demand, "cached_models", lambda index: cached)
+    monkeypatch.setattr(on_demand, "_RETRY_SECONDS", 0.01)
+
+    def nothing(*_: object) -> ServedModel:
+        raise AssertionError
+
+    public = PublicModels(HubOptions(), HubIndex("argos"))
+    library = ModelRegistry([], nothing, MemoryBudget(), public=public)
+    library.start()
+    async with asyncio.timeout(20):
+        await library._tried.wait()
+        assert (library.ready, library.why_not_ready) == (False, "no network")
+        while not library.ready:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert {each.name: each.state for each in library.versions} == {str(here): State.REMOTE, str(there): State.REMOTE}
+    await library.stop()
+
+    cached[here] = listed[here]
+    library = ModelRegistry([], nothing, MemoryBudget(), public=PublicModels(HubOptions(offline=True), public.index))
+    library.start()
+    await library.wait_until_tried()
+    assert {each.name: each.state for each in library.versions} == {str(here): State.UNLOADED}
+    assert library.routes.downloadable == {"de": frozenset()}
+    await library.stop()
