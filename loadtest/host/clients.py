@@ -36,14 +36,17 @@ async def read_streams(
     """
     counter = _Counter()
     request = _request(port, body)
-    async with asyncio.TaskGroup() as group:
-        readers = [group.create_task(_read_one_after_the_other(port, request, counter)) for _ in range(streams)]
-        await asyncio.sleep(seconds[0])
-        tokens, used = counter.tokens, processor_seconds()
-        await asyncio.sleep(seconds[1])
-        progress = Progress(counter.tokens - tokens, processor_seconds() - used)
-        for reader in readers:
-            reader.cancel()
+    try:
+        async with asyncio.TaskGroup() as group:
+            readers = [group.create_task(_read_one_after_the_other(port, request, counter)) for _ in range(streams)]
+            await asyncio.sleep(seconds[0])
+            tokens, used = counter.tokens, processor_seconds()
+            await asyncio.sleep(seconds[1])
+            progress = Progress(counter.tokens - tokens, processor_seconds() - used)
+            for reader in readers:
+                reader.cancel()
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
     return progress
 
 

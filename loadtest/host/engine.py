@@ -21,6 +21,7 @@ from service.engine.loop import EngineLoop
 from service.engine.messages import GenerationRequest, Prompt, Report, Search, StepReport, Submit
 from service.engine.scheduler import Scheduler
 from service.engine.worker import OBJECTS_BETWEEN_COLLECTIONS
+from service.errors import EngineFailed
 from service.settings import EMBEDDED_MODEL
 
 MAX_PREFILL: Final = 32
@@ -92,7 +93,9 @@ class _Client:
         tokens = 0
         while time.monotonic() < end:
             ended = 0
-            for body in self._frames.feed(channel.recv(_READ_BYTES)):
+            if not (data := channel.recv(_READ_BYTES)):
+                raise EngineFailed("the engine process has ended")
+            for body in self._frames.feed(data):
                 report = self._decoder.decode(body)
                 if isinstance(report, StepReport):
                     tokens += report.block.tokens

@@ -18,7 +18,7 @@ class ModelsDirectory(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """The result on which two scans agree: one may miss a file on a network disk, or see a model that is being copied."""
+    """The result on which two scans agree: one may miss a file on a network disk, or see half of a model."""
 
     present: Sequence[FoundModel]
     """The models that both found unchanged."""
