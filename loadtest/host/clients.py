@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 _TOKEN: Final = b"event: token\r\n"
@@ -76,6 +77,8 @@ async def _read_one_after_the_other(port: int, request: bytes, counter: _Counter
                 tail = (tail + data)[-len(_TOKEN) - len(_LAST_CHUNK) :]
     finally:
         writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
 
 
 def _count(tail: bytes, data: bytes) -> int:
