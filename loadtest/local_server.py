@@ -118,6 +118,15 @@ class Server:
         """Return the engines' process ids."""
         return [each.pid for each in self.processes().engines]
 
+    def processor_seconds(self) -> list[float]:
+        """Return user and system time of the HTTP process, then of each engine (proc(5), fields 14 and 15 of stat)."""
+        ticks = os.sysconf("SC_CLK_TCK")
+        times = []
+        for pid in (self.pid, *self.engines()):
+            fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+            times.append((int(fields[11]) + int(fields[12])) / ticks)
+        return times
+
     def resident_megabytes(self) -> list[float]:
         """Return the resident MB of the HTTP process, then of each engine."""
         processes = self.processes()
@@ -158,10 +167,12 @@ def start_server(
 ) -> Server:
     """Start with `flags`, and with variables beside those of this process; it is not ready yet.
 
+    It keeps no finished sentences unless a flag says so: the same sentences again are work for its engines.
+
     Errors are logged to standard error; with `log`, requests are too, and all goes there.
     """
     # Whoever waits is served: refusals are not what is looked at here.
-    ours = ["--port", str(port), "--log-level", "info" if log else "error", "--max-waiting", "10000"]
+    ours = ["--port", str(port), "--log-level", "info" if log else "error", "--max-waiting", "10000", "--cache-mb", "0"]
     command = python_command("-m", "service", "serve", *ours, *flags)
     with log.open("ab") if log else nullcontext() as output:
         # With a session of its own: an engine whose parent has died is known by it.

@@ -22,7 +22,12 @@ from model.checkpoint_config import (
     load_tokenizer,
 )
 from service.access.control import AccessControl
-from service.api import deepl, documents, error_handlers, glossaries, openapi, operations, page, translate
+from service.api import documents, error_handlers, openapi, operations, page, suggestions, translate
+from service.api.compat import chat
+from service.api.compat import routes as compat
+from service.api.compat.table import EXCHANGES
+from service.api.deepl import glossaries, multilingual
+from service.api.deepl import translate as deepl
 from service.api.dependencies import ServiceContext
 from service.api.middleware import (
     UNLOGGED,
@@ -52,9 +57,12 @@ from service.registry.registry import ModelRegistry
 from service.registry.scan import FoundModel, ignored_entries, scan
 from service.registry.served_model import ServedModel
 from service.settings import Networks, Settings, UnusableSettingError
+from service.suggestion_store import SuggestionStore
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.fork_server import ForkServer
 from service.supervisor.pool import EnginePool
+from service.supervisor.segment_cache import SegmentCache
+from service.supervisor.segment_store import SegmentStore
 from service.translation.options import MAX_BEAM_SIZE, Limits
 from service.translation.translator import Translator
 
@@ -63,6 +71,8 @@ logger = logging.getLogger(__name__)
 VERSION: Final = version("dragoman")
 _IPV4: Final = 4
 _GIGABYTE: Final = 1_000 * MEGABYTE
+_TRANSLATING_GET: Final = ("/translate/stream", "/v2/translate", *(each.path for each in EXCHANGES))
+"""Paths whose GET translates: a HEAD would be charged for nothing."""
 
 
 def _log_failure(reason: str) -> None:
@@ -108,18 +118,23 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
     )
     app.state.service = service
     app.include_router(translate.router)
+    app.include_router(suggestions.router)
     app.include_router(deepl.router)
     app.include_router(documents.router)
     app.include_router(glossaries.router)
+    app.include_router(multilingual.router)
+    app.include_router(compat.router)
+    app.include_router(chat.router)
     app.include_router(operations.router)
     app.include_router(page.router)
-    for route in (*translate.router.routes, *deepl.router.routes, *documents.router.routes):
+    translating = (translate, deepl, documents, compat, chat)
+    for route in (route for module in translating for route in module.router.routes):
         if isinstance(route, APIRoute):
             service.metrics.expect_requests(route.path)
     error_handlers.install(app)
     openapi.install(app, key_required=service.access.key_required)
     app.add_middleware(TrailingSlash)
-    app.add_middleware(HeadAsGet, unless=("/translate/stream", *documents.DOWNLOADS))
+    app.add_middleware(HeadAsGet, unless=(*_TRANSLATING_GET, *documents.DOWNLOADS))
     uploads = dict.fromkeys(documents.UPLOADS, settings.max_document_bytes + documents.FORM_BYTES)
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes, uploads=uploads)
     app.add_middleware(UnexpectedErrors)
@@ -127,7 +142,7 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origins,
-            allow_methods=("GET", "POST", "DELETE"),
+            allow_methods=("GET", "POST", "PUT", "PATCH", "DELETE"),
             allow_headers=("*",),
             expose_headers=("Retry-After", "X-Request-ID"),
         )
@@ -151,9 +166,10 @@ def build_service(settings: Settings) -> ServiceContext:
     Raises `CheckpointError` and `UnusableSettingError`.
     """
     metrics = Metrics(VERSION, settings.mode)
+    segments = SegmentStore(settings.cache_mb * MEGABYTE, metrics.cache_observer()) if settings.cache_mb else None
 
     def build(found: FoundModel, path: Path) -> ServedModel:
-        return build_model(found, path, settings, metrics)
+        return build_model(found, path, settings, metrics, segments)
 
     library = ModelRegistry(
         _entries(settings, build),
@@ -171,13 +187,17 @@ def build_service(settings: Settings) -> ServiceContext:
         store = GlossaryStore(settings.glossaries)
     except OSError as error:
         raise UnusableSettingError(f"glossaries: {error}") from None
+    try:
+        suggested = SuggestionStore(settings.suggestions)
+    except OSError as error:
+        raise UnusableSettingError(f"suggestions: {error}") from None
     translator = Translator(lambda: library.routes, limits_of(settings))
     limits = DocumentLimits(max_bytes=settings.max_document_bytes, max_characters=settings.max_document_characters)
     jobs = DocumentJobs(
         translator, settings.documents, limits, settings.max_documents, settings.document_expiry_seconds
     )
     access = AccessControl(settings, metrics.refused)
-    return ServiceContext(settings, translator, library, metrics, access, store, jobs)
+    return ServiceContext(settings, translator, library, metrics, access, store, suggested, jobs)
 
 
 def _public_models(settings: Settings) -> PublicModels:
@@ -225,13 +245,21 @@ def _named_entry(model: Path | HubName, *, on_demand: bool = False) -> ModelVers
     return ModelVersion(FoundModel(model.resolve().name, model, ""))
 
 
-def build_model(found: FoundModel, path: Path, settings: Settings, metrics: Metrics) -> ServedModel:
-    """Build the served model of a Dragoman checkpoint: the one found, or the import of it. Raises `CheckpointError`."""
+def build_model(
+    found: FoundModel, path: Path, settings: Settings, metrics: Metrics, segments: SegmentStore | None = None
+) -> ServedModel:
+    """Build the served model of a Dragoman checkpoint: the one found, or the import of it. Raises `CheckpointError`.
+
+    `segments` keeps finished segments, if they are kept.
+    """
     content = content_id(path)  # before its files are read: each engine compares it when it loads them
     config = load_config(path)
     tokenizer = load_tokenizer(path)
     pool = build_pool(found.name, path, config, settings, metrics, content)
-    return ServedModel(found.name, config, tokenizer, pool, settings.max_sentence_tokens)
+    model = ServedModel(found.name, config, tokenizer, pool, settings.max_sentence_tokens)
+    if segments is not None:
+        model.cache = SegmentCache(segments, f"{content} {settings.mode} {settings.device}")
+    return model
 
 
 def build_pool(

@@ -2,9 +2,12 @@
 
     ServiceError
     +-- InvalidRequest      400  the request is wrong; the message names the field
+    |   +-- MissingField         a field that is required is missing
     |   +-- UnknownLanguage      no model has the language
+    |   +-- UnsupportedFormat    documents of this format cannot be translated
     +-- KeyRequired         400  an API key is required (DeepL's routes: 403)
     +-- InvalidKey          403  the API key is unknown to this server
+    +-- SuggestionsDisabled 403  the server stores no suggestions
     +-- UnknownGlossary     404  no glossary of the caller has this id or name
     +-- UnknownDocument     404  no document of the caller has this id; it may be gone
     +-- DocumentNotReady    409  the document is still being translated
@@ -15,13 +18,15 @@
     +-- NotReady            503  starting, draining, or no usable model
     +-- KeysUnavailable     503  the key file cannot be read or written
     +-- DamagedGlossary     500  the file of a stored glossary cannot be read
-    +-- InsufficientStorage 507  a glossary or a document cannot be written
+    +-- InsufficientStorage 507  a glossary, a suggestion or a document cannot be written
     +-- EngineFailed        500  the step that held the request failed
+    |   +-- RequestFailed        the request itself is the reason, as far as is known
     +-- DeadlineExceeded    504  `timeout_seconds` have passed
 
 Modules below `api` raise them; `api` converts them to a response or an SSE `error` event, in one place.
 """
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 
@@ -45,10 +50,23 @@ class InvalidRequest(ServiceError):
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
+        self.field = field
+
+
+class MissingField(InvalidRequest):
+    pass
+
+
+class UnsupportedFormat(InvalidRequest):
+    pass
 
 
 class UnknownLanguage(InvalidRequest):
-    """A language that no model of this server has."""
+    """A language that cannot be translated; `given` is the code in the caller's spelling."""
+
+    def __init__(self, field: str, given: str, available: Iterable[str]) -> None:
+        super().__init__(field, f"{given} is not supported; available: {', '.join(available)}")
+        self.given = given
 
 
 class UnknownGlossary(ServiceError):
@@ -94,9 +112,10 @@ class InsufficientStorage(ServiceError):
 
     status = 507
     code = "insufficient_storage"
+    _DISK: ClassVar[str] = "the server's disk is full or read-only; nothing has changed"
 
-    def __init__(self, what: str = "glossaries") -> None:
-        super().__init__(f"{what}: the server's disk is full or read-only; nothing has changed")
+    def __init__(self, field: str, problem: str = _DISK) -> None:
+        super().__init__(f"{field}: {problem}")
 
 
 class TooLong(ServiceError):
@@ -127,6 +146,16 @@ class InvalidKey(ServiceError):
 
     def __init__(self) -> None:
         super().__init__("Invalid API key")
+
+
+class SuggestionsDisabled(ServiceError):
+    """A suggestion for a server that was started without a file for them."""
+
+    status = 403
+    code = "suggestions_disabled"
+
+    def __init__(self) -> None:
+        super().__init__("Suggestions are disabled on this server: it needs --suggestions FILE")
 
 
 class QueueFull(ServiceError):
@@ -173,6 +202,10 @@ class KeysUnavailable(ServiceError):
 class EngineFailed(ServiceError):
     status = 500
     code = "engine_failed"
+
+
+class RequestFailed(EngineFailed):
+    """A failure of one request: an equal request would run into it, too, and all others go on."""
 
 
 class DeadlineExceeded(ServiceError):

@@ -7,19 +7,19 @@ import logging
 import os
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
 from model.checkpoint_config import Direction
-from service.errors import DamagedGlossary, InsufficientStorage, InvalidRequest, UnknownGlossary
-from service.text.glossary import LONGEST_TERM, VISIBLE, Glossary
+from service.errors import DamagedGlossary, InsufficientStorage, InvalidRequest, TooLong, UnknownGlossary
+from service.text.glossary import LONGEST_TERM, MAX_ENTRIES, VISIBLE, Glossary
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +41,14 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     entry_count: int
     owner: str | None = None
     """The label of the API key that owns the glossary; None for callers without a key."""
+    collection: str | None = None
+    """The id of the collection that it is a part of; None for a glossary of its own."""
+    revision: int = 0
+    """The highest revision counts, of the parts of a collection for one direction."""
+
+    @property
+    def collection_id(self) -> str:
+        return self.collection or self.id
 
 
 Words = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_TERM, pattern=VISIBLE)]
@@ -48,6 +56,15 @@ Words = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_TERM, patte
 
 class StoredGlossary(Description, frozen=True, kw_only=True):
     entries: dict[Words, Words]
+
+
+class PartOf(NamedTuple):
+    """The place of a new glossary in a collection."""
+
+    collection: str
+    created_at: datetime
+    """The time when the collection was made."""
+    revision: int = 0
 
 
 D = TypeVar("D", bound=Description)
@@ -81,22 +98,31 @@ class GlossaryStore:
             raise InvalidRequest("glossaries", "are not stored here: the server needs --glossaries DIRECTORY")
         return self._directory
 
-    def add(self, name: str, direction: Direction, entries: Mapping[str, str], owner: str | None) -> Description:
-        """Store a glossary.
+    def add(
+        self,
+        name: str,
+        direction: Direction,
+        entries: Mapping[str, str],
+        owner: str | None,
+        part_of: PartOf | None = None,
+    ) -> Description:
+        """Store a glossary, or a part of a collection.
 
         Raises `InvalidRequest` if the server stores none or the owner has too many, and `InsufficientStorage`.
         """
         directory = self.writable()
-        if len(self.all(owner)) >= MOST_GLOSSARIES:
+        if len(self.parts(owner)) >= MOST_GLOSSARIES:
             raise InvalidRequest("glossaries", f"you have {MOST_GLOSSARIES} already; that is the limit")
         stored = StoredGlossary(
             id=str(uuid.uuid4()),
             name=name,
             source=direction.source,
             target=direction.target,
-            created_at=datetime.now(UTC),
+            created_at=datetime.now(UTC) if part_of is None else part_of.created_at,
             entry_count=len(entries),
             owner=owner,
+            collection=None if part_of is None else part_of.collection,
+            revision=0 if part_of is None else part_of.revision,
             entries=dict(entries),
         )
         draft = directory / f"{stored.id}.draft"
@@ -113,7 +139,11 @@ class GlossaryStore:
         return stored
 
     def all(self, owner: str | None) -> list[Description]:
-        """List the glossaries of an owner, the oldest first."""
+        """List the glossaries of an owner, the oldest first, without parts of collections."""
+        return [each for each in self.parts(owner) if each.collection is None]
+
+    def parts(self, owner: str | None) -> list[Description]:
+        """List the glossaries of an owner and the parts of its collections, the oldest first."""
         names = set() if self._directory is None else {path.stem for path in self._directory.glob("*.json")}
         for gone in self._descriptions.copy().keys() - names:
             self._descriptions.pop(gone, None)
@@ -125,7 +155,7 @@ class GlossaryStore:
         """Find a glossary by its id, or by a name that no other has. Raises `UnknownGlossary`."""
         if self._directory is not None and _ID.fullmatch(identifier):
             known = self._description(identifier) if self._path(identifier).exists() else None
-            if known is not None and known.owner == owner:
+            if known is not None and known.owner == owner and known.collection is None:
                 return known
         named = [each for each in self.all(owner) if each.name == identifier]
         if len(named) != 1:
@@ -136,22 +166,49 @@ class GlossaryStore:
         """Read the entries of a glossary. Raises `UnknownGlossary` and `DamagedGlossary`."""
         return self._stored(self.find(identifier, owner).id).entries
 
-    def glossary(self, identifier: str, owner: str | None, source: str, target: str) -> Glossary:
-        """Load a glossary for these languages.
+    def glossary(self, identifiers: Sequence[str], owner: str | None, source: str, target: str) -> Glossary:
+        """Load glossaries for these languages, one or more, as one; of two entries for a term the first counts.
 
-        Raises `UnknownGlossary`, `DamagedGlossary`, and `InvalidRequest` if it is for other languages.
+        Raises `UnknownGlossary`, `DamagedGlossary`, `TooLong`, and `InvalidRequest` for one for other languages.
         """
-        known = self.find(identifier, owner)
-        if (known.source, known.target) != (source, target):
-            problem = f"is from {known.source} into {known.target}, not from {source} into {target}"
-            raise InvalidRequest("glossary_id", problem)
-        return self._glossary(known.id)
+        known = [self.for_direction(each, owner, source, target) for each in identifiers]
+        if len(known) == 1:
+            return self._glossary(known[0].id)
+        if (count := sum(each.entry_count for each in known)) > MAX_ENTRIES:
+            raise TooLong("glossary_ids", f"{count} entries, the limit is {MAX_ENTRIES}")
+        entries: dict[str, str] = {}
+        for each in reversed(known):
+            entries |= self._stored(each.id).entries
+        return Glossary(entries)
+
+    def for_direction(self, identifier: str, owner: str | None, source: str, target: str) -> Description:
+        """Find the glossary, or the part of a collection, that translates terms of one language into another.
+
+        The id of a part is accepted, too. Raises `UnknownGlossary`, and `InvalidRequest` if there is none for these
+        languages.
+        """
+        parts = [each for each in self.parts(owner) if identifier in (each.id, each.collection_id, each.name)]
+        exact = [each for each in parts if identifier in (each.id, each.collection_id)]
+        if len({each.collection_id for each in exact or parts}) != 1:
+            raise UnknownGlossary("several have this name: use an id" if parts else "no glossary has this id or name")
+        fitting = [each for each in exact or parts if (each.source, each.target) == (source, target)]
+        if not fitting:
+            directions = " or ".join(sorted({f"from {each.source} into {each.target}" for each in exact or parts}))
+            raise InvalidRequest("glossary_id", f"is {directions}, not from {source} into {target}")
+        return max(fitting, key=lambda each: each.revision)
 
     def delete(self, identifier: str, owner: str | None) -> None:
         """Delete a glossary; running translations keep it. Raises `UnknownGlossary` and `InsufficientStorage`."""
-        known = self.find(identifier, owner)
+        self.remove(self.find(identifier, owner))
+
+    def remove(self, known: Description) -> None:
+        """Delete the file of a glossary or of a part of a collection. Raises `InsufficientStorage`."""
         with _writing(known.id):
             self._path(known.id).unlink(missing_ok=True)
+
+    def entries_of(self, known: Description) -> dict[str, str]:
+        """Read the entries of a glossary or of a part of a collection. Raises `UnknownGlossary`, `DamagedGlossary`."""
+        return self._stored(known.id).entries
 
     def _stored(self, identifier: str) -> StoredGlossary:
         try:
@@ -205,4 +262,4 @@ def _writing(identifier: str) -> Iterator[None]:
         yield
     except OSError as error:
         logger.error("a glossary cannot be written", extra={"glossary": identifier, "reason": str(error)})
-        raise InsufficientStorage from None
+        raise InsufficientStorage("glossaries") from None

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import psutil
+
 from service.interpreter import python_command
 
 _CGROUPS: Final = Path("/sys/fs/cgroup")
@@ -49,15 +51,35 @@ def usable_cores() -> int:
     return max(1, int(min([cores, *_cpu_limits()])))
 
 
+def usable_memory() -> int:
+    """Return the bytes of memory that this process may use at most: the machine's, or those of its cgroups."""
+    machine: int = psutil.virtual_memory().total
+    return min([machine, *_memory_limits()])
+
+
 def _cpu_limits() -> Iterator[float]:
-    """Limits in cores, from the process' own cgroup up to the root (Linux' cgroup v2, cpu.max)."""
+    """Limits in cores."""
+    for text in _cgroup_files("cpu.max"):
+        # "QUOTA PERIOD" in microseconds, or "max PERIOD".
+        with contextlib.suppress(ValueError):
+            quota, period = text.split()
+            yield int(quota) / int(period)
+
+
+def _memory_limits() -> Iterator[int]:
+    """Limits in bytes."""
+    for text in _cgroup_files("memory.max"):
+        with contextlib.suppress(ValueError):  # "max"
+            yield int(text)
+
+
+def _cgroup_files(name: str) -> Iterator[str]:
+    """Yield a file's content from the process' own cgroup up to the root, which has none (Linux' cgroup v2)."""
     try:
         lines = _OWN_CGROUP.read_text(encoding="utf-8").splitlines()
     except OSError:  # no Linux
         return
     own = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), "")
     for group in (Path(own), *Path(own).parents):
-        # "QUOTA PERIOD" in microseconds, or "max PERIOD"; the root has no such file.
         with contextlib.suppress(OSError, ValueError):
-            quota, period = (_CGROUPS / group / "cpu.max").read_text(encoding="ascii").split()
-            yield int(quota) / int(period)
+            yield (_CGROUPS / group / name).read_text(encoding="ascii")

@@ -21,6 +21,7 @@ from service.hub.names import HubIndex, HubName, parse_model, parse_models
 from service.hub.options import ARGOS_INDEX, FIREFOX_INDEX, HubOptions
 
 _PREFIX: Final = "DRAGOMAN_"
+_MEGABYTE: Final = 1_000_000
 _OF_COMPOSE: Final = frozenset({"BIND", "STOP_SECONDS"})
 """Variables of the same `.env` file that docker-compose.yml itself uses."""
 
@@ -77,6 +78,13 @@ def _is_gpu(settings: dict[str, Any]) -> bool:
 
 class UnusableSettingError(Exception):
     """A setting that is valid but cannot be used on this machine; the message is written for people."""
+
+
+def _memory(megabytes: int) -> int:
+    """Check that so much memory can be used at all."""
+    if megabytes > (most := hardware.usable_memory() // _MEGABYTE):
+        raise _wrong(f"must be at most the {most:,} MB of memory that this server may use")
+    return megabytes
 
 
 def _separated(value: object) -> object:
@@ -269,6 +277,12 @@ class Settings(AccessSettings, HubSettings):
         ge=0,
         description="Segments that may wait for a slot before requests get status 429. A beam counts its width.",
     )
+    cache_mb: Annotated[int, AfterValidator(_memory)] = Field(
+        default=64,
+        ge=0,
+        description="Memory in MB for finished sentences, which equal requests get without another decode; 0 turns "
+        "this off.",
+    )
     max_segments_in_flight: int = Field(
         default=16, ge=1, description="Segments of one request that are decoded at once. A beam counts its width."
     )
@@ -287,6 +301,11 @@ class Settings(AccessSettings, HubSettings):
         default=None,
         description="Directory of stored glossaries, which several servers may share. Without it, glossaries can only "
         "be sent with each request.",
+    )
+    suggestions: Path | None = Field(
+        default=None,
+        description="File to which better translations that people send are appended, as lines of JSON. Without it, "
+        "none are taken.",
     )
     documents: Path | None = Field(
         default=None,

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from service.api.schemas import TranslateRequest
+from service.api.schemas.translation import TranslateRequest
 from service.errors import ServiceError
 from service.settings import Settings
 from tests import markdown

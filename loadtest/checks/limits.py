@@ -5,12 +5,10 @@ The commands are those of `python -m loadtest.checks.promises`.
 
 import asyncio
 import json
-import os
 import random
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from pathlib import Path
 from statistics import median, quantiles
 from typing import Annotated, Any, Final
 
@@ -230,11 +228,11 @@ async def _costs(server: Server, requests: int, in_flight: int, stream: bool) ->
 
     # The first requests pay for what is done once.
     await asyncio.gather(*(lane(iter(SENTENCES[:8])) for _ in range(4)))
-    before, started, tokens = _processor_seconds(server), time.monotonic(), await server.generated_tokens()
+    before, started, tokens = server.processor_seconds(), time.monotonic(), await server.generated_tokens()
     queue = iter(texts)
     await asyncio.gather(*(lane(queue) for _ in range(in_flight)))
     seconds = time.monotonic() - started
-    http, *engines = (after - early for after, early in zip(_processor_seconds(server), before, strict=True))
+    http, *engines = (after - early for after, early in zip(server.processor_seconds(), before, strict=True))
     generated = await server.generated_tokens() - tokens
     characters, all_seconds = sum(map(len, texts)), http + sum(engines)
     return {
@@ -249,16 +247,6 @@ async def _costs(server: Server, requests: int, in_flight: int, stream: bool) ->
         "requests_per_http_core_second": round(requests / http),
         "core_seconds_per_million_characters": round(1e6 * all_seconds / characters, 1),
     }
-
-
-def _processor_seconds(server: Server) -> list[float]:
-    """Return user and system time of the HTTP process, then of each engine (proc(5), fields 14 and 15 of stat)."""
-    ticks = os.sysconf("SC_CLK_TCK")
-    times = []
-    for pid in (server.pid, *server.engines()):
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        times.append((int(fields[11]) + int(fields[12])) / ticks)
-    return times
 
 
 def _spread(milliseconds: Sequence[float]) -> dict[str, float] | None:

@@ -30,6 +30,8 @@ _LOST_SECONDS: Final = 60.0
 _ENVIRONMENT: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AUTH_MODE": "disabled",
+    # The same texts again must be work for the engines.
+    "DRAGOMAN_CACHE_MB": "0",
     # Otherwise all requests would stay on the proxy's node, and nobody would notice the loss of the other one.
     "RAY_SERVE_PROXY_PREFER_LOCAL_NODE_ROUTING": "0",
     "RAY_SERVE_PROXY_PREFER_LOCAL_AZ_ROUTING": "0",

@@ -18,7 +18,7 @@ import httpx
 import typer
 from rich.progress import track
 
-from loadtest.checks import limits
+from loadtest.checks import limits, repeats
 from loadtest.local_server import (
     Said,
     Server,
@@ -46,6 +46,7 @@ _USUAL_CHARACTERS: Final = 50_000  # of one request; a short book does not lower
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 app.add_typer(limits.app)
+app.add_typer(repeats.app)
 FileArgument = Annotated[Path, typer.Argument(help="A sentence a line, or source<TAB>reference; plain or .xz.")]
 FlagsArgument = Annotated[list[str] | None, typer.Argument(help="Flags of the server, after --.")]
 OptionsOption = Annotated[str, typer.Option(help="More fields of each request, as JSON: '{\"beam_size\": 4}'.")]

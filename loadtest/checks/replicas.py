@@ -31,6 +31,8 @@ _KILL_SECONDS: Final = 0.02
 _ENVIRONMENT: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AUTH_MODE": "disabled",
+    # The same texts again must be work for the engines.
+    "DRAGOMAN_CACHE_MB": "0",
     # Otherwise Ray waits for the streams of a lost replica, which cannot end.
     "RAY_SERVE_FORCE_STOP_UNHEALTHY_REPLICAS": "1",
 }

@@ -24,7 +24,7 @@ from loadtest.sentences import SENTENCES
 from model.checkpoint import load_model
 from model.checkpoint_config import load_config, load_tokenizer
 from model.config import ModelConfig
-from service.api.schemas import TranslateRequest
+from service.api.schemas.translation import TranslateRequest
 from service.cli.pulling import local_checkpoint
 from service.engine.channel import frame
 from service.engine.loop import EngineLoop

@@ -100,7 +100,7 @@ def _server(name: str, package: Path, python: Path) -> Iterator[Served]:
         if name == "dragoman":
             command = python_command("-m", "service", "serve", "--model", str(package), "--port", str(port))
             languages = said["from_code"], said["to_code"]
-            with _started([*command, "--log-level", "error"], {}, languages, port) as served:
+            with _started([*command, "--log-level", "error", "--cache-mb", "0"], {}, languages, port) as served:
                 yield served
         else:
             script = Path(__file__).with_name("libretranslate_server.py")

@@ -64,6 +64,9 @@ def main(  # noqa: PLR0913  each is an option of the command
         float, typer.Option(min=0, help="Seconds between the beginnings of two faults; by default at random.")
     ] = 0,
     lanes: Annotated[int, typer.Option(min=1, help="Canaries that are translated at the same time.")] = 4,
+    cache_mb: Annotated[
+        int, typer.Option(min=0, help="The server's --cache-mb; with one, canaries are work for engines only once.")
+    ] = 0,
     seed: Annotated[int, typer.Option(help="Seed of the random faults.")] = 1,
     only: Annotated[str, typer.Option(help="Comma-separated faults, instead of all.")] = "",
     growth_limit: Annotated[
@@ -92,7 +95,7 @@ def main(  # noqa: PLR0913  each is an option of the command
     signal.signal(signal.SIGTERM, _end)
     limits = Limits(growth_limit, hours > 0, recovery_limit)
     with tempfile.TemporaryDirectory() as directory:
-        seen = _run(Places(Path(directory)), plan, skipped, limits)
+        seen = _run(Places(Path(directory)), plan, skipped, limits, cache_mb)
     if ray:
         seen["ray"] = _cut_network(seen["problems"])
         seen["verdict"] = "broken" if seen["problems"] else "kept"
@@ -108,12 +111,12 @@ def _end(number: int, frame: object) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def _run(places: Places, plan: Plan, skipped: list[str], limits: Limits) -> dict[str, Any]:
+def _run(places: Places, plan: Plan, skipped: list[str], limits: Limits, cache_mb: int = 0) -> dict[str, Any]:
     """Soak a server of its own, which has ended afterwards."""
     prepare(places, EMBEDDED_MODEL)
     with closing(KeyStore(places.keys, create=True)) as keys:
         key = keys.add("canaries", KeyLimits())
-    flags = [str(part) for pair in _FLAGS.items() for part in pair]
+    flags = [str(part) for pair in (_FLAGS | {"--cache-mb": cache_mb}).items() for part in pair]
     flags += ["--model", str(places.model), "--keys", str(places.keys), "--anonymous"]
     variables = environment(places, sets_clock="clock_stepped" in plan.faults)
     try:

@@ -1,6 +1,7 @@
 """Checks after the end: the server's log, and its charges, agree with what the clients saw."""
 
 import json
+import math
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
@@ -54,10 +55,12 @@ def check_log(log: Path, site: Site, answered: int) -> None:
         **site.answered,
     }.items():
         # The last line of a request is written after its last byte: a kill may come between.
-        is_cut = request_id not in outcome and any(abs(at - kill) < _KILL_SECONDS for kill in site.supervisor.ends)
+        kill_seconds = min((abs(at - kill) for kill in site.supervisor.ends), default=math.inf)
+        is_cut = request_id not in outcome and kill_seconds < _KILL_SECONDS
         if outcome.get(request_id) != expected and not is_cut:
             site.problems.append(
-                f"request {request_id} was answered {expected}, its log says {outcome.get(request_id)}"
+                f"request {request_id} was answered {expected}, its log says {outcome.get(request_id)}; "
+                f"{kill_seconds:.1f} s lie between that and the nearest end of an HTTP process"
             )
     _check_messages(text, lines, site)
 

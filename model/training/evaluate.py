@@ -1,4 +1,4 @@
-"""Translation of whole files. Their scores are those of model/training/scores.py."""
+"""Translation of whole files, and the evaluation of a checkpoint by the scores of its translations."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ from model.quantized_linear import Int8Linear, PrepackedLinear, replace_linears
 from model.tokenizer import Tokenizer
 from model.training.corpora import read_pairs
 from model.training.parallel import find_device
-from model.training.scores import Score, Tokenize, bleu_tokenizer, score
+from model.training.scores import Score, Scorer, Tokenize
 from model.transformer import Transformer
 
 Precision = Literal["float32", "int8"]
@@ -182,14 +182,14 @@ def evaluate(checkpoint: Path, test: Path, options: EvaluationOptions = Evaluati
     """Translate the sources of `test` (TSV) and score the result against its second column.
 
     Raises `CheckpointError`, `CorpusError`, `ValueError` for a sentence over the model's length or a
-    target language that it lacks, and `MissingExtraError` for "moses" without sacremoses.
+    target language that it lacks, and `MissingExtraError` without sacrebleu, or for "moses" without sacremoses.
     """
     pairs = list(islice(read_pairs(test), options.limit))
     if not pairs:
         raise ValueError(f"{test} is empty")
     translator = load_translator(checkpoint, options.precision, options.hint, options.device)
     # Before the long work: what it needs may be missing.
-    tokenize = bleu_tokenizer(options.tokenize, translator.direction.target)
+    scorer = Scorer(options.tokenize, translator.direction.target, lowercase=options.lowercase)
     sources = [pair.source.lower() if options.lowercase_source else pair.source for pair in pairs]
     start = time.perf_counter()
     with Progress(console=Console(stderr=True), transient=True) as bar:
@@ -202,5 +202,5 @@ def evaluate(checkpoint: Path, test: Path, options: EvaluationOptions = Evaluati
             raise ValueError(f"{test}: {error}") from None
     seconds = time.perf_counter() - start
     hypotheses = [translation.text for translation in translations]
-    bleu, chrf = score(hypotheses, [pair.target for pair in pairs], tokenize, options.lowercase)
+    bleu, chrf = scorer.score(hypotheses, [pair.target for pair in pairs])
     return Evaluation(bleu, chrf, hypotheses, seconds, sum(translation.tokens for translation in translations))

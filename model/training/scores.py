@@ -1,11 +1,8 @@
-"""BLEU and chrF by sacrebleu, so that they compare with published scores. Knows nothing of models."""
+"""BLEU and chrF by sacrebleu, so that scores compare with published ones. Needs the packages of `dragoman[train]`."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Literal, NamedTuple
-
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
 
 from model.training.report import MissingExtraError
 
@@ -23,39 +20,51 @@ class Score(NamedTuple):
         return f"{self.line}  {self.signature}"
 
 
-class BleuTokenizer(NamedTuple):
-    """`name` of one of sacrebleu's tokenizers, what is done before it, and its mark in the signature."""
+class Scorer:
+    """Scores translations into one language. `tokenize` is for BLEU; with `lowercase`, case does not count."""
 
-    name: str
-    before: Callable[[str], str] = lambda text: text
-    signature: str = ""
+    def __init__(self, tokenize: Tokenize, language: str, *, lowercase: bool) -> None:
+        """Load what the scores need. Raises `MissingExtraError`."""
+        try:
+            from sacrebleu.metrics.bleu import BLEU
+            from sacrebleu.metrics.chrf import CHRF
+        except ImportError:
+            raise MissingExtraError("scores need sacrebleu: pip install 'dragoman[train]'") from None
+        self._lowercase = lowercase
+        self._moses = _Moses(language) if tokenize == "moses" else None
+        # force: no warning that the text is tokenised, where we have tokenised it.
+        name = "none" if self._moses else tokenize
+        self._bleu = BLEU(lowercase=lowercase, tokenize=name, force=self._moses is not None)
+        self._chrf = CHRF(lowercase=lowercase)
+
+    def score(self, hypotheses: Sequence[str], references: Sequence[str]) -> tuple[Score, Score]:
+        """Return BLEU and chrF, which takes the text as it is: it does not count spaces."""
+        prepared = [self._tokens(text) for text in hypotheses], [[self._tokens(text) for text in references]]
+        bleu = self._bleu.corpus_score(*prepared)
+        chrf = self._chrf.corpus_score(hypotheses, [references])
+        mark = self._moses.signature if self._moses else ""
+        return (
+            Score(bleu.score, str(bleu), f"{self._bleu.get_signature()}{mark}"),
+            Score(chrf.score, str(chrf), str(self._chrf.get_signature())),
+        )
+
+    def _tokens(self, text: str) -> str:
+        if self._moses is None:
+            return text
+        # Moses' rules look at the case of words too, so they get what is compared in the end.
+        return self._moses.tokens(text.lower() if self._lowercase else text)
 
 
-def bleu_tokenizer(tokenize: Tokenize, language: str) -> BleuTokenizer:
-    if tokenize != "moses":
-        return BleuTokenizer(tokenize)
-    try:
-        from sacremoses import MosesTokenizer
-    except ImportError:
-        raise MissingExtraError("tokenize=moses needs sacremoses: pip install 'dragoman[train]'") from None
-    moses = MosesTokenizer(language)
-    return BleuTokenizer(
-        "none",
-        lambda text: " ".join(moses.tokenize(text, escape=False)),
-        f"|pretok:sacremoses-{language}-{version('sacremoses')}",
-    )
+class _Moses:
+    """Moses' tokenisation of one language, and its mark in a score's signature."""
 
+    def __init__(self, language: str) -> None:
+        try:
+            from sacremoses import MosesTokenizer
+        except ImportError:
+            raise MissingExtraError("tokenize=moses needs sacremoses: pip install 'dragoman[train]'") from None
+        self._tokenizer = MosesTokenizer(language)
+        self.signature = f"|pretok:sacremoses-{language}-{version('sacremoses')}"
 
-def score(hypotheses: list[str], references: list[str], tokenize: BleuTokenizer, lowercase: bool) -> list[Score]:
-    """BLEU, then chrF, which takes the text as it is: it does not count spaces."""
-    # Moses' rules look at the case of words too, so they get what is compared in the end.
-    prepare = (lambda text: tokenize.before(text.lower())) if lowercase else tokenize.before
-    # force: no warning that the text is tokenised, where we have tokenised it.
-    bleu = BLEU(lowercase=lowercase, tokenize=tokenize.name, force=tokenize.name == "none")
-    chrf = CHRF(lowercase=lowercase)
-    bleu_score = bleu.corpus_score([prepare(text) for text in hypotheses], [[prepare(text) for text in references]])
-    chrf_score = chrf.corpus_score(hypotheses, [references])
-    return [
-        Score(bleu_score.score, str(bleu_score), f"{bleu.get_signature()}{tokenize.signature}"),
-        Score(chrf_score.score, str(chrf_score), str(chrf.get_signature())),
-    ]
+    def tokens(self, text: str) -> str:
+        return " ".join(self._tokenizer.tokenize(text, escape=False))

@@ -1,5 +1,6 @@
 """Authentication: finds the API key of a request and identifies its caller, as a dependency of the routes."""
 
+from collections.abc import Mapping
 from typing import Annotated, Final
 
 import msgspec
@@ -11,13 +12,17 @@ from service.api.request_body import JSON, check_declared_type, media_type, read
 from service.errors import InvalidRequest
 
 _SCHEMES: Final = frozenset({"bearer", "deepl-auth-key"})
-_FIELD: Final = "api_key"
+_FIELDS: Final = ("api_key", "apiKey", "auth_key", "key")
+"""Fields of a body or a URL that hold a key: those of LibreTranslate and its clients, of DeepL and of Google."""
 
 
 class _Body(msgspec.Struct):
-    """The only field of a JSON body that is decoded here; all others are skipped."""
+    """The only fields of a JSON body that are decoded here; all others are skipped."""
 
     api_key: str | None = None
+    apiKey: str | None = None
+    auth_key: str | None = None
+    key: str | None = None
 
 
 async def caller_of(request: Request, service: ServiceDependency) -> Caller:
@@ -62,7 +67,8 @@ def key_before_body(request: Request) -> str | None:
     scheme, _, value = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() in _SCHEMES:
         return value.strip()
-    return request.query_params.get(_FIELD)
+    in_url = (request.query_params.get(field) for field in _FIELDS)
+    return next(filter(None, in_url), None)
 
 
 async def _key_in_body(request: Request) -> str | None:
@@ -73,8 +79,14 @@ async def _key_in_body(request: Request) -> str | None:
     await check_declared_type(request)
     try:
         if media_type(request) == JSON:
-            return msgspec.json.decode(await request.body(), type=_Body).api_key
-        field = (await read_form(request)).get(_FIELD)
-        return field if isinstance(field, str) else None
+            body = msgspec.json.decode(await request.body(), type=_Body)
+            return body.api_key or body.apiKey or body.auth_key or body.key
+        return key_in_form(await read_form(request))
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, InvalidRequest):
         return None
+
+
+def key_in_form(form: Mapping[str, object]) -> str | None:
+    """Find the key among the fields of a form."""
+    given = (form.get(field) for field in _FIELDS)
+    return next((each for each in given if isinstance(each, str) and each), None)

@@ -14,6 +14,7 @@ from service.glossary_store import GlossaryStore
 from service.observability.metrics import Metrics
 from service.registry.registry import ModelRegistry
 from service.settings import Settings
+from service.suggestion_store import SuggestionStore
 from service.translation.stream import LONGEST_WAIT_SECONDS
 from service.translation.translator import Translator
 
@@ -28,6 +29,7 @@ class ServiceContext:
     metrics: Metrics
     access: AccessControl
     glossaries: GlossaryStore
+    suggestions: SuggestionStore
     documents: DocumentJobs
     draining: bool = False
     """Running requests may finish; new ones are refused."""

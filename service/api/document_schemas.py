@@ -4,7 +4,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.api.field_types import ApiKey, LanguageCode, RequestBody
+from service.api.field_types import ApiKey, LanguageCode, OtherApiKey, RequestBody
 from service.api.request_body import MULTIPART, body_of
 from service.api.uploads import Wanted
 from service.errors import InvalidRequest
@@ -24,6 +24,7 @@ class FileForm(RequestBody):
     )
     glossary_id: str | None = Field(default=None, max_length=200, description="id or name of a stored glossary")
     api_key: ApiKey = None
+    apiKey: OtherApiKey = None
 
     def wanted(self) -> Wanted:
         """Return what the form says about its document. Raises `InvalidRequest`."""

@@ -11,7 +11,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.background import BackgroundTask
 
 from service.api.authentication import CallerDependency
-from service.api.deepl import NAMES, deepl_errors
+from service.api.deepl.common import NAMES, deepl_errors
 from service.api.dependencies import ServiceContext, ServiceDependency
 from service.api.document_schemas import (
     DeepLDocument,
@@ -25,7 +25,7 @@ from service.api.document_schemas import (
 )
 from service.api.openapi import CALLER_ERRORS, Responses, errors_of
 from service.api.request_body import body_of, parse_body
-from service.api.schemas import ErrorResponse
+from service.api.schemas.base import ErrorResponse
 from service.api.sse import encode
 from service.api.translate import unless_disconnected
 from service.api.uploads import FORM_BYTES, UploadDependency, start_job

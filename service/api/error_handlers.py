@@ -11,12 +11,21 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from service.errors import InvalidRequest, KeyRequired, QuotaExceeded, ServiceError
+from service.errors import (
+    InvalidRequest,
+    KeyRequired,
+    MissingField,
+    QuotaExceeded,
+    ServiceError,
+    UnknownLanguage,
+    UnsupportedFormat,
+)
 
 # A response describes a few problems; it does not repeat a megabyte of wrong fields.
 _MOST_PROBLEMS: Final = 5
 _LONGEST_NAME: Final = 64
 _DEEPL_STATUSES: Final[dict[type[ServiceError], int]] = {KeyRequired: 403, QuotaExceeded: 456}
+_LIBRETRANSLATE: Final = frozenset({"/translate", "/translate_file", "/detect", "/suggest"})
 _TRANSLATE: Final = "/translate"
 _CLIENT_CLOSED_REQUEST: Final = 499  # nginx's convention; no standard status fits
 
@@ -35,16 +44,41 @@ def answer(request: Request, error: ServiceError) -> JSONResponse:
     seconds = error.retry_after_seconds
     headers = {} if seconds is None else {"Retry-After": str(seconds)}
     status = _DEEPL_STATUSES.get(type(error), error.status) if _is_deepl(request) else error.status
-    return JSONResponse(_body(request, error.message, error.code), status, headers)
+    return JSONResponse(
+        _body(request, error.message, error.code, status) | _as_libretranslate(request, error), status, headers
+    )
 
 
-def _body(request: Request, message: str, code: str) -> dict[str, str]:
-    """Build the body: DeepL's clients read a `message`, all others an `error`."""
-    return {"message": message} if _is_deepl(request) else {"error": message, "code": code}
+def _as_libretranslate(request: Request, error: ServiceError) -> dict[str, str]:
+    """Return LibreTranslate's words for an error that its clients compare, and ours beside them."""
+    match error:
+        case MissingField(field=field):
+            words = f"Invalid request: missing {field} parameter"
+        case UnknownLanguage(given=given, field=field):
+            words = f"{given} is not supported"
+        case UnsupportedFormat(field=field):
+            words = "Invalid request: file format not supported"
+        case _:
+            return {}
+    return {"error": words, "field": field, "detail": error.message} if request.url.path in _LIBRETRANSLATE else {}
+
+
+def _body(request: Request, message: str, code: str, status: int) -> dict[str, Any]:
+    """Build the body in the shape that the clients of the path read; by default an `error` and its code."""
+    path = request.url.path
+    if _is_deepl(request):
+        return {"message": message}
+    if path.startswith("/compat/deeplx/"):
+        return {"code": status, "message": message}
+    if path.startswith("/compat/google/"):
+        return {"error": {"code": status, "message": message, "status": code}}
+    if path.startswith("/v1/"):
+        return {"error": {"message": message, "type": code, "param": None, "code": code}}
+    return {"error": message, "code": code}
 
 
 def _is_deepl(request: Request) -> bool:
-    return request.url.path.startswith("/v2/")
+    return request.url.path.split("/")[1] in ("v2", "v3")
 
 
 def invalid_request(
@@ -55,13 +89,16 @@ def invalid_request(
     The message about a field that does not exist suggests one of `fields`.
     """
     by_field: dict[str, str] = {}
+    missing: set[str] = set()
     for error in errors:
         field = ".".join(map(str, error["loc"]))[:_LONGEST_NAME] or nameless
         problem = _no_such_field(field, fields) if error["type"] == "extra_forbidden" else str(error["msg"])
         by_field.setdefault(field, problem[:1].lower() + problem[1:])
+        if error["type"] == "missing":
+            missing.add(field)
     (field, problem), *others = itertools.islice(by_field.items(), _MOST_PROBLEMS)
     rest = "".join(f"; {name}: {text}" for name, text in others)
-    return InvalidRequest(field, problem + rest)
+    return (MissingField if field in missing else InvalidRequest)(field, problem + rest)
 
 
 def _no_such_field(name: str, fields: Collection[str]) -> str:
@@ -91,7 +128,7 @@ async def _http_error(request: Request, error: Exception) -> JSONResponse:
         detail += f": use {allowed}"
         if request.url.path == _TRANSLATE:
             detail += f"; for GET there is {_TRANSLATE}/stream"
-    return JSONResponse(_body(request, detail, code), error.status_code, headers)
+    return JSONResponse(_body(request, detail, code, error.status_code), error.status_code, headers)
 
 
 def _allowed(request: Request) -> str:

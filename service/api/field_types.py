@@ -103,6 +103,7 @@ ApiKey = Annotated[
         description="required by servers with keys; may be sent in `Authorization` instead", examples=["dragoman-..."]
     ),
 ]
+OtherApiKey = Annotated[str | None, Field(description="another spelling of api_key, which clients of npm send")]
 Secret = Annotated[str | None, Field(description="ignored; LibreTranslate's own page sends it")]
 Alternatives = Annotated[
     int,

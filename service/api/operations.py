@@ -1,14 +1,15 @@
 """The routes of operations: probes, models and metrics."""
 
 import asyncio
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from service.api.authentication import may_see_paths
 from service.api.dependencies import ServiceDependency
 from service.api.openapi import Responses, errors_of
-from service.api.schemas import ErrorResponse, ModelStatus, Status
+from service.api.schemas.base import ErrorResponse
+from service.api.schemas.operations import ModelStatus, Status
 from service.observability.metrics import CONTENT_TYPE
 
 router = APIRouter(tags=["operations"])
@@ -50,6 +51,12 @@ async def models(service: ServiceDependency, shows_paths: Annotated[bool, Depend
         )
         for each in service.library.versions
     ]
+
+
+@router.get("/spec", summary="This description of the API, at LibreTranslate's path", responses=_NO_ERRORS)
+async def spec(request: Request) -> dict[str, Any]:
+    document: dict[str, Any] = request.app.openapi()
+    return document
 
 
 @router.get("/metrics", summary="Prometheus metrics", response_class=Response, responses=_EXPOSITION)

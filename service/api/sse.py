@@ -219,13 +219,16 @@ class TranslationStream(EventSourceResponse):
         except ServiceError as error:
             self._error = error
             self._outcome = error.code
-            yield encode_error(error.message, error.code)
+            yield self._encode_error(error.message, error.code)
         except Exception as error:
             self._error = error
             # A bug of ours: the stream still ends with exactly one last event.
             logger.exception("unexpected error in a stream", extra={"request_id": self._request_id})
             self._outcome = ServiceError.code
-            yield encode_error("internal error", ServiceError.code)
+            yield self._encode_error("internal error", ServiceError.code)
+
+    def _encode_error(self, message: str, code: str) -> bytes:
+        return encode_error(message, code)
 
     def _encode_new(self, first_number: int, events: Sequence[Event]) -> bytes:
         last, shape = self._last_event_id, self._shape

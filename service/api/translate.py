@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import cache, partial
@@ -18,18 +18,16 @@ from service.api.authentication import CallerDependency, owner_of
 from service.api.dependencies import ServiceContext, ServiceDependency
 from service.api.openapi import CALLER_ERRORS, EVENTS, Responses, errors_of
 from service.api.request_body import body_of, check_url, parse_body
-from service.api.schemas import (
+from service.api.schemas.base import ErrorResponse
+from service.api.schemas.languages import (
     DetectedLanguage,
     DetectRequest,
-    ErrorResponse,
     FrontendSettings,
     Language,
     LanguageChoice,
     NamedLanguage,
-    StreamQuery,
-    TranslateRequest,
-    TranslateResponse,
 )
+from service.api.schemas.translation import StreamQuery, TranslateRequest, TranslateResponse
 from service.api.sse import AnswerShape, TranslationStream, answer
 from service.documents.formats import FORMATS
 from service.errors import InvalidRequest
@@ -139,6 +137,7 @@ async def frontend_settings(service: ServiceDependency) -> FrontendSettings:
         frontendTimeout=_TYPING_PAUSE_MILLISECONDS,
         apiKeys=service.access.has_keys,
         keyRequired=service.access.key_required,
+        suggestions=service.suggestions.is_enabled,
         filesTranslation=service.settings.max_documents > 0,
         supportedFilesFormat=[f".{name}" for name in FORMATS] if service.settings.max_documents else [],
         language=LanguageChoice(
@@ -172,21 +171,28 @@ async def _start(
         # Building a long glossary takes a while: other requests are served meanwhile.
         options = await asyncio.to_thread(make_options) if body.glossary else make_options()
         if body.glossary_id:
-            source, target = service.translator.direction(body.source, body.target)
-            if source == AUTOMATIC:
-                raise InvalidRequest("source", "must be given with glossary_id")
-            stored = await stored_glossary(service, caller, body.glossary_id, source, target)
+            source, target = _glossary_direction(service, body)
+            stored = await stored_glossary(service, caller, [body.glossary_id], source, target)
             options = replace(options, glossary=stored)
+        options = replace(options, caller=caller.identity)
         return service.translator.start(body.texts(), body.source, body.target, options)
 
 
+def _glossary_direction(service: ServiceContext, body: TranslateRequest) -> tuple[str, str]:
+    """Return the languages of a request with a stored glossary. Raises `InvalidRequest`."""
+    source, target = service.translator.direction(body.source, body.target)
+    if source == AUTOMATIC:
+        raise InvalidRequest("source", "must be given with glossary_id")
+    return source, target
+
+
 async def stored_glossary(
-    service: ServiceContext, caller: Caller, identifier: str | None, source: str, target: str
+    service: ServiceContext, caller: Caller, identifiers: Sequence[str], source: str, target: str
 ) -> Glossary:
-    """Load a glossary by its id or name; an empty one without. Raises `InvalidRequest` and `UnknownGlossary`."""
-    if not identifier:
+    """Load glossaries by their ids or names, as one; an empty one without. Raises the errors of the store."""
+    if not identifiers:
         return EMPTY_GLOSSARY
-    return await asyncio.to_thread(service.glossaries.glossary, identifier, owner_of(caller), source, target)
+    return await asyncio.to_thread(service.glossaries.glossary, identifiers, owner_of(caller), source, target)
 
 
 async def _stream(
@@ -198,7 +204,9 @@ async def _stream(
     seconds = body.timeout_seconds or service.translator.limits.timeout_seconds
     if body.glossary_id:
         # A name may be given to another glossary: a resumed stream must use the one that was charged.
-        known = await asyncio.to_thread(service.glossaries.find, body.glossary_id, owner_of(caller))
+        source, target = _glossary_direction(service, body)
+        find = service.glossaries.for_direction
+        known = await asyncio.to_thread(find, body.glossary_id, owner_of(caller), source, target)
         body = body.model_copy(update={"glossary_id": known.id})
     name = await asyncio.to_thread(body.name) if body.glossary else body.name()
     streamed = Streamed(name, seconds, resumes=bool(last_event_id))
@@ -206,12 +214,7 @@ async def _stream(
         stack.enter_context(service.access.stream(caller))
         charge = await stack.enter_async_context(service.access.charged_once(caller, body.characters(), streamed))
         translation = await _start(service, caller, body, resumes=bool(last_event_id))
-        if translation.lacks_engines:
-            try:
-                await unless_disconnected(request, translation.wait_for_engines())
-            except BaseException:
-                translation.close()
-                raise
+        await until_engines_answer(request, translation)
         translation.id = request.state.request_id
         charge.sent = lambda: translation.characters_sent
         return TranslationStream(
@@ -226,6 +229,19 @@ async def _stream(
 
 def _shape(body: TranslateRequest) -> AnswerShape:
     return AnswerShape(isinstance(body.q, list), alternatives=body.alternatives > 0, scores=body.scores)
+
+
+async def until_engines_answer(request: Request, translation: Translation) -> None:
+    """Wait for engines before a stream begins; close the translation if none comes.
+
+    Raises `ClientDisconnect` and `NotReady`.
+    """
+    if translation.lacks_engines:
+        try:
+            await unless_disconnected(request, translation.wait_for_engines())
+        except BaseException:
+            translation.close()
+            raise
 
 
 async def until_finished(request: Request, translation: Translation) -> Finished:

@@ -13,7 +13,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
 from service.access.payments import Caller
-from service.api.authentication import key_before_body
+from service.api.authentication import key_before_body, key_in_form
 from service.api.dependencies import ServiceContext, ServiceDependency
 from service.api.error_handlers import invalid_request
 from service.api.field_types import RequestBody
@@ -22,7 +22,7 @@ from service.api.translate import stored_glossary
 from service.document_jobs import DocumentJob, DocumentRequest, options_of_documents
 from service.documents.document import open_document
 from service.documents.options import ReadOptions
-from service.errors import InsufficientStorage, InvalidRequest
+from service.errors import InsufficientStorage, InvalidRequest, MissingField
 from service.translation.options import TranslationOptions
 from service.translation.translator import FieldNames
 
@@ -58,7 +58,7 @@ class Uploaded(NamedTuple):
         """The file. Raises `InvalidRequest`."""
         found = self.form.get("file")
         if not isinstance(found, UploadFile):
-            raise InvalidRequest("file", "field required: a file with its name")
+            raise MissingField("file", "field required: a file with its name")
         return found
 
 
@@ -80,8 +80,7 @@ async def uploaded(request: Request, service: ServiceDependency) -> Uploaded:
     caller = await service.access.admit(key, address) if key or not service.access.has_keys else None
     form = await _form(request)
     if caller is None:
-        field = form.get("api_key")
-        caller = await service.access.admit(field if isinstance(field, str) else None, address)
+        caller = await service.access.admit(key_in_form(form), address)
     if caller.key is not None:
         request.state.key_name = caller.key.name
     return Uploaded(caller, form)
@@ -110,7 +109,8 @@ async def start_job(service: ServiceContext, sent: Uploaded, wanted: Wanted, nam
     await service.check_open()
     file, jobs = sent.file, service.documents
     name = _base_name(wanted.name or file.filename or "")
-    source, target = service.translator.direction(wanted.source, wanted.target, names)
+    with service.choosing_model():
+        source, target = service.translator.direction(wanted.source, wanted.target, names)
     directory = jobs.new_directory(sent.caller.identity)
     try:
         path = directory / "source"
@@ -120,8 +120,9 @@ async def start_job(service: ServiceContext, sent: Uploaded, wanted: Wanted, nam
         )
         count = await jobs.in_thread(document.count)
         source, target = service.translator.source_of(count.sample, wanted.source, wanted.target, names)
-        glossary = await stored_glossary(service, sent.caller, wanted.glossary_id, source, target)
-        options = options_of_documents(TranslationOptions(glossary=glossary))
+        glossaries = [wanted.glossary_id] if wanted.glossary_id else []
+        glossary = await stored_glossary(service, sent.caller, glossaries, source, target)
+        options = options_of_documents(TranslationOptions(glossary=glossary, caller=sent.caller.identity))
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(service.access.charged(sent.caller, count.characters, "file"))
             request = partial(DocumentRequest, owner=sent.caller.identity, document=document, name=name)

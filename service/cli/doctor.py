@@ -114,7 +114,8 @@ def examine(settings: Settings, seconds: float) -> Report:
     try:
         if settings.traces:
             tracing.provider(VERSION).shutdown()
-        service = build_service(settings.model_copy(update={"log_level": "error"}))
+        # The speed to report is that of the engines.
+        service = build_service(settings.model_copy(update={"log_level": "error", "cache_mb": 0}))
     except (CheckpointError, UnusableSettingError) as error:
         report.problems.append(str(error))
     else:

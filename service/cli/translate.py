@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from service.api.error_handlers import invalid_request
-from service.api.schemas import TranslateRequest
+from service.api.schemas.translation import TranslateRequest
 from service.api.sse import EVENT_NAMES, AnswerShape, payload
 from service.app import build_service
 from service.client import AsyncClient, Detected, Done, Event, Options, Segment, Start, Token

@@ -164,6 +164,12 @@ class Language(msgspec.Struct, frozen=True):
 class Error(msgspec.Struct):
     error: str
     code: str = "error"
+    detail: str = ""
+    """The whole error, where `error` has the words of LibreTranslate."""
+
+    @property
+    def message(self) -> str:
+        return self.detail or self.error
 
 
 _EVENTS: Final[Mapping[str, type[Event]]] = {
@@ -182,7 +188,7 @@ def event_of(name: str, data: bytes | str) -> Event | None:
         if name == "error":
             error = msgspec.json.decode(data, type=Error)
             kind = Busy if error.code in _BUSY_CODES else Refused
-            raise kind(error.error, error.code, None)
+            raise kind(error.message, error.code, None)
         return msgspec.json.decode(data, type=_EVENTS[name]) if name in _EVENTS else None
     except msgspec.DecodeError as error:
         raise NotDragoman(f"an event {name!r} cannot be decoded: {error}") from None

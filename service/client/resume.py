@@ -107,14 +107,14 @@ def check(response: httpx.Response) -> None:
         error = None
     if status in _BUSY_STATUSES:
         # A proxy in front of a server sends these too, with a body of its own.
-        message, code = (error.error, error.code) if error else (f"HTTP status {status}", "busy")
+        message, code = (error.message, error.code) if error else (f"HTTP status {status}", "busy")
         raise Busy(message, code, status, _retry_after(response))
     if error is not None and error.code == _NO_SUCH_PATH:
         message = f"{response.url}: there is no such path; give the server's address without a path"
         raise Refused(message, error.code, status)
     if error is None:
         raise NotDragoman(f"{response.url}: the response is not Dragoman's (HTTP status {status})")
-    raise Refused(error.error, error.code, status)
+    raise Refused(error.message, error.code, status)
 
 
 def _retry_after(response: httpx.Response) -> float | None:

@@ -18,7 +18,7 @@ from service.documents.web_pages import decode_html, split_page, split_xhtml
 from service.documents.xliff import split_xliff
 from service.documents.xml_document import Vocabulary, split_xml
 from service.documents.xml_text import decode as decode_xml
-from service.errors import InvalidRequest
+from service.errors import InvalidRequest, UnsupportedFormat
 
 _LONGEST_NAME: Final = 32
 
@@ -166,13 +166,13 @@ _REFUSED: Final = {
 
 
 def format_of(name: str) -> DocumentFormat:
-    """Find the format of a file by its name. Raises `InvalidRequest`."""
+    """Find the format of a file by its name. Raises `UnsupportedFormat`."""
     ending = name.rpartition(".")[2].lower() if "." in name else ""
     if ending in _REFUSED:
-        raise InvalidRequest("file", _REFUSED[ending])
+        raise UnsupportedFormat("file", _REFUSED[ending])
     if ending not in FORMATS:
         shown = f".{ending[:_LONGEST_NAME]} files" if ending else "files without an ending"
-        raise InvalidRequest("file", f"{shown} cannot be translated; available: {', '.join(FORMATS)}")
+        raise UnsupportedFormat("file", f"{shown} cannot be translated; available: {', '.join(FORMATS)}")
     return FORMATS[ending]
 
 
@@ -181,7 +181,7 @@ def check_beginning(beginning: bytes, found: DocumentFormat) -> None:
     if not beginning:
         raise InvalidRequest("file", "it is empty")
     if beginning.startswith(b"%PDF"):
-        raise InvalidRequest("file", _REFUSED["pdf"])
+        raise UnsupportedFormat("file", _REFUSED["pdf"])
     if beginning.startswith(b"\xd0\xcf\x11\xe0"):
         raise InvalidRequest("file", "it is encrypted or in an old binary format; save it anew, without a password")
     is_archive = beginning.startswith(b"PK\x03\x04")

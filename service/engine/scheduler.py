@@ -1,6 +1,7 @@
 """Continuous batching (Yu et al. 2022, Orca), decided one block of steps at a time.
 
-Requests wait first come, first served. Every step, up to `max_prefill` of them take the slots that they need, one or
+Requests wait first come, first served, but those whose engine has died after their first tokens come before those
+without a token: their readers have begun. Every step, up to `max_prefill` of them take the slots that they need, one or
 as many as their beam is wide: that bounds how long an encoder batch can hold up the streams already running. So does
 `MAX_PREFIX_ROWS` for the forced prefixes that they bring. All requests with slots advance in the same step, whatever
 their age; a request leaves at its own last token, and its slots are free in the next plan. Cancelling works the same
@@ -20,6 +21,7 @@ import math
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -105,7 +107,11 @@ class Scheduler:
     def add(self, request_id: int, request: GenerationRequest) -> None:
         """Queue a request whose beam is no wider than all slots."""
         assert request.search.beam.size <= self._slots
-        self._waiting.append((request_id, request))
+        if request.resume.sent_ids:
+            ahead = sum(1 for _ in takewhile(lambda entry: entry[1].resume.sent_ids, self._waiting))
+            self._waiting.insert(ahead, (request_id, request))
+        else:
+            self._waiting.append((request_id, request))
 
     def cancel(self, request_id: int) -> None:
         """Drop a request; unknown and finished ones are ignored."""

@@ -16,6 +16,7 @@ from service.engine.messages import StepReport
 from service.errors import ServiceError
 from service.registry.model_version import ModelVersion, State
 from service.supervisor.engine_requests import EngineObserver
+from service.supervisor.segment_store import CacheObserver
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
@@ -88,6 +89,11 @@ class Metrics:
         self._restarts = self._counter(
             "engine_restarts", "Engine processes that ended or could not be started", "model", "replica"
         )
+        self._cache_hits = self._counter("cache_hits", "Segments that the cache had")
+        self._cache_joined = self._counter("cache_joined", "Segments that shared the decode of an equal one in flight")
+        self._cache_misses = self._counter("cache_misses", "Segments that were decoded, and may then be kept")
+        self._cache_evictions = self._counter("cache_evictions", "Finished segments evicted for newer ones")
+        self._cache_bytes = self._gauge("cache_bytes", "Memory of the finished segments")
         self._build_info = self._gauge(
             "build_info", "Always 1; the labels describe the server", "version", "mode", "model", "directions"
         )
@@ -164,6 +170,30 @@ class Metrics:
     def observer(self, model: str, replica: int) -> EngineObserver:
         """Return the observer of one engine process of a model."""
         return _ReplicaObserver(self, model, str(replica))
+
+    def cache_observer(self) -> CacheObserver:
+        """Return the observer of the cache of finished segments."""
+        return _CacheObserver(self)
+
+
+class _CacheObserver(CacheObserver):
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def hit(self) -> None:
+        self._metrics._cache_hits.inc()
+
+    def joined(self) -> None:
+        self._metrics._cache_joined.inc()
+
+    def missed(self) -> None:
+        self._metrics._cache_misses.inc()
+
+    def evicted(self) -> None:
+        self._metrics._cache_evictions.inc()
+
+    def resized(self, size: int) -> None:
+        self._metrics._cache_bytes.set(size)
 
 
 class _ReplicaObserver(EngineObserver):

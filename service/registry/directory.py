@@ -18,7 +18,7 @@ class ModelsDirectory(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """The result on which two scans agree: one may miss a file on a network disk, or see half of a model."""
+    """The result on which two scans agree: one may miss a file on a network disk, or see a model half copied."""
 
     present: Sequence[FoundModel]
     """The models that both found unchanged."""

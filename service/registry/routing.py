@@ -100,8 +100,8 @@ class Routes:
         }
 
     def plan(self, source: str, target: str) -> Plan:
-        """Return what a route needs; an empty plan for a language into itself. The languages are in `targets`."""
-        if (source, target) in self._legs or source == target:
+        """Return what a route needs; an empty plan where there is none, and for a language into itself."""
+        if (source, target) in self._legs or target not in self.targets.get(source, ()):
             return Plan()
         if remote := self._remote.get((source, target)):
             return Plan([remote])

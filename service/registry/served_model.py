@@ -13,6 +13,7 @@ from service.engine.messages import GenerationRequest, Prompt, Search
 from service.errors import NotReady
 from service.supervisor.generation import Generation
 from service.supervisor.pool import EnginePool
+from service.supervisor.segment_cache import SegmentCache
 
 CLOSING: Final = frozenset(".!?…。！？")
 """The punctuation that ends a sentence."""
@@ -47,6 +48,8 @@ class ServedModel:
         self.max_sentence_tokens = min(max_sentence_tokens or config.max_sentence_tokens or positions, positions // 2)
         """Longer sentences are cut; leaves room for a translation that is longer than its source."""
         self.max_new_tokens = positions - len(config.prompt.target_prefix)
+        self.cache: SegmentCache | None = None
+        """Set by the composition root; without a cache, engines decode every request."""
         self.used_at = time.monotonic()
         self.request_load: Callable[[], None] = lambda: None
         """Called when a request is submitted and no engine runs."""
@@ -54,13 +57,25 @@ class ServedModel:
         self._unused = asyncio.Event()
         self._unused.set()
 
-    def submit(self, request: GenerationRequest) -> Generation:
-        """Submit a request to the engines, and request a load if they are not running."""
+    def submit(self, request: GenerationRequest, scope: str | None = None) -> Generation:
+        """Submit a request to the engines, and request a load if they are not running.
+
+        With a `scope`, the result may come from an equal request of the same scope (`SegmentCache`).
+        """
         self.used_at = time.monotonic()
+        if self.cache is not None and scope is not None:
+            return self.cache.submit(request, scope, self._decode)
         generation = self.pool.submit(request)
+        self._load_if_needed()
+        return generation
+
+    def _decode(self, generation: Generation) -> None:
+        self.pool.adopt(generation)
+        self._load_if_needed()
+
+    def _load_if_needed(self) -> None:
         if not self.pool.running:
             self.request_load()
-        return generation
 
     def acquire(self, user: Hashable) -> None:
         """Keep the model in service for a user, until every user has released it."""

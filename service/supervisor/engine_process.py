@@ -144,9 +144,17 @@ class EngineProcess:
 
     def submit(self, request: GenerationRequest) -> Generation:
         """Hand a request to the engine; while none is up, it waits for the next one."""
+        self._check(request)
+        return self._requests.add(request)
+
+    def adopt(self, generation: Generation) -> None:
+        """Hand a request to the engine that has its `Generation` already, and maybe tokens of another engine."""
+        self._check(generation.request)
+        self._requests.adopt(generation)
+
+    def _check(self, request: GenerationRequest) -> None:
         assert 1 <= request.search.beam.size <= self._options.slots
         assert len(request.constraints.forced_ids) < request.search.max_new_tokens
-        return self._requests.add(request)
 
     def fail_all(self, reason: str) -> None:
         """Fail the requests in flight, while there is no engine."""
@@ -155,7 +163,7 @@ class EngineProcess:
     def hand_over(self, generation: Generation, to: "EngineProcess") -> None:
         """Have another replica continue one of the `movable` requests."""
         self._requests.release(generation)
-        to._requests.adopt(generation)
+        to.adopt(generation)
 
     def _send(self, command: Command) -> None:
         assert self._engine is not None

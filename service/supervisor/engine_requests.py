@@ -24,7 +24,7 @@ from service.engine.messages import (
     TokenReport,
     TokenRun,
 )
-from service.errors import EngineFailed
+from service.errors import EngineFailed, RequestFailed
 from service.supervisor.generation import Generation
 
 _SUSPECT_DEATHS: Final = 2
@@ -147,7 +147,8 @@ class EngineRequests:
         self._sent.clear()
         self._admitted.clear()
         fatal = [each for each in held if each.deaths.alone >= _FATAL_DEATHS]
-        self.fail(fatal, "the engine died each time it ran this request, last with no other request in it")
+        died = "the engine died each time it ran this request, last with no other request in it"
+        self._fail(fatal, RequestFailed(died))
         self._suspects = [each for each in self.in_flight if _is_suspect(each)]
         return bool(fatal)
 
@@ -161,11 +162,14 @@ class EngineRequests:
             generation.deaths = deaths._replace(alone=deaths.alone + 1)
 
     def fail(self, generations: Iterable[Generation], reason: str) -> None:
-        """Fail those of `generations` that are still in flight."""
+        """Fail those of `generations` that are still in flight, for a reason that is not theirs."""
+        self._fail(generations, EngineFailed(reason))
+
+    def _fail(self, generations: Iterable[Generation], error: EngineFailed) -> None:
         for generation in generations:
             if generation.request_id in self._generations:
                 generation.close()
-                generation.fail(EngineFailed(reason))
+                generation.fail(error)
 
     def handle_admitted(self, report: Admitted) -> None:
         self._observer.admitted(report.queue_seconds)
@@ -189,7 +193,8 @@ class EngineRequests:
             if beam.request_id in self._generations:
                 self._generations[beam.request_id].deliver_beam(beam)
         failed = [self._generations[each] for each in report.failed if each in self._generations]
-        self.fail(failed, "the request failed in a step, or its repeated search differs from what was sent")
+        in_step = "the request failed in a step, or its repeated search differs from what was sent"
+        self._fail(failed, RequestFailed(in_step))
         self._clear_suspects()
 
     def _deliver(self, request_id: int, tokens: TokenReport | TokenRun, waits: "_Waits") -> None:

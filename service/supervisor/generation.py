@@ -18,6 +18,9 @@ from service.engine.messages import (
 )
 from service.errors import DeadlineExceeded, ServiceError
 
+_MOST_AT_ONCE: Final = 64
+"""Reports that one `read` returns: who reads them makes events, and must let others have their turn."""
+
 
 class Deaths(NamedTuple):
     """Numbers of engines that have died with a request: after its admission, before it, and with no other request."""
@@ -66,6 +69,11 @@ class Generation:
         """A report for each token so far."""
         return _token_reports(self.request_id, self._reports)
 
+    @property
+    def token_reports(self) -> list[TokenReport | TokenRun]:
+        """The reports of tokens so far, as they came."""
+        return [report for report in self._reports if not isinstance(report, BeamReport)]
+
     def move(self, request_id: int, cancel: Callable[["Generation"], None]) -> None:
         """Give the request another id, and `cancel` of the replica that has it from now on."""
         self.request_id = request_id
@@ -101,7 +109,7 @@ class Generation:
         return _token_reports(self.request_id, await self.read(deadline))
 
     async def read(self, deadline: float) -> list[SegmentReport]:
-        """Return what has come since the last call, at least one report; [] once all was read.
+        """Return what has come since the last call, 1 to 64 reports; [] once all was read.
 
         `deadline` is on the event loop's clock. Raises `DeadlineExceeded`, and whatever the request was failed with.
         """
@@ -119,8 +127,8 @@ class Generation:
                 raise DeadlineExceeded("the translation was not finished in time")
         if self._failure is not None:
             raise self._failure
-        fresh = self._reports[self._read_count :]
-        self._read_count = len(self._reports)
+        fresh = self._reports[self._read_count : self._read_count + _MOST_AT_ONCE]
+        self._read_count += len(fresh)
         return fresh
 
     def continuation(self) -> GenerationRequest:

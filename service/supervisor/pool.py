@@ -89,8 +89,15 @@ class EnginePool:
             raise QueueFull("too many requests are waiting; try again in a moment")
 
     def submit(self, request: GenerationRequest) -> Generation:
+        return self._best().submit(request)
+
+    def adopt(self, generation: Generation) -> None:
+        """Submit a request that has its generation, and may have tokens, already."""
+        self._best().adopt(generation)
+
+    def _best(self) -> EngineProcess:
         # A replica that is restarting, or reserved for suspects, gets requests only if all are.
-        return min(self.engines, key=lambda each: (not each.available, each.load)).submit(request)
+        return min(self.engines, key=lambda each: (not each.available, each.load))
 
     async def wait_until_loaded(self, seconds: float) -> bool:
         """Wait while engines are replaced; return False if that fails or takes longer."""

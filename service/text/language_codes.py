@@ -9,6 +9,7 @@ from babel.core import get_global
 # Codes of Argos Translate's own; LibreTranslate reports the common ones.
 _ALIASES: Final = {"pb": "pt-br", "zt": "zh-hant"}
 _SCRIPT_LENGTH: Final = 4
+_THREE_LETTERS: Final = 3
 _CODE: Final = re.compile("[a-z]{2,3}(-[a-z0-9]{1,8})*")
 
 
@@ -31,7 +32,10 @@ def match_code(code: str, known: Collection[str]) -> str | None:
 
 def _normalize(code: str) -> str:
     lower = code.replace("_", "-").lower()
-    return _ALIASES.get(lower, lower)
+    language, dash, rest = lower.partition("-")
+    # Three letters where two are usual: eng, fra. Aliases to a language in a certain script or country are none.
+    short = str(get_global("language_aliases").get(language, "")) if len(language) == _THREE_LETTERS else ""
+    return _ALIASES.get(lower, f"{short if short.isalpha() else language}{dash}{rest}")
 
 
 def _script(code: str) -> str:

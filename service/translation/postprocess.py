@@ -34,7 +34,7 @@ class StreamingPostprocessor:
         self._spans = spans
         self._detokenizer = Detokenizer(tokenizer)
         words = segment.model_input().text
-        self._numbers = NumberRepair(words)
+        self._numbers = NumberRepair(words, segment.languages)
         # If the sentence has no other X, every X beyond the terms was made up by the model.
         placeholders = sum(term.has_placeholder for term in segment.terms)
         self._drops_placeholders = 0 < placeholders == len(_LIKE_PLACEHOLDER.findall(words))

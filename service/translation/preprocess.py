@@ -11,9 +11,11 @@ from service.registry.routing import Leg
 from service.registry.served_model import CLOSING, ServedModel
 from service.text.glossary import Finder
 from service.text.html.splitter import split_attribute, split_html
+from service.text.light_markup import split_light_markup, split_sentences
 from service.text.segment import PLACEHOLDER, Segment, Term
 from service.text.sentences import sentence_separator
 from service.text.splitter import Splitter
+from service.text.xml import split_inline_xml, split_xml
 from service.translation.options import TranslationOptions, default_target_length
 
 _LONGEST_TOKEN: Final = 64  # characters; no tokenizer has longer tokens
@@ -78,7 +80,7 @@ class Preprocessor:
         separator = sentence_separator(self._direction.source, last._direction.target)
         # A tokenizer with case marks reads and writes capitals as well as anything else.
         restore_capitals = restore_capitals and not self._tokenizer.marks_case
-        self._splitter = Splitter(self._fits, restore_capitals, glossary, separator)
+        self._splitter = Splitter(self._fits, restore_capitals, glossary, separator, options.splitting)
 
     def encode(self, index: int, text: str) -> Iterator[EncodedSegment]:
         """Yield the encoded segments of a text, lazily."""
@@ -137,20 +139,27 @@ class Preprocessor:
         match segment.encoding:
             case "html":
                 return split_html(sentence.text, language, self._splitter)
+            case "xml":
+                assert self._options.xml is not None
+                return split_inline_xml(sentence.text, language, self._splitter, self._options.xml)
             case "attribute":
                 return split_attribute(sentence.text, language, self._splitter)
             case "plain":
-                return self._splitter.merge_copied(self._splitter.sentences(sentence.text, language, sentence.terms))
+                sentences = split_sentences(sentence.text, language, self._splitter, sentence.terms)
+                return self._splitter.merge_copied(sentences)
 
     def _segments(self, text: str) -> Iterator[Segment]:
         if self._options.is_html:
             return split_html(text, self._direction.source, self._splitter)
-        return self._splitter.split(text, self._direction.source)
+        if self._options.xml is not None:
+            return split_xml(text, self._direction.source, self._splitter, self._options.xml)
+        return split_light_markup(text, self._direction.source, self._splitter)
 
     def _encode_segment(self, index: int, segment: Segment, offset: int) -> EncodedSegment:
         if not segment.translatable:
             return EncodedSegment(index, self._model, segment, [])
         source, target = self._direction.codes()
+        segment = segment._replace(languages=(source, target))
         model_input = segment.model_input()
         ids = self._tokenizer.encode(model_input.text, target, source)
         then = None if self._second is None else partial(self._second.encode_pivot, ())

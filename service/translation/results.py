@@ -112,7 +112,9 @@ class SegmentAssembly:
         return events
 
     def _step(self, report: BeamReport) -> BeamStepped:
-        before = self._live or [_Live(self._new_postprocessor())]
+        # Marks get their places with the last token only: live hypotheses have none.
+        unmarked = self._segment._replace(marks=())
+        before = self._live or [_Live(StreamingPostprocessor(unmarked, self._tokenizer, self._spans, self._forced))]
         self._live = [before[each.parent].extended(each) for each in report.hypotheses]
         self._steps += 1
         pairs = zip(self._live, report.hypotheses, strict=True)
@@ -179,7 +181,10 @@ class SegmentAssembly:
 
     def _in_text(self, span: tuple[int, int] | None) -> tuple[int, int] | None:
         assert self._text_offset is not None
-        return span and (self._text_offset + span[0], self._text_offset + span[1])
+        if span is None:
+            return None
+        start, end = self._segment.source_span(*span)
+        return self._text_offset + start, self._text_offset + end
 
     def _piece(self, token_id: int) -> str:
         return self._segment.render(self._tokenizer.piece_bytes(token_id).decode(errors="replace"))

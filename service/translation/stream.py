@@ -19,7 +19,7 @@ from service.supervisor.generation import Generation
 from service.translation.events import Event, Finished, ModelLoading, Started, Timings, Usage
 from service.translation.fairness import FirstTokenPriority
 from service.translation.job import Job, Progress, Work
-from service.translation.options import Limits, default_target_length
+from service.translation.options import Limits, TranslationOptions, default_target_length
 from service.translation.pivot import PivotHandover, SubmittedSegment, pivot_sentence
 from service.translation.preprocess import EncodedSegment
 from service.translation.results import SegmentAssembly, TextAssembly, Version, copied_events, segment_finished
@@ -152,7 +152,12 @@ class Translation:
 
     def _submit(self, work: EncodedSegment, *, is_cut: bool = False) -> SubmittedSegment:
         self._source_tokens += len(work.source_ids)
-        generation = work.model.submit(self._request(work, work.model)) if work.model and work.source_ids else None
+        options = self._job.options if work.then is None else self._job.options.of_first()
+        generation = (
+            work.model.submit(self._request(work, work.model, options), options.cache_scope)
+            if work.model and work.source_ids
+            else None
+        )
         self._first = self._first or generation
         return SubmittedSegment(work, generation, is_cut)
 
@@ -169,8 +174,8 @@ class Translation:
         sentence = pivot_sentence(first.encoded, tokens)
         return [self._submit(each, is_cut=is_cut) for each in first.encoded.then(first.encoded, sentence)]
 
-    def _request(self, work: EncodedSegment, model: ServedModel) -> GenerationRequest:
-        ids, options = work.source_ids, self._job.options if work.then is None else self._job.options.of_first()
+    def _request(self, work: EncodedSegment, model: ServedModel, options: TranslationOptions) -> GenerationRequest:
+        ids = work.source_ids
         length = options.max_new_tokens or default_target_length(len(ids), len(work.forced_ids), model)
         return GenerationRequest(
             Prompt(ids, list(work.prompt_ids)),

@@ -10,7 +10,7 @@ from service.errors import InvalidRequest, NotReady, QueueFull, TooLong, Unknown
 from service.registry.routing import Route, Routes
 from service.text.html.tokenizer import text_sample
 from service.text.language_codes import match_code
-from service.text.language_detection import SAMPLE_CHARACTERS, Detected, rank_languages
+from service.text.language_detection import SAMPLE_CHARACTERS, Detected, find_foreign, rank_languages
 from service.text.pivot_glossary import pivot_finders
 from service.translation.fairness import FirstTokenPriority
 from service.translation.job import Job, Work
@@ -88,7 +88,7 @@ class Translator:
         self._check(texts, options, names)
         detected = [self._detect(text, target, options, names) for text in texts] if source == AUTOMATIC else []
         sources = [each.language for each in detected] or [source] * len(texts)
-        plans = {each: self._routes().plan(each, target) for each in set(sources)}  # checked by `direction`
+        plans = {each: self._routes().plan(each, target) for each in set(sources)}
         is_long = sum(map(len, texts)) > _LONG_CHARACTERS
         if is_long and sum(each.is_in_preparation for each in self.running) >= _MOST_IN_PREPARATION:
             raise QueueFull("too many requests are waiting; try again in a moment")
@@ -106,7 +106,7 @@ class Translator:
         """Make the work of a request. Raises `InvalidRequest`, `QueueFull` and `NotReady`."""
         found = {each: self._routes().find(each, target) for each in set(sources)}
         routes = {each: route for each, route in found.items() if route is not None}
-        if any(each not in routes and each != target for each in found):
+        if any(each not in routes and each != target and not options.copies_foreign for each in found):
             raise NotReady("a model of this direction has just been unloaded; try again")
         _admit(routes.values(), options)
         preprocessors = {each: self._preprocessor(route, options) for each, route in routes.items()}
@@ -138,9 +138,11 @@ class Translator:
             meant, available = named, known.get(named, frozenset({named}))
             found = match_code(target, available)
         else:
-            raise _unknown(names.source, source, [*names.automatic, *map(names.spelled, sorted(known))])
+            raise UnknownLanguage(
+                names.source, source, [*filter(None, names.automatic), *map(names.spelled, sorted(known))]
+            )
         if found is None:
-            raise _unknown(names.target, target, map(names.spelled, sorted(available)))
+            raise UnknownLanguage(names.target, target, map(names.spelled, sorted(available)))
         return meant, found
 
     def detect(self, text: str) -> list[Detected]:
@@ -164,14 +166,17 @@ class Translator:
         """Return the language of a text: the target, or a language that can be translated into it.
 
         A text whose language is not sure gets the most probable language that can be translated into the target. If
-        none can, the most probable language counts. Raises `InvalidRequest` for a text in another language.
+        none can, the most probable language counts. Raises `InvalidRequest` for a text in another language, unless the
+        options let it be copied.
         """
         targets = self._targets()
-        ranked = rank_languages(
-            text_sample(text, SAMPLE_CHARACTERS) if options.is_html else text, self._routes().languages
-        )
+        languages = self._routes().languages
+        sample = text_sample(text, SAMPLE_CHARACTERS) if options.is_html or options.xml else text
+        ranked = rank_languages(sample, languages)
         possible = next((each for each in ranked if target in targets.get(each.language, ())), None)
         first = ranked[0]
+        if foreign := find_foreign(sample, languages):
+            return self._foreign(foreign, target, options, names)
         if possible is not None and first.confidence <= _SURE_PERCENT:
             return possible
         # Scripts and countries of one language cannot be distinguished; a copy then loses nothing.
@@ -179,7 +184,14 @@ class Translator:
         for found in (itself, possible):
             if found is not None and found.confidence == first.confidence:
                 return found
-        own, wanted = names.spelled(first.language), names.spelled(target)
+        return self._foreign(first, target, options, names)
+
+    @staticmethod
+    def _foreign(found: Detected, target: str, options: TranslationOptions, names: FieldNames) -> Detected:
+        """Return the language of a text that no model translates into the target, if such texts may be copied."""
+        if options.copies_foreign:
+            return found
+        own, wanted = names.spelled(found.language), names.spelled(target)
         raise InvalidRequest(names.source, f"the text is in {own}, which cannot be translated into {wanted}")
 
     def _targets(self) -> Mapping[str, frozenset[str]]:
@@ -196,21 +208,22 @@ class Translator:
         second = Preprocessor(route.second, options, glossary.second, restore_capitals=restore)
         return Preprocessor(route.first, options, glossary.first, restore_capitals=restore, second=second)
 
-    def _check(self, texts: Sequence[str], options: TranslationOptions, names: FieldNames) -> None:
+    def check_length(self, texts: Sequence[str], name: str) -> None:
+        """Raise `TooLong` for too many texts or characters."""
         limits = self.limits
         if len(texts) > limits.max_texts:
-            raise TooLong(names.text, f"{len(texts)} texts, the limit is {limits.max_texts}")
+            raise TooLong(name, f"{len(texts)} texts, the limit is {limits.max_texts}")
         if (characters := sum(map(len, texts))) > limits.max_characters:
-            raise TooLong(names.text, f"{characters} characters, the limit is {limits.max_characters}")
+            raise TooLong(name, f"{characters} characters, the limit is {limits.max_characters}")
+
+    def _check(self, texts: Sequence[str], options: TranslationOptions, names: FieldNames) -> None:
+        self.check_length(texts, names.text)
+        limits = self.limits
         if options.beam.alternatives >= limits.max_beam_size:
             asked, most = options.beam.alternatives, limits.max_beam_size - 1
             raise InvalidRequest("alternatives", f"{asked} are requested, the limit is {most}")
         if options.beam.size > limits.max_beam_size:
             raise InvalidRequest("beam_size", f"{options.beam.size} is requested, the limit is {limits.max_beam_size}")
-
-
-def _unknown(field: str, code: str, available: Iterable[str]) -> InvalidRequest:
-    return UnknownLanguage(field, f"{code} is not supported; available: {', '.join(available)}")
 
 
 def _admit(routes: Iterable[Route], options: TranslationOptions) -> None:

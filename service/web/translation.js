@@ -54,8 +54,8 @@ export class Translation {
 
 /** An error of the server; `field` and `problem` are the parts of a message about a field. */
 export class TranslationError extends Error {
-  constructor({ error, code }) {
-    super(error ?? "The server returned no reason.");
+  constructor({ error, code, detail }) {
+    super(detail ?? error ?? "The server returned no reason.");
     this.code = code;
     [, this.field, this.problem] = /^([a-z_]+)(?:\.\w+)*: (.*)$/s.exec(this.message) ?? [];
   }

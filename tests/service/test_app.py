@@ -2,13 +2,20 @@
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from model.checkpoint_config import load_config
+from model.tokenizer import Tokenizer
 from service import app
+from service.engine.messages import TokenReport
 from service.observability.metrics import Metrics
+from service.registry.scan import FoundModel
 from service.settings import EMBEDDED_MODEL, Settings, UnusableSettingError
+from service.supervisor.segment_store import CacheObserver, SegmentStore
+from tests.generation_requests import generation_request
+from tests.system.models import write_model
 
 
 def test_each_replica_is_told_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,3 +41,29 @@ def test_a_place_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch
     (foreign / "model.bin").touch()
     with pytest.raises(UnusableSettingError, match=f"^model: .*{file}"):
         app.build_service(Settings(model=foreign))
+
+
+async def test_only_the_same_weights_in_the_same_mode_share_results(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    """A model that is loaded again has its results still; one that takes its place has none of them."""
+    for name, seed in (("model", 0), ("again", 0), ("other", 1)):
+        write_model(tmp_path / name, tokenizer, "de-en", seed=seed)
+    store = SegmentStore(1_000_000, CacheObserver())
+    request = generation_request([5, 2], 9)
+
+    def is_kept(name: str, **settings: Any) -> bool:
+        found = FoundModel("model", tmp_path / name, "")
+        model = app.build_model(found, tmp_path / name, Settings(**settings), Metrics("0", "int8"), store)
+        generation = model.submit(request, "")
+        if not generation.finished:
+            [shared] = model.pool.engines[0]._requests.in_flight
+            shared.deliver(TokenReport(0, 2, -0.1, "stop"))
+        return model.pool.load == 0
+
+    assert [is_kept("model", replicas=1), is_kept("again", replicas=1)] == [False, True]
+    assert [is_kept("other", replicas=1), is_kept("model", replicas=1, mode="fp32")] == [False, False]
+
+
+def test_without_the_cache_nothing_is_shared() -> None:
+    [version] = app.build_service(Settings(cache_mb=0)).library.versions
+    assert version.model is not None
+    assert version.model.cache is None

@@ -9,7 +9,7 @@ import pytest
 
 from model.checkpoint_config import Direction
 from service import glossary_store
-from service.errors import DamagedGlossary, InsufficientStorage, InvalidRequest, UnknownGlossary
+from service.errors import DamagedGlossary, InsufficientStorage, InvalidRequest, TooLong, UnknownGlossary
 from service.glossary_store import GlossaryStore
 from tests.disks import SmallDisk
 
@@ -27,7 +27,7 @@ def test_each_key_has_its_own(tmp_path: Path) -> None:
     store.delete(made["anna"].id, "anna")
     assert store.all("anna") == []
     with pytest.raises(UnknownGlossary):
-        store.glossary(made["anna"].id, "anna", "en", "fr")
+        store.glossary([made["anna"].id], "anna", "en", "fr")
 
 
 def test_only_its_owner_reads_a_file(tmp_path: Path) -> None:
@@ -49,10 +49,21 @@ def test_what_is_no_id_is_no_path(tmp_path: Path, identifier: str) -> None:
 def test_only_for_its_languages(tmp_path: Path) -> None:
     store = GlossaryStore(tmp_path)
     made = store.add("pets", FRENCH, {"cat": "matou"}, None)
-    [term] = store.glossary(made.id, None, "en", "fr").find("a cat")
+    [term] = store.glossary([made.id], None, "en", "fr").find("a cat")
     assert term.translation == "matou"
     with pytest.raises(InvalidRequest, match="glossary_id: is from en into fr, not from en into de"):
-        store.glossary(made.id, None, "en", "de")
+        store.glossary([made.id], None, "en", "de")
+
+
+def test_several_glossaries_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = GlossaryStore(tmp_path)
+    pets = store.add("pets", FRENCH, {"cat": "matou", "dog": "toutou"}, None)
+    more = store.add("more", FRENCH, {"cat": "minou", "bird": "piaf"}, None)
+    found = store.glossary([pets.id, more.id], None, "en", "fr").find("a cat, a dog, a bird")
+    assert [term.translation for term in found] == ["matou", "toutou", "piaf"]
+    monkeypatch.setattr(glossary_store, "MAX_ENTRIES", 3)
+    with pytest.raises(TooLong, match="glossary_ids: 4 entries, the limit is 3"):
+        store.glossary([pets.id, more.id], None, "en", "fr")
 
 
 def test_there_is_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +109,7 @@ def test_damaged_entries_are_no_others_trouble(tmp_path: Path, damage: bytes, ca
     file.write_bytes(file.read_bytes().replace(b'{"cat":"matou"}', damage))
     for asked in (
         lambda: store.entries(damaged.id, None),
-        lambda: store.glossary("damaged", None, "en", "fr"),
+        lambda: store.glossary(["damaged"], None, "en", "fr"),
     ):
         with pytest.raises(DamagedGlossary, match="glossary_id: the file of this glossary is damaged"):
             asked()

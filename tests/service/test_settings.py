@@ -44,6 +44,15 @@ def test_replicas_are_as_many_as_cores_up_to_four(monkeypatch: pytest.MonkeyPatc
     assert Settings(replicas=9).replicas == 9
 
 
+def test_the_cache_fits_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.hardware.usable_memory", lambda: 2_000_000_000)
+    assert (Settings().cache_mb, Settings(cache_mb=0).cache_mb, Settings(cache_mb=2000).cache_mb) == (64, 0, 2000)
+    refused = CliRunner().invoke(app, ["serve", "--cache-mb", "2001"])
+    assert refused.exit_code == 2
+    most = "must be at most the 2,000 MB of memory that this server may use"
+    assert refused.stderr.startswith(f"dragoman: cache_mb: {most}")
+
+
 @pytest.fixture
 def gpus(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Pretend that the machine has this many GPUs."""
@@ -92,6 +101,9 @@ def test_a_device_that_does_not_exist() -> None:
         ("--port", "70000", "port: must be a whole number from 0 to 65535"),
         ("--port", "abc", "port: must be a whole number from 0 to 65535"),
         ("--max-models-memory-mb", "0", "max_models_memory_mb: must be a whole number of at least 1"),
+        ("--cache-mb", "-1", "cache_mb: must be a whole number of at least 0"),
+        ("--cache-mb", "much", "cache_mb: must be a whole number of at least 0"),
+        ("--cache-mb", "0.5", "cache_mb: must be a whole number of at least 0"),
         ("--keep-alive-seconds", "0", "keep_alive_seconds: must be a number above 0"),
         ("--drain-seconds", "x", "drain_seconds: must be a number of at least 0"),
         ("--models", "x --model y", "model and models: only one of them can be set"),

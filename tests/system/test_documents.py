@@ -128,13 +128,34 @@ def test_refused(
     for path in ("/documents", "/translate_file"):
         answer = httpx.post(f"{documents_server.url}{path}", data=data, files=files)
         assert answer.status_code == status
-        assert answer.json()["error"].startswith(problem)
+        found = answer.json()
+        assert found.get("detail", found["error"]).startswith(problem)
     assert list(kept.iterdir()) == []
 
 
 def test_no_file(documents_server: Server) -> None:
     answer = httpx.post(f"{documents_server.url}/documents", files={"target": (None, "fr")})
     assert answer.json()["error"] == "file: field required: a file with its name"
+
+
+@pytest.mark.parametrize(
+    ("fields", "files", "error", "field"),
+    [
+        ({"target": "fr"}, {}, "Invalid request: missing file parameter", "file"),
+        ({}, {"file": ("a.docx", b"x")}, "Invalid request: missing target parameter", "target"),
+        ({"target": "xx"}, {"file": ("a.docx", b"x")}, "xx is not supported", "target"),
+        ({"target": "fr"}, {"file": ("a.pdf", b"x")}, "Invalid request: file format not supported", "file"),
+        ({"target": "fr"}, {"file": ("a.csv", b"%PDF-1.7")}, "Invalid request: file format not supported", "file"),
+    ],
+)
+def test_errors_in_libretranslate_s_words(
+    fields: dict[str, str], files: dict[str, tuple[str, bytes]], error: str, field: str, documents_server: Server
+) -> None:
+    form = {"source": (None, "en")} | {name: (None, value) for name, value in fields.items()} | files
+    answer = httpx.post(f"{documents_server.url}/translate_file", files=form)
+    found = answer.json()
+    assert (answer.status_code, found["error"], found["field"]) == (400, error, field)
+    assert found["detail"].startswith(f"{field}: ")
 
 
 def test_as_libretranslate(documents_server: Server) -> None:

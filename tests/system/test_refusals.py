@@ -40,7 +40,7 @@ BAD_REQUESTS = [
 async def test_bad_input_is_answered_clearly(client: httpx.AsyncClient, body: bytes, status: int, error: str) -> None:
     response = await client.post("/translate", content=body, headers={"Content-Type": "application/json"})
     assert response.status_code == status
-    assert response.json()["error"].startswith(error)
+    assert response.json().get("detail", response.json()["error"]).startswith(error)
     assert response.json()["code"] == {400: "invalid_request", 413: "too_long"}[status]
     assert await translate(client, "I am a cat.") == "Je suis un chat."
 

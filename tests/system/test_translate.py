@@ -132,7 +132,7 @@ async def test_a_language_is_detected_as_libretranslate_does(client: httpx.Async
     assert events[0].data["source"] == "en"
     for options in ({"json": {"q": english}}, {"data": {"q": english}}):
         assert (await client.post("/detect", **options)).json() == [one["detectedLanguage"]]  # type: ignore[arg-type]
-    assert (await client.post("/detect", json={})).json()["error"] == "q: field required"
+    assert (await client.post("/detect", json={})).json()["detail"] == "q: field required"
 
 
 async def test_what_is_in_the_target_language_comes_back_as_it_is(client: httpx.AsyncClient) -> None:

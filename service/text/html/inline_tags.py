@@ -1,39 +1,38 @@
 """The inline tags of a sentence as marks: pairs of opening and closing tags, and single ones."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from service.text.html.source_map import PlacedTag
-from service.text.html.tokenizer import TokenKind
+from service.text.html.tokenizer import Token, TokenKind
 from service.text.segment import Mark
 
-VOID_ELEMENTS: Final = frozenset("area base br col embed hr img input link meta param source track wbr".split())
 _DEEPEST: Final = 50  # nested elements
 
 
-def _partners(tags: Sequence[PlacedTag]) -> dict[int, int]:
+def partners_of(tags: Iterable[Token]) -> dict[int, int]:
     """Map the index of each opening tag to that of its closing tag, and back."""
     partners: dict[int, int] = {}
-    open_tags: list[int] = []
+    open_tags: list[tuple[int, str]] = []
     names: Counter[str] = Counter()
-    for number, (_, token) in enumerate(tags):
-        if token.kind is TokenKind.OPEN and token.name not in VOID_ELEMENTS and not token.raw.endswith("/>"):
-            open_tags.append(number)
+    for number, token in enumerate(tags):
+        if token.kind is TokenKind.OPEN and not token.is_empty:
+            open_tags.append((number, token.name))
             names[token.name] += 1
         elif token.kind is TokenKind.CLOSE and names[token.name]:
             # Tags opened since then were never closed and have no partner.
             while number not in partners:
-                last = open_tags.pop()
-                names[tags[last].token.name] -= 1
-                if tags[last].token.name == token.name:
+                last, name = open_tags.pop()
+                names[name] -= 1
+                if name == token.name:
                     partners[number], partners[last] = last, number
     return partners
 
 
 def inner_range(tags: Sequence[PlacedTag], start: int, end: int) -> tuple[int, int]:
     """Return the range of tags inside a sentence; tags around all or none of it stay at its edges."""
-    partners = _partners(tags)
+    partners = partners_of(tag.token for tag in tags)
 
     def is_paired_at(number: int, *places: int) -> bool:
         return number not in partners or tags[partners[number]].place in places
@@ -48,7 +47,7 @@ def inner_range(tags: Sequence[PlacedTag], start: int, end: int) -> tuple[int, i
 
 def to_marks(tags: Sequence[PlacedTag], offset: int) -> list[Mark]:
     """Convert tags to nested marks; a tag without a partner, or nested too deep, is a mark by itself."""
-    partners = _partners(tags)
+    partners = partners_of(tag.token for tag in tags)
     levels: list[list[Mark]] = [[]]
     opened: list[PlacedTag] = []
     for number, tag in enumerate(tags):

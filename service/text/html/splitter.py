@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Final
 
-from service.text.html.inline_tags import VOID_ELEMENTS, inner_range, to_marks
-from service.text.html.source_map import OBJECT, Fragment, PlacedTag, SourceMap, parse_text, tags_outside, with_source
-from service.text.html.tokenizer import Token, TokenKind, tokenize
-from service.text.segment import Encoding, Segment
+from service.text.html.runs import copied_segment, split_run
+from service.text.html.source_map import OBJECT, Fragment, parse_text
+from service.text.html.tokenizer import VOID_ELEMENTS, Token, TokenKind, tokenize
+from service.text.segment import Segment
 from service.text.splitter import Splitter
 
 _BLOCKS: Final = frozenset(
@@ -32,18 +32,21 @@ def split_html(html: str, language: str, splitter: Splitter) -> Iterator[Segment
 def split_attribute(text: str, language: str, splitter: Splitter) -> Iterator[Segment]:
     """Split the unescaped value of an attribute into segments with escaped text."""
     value = [Fragment(character, escape(character, quote=True)) for character in text]
-    return splitter.merge_copied(_sentences(value, language, splitter, encoding="attribute"))
+    return splitter.merge_copied(split_run(value, language, splitter, encoding="attribute"))
 
 
 def _segments(html: str, language: str, splitter: Splitter) -> Iterator[Segment]:
-    for run, tag in _runs(html):
-        yield from _sentences(run, language, splitter)
+    for run, tag in _runs(html, by_lines=splitter.splitting == "lines"):
+        yield from split_run(run, language, splitter)
         if tag is not None:
             yield from _block_tag(tag, language, splitter)
 
 
-def _runs(html: str) -> Iterator[tuple[list[Fragment], Token | None]]:
-    """Yield each run of text and inline tags, with the tag that ends it; the last run ends without one."""
+def _runs(html: str, *, by_lines: bool = False) -> Iterator[tuple[list[Fragment], Token | None]]:
+    """Yield each run of text and inline tags, with the tag that ends it; the last run ends without one.
+
+    With `by_lines`, the end of a line ends a run, too, without a tag.
+    """
     run: list[Fragment] = []
     has_text = False
     for fragment in _fragments(tokenize(html)):
@@ -51,10 +54,25 @@ def _runs(html: str) -> Iterator[tuple[list[Fragment], Token | None]]:
         if tag is not None and (tag.name in _BLOCKS or (tag.name in _STANDALONE and not has_text)):
             yield run, tag
             run, has_text = [], False
-        else:
-            run.append(fragment)
-            has_text = has_text or bool(fragment.text.strip())
+            continue
+        for piece in _lines(fragment) if by_lines else [fragment]:
+            run.append(piece)
+            has_text = has_text or bool(piece.text.strip())
+            if by_lines and piece.tag is None and piece.raw.endswith("\n"):
+                yield run, None
+                run, has_text = [], False
     yield run, None
+
+
+def _lines(fragment: Fragment) -> Iterator[Fragment]:
+    """Yield the lines of a text; a tag, a copied element and a character reference are one."""
+    if fragment.tag is not None or len(fragment.raw) != len(fragment.text):
+        yield fragment
+        return
+    done = 0
+    for line in fragment.raw.splitlines(keepends=True):
+        yield Fragment(fragment.text[done : done + len(line)], line)
+        done += len(line)
 
 
 def _fragments(tokens: Iterable[Token]) -> Iterator[Fragment]:
@@ -107,45 +125,11 @@ def _block_tag(tag: Token, language: str, splitter: Splitter) -> Iterator[Segmen
     raw, done = tag.raw, 0
     for name, start, end in tag.attributes() if tag.kind is TokenKind.OPEN else ():
         if name in _TEXT_ATTRIBUTES and raw[start - 1] in "\"'":
-            yield _copied_segment(raw[done:start])
+            yield copied_segment(raw[done:start])
             value = list(parse_text(raw[start:end]))
-            yield from _sentences(value, language, splitter, encoding="attribute")
+            yield from split_run(value, language, splitter, encoding="attribute")
             done = end
-    yield _copied_segment(raw[done:])
-
-
-def _copied_segment(raw: str) -> Segment:
-    return Segment(raw, "", "", translatable=False)
-
-
-def _sentences(
-    run: Sequence[Fragment], language: str, splitter: Splitter, encoding: Encoding = "html"
-) -> Iterator[Segment]:
-    """Split a run of text and inline tags into sentences."""
-    source_map = SourceMap(run)
-    position = ended = 0
-    trailing: list[PlacedTag] = []
-    for found in splitter.sentences(source_map.text, language, source_map.copied_terms()):
-        start = position + len(found.before)
-        end = start + len(found.sentence)
-        position += len(found.text)
-        if not found.sentence:
-            continue
-        before, own = source_map.take_tags_before(start), source_map.take_tags_of_sentence(end)
-        first, last = inner_range(own, start, end)
-        inner = own[first:last]
-        terms = [with_source(source_map, term, start, inner) for term in found.terms]
-        yield found._replace(
-            before=source_map.raw(ended, start, [*trailing, *before, *own[:first]]),
-            after="",
-            raw=source_map.raw(start, end, inner),
-            terms=terms,
-            marks=to_marks(tags_outside(found.terms, start, inner), start),
-            encoding=encoding,
-        )
-        ended, trailing = end, own[last:]
-    length = len(source_map.text)
-    yield _copied_segment(source_map.raw(ended, length, [*trailing, *source_map.take_tags_before(length + 1)]))
+    yield copied_segment(raw[done:])
 
 
 def split_blocks(html: str) -> Iterator[tuple[str, int]]:

@@ -17,7 +17,8 @@ def place_marks(sentence: str, marks: Sequence[Mark], parts: Sequence[Aligned]) 
 
     An element contains the words aligned with its words in the sentence; if other elements' words are among them, only
     the longest run of its own. A link without aligned words contains the free word aligned nearest to it, as an empty
-    link cannot be followed. Any other mark follows the word aligned with the nearest word before it.
+    link cannot be followed; so does light markup, whose marks would become visible around nothing. Any other mark
+    follows the word aligned with the nearest word before it.
     """
     return _Placement(sentence, list(_words(sentence, parts))).place_all(marks)
 
@@ -91,7 +92,7 @@ class _Placement:
         """Split the white space before a word into the parts before and after the mark, as in the sentence."""
         follows = self._sentence[max(mark.start - 1, 0) : mark.start].isspace()
         precedes = self._sentence[mark.start : mark.start + 1].isspace()
-        if mark.closing:
+        if mark.closing and mark.start < mark.end:
             return ("", space) if precedes else (space, "")
         if not follows:
             return "", space
@@ -103,7 +104,7 @@ class _Placement:
         taken = {place for start, end in held.values() for place in range(start, end)}
         free = _FreeWords([word for word in self._aligned(first, last) if word.number not in taken], self._source_words)
         for number, mark in enumerate(marks):
-            if number not in held and self._is_link_with_words(mark) and (word := free.take_nearest(mark)) is not None:
+            if number not in held and self._needs_words(mark) and (word := free.take_nearest(mark)) is not None:
                 held[number] = word, word + 1
         empty = _EmptyRanges(self._words, first, last, held.values())
         return [held.get(number) or empty.range_of(mark) for number, mark in enumerate(marks)]
@@ -126,8 +127,10 @@ class _Placement:
             held[owner] = first + inside[0], first + inside[-1] + 1
         return held
 
-    def _is_link_with_words(self, mark: Mark) -> bool:
-        return _LINK.match(mark.opening) is not None and any(map(str.isalnum, self._sentence[mark.start : mark.end]))
+    def _needs_words(self, mark: Mark) -> bool:
+        """Return True for a link, or a pair of marks that are no tags, around words."""
+        is_visible = _LINK.match(mark.opening) is not None or not mark.opening.startswith("<")
+        return is_visible and any(map(str.isalnum, self._sentence[mark.start : mark.end]))
 
     def _aligned(self, first: int, last: int) -> Iterator["_AlignedWord"]:
         """Yield the words in a range that are aligned and have letters or digits."""

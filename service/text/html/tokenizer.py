@@ -5,7 +5,7 @@ knows only where tags begin and end, by the rules of the HTML standard's tokenis
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
@@ -15,6 +15,8 @@ _TAG: Final = re.compile(rf"<(/?)([a-zA-Z][^\s/>]*+){_ATTRIBUTES}>")
 _ATTRIBUTE: Final = re.compile(r"""([^\s/>=]++)(?:\s*+=\s*+("[^"]*+"|'[^']*+'|[^\s>"'][^\s>]*+))?""")
 # Elements whose content is not markup, up to their end tag.
 _RAW: Final = frozenset("script style textarea xmp iframe noembed noframes".split())
+
+VOID_ELEMENTS: Final = frozenset("area base br col embed hr img input link meta param source track wbr".split())
 
 _MARKUP_PER_TEXT: Final = 10
 """Characters of HTML that are read for one character of text."""
@@ -32,7 +34,9 @@ class Token(NamedTuple):
     kind: TokenKind
     raw: str
     name: str = ""
-    """The name of a tag, in lower case."""
+    """The name of a tag; of HTML in lower case."""
+    is_empty: bool = False
+    """True for an opening tag that has no closing tag and no content."""
 
     def attributes(self) -> Iterator[tuple[str, int, int]]:
         """Yield each attribute's name, and the span of its value in `raw`, without quotes."""
@@ -45,24 +49,33 @@ class Token(NamedTuple):
 
 
 def tokenize(html: str) -> Iterator[Token]:
-    """Yield tokens lazily; anything that is not a valid tag is text."""
+    """Yield the tokens of HTML lazily; anything that is not a valid tag is text."""
+    return _tokens(html, _html_tag, _RAW)
+
+
+def tokenize_xml(xml: str) -> Iterator[Token]:
+    """Yield the tokens of XML: names keep their case, and no name has a meaning."""
+    return _tokens(xml, _xml_tag, frozenset())
+
+
+def _tokens(html: str, make_tag: Callable[[re.Match[str]], Token], raw_elements: Collection[str]) -> Iterator[Token]:
     position = 0
     while position < len(html):
         start = html.find("<", position)
         if start < 0:
             start = len(html)
-        token = _markup_at(html, start)
+        token = _markup_at(html, start, make_tag)
         while token is None and start < len(html):
             start = html.find("<", start + 1)
             start = len(html) if start < 0 else start
-            token = _markup_at(html, start)
+            token = _markup_at(html, start, make_tag)
         if start > position:
             yield Token(TokenKind.TEXT, html[position:start])
         if token is None:
             return
         yield token
         position = start + len(token.raw)
-        if token.kind is TokenKind.OPEN and token.name in _RAW:
+        if token.kind is TokenKind.OPEN and token.name in raw_elements:
             end = re.compile(f"</{token.name}(?=[\\s/>])", re.IGNORECASE).search(html, position)
             content = html[position : end.start() if end else len(html)]
             if content:
@@ -76,11 +89,22 @@ def text_sample(html: str, characters: int) -> str:
     return " ".join(token.raw for token in tokenize(beginning) if token.kind is TokenKind.TEXT)[:characters]
 
 
-def _markup_at(html: str, start: int) -> Token | None:
+def _html_tag(tag: re.Match[str]) -> Token:
+    name = tag[2].lower()
+    is_empty = not tag[1] and (name in VOID_ELEMENTS or tag[0].endswith("/>"))
+    return Token(TokenKind.CLOSE if tag[1] else TokenKind.OPEN, tag[0], name, is_empty)
+
+
+def _xml_tag(tag: re.Match[str]) -> Token:
+    is_empty = not tag[1] and tag[0].endswith("/>")
+    return Token(TokenKind.CLOSE if tag[1] else TokenKind.OPEN, tag[0], tag[2], is_empty)
+
+
+def _markup_at(html: str, start: int, make_tag: Callable[[re.Match[str]], Token]) -> Token | None:
     """Return the tag, comment or declaration that begins at `start`, or None."""
     tag = _TAG.match(html, start)
     if tag:
-        return Token(TokenKind.CLOSE if tag[1] else TokenKind.OPEN, tag[0], tag[2].lower())
+        return make_tag(tag)
     following = html[start + 1 : start + 3].removeprefix("/")[:1]
     if following.isascii() and following.isalpha():
         # By the standard, an unclosed tag extends to the end of the text; so nothing is read twice.

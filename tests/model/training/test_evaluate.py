@@ -183,6 +183,12 @@ def test_moses_without_sacremoses(checkpoint: Path, test_set: Path, monkeypatch:
         evaluate(checkpoint, test_set, EvaluationOptions(tokenize="moses"))
 
 
+def test_scores_without_sacrebleu(checkpoint: Path, test_set: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
+    with pytest.raises(MissingExtraError, match=r"^scores need sacrebleu: pip install 'dragoman\[train\]'$"):
+        evaluate(checkpoint, test_set)
+
+
 def test_the_target_language(tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     both = _save(tmp_path / "both", tokenizer, "fr", "de")
     for wanted, hint in ((None, "; say which"), ("es", "$")):

@@ -11,7 +11,7 @@ import pytest
 from model.checkpoint_config import Direction
 from service.access.key_store import KeyLimits, KeyStore
 from service.api.dependencies import ServiceContext
-from service.api.schemas import TranslateRequest
+from service.api.schemas.translation import TranslateRequest
 from service.app import create_app
 from service.glossary_store import GlossaryStore
 from service.registry.model_version import ModelVersion, State
@@ -186,7 +186,7 @@ async def test_a_glossary_is_put_in_order_beside_the_event_loop(
         threads.append(threading.current_thread())
         return Glossary(entries)
 
-    monkeypatch.setattr("service.api.schemas.Glossary", noted)
+    monkeypatch.setattr("service.api.schemas.translation.Glossary", noted)
 
     async def is_open(service: ServiceContext, *, resumes: bool) -> None: ...
 
@@ -250,7 +250,7 @@ async def test_a_form_may_say_that_it_is_utf_8(connect: Connect, charset: str) -
     headers = {"Content-Type": f"multipart/form-data; boundary=B; charset={charset}"}
     part = b'--B\r\nContent-Disposition: form-data; name="q"\r\n\r\n\xc3\xa9\r\n--B--\r\n'
     answer = await connect().post("/translate", content=part, headers=headers)
-    assert (answer.status_code, answer.json()["error"]) == (
+    assert (answer.status_code, answer.json()["detail"]) == (
         400,
         "source: field required; target: field required",
     )

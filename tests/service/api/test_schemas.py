@@ -8,10 +8,11 @@ from contextlib import suppress
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from service.api.deepl import DeepLRequest
+from service.api.deepl.fields import DeepLRequest
+from service.api.deepl.glossaries import GlossaryRequest
 from service.api.field_types import Word, has_more_values
-from service.api.glossaries import GlossaryRequest
-from service.api.schemas import DetectRequest, TranslateRequest
+from service.api.schemas.languages import DetectRequest
+from service.api.schemas.translation import TranslateRequest
 from service.text.glossary import MAX_ENTRIES
 
 
@@ -176,3 +177,11 @@ def test_a_glossary_of_brackets_is_refused() -> None:
     form = {"q": "Hi.", "source": "en", "target": "fr"}
     with pytest.raises(ValidationError, match="must be an object, in JSON"):
         TranslateRequest.model_validate({**form, "glossary": "[" * 5_000})
+
+
+@pytest.mark.parametrize(("fields", "has_seed"), [({}, False), ({"seed": 0}, True), ({"seed": 7}, True)])
+def test_a_seed_that_is_the_default_may_have_been_given(fields: dict[str, int], has_seed: bool) -> None:
+    body = {"q": "Hi.", "source": "en", "target": "fr", "temperature": 0.5, **fields}
+    assert TranslateRequest.model_validate_json(json.dumps(body), strict=True).options(4).has_seed == has_seed
+    form = {name: str(value) for name, value in body.items()}
+    assert TranslateRequest.model_validate(form).options(4).has_seed == has_seed

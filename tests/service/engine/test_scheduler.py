@@ -128,6 +128,15 @@ def test_prefixes_are_bounded_for_each_step() -> None:
     assert admitted == [[0, 1], [2, 3], [4], [5]], "one that is too long comes alone"
 
 
+def test_requests_that_lost_their_engine_come_before_those_without_a_token() -> None:
+    """Their readers have begun, and would wait for whole sentences of others."""
+    scheduler = _scheduler(slots=1)
+    for request_id, sent in enumerate([[], [], [9, 8], [], [9]]):
+        scheduler.add(request_id, changed(_request(max_new_tokens=1), sent_ids=sent))
+    admitted = [_step(scheduler)[0].admitted[0].request_id for _ in range(5)]
+    assert admitted == [2, 4, 0, 1, 3]
+
+
 def _patient(max_new_tokens: int = 9) -> GenerationRequest:
     return generation_request([7, EOS], max_new_tokens, yields_to_new=True)
 

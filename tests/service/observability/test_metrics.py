@@ -33,6 +33,11 @@ NAMES = {
     "dragoman_model_load_failed",
     "dragoman_models",
     "dragoman_tasks",
+    "dragoman_cache_hits_total",
+    "dragoman_cache_joined_total",
+    "dragoman_cache_misses_total",
+    "dragoman_cache_evictions_total",
+    "dragoman_cache_bytes",
     "dragoman_build_info",
 }
 
@@ -74,6 +79,17 @@ def test_a_step_and_a_request_are_counted() -> None:
         assert expected in lines
     observer.restarted()
     assert 'dragoman_engine_restarts_total{model="en-fr",replica="0"} 1.0' in _lines(metrics)
+
+
+def test_the_cache_is_counted() -> None:
+    metrics = Metrics("1", "int8")
+    observer = metrics.cache_observer()
+    for counted, times in ((observer.hit, 1), (observer.joined, 2), (observer.missed, 3), (observer.evicted, 4)):
+        for _ in range(times):
+            counted()
+    observer.resized(5)
+    names = ("hits_total", "joined_total", "misses_total", "evictions_total", "bytes")
+    assert {f"dragoman_cache_{name} {number}.0" for number, name in enumerate(names, 1)} <= {*_lines(metrics)}
 
 
 async def test_models_and_engines_are_seen_as_they_are() -> None:

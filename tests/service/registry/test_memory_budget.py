@@ -140,7 +140,7 @@ import os, sys
 shared = b"x" * 300_000_000
 is_fork = os.fork() == 0 or os.fork() == 0
 own = b"y" * 50_000_000 if is_fork else b""
-print(os.getpid(), flush=True)
+os.write(1, b"%d\\n" % os.getpid())
 sys.stdin.read()
 """
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:

@@ -18,6 +18,10 @@ KNOWN = ["de", "en", "fr", "nb", "pt", "sr-Latn", "zh-Hans", "zh-Hant"]
         ("de-Latn-AT", "de"),
         ("pt-BR", "pt"),
         ("pb", "pt"),
+        ("eng", "en"),
+        ("fra_Latn", "fr"),
+        ("zho_Hant", "zh-Hant"),
+        ("nob_Latn", "nb"),
         ("zh", "zh-Hans"),
         ("ZH-CN", "zh-Hans"),
         ("zh-TW", "zh-Hant"),
@@ -28,7 +32,6 @@ KNOWN = ["de", "en", "fr", "nb", "pt", "sr-Latn", "zh-Hans", "zh-Hant"]
         # Another script, an unknown language, or not a language code.
         ("sr", None),
         ("en-Cyrl", None),
-        ("eng", None),
         ("xx", None),
         ("", None),
         ("-", None),

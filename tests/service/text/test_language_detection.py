@@ -3,7 +3,7 @@
 import pytest
 
 from service.text.html.tokenizer import text_sample
-from service.text.language_detection import SAMPLE_CHARACTERS, rank_languages
+from service.text.language_detection import SAMPLE_CHARACTERS, find_foreign, rank_languages
 
 LANGUAGES = ["de", "en", "es", "fr"]
 
@@ -35,6 +35,25 @@ def test_a_text_in_an_unknown_language_gets_a_low_confidence() -> None:
     [first] = rank_languages("Onde fica a estação? Perdi a minha chave.", ["es"])
     assert first.language == "es"
     assert first.confidence < 30
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Wo ist der Bahnhof? Ich habe meinen Schlüssel verloren.", "de"),
+        ("¿DÓNDE ESTÁ LA ESTACIÓN?", "es"),
+        ("我喜欢猫，你呢？", "zh"),
+        ("Where is the station?", None),
+        ("Où est la gare ?", None),
+        ("Bahnhof", None),
+        ("12.5", None),
+        ("", None),
+    ],
+)
+def test_a_text_in_none_of_the_languages_is_found(text: str, language: str | None) -> None:
+    found = find_foreign(text, ["en", "fr"])
+    assert (found and found.language) == language
+    assert find_foreign(text, ["de", "en", "es", "fr", "zh-Hans"]) is None
 
 
 def test_confidence_is_whole_and_of_all_languages() -> None:

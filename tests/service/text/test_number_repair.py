@@ -12,7 +12,7 @@ from service.text.segment import Aligned
 
 def _repaired(sentence: str, parts: list[str]) -> list[list[Aligned]]:
     """Return what is written after each part, and at the end."""
-    repair = NumberRepair(sentence)
+    repair = NumberRepair(sentence, ("en", "fr"))
     return [*([*repair.push(Aligned(part, place))] for place, part in enumerate(parts)), [*repair.flush()]]
 
 
@@ -39,6 +39,28 @@ def test_a_changed_number_is_written_as_in_the_sentence(sentence: str, said: str
 
 
 @pytest.mark.parametrize(
+    ("sentence", "said", "expected"),
+    [
+        ("$1,234.56 and 12,345.67", "$1,234,56 et 12 345.67", "$1\u202f234,56 et 12\u202f345,67"),
+        ("It is 1,234.5 km.", "C'est 12 345 km.", "C'est 1\u202f234,5 km."),
+        ("It is 10.5 km.", "C'est 1,05 km.", "C'est 10,5 km."),
+        ("It is 1234567.5 km.", "C'est 1.234.567,5 km.", "C'est 1234567,5 km."),
+        ("2,000 cats", "2,000 chats", "2\u202f000 chats"),
+        ("2,000 cats", "2.000 chats", "2\u202f000 chats"),
+    ],
+)
+def test_wrong_separators_become_those_of_the_language(sentence: str, said: str, expected: str) -> None:
+    for parts in ([said], [*said]):
+        assert _text(_repaired(sentence, parts)) == expected
+
+
+def test_a_language_whose_numbers_are_unknown_keeps_them() -> None:
+    for languages in (("en", "xx"), ("", ""), ("xx", "fr")):
+        repair = NumberRepair("It is 1,234.56.", languages)
+        assert _text([[*repair.push(Aligned("1,234,56", None))], [*repair.flush()]]) == "1,234,56"
+
+
+@pytest.mark.parametrize(
     ("sentence", "said"),
     [
         ("It is 1,234,567.5 now.", "C'est 1 234 567,5 maintenant."),
@@ -62,6 +84,13 @@ def test_a_changed_number_is_written_as_in_the_sentence(sentence: str, said: str
         ("12.5K people, 1250.5 m", "12 500"),
         ("At 1:15 pm", "13:15"),
         ("15 cents of 2500", "0,15 de 2501"),
+        ("It is 1,234.56 and 12.50", "C'est 1 234,56 et 12,50"),
+        ("It is 1,234.56 and 12,34,567.5", "C'est 1'234,56 et 1234567,5"),
+        ("It is 1,234.56", "C'est 1,234.56"),
+        ("1.25 of 12.5 of 1.5.2020", "1,25 de 12,5 de 1.5.2020"),
+        ("1.25 billion people of 125", "12,5 de 125"),
+        ("192.168.10.1", "192,168,10,1"),
+        ("Python 3.10 of 3.125", "Python 3.10 de 3,125"),
     ],
 )
 def test_a_number_with_the_same_value_or_similar_to_none_stays(sentence: str, said: str) -> None:

@@ -86,7 +86,24 @@ def test_translated_targets_come_before_copied_ones(translator_of: Of) -> None:
     assert translator_of("pb-en", "en-pt").direction("auto", "pt-BR") == ("auto", "pt")
 
 
-@pytest.mark.parametrize("text", ["Onde fica a estação? Perdi a minha chave.", "Menu", "12"])
+def test_a_text_in_no_known_language_is_refused(translator_of: Of) -> None:
+    with pytest.raises(InvalidRequest, match=r"^source: the text is in pt, which cannot be translated into fr$"):
+        translator_of("en-fr").start(["Yes.", "Onde fica a estação?"], "auto", "fr", TranslationOptions())
+
+
+async def test_a_text_in_no_known_language_may_be_copied(translator_of: Of, pool: NotedPool) -> None:
+    options = TranslationOptions(copies_foreign=True)
+    texts = ["Onde fica a estação? Perdi a minha chave.", "Où est la gare ?"]
+    for target in ("fr", "de"):
+        translation = translator_of("en-fr", "en-de").start(texts, "auto", target, options)
+        finished = [event async for some in translation.events() for event in some][-1]
+        assert isinstance(finished, Finished)
+        assert [each.text for each in finished.translations] == texts
+        assert [each.language for each in finished.detected] == ["pt", "fr"]
+    assert not pool.requests
+
+
+@pytest.mark.parametrize("text", ["Menu", "12"])
 async def test_a_text_in_no_known_language_gets_a_likely_source(translator_of: Of, text: str) -> None:
     """A single word, more probably French than English, is not enough evidence for a copy."""
     started = await _started(translator_of("en-fr").start([text], "auto", "fr", TranslationOptions()))

@@ -32,6 +32,13 @@ def test_every_way_to_bring_a_key(keyed: KeyedServer) -> None:
         httpx.post(url, json=body | {"api_key": ""}, headers={"Authorization": f"DeepL-Auth-Key {key}"}),
     ]
     assert [(answer.status_code, answer.json()) for answer in answers] == [(200, {"translatedText": TRANSLATED})] * 6
+    of_deepl = {"text": TEXT, "source_lang": "EN", "target_lang": "FR", "auth_key": key}
+    for answer in (
+        httpx.post(f"{keyed.url}/v2/translate", json=of_deepl),
+        httpx.post(f"{keyed.url}/v2/translate", data=of_deepl),
+        httpx.get(f"{keyed.url}/v2/translate", params=of_deepl),
+    ):
+        assert answer.json()["translations"][0]["text"] == TRANSLATED
     streamed = httpx.get(f"{url}/stream", params=body | {"api_key": key})
     assert "event: done" in streamed.text
 

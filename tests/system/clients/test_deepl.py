@@ -7,6 +7,7 @@ from typing import Any
 import deepl
 import httpx
 import pytest
+from deepl.api_data import MultilingualGlossaryDictionaryEntries
 
 from tests.system.conftest import Server, run_server
 
@@ -34,6 +35,55 @@ def test_deepl_translates_one_text_and_several(deepl_client: deepl.DeepLClient) 
     assert [each.text for each in several] == ["Oui.", "", "42"]
 
 
+def test_deepl_translates_xml(deepl_client: deepl.DeepLClient) -> None:
+    """The second request is of the kind that Weblate sends."""
+    document = "<doc><title>Yes.</title><par>I am a <b>black</b> cat. No.</par></doc>"
+    placeholders = 'Please open <x id="7"></x> now.'
+    for text, options, expected in (
+        (document, {}, "<doc><title>Oui.</title><par>Je suis un chat <b>noir</b>. Non.</par></doc>"),
+        (placeholders, {"ignore_tags": ["x"]}, '<x id="7"></x>'),
+        ("<l>Yes.</l><l>No.</l>", {"outline_detection": False, "splitting_tags": "l"}, "<l>Oui.</l><l>Non.</l>"),
+    ):
+        result = deepl_client.translate_text(
+            text,
+            source_lang="EN",
+            target_lang="FR",
+            tag_handling="xml",
+            **options,
+        )
+        assert isinstance(result, deepl.TextResult)
+        assert expected in result.text
+    with pytest.raises(deepl.DeepLException, match="text: is not well-formed XML: <b> has no partner"):
+        deepl_client.translate_text("<b>Yes.", target_lang="FR", tag_handling="xml", tag_handling_version="v2")
+
+
+def test_deepl_s_options(deepl_client: deepl.DeepLClient) -> None:
+    lines = "I am a\ncat."
+    split, joined = (
+        deepl_client.translate_text(lines, source_lang="EN", target_lang="FR", split_sentences=each)
+        for each in (deepl.SplitSentences.ALL, deepl.SplitSentences.NO_NEWLINES)
+    )
+    assert isinstance(split, deepl.TextResult)
+    assert isinstance(joined, deepl.TextResult)
+    assert ("\n" in split.text, joined.text) == (True, "Je suis un chat.")
+    for requested, used in (
+        ("latency_optimized", "latency_optimized"),
+        ("prefer_quality_optimized", "quality_optimized"),
+    ):
+        result = deepl_client.translate_text(
+            "Yes.", target_lang="FR", model_type=requested, context="A question.", preserve_formatting=False
+        )
+        assert isinstance(result, deepl.TextResult)
+        assert (result.text, result.model_type_used) == ("Oui.", used)
+
+
+def test_deepl_s_old_clients_use_get(server: Server) -> None:
+    fields = {"text": ["I am a cat.", "Yes."], "target_lang": "FR", "auth_key": "any", "preserve_formatting": "1"}
+    answer = httpx.get(f"{server.url}/v2/translate", params=fields).json()
+    assert [each["text"] for each in answer["translations"]] == ["Je suis un chat.", "Oui."]
+    assert httpx.head(f"{server.url}/v2/translate", params=fields).status_code == 405
+
+
 def test_deepl_s_languages(deepl_client: deepl.DeepLClient) -> None:
     [source] = deepl_client.get_source_languages()
     assert (source.code, source.name) == ("EN", "English")
@@ -56,7 +106,11 @@ def test_deepl_s_usage_counts_characters(deepl_client: deepl.DeepLClient) -> Non
         ({"target_lang": "XX"}, "target_lang: XX is not supported; available: FR"),
         ({"source_lang": "DE"}, "source_lang: DE is not supported; available: EN"),
         ({"source_lang": "auto"}, "source_lang: AUTO is not supported; available: EN"),
-        ({"tag_handling": "xml"}, "tag_handling: must be html"),
+        ({"tag_handling": "markdown"}, "tag_handling: input should be 'html' or 'xml'"),
+        ({"tag_handling": "html", "ignore_tags": "x"}, "ignore_tags: is available only with tag_handling xml"),
+        ({"outline_detection": False}, "outline_detection: is available only with tag_handling xml"),
+        ({"model_type": "best"}, "model_type: input should be "),
+        ({"split_sentences": "2"}, "split_sentences: input should be "),
         ({"formality": "more"}, "formality: is not available for any language"),
     ],
 )
@@ -92,6 +146,11 @@ def test_deepl_s_glossaries(keeping: tuple[Server, Server]) -> None:
             assert isinstance(translated, list)
             assert "matou" in translated[0].text
             assert "chien" in translated[1].text
+        both = {"text": ["A cat. My dog."], "source_lang": "EN", "target_lang": "FR"}
+        both |= {"glossary_ids": [made.glossary_id, again.glossary_id]}
+        [merged] = httpx.post(f"{keeping[0].url}/v2/translate", json=both).json()["translations"]
+        assert "matou" in merged["text"]
+        assert "toutou, dit-on" in merged["text"]
         other.delete_glossary(made)
         for client in (one, other):
             with pytest.raises(deepl.GlossaryNotFoundException):
@@ -100,6 +159,56 @@ def test_deepl_s_glossaries(keeping: tuple[Server, Server]) -> None:
                 client.translate_text("A cat.", source_lang="EN", target_lang="FR", glossary=made.glossary_id)
         one.delete_glossary(again)
         assert one.list_glossaries() == []
+
+
+def test_deepl_s_multilingual_glossaries(keeping: tuple[Server, Server]) -> None:
+    cat = MultilingualGlossaryDictionaryEntries("EN", "FR", {"cat": "matou"})
+    with closing(deepl.DeepLClient("any key", server_url=keeping[0].url)) as client:
+        made = client.create_multilingual_glossary("many", [cat])
+        assert [(each.source_lang, each.target_lang, each.entry_count) for each in made.dictionaries] == [
+            ("EN", "FR", 1)
+        ]
+        assert [each.name for each in client.list_multilingual_glossaries()] == ["many"]
+        for glossary in (made, made.glossary_id):
+            result = client.translate_text("A cat.", source_lang="EN", target_lang="FR", glossary=glossary)
+            assert isinstance(result, deepl.TextResult)
+            assert "matou" in result.text
+        more = MultilingualGlossaryDictionaryEntries("EN", "FR", {"dog": "toutou"})
+        client.update_multilingual_glossary_dictionary(made, more)
+        [found] = client.get_multilingual_glossary_entries(made, "EN", "FR").dictionaries
+        # The client declares a dictionary and returns the text.
+        assert str(found.entries) == "cat\tmatou\ndog\ttoutou"
+        assert client.replace_multilingual_glossary_dictionary(made, more).entry_count == 1
+        assert client.update_multilingual_glossary_name(made, "renamed").name == "renamed"
+        assert client.get_multilingual_glossary(made.glossary_id).name == "renamed"
+        assert client.list_glossaries() == []
+        client.delete_multilingual_glossary(made)
+        for missing in (client.get_multilingual_glossary, client.delete_multilingual_glossary):
+            with pytest.raises(deepl.GlossaryNotFoundException):
+                missing(made.glossary_id)
+
+
+@pytest.mark.parametrize(
+    ("dictionaries", "message"),
+    [
+        ([], "dictionaries: there are none"),
+        ([("EN", "FR", "a\tb")] * 2, "dictionaries: there are several from en into fr"),
+        ([("EN", "XX", "a\tb")], "target_lang: XX is not supported; available: FR"),
+        ([("EN", "FR", "a")], "entries: line 1 is not a term and its translation"),
+    ],
+)
+def test_a_multilingual_glossary_that_cannot_be_kept(
+    keeping: tuple[Server, Server], dictionaries: list[tuple[str, str, str]], message: str
+) -> None:
+    url, names = f"{keeping[0].url}/v3/glossaries", ("source_lang", "target_lang", "entries")
+    body = [dict(zip(names, each, strict=True)) | {"entries_format": "tsv"} for each in dictionaries]
+    # DeepL's client for node sends a form.
+    form = {f"dictionaries[{number}].{name}": each[name] for number, each in enumerate(body) for name in each}
+    for refused in (
+        httpx.post(url, json={"name": "a", "dictionaries": body}),
+        *([httpx.post(url, data={"name": "a", **form})] if form else []),
+    ):
+        assert (refused.status_code, refused.json()["message"]) == (400, message)
 
 
 def test_a_kept_glossary_is_known_by_its_name_too(keeping: tuple[Server, Server]) -> None:
@@ -156,8 +265,10 @@ def test_deepl_s_errors_have_its_shape(server: Server) -> None:
         (httpx.post(url, content=b"{", headers={"Content-Type": "application/json"}), 400),
         (httpx.post(url, json=body | {"text": 1}), 400),
         (httpx.post(url, json=body | {"text": ["x" * 50_001]}), 413),
+        (httpx.post(f"{server.url}/v2/unknown", json=body), 404),
+        (httpx.get(f"{server.url}/v3/unknown"), 404),
+        (httpx.put(url), 405),
         (httpx.post(f"{server.url}/v2/write/rephrase", json=body), 404),
-        (httpx.get(url), 405),
         (httpx.get(f"{server.url}/v2/languages?type=other"), 400),
     ]
     for answer, status in answers:

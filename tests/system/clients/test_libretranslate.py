@@ -2,12 +2,13 @@
 
 import json
 import urllib.error
+from pathlib import Path
 
 import httpx
 import pytest
 from libretranslatepy import LibreTranslateAPI
 
-from tests.system.conftest import Server
+from tests.system.conftest import Server, StartServer
 from tests.system.sentences import SENTENCES
 
 
@@ -23,7 +24,7 @@ def test_libretranslatepy(server: Server) -> None:
         client.translate("I am a cat.", "en", "xx")
     with caught.value as answer:
         assert answer.code == 400
-        assert json.load(answer)["error"] == "target: xx is not supported; available: fr"
+        assert json.load(answer)["error"] == "xx is not supported"
 
 
 def test_a_form_is_answered_as_json_is(server: Server) -> None:
@@ -36,7 +37,13 @@ def test_a_form_is_answered_as_json_is(server: Server) -> None:
     several = httpx.post(f"{server.url}/translate", data=fields).json()
     assert several["translatedText"] == [form.json()["translatedText"], "Oui."]
     refused = httpx.post(f"{server.url}/translate", data={"source": "en", "target": "fr"})
-    assert (refused.status_code, refused.json()["error"]) == (400, "q: field required")
+    assert refused.status_code == 400
+    assert refused.json() == {
+        "error": "Invalid request: missing q parameter",
+        "code": "invalid_request",
+        "field": "q",
+        "detail": "q: field required",
+    }
 
 
 def test_a_multipart_form_is_answered_as_json_is(server: Server) -> None:
@@ -94,3 +101,37 @@ def test_what_libretranslate_s_page_asks(server: Server) -> None:
         "suggestions": False,
     }
     assert httpx.get(f"{server.url}/health").json() == {"status": "ok"}
+
+
+def test_other_clients_of_libretranslate(server: Server) -> None:
+    """One of npm sends `apiKey`; a misspelt option of ours stays refused."""
+    fields = {"q": "I am a cat.", "source": "en", "target": "fr", "apiKey": ""}
+    assert httpx.post(f"{server.url}/translate", json=fields).json() == {"translatedText": "Je suis un chat."}
+    assert httpx.post(f"{server.url}/detect", data={"q": "I am a cat.", "apiKey": "x"}).status_code == 200
+    refused = httpx.post(f"{server.url}/translate", json=fields | {"beamSize": 2})
+    assert refused.json() == {"error": "beamSize: no such field; did you mean beam_size?", "code": "invalid_request"}
+    spec = httpx.get(f"{server.url}/spec")
+    assert "/translate" in spec.json()["paths"]
+    assert httpx.post(f"{server.url}/spec").status_code == 405
+
+
+def test_suggestions(server: Server, start_server: StartServer, tmp_path: Path) -> None:
+    fields = {"q": "I am a cat.", "s": "Je suis une chatte.", "source": "en", "target": "fr"}
+    disabled = httpx.post(f"{server.url}/suggest", data=fields)
+    assert (disabled.status_code, disabled.json()["code"]) == (403, "suggestions_disabled")
+    file = tmp_path / "suggestions.jsonl"
+    with start_server("--suggestions", str(file)) as storing:
+        assert httpx.get(f"{storing.url}/frontend/settings").json()["suggestions"] is True
+        address = f"{storing.url}/suggest"
+        for answer in (httpx.post(address, data=fields), httpx.post(address, json=fields)):
+            assert answer.json() == {"success": True}
+        for wrong, error in (
+            ({"s": ""}, "s: string should have at least 1 character"),
+            ({"target": "zz"}, "zz is not supported"),
+            ({"s": "x" * 50_001}, "q: 50012 characters, the limit is 50000"),
+        ):
+            refused = httpx.post(f"{storing.url}/suggest", json=fields | wrong)
+            assert refused.json()["error"] == error
+        missing = httpx.post(f"{storing.url}/suggest", json={"q": "a"}).json()
+        assert missing["error"] == "Invalid request: missing s parameter"
+    assert [json.loads(line)["s"] for line in file.read_text().splitlines()] == ["Je suis une chatte."] * 2

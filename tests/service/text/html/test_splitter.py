@@ -12,7 +12,7 @@ from service.text.html.splitter import split_html
 from service.text.html.tag_placement import place_marks
 from service.text.html.tokenizer import tokenize
 from service.text.segment import Aligned, Mark, Segment
-from service.text.splitter import Splitter
+from service.text.splitter import Splitter, Splitting
 
 _TAGS = (
     "<p> </p> <p class='x>y'> <b> </b> <i> </i> <a href=x> </a> <br/> <img src='a b'> <!--c--> <code>x=1</code> <pre> "
@@ -191,6 +191,15 @@ def test_marks_without_words_keep_their_places() -> None:
     assert _placed("the black cat", marks, ("le", 0), (" chat", 10)) == "le <img><b></b>chat<hr>"
 
 
+def test_an_empty_element_keeps_the_space_on_both_sides() -> None:
+    marks = [Mark(6, 6, "<x>", "</x>"), Mark(10, 10, "<y>", "</y>")]
+    parts = [("Entrez", 0), (" ou", 7), (" passez", 11)]
+    assert _placed("Enter  or  to go", marks, *parts) == "Entrez <x></x> ou <y></y> passez"
+    assert _placed("Enter/or, to go", [Mark(6, 6, "<x>", "</x>")], ("Entrez", 0), ("/", 5), ("ou", 6)) == (
+        "Entrez/<x></x>ou"
+    )
+
+
 _LINK = Mark(6, 11, "<a>", "</a>")
 
 
@@ -295,3 +304,14 @@ def test_sentences_without_spaces_get_a_separator_within_a_paragraph() -> None:
         ("|", "好。"),
         ("|", "好"),
     ]
+
+
+def test_line_ends_are_spaces_unless_they_are_to_split() -> None:
+    html = "<p>The <b>black\ncat</b>\nsat &amp; ran. <code>a\nb</code> ok</p>"
+    found: dict[Splitting | None, list[str]] = {}
+    for splitting in (None, "lines", "sentences"):
+        segments = list(split_html(html, "en", Splitter(lambda segment: True, splitting=splitting)))
+        assert "".join(segment.text for segment in segments) == html
+        found[splitting] = [segment.sentence for segment in segments if segment.translatable]
+    assert found[None] == found["sentences"] == ["The black cat sat & ran.", "\ufffc ok"]
+    assert found["lines"] == ["The black", "cat", "sat & ran.", "\ufffc ok"]

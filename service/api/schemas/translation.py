@@ -1,17 +1,15 @@
-"""The wire types of the HTTP API. No module outside of `api` uses them."""
+"""Translations: the request of LibreTranslate with our options, and its response."""
 
 import hashlib
-from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, Field
 
-from model.checkpoint_config import Origin
-from service.api.field_types import Alternatives, ApiKey, Entries, Flag, LanguageCode, RequestBody, Secret, Texts
+from service.api.field_types import Alternatives, ApiKey, Entries, Flag, LanguageCode, OtherApiKey, Secret, Texts
+from service.api.schemas.base import Request
+from service.api.schemas.languages import DetectedLanguage
 from service.engine.messages import Beam, Constraints, Inspect, Sampling
 from service.errors import InvalidRequest
-from service.registry.model_version import State
 from service.text.glossary import Glossary
 from service.translation.options import MAX_BEAM_SIZE, TranslationOptions
 
@@ -23,20 +21,7 @@ _ALTERNATIVES_BEAM: Final = 4
 """Least beam width for alternatives: a beam as narrow as their number finds worse ones. LibreTranslate uses 4 too."""
 
 
-class _Request(RequestBody):
-    """Base of requests that refuse unknown fields and name them, but not a megabyte of them."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _few_fields(cls, value: Any) -> Any:
-        if isinstance(value, dict) and len(value) > (most := 2 * len(cls.model_fields)):
-            raise PydanticCustomError("too_many_fields", f"more than {most} fields")
-        return value
-
-
-class TranslateRequest(_Request):
+class TranslateRequest(Request):
     """The request of LibreTranslate with additional options. Unknown fields are refused, not ignored."""
 
     q: Texts = Field(description="text to translate, or several", examples=["I am a cat."])
@@ -54,6 +39,7 @@ class TranslateRequest(_Request):
     )
     alternatives: Alternatives = 0
     api_key: ApiKey = None
+    apiKey: OtherApiKey = None
     secret: Secret = None
     stream: Flag = Field(default=False, description="respond with server-sent events")
     temperature: float = Field(default=0.0, ge=0.0, le=10.0, description="0 is greedy")
@@ -132,6 +118,7 @@ class TranslateRequest(_Request):
         beam = self._beam(max_beam_size)
         return TranslationOptions(
             sampling=Sampling(self.temperature, self.top_k, self.top_p, self.seed),
+            has_seed="seed" in self.model_fields_set,
             beam=beam,
             constraints=Constraints(self.repetition_penalty, self.no_repeat_ngram_size),
             target_prefix=self.target_prefix,
@@ -183,7 +170,7 @@ class TranslateRequest(_Request):
 
         `glossary_id` must be an id, not a name. A long glossary takes some milliseconds.
         """
-        fields = self.model_dump_json(exclude={"api_key", "secret", "stream", "timeout_seconds"})
+        fields = self.model_dump_json(exclude={"api_key", "apiKey", "secret", "stream", "timeout_seconds"})
         return hashlib.sha256(fields.encode()).hexdigest()
 
 
@@ -191,11 +178,6 @@ class StreamQuery(TranslateRequest):
     """The same request in a URL, with one text."""
 
     q: str = Field(description="text to translate", examples=["I am a cat."])
-
-
-class DetectedLanguage(BaseModel):
-    language: str = Field(description="language code", examples=["en"])
-    confidence: float = Field(ge=0.0, le=100.0, description="in whole per cent", examples=[97.0])
 
 
 class TranslateResponse(BaseModel):
@@ -223,77 +205,3 @@ class TranslateResponse(BaseModel):
         description="the language between, where no model translates from source into target at once",
         examples=["en"],
     )
-
-
-class DetectRequest(_Request):
-    """The request of LibreTranslate to detect a language. Unknown fields are refused, not ignored."""
-
-    q: Texts = Field(
-        description="text whose language is detected; the texts of an array are joined", examples=["I am a cat."]
-    )
-    api_key: ApiKey = None
-    secret: Secret = None
-
-
-class ErrorResponse(BaseModel):
-    """An error: a message for people and a stable code."""
-
-    error: str = Field(examples=["q: field required"])
-    code: str = Field(examples=["invalid_request"])
-
-
-class Language(BaseModel):
-    """A language and its target languages; the language itself is one of them, for a copy."""
-
-    code: str = Field(examples=["en"])
-    name: str = Field(examples=["English"])
-    targets: list[str] = Field(examples=[["en", "fr"]])
-    downloadable: list[str] | None = Field(
-        default=None, description="the targets whose models are downloaded at the first request", examples=[["de"]]
-    )
-
-
-class NamedLanguage(BaseModel):
-    code: str = Field(examples=["en"])
-    name: str = Field(examples=["English"])
-
-
-class LanguageChoice(BaseModel):
-    source: NamedLanguage
-    target: NamedLanguage
-
-
-class FrontendSettings(BaseModel):
-    """The settings that LibreTranslate sends to its page; our page reads the limit and the default languages."""
-
-    charLimit: int = Field(examples=[50_000])
-    frontendTimeout: int = Field(
-        description="milliseconds of a pause in typing before a page translates", examples=[300]
-    )
-    apiKeys: bool = Field(default=False, description="the server has API keys")
-    keyRequired: bool = Field(default=False, description="requests without a key are refused")
-    suggestions: bool = False
-    filesTranslation: bool = False
-    supportedFilesFormat: list[str] = []
-    language: LanguageChoice
-
-
-class ModelStatus(BaseModel):
-    """The state of one model."""
-
-    name: str = Field(description="that of its file or directory, or a public model's", examples=["en-fr"])
-    directions: Sequence[str] = Field(description="the directions that it translates", examples=[["en-fr"]])
-    languages: Sequence[str] = Field(description="each of which it translates into every other")
-    state: State
-    reason: str | None = Field(default=None, description="why it failed, or could not be loaded the last time")
-    downloaded: float | None = Field(
-        default=None, description="share of its download that is here, during the download"
-    )
-    memory_bytes: int = Field(description="resident memory of its engine processes now")
-    origin: Origin | None = Field(default=None, description="the public model that it is, if it was downloaded by name")
-
-
-class Status(BaseModel):
-    """The response of a probe."""
-
-    status: str = Field(examples=["ok"])

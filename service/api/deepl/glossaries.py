@@ -8,17 +8,17 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from model.checkpoint_config import Direction
 from service.api.authentication import CallerDependency, owner_of
-from service.api.deepl import NAMES, deepl_errors
+from service.api.deepl.common import NAMES, deepl_errors
 from service.api.dependencies import ServiceDependency
 from service.api.field_types import RequestBody
 from service.api.request_body import body_of, parse_body
 from service.errors import InvalidRequest
 from service.glossary_store import Description
-from service.text.glossary import EntriesError, read_entries, write_entries
+from service.text.glossary import EntriesError, Format, read_entries, write_entries
 
 router = APIRouter(prefix="/v2", tags=["as DeepL"])
 
-_LONGEST_NAME: Final = 200
+LONGEST_NAME: Final = 200
 _TSV: Final = "text/tab-separated-values"
 
 
@@ -27,7 +27,7 @@ class GlossaryRequest(RequestBody):
 
     model_config = ConfigDict(extra="ignore")
 
-    name: str = Field(min_length=1, max_length=_LONGEST_NAME, examples=["animals"])
+    name: str = Field(min_length=1, max_length=LONGEST_NAME, examples=["animals"])
     source_lang: str = Field(min_length=2, max_length=16, examples=["EN"])
     target_lang: str = Field(min_length=2, max_length=16, examples=["FR"])
     entries: str = Field(description="a term and its translation on each line", examples=["cat\tmatou"])
@@ -81,7 +81,7 @@ async def create(request: Request, service: ServiceDependency, caller: CallerDep
     if source == target:
         raise InvalidRequest("target_lang", "must be another language than source_lang")
     # Two megabytes may be a million lines.
-    entries = await asyncio.to_thread(_entries, body)
+    entries = await asyncio.to_thread(parse_entries, body.entries, body.entries_format)
     direction = Direction(source=source, target=target)
     return _info(await asyncio.to_thread(service.glossaries.add, body.name, direction, entries, owner_of(caller)))
 
@@ -118,10 +118,10 @@ async def delete(glossary_id: str, service: ServiceDependency, caller: CallerDep
     await asyncio.to_thread(service.glossaries.delete, glossary_id, owner_of(caller))
 
 
-def _entries(body: GlossaryRequest) -> dict[str, str]:
-    """Parse the entries, at least one. Raises `InvalidRequest`."""
+def parse_entries(text: str, format: Format) -> dict[str, str]:
+    """Parse entries, at least one. Raises `InvalidRequest`."""
     try:
-        entries = read_entries(body.entries, body.entries_format)
+        entries = read_entries(text, format)
     except EntriesError as error:
         raise InvalidRequest("entries", str(error)) from None
     if not entries:

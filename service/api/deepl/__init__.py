@@ -1,0 +1,1 @@
+"""The routes of DeepL, for clients that are written for it."""

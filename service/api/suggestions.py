@@ -1,0 +1,39 @@
+"""LibreTranslate's route for suggestions: better translations that people send."""
+
+import asyncio
+from typing import Final
+
+from fastapi import APIRouter, Request
+
+from service.api.authentication import CallerDependency
+from service.api.dependencies import ServiceDependency
+from service.api.openapi import CALLER_ERRORS, errors_of
+from service.api.request_body import body_of, parse_body
+from service.api.schemas.base import ErrorResponse
+from service.api.schemas.suggestions import SuggestionRequest, SuggestionResponse
+from service.suggestion_store import Suggestion
+
+router = APIRouter(tags=["translation"])
+
+_OWN: Final = {
+    403: "the server stores no suggestions, or a wrong API key",
+    507: "suggestions cannot be written: disk full or read-only, or file full",
+}
+
+
+@router.post(
+    "/suggest",
+    summary="Store a better translation",
+    responses=errors_of(ErrorResponse, *CALLER_ERRORS, 400, 507, own=_OWN),
+    openapi_extra=body_of(SuggestionRequest),
+)
+async def suggest(request: Request, service: ServiceDependency, caller: CallerDependency) -> SuggestionResponse:
+    """Store a better translation, on a server with `--suggestions`. Its characters are charged as a translation's."""
+    service.suggestions.check_enabled()
+    body = await parse_body(request, SuggestionRequest, or_url=True)
+    with service.choosing_model():
+        source, target = service.translator.direction(body.source, body.target)
+    service.translator.check_length([body.q, body.s], "q")
+    async with service.access.charged(caller, len(body.q) + len(body.s)):
+        await asyncio.to_thread(service.suggestions.add, Suggestion(body.q, body.s, source, target))
+    return SuggestionResponse(success=True)

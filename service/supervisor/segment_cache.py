@@ -1,0 +1,89 @@
+"""The cache of finished segments: an equal request gets the same tokens again, without an engine.
+
+Output is a function of the request, so nothing is approximate: a key stands for the model's content, how it is
+executed, the token ids and every option that can change the result. Equal requests that are in flight at the same
+moment share one decode. Knows neither texts nor callers.
+"""
+
+import hashlib
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from service.engine.messages import GenerationRequest, Sampling, TokenReport, TokenRun, joined
+from service.supervisor.generation import Generation
+from service.supervisor.segment_store import SegmentStore
+from service.supervisor.shared_generation import SharedGeneration
+
+_GREEDY: Final = Sampling()
+
+
+class _Kept(msgspec.Struct, array_like=True):
+    """A finished segment: a run if it is nothing but tokens, otherwise a report for each token."""
+
+    run: TokenRun | None = None
+    tokens: list[TokenReport] = []
+
+    @classmethod
+    def of(cls, ended: Generation) -> "_Kept":
+        runs = [report for report in ended.token_reports if isinstance(report, TokenRun)]
+        return cls(joined(runs)) if len(runs) == len(ended.token_reports) else cls(tokens=ended.tokens)
+
+
+class SegmentCache:
+    """The finished segments of one model, in a store that all models share, and those that are being decoded."""
+
+    def __init__(self, store: SegmentStore, variant: str) -> None:
+        """`variant` tells the weights and their execution apart: content, mode and device."""
+        self._store = store
+        self._observer = store.observer
+        self._variant = variant
+        self._in_flight: dict[tuple[bytes, bool], SharedGeneration] = {}
+        self._encoder = msgspec.msgpack.Encoder()
+        self._decoder = msgspec.msgpack.Decoder(_Kept)
+
+    def submit(self, request: GenerationRequest, scope: str, decode: Callable[[Generation], None]) -> Generation:
+        """Return a reader of the request's tokens: kept ones, those of an equal request in flight, or new ones.
+
+        Requests share results only within a `scope`. `decode` hands a generation to an engine.
+        """
+        key = self._key(request, scope)
+        if (kept := self._store.get(key)) is not None:
+            self._observer.hit()
+            return self._replay(request, kept)
+        # A request that must not wait for others does not join one that gives way to them.
+        place = key, request.yields_to_new
+        if (shared := self._in_flight.get(place)) is not None:
+            self._observer.joined()
+            return shared.add_reader()
+        self._observer.missed()
+
+        def on_end(ended: SharedGeneration) -> None:
+            del self._in_flight[place]
+            if ended.finished:
+                self._store.put(key, self._encoder.encode(_Kept.of(ended)))
+
+        shared = SharedGeneration(request, decode, on_end)
+        shared.start()
+        self._in_flight[place] = shared
+        return shared.first
+
+    def _key(self, request: GenerationRequest, scope: str) -> bytes:
+        """Hash everything that the result depends on; fields of the request that are added later count, too."""
+        search = request.search
+        if search.sampling.temperature == 0:
+            search = msgspec.structs.replace(search, sampling=_GREEDY)  # no seed, no restriction to the best
+        decisive = msgspec.structs.replace(request, search=search, yields_to_new=False)
+        return hashlib.sha256(self._encoder.encode((self._variant, scope, decisive))).digest()
+
+    def _replay(self, request: GenerationRequest, kept: bytes) -> Generation:
+        """Return a generation that has finished."""
+        replayed = Generation(0, request, lambda _: None)
+        replayed.admitted_at = replayed.submitted_at
+        segment = self._decoder.decode(kept)
+        if segment.run is not None:
+            replayed.deliver(segment.run)
+        for token in segment.tokens:
+            replayed.deliver(token)
+        return replayed

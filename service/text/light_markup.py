@@ -1,0 +1,104 @@
+"""Light markup in plain texts: emphasis as in Markdown (`**bold**`, `*italic*`, `~~struck~~`) and its links.
+
+Its marks are inline tags to a translation: they follow their words, as those of HTML do. A mark without a partner is
+text, as any star or underscore is.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import regex
+
+from service.text.html.runs import split_run
+from service.text.html.source_map import Fragment
+from service.text.html.tokenizer import Token, TokenKind
+from service.text.placeholders import find_verbatim
+from service.text.segment import Segment, Term
+from service.text.splitter import Splitter
+
+_LONGEST: Final = 500
+"""Characters between two marks: any number of them would take quadratic time."""
+_MARK: Final = regex.compile(r"[*_~\[]")
+
+
+def _emphasis(mark: str, character: str) -> str:
+    return (
+        rf"(?<![\w\\{character}])(?P<opening>{mark}+)(?![\s{character}])"
+        rf"(?P<inside>[^\n]{{1,{_LONGEST}}}?)(?<![\s\\{character}])(?P<closing>(?P=opening))(?![\w{character}])"
+    )
+
+
+_PAIR: Final = regex.compile(
+    "|".join(
+        [
+            _emphasis(r"\*{1,3}", r"*"),
+            _emphasis("_{1,2}", "_"),
+            _emphasis("~{2}", "~"),
+            rf"(?<!\\)(?P<opening>!?\[)(?P<inside>[^\[\]\n]{{1,{_LONGEST}}})(?P<closing>\]\([^\s()]{{1,2000}}\))",
+        ]
+    )
+)
+_NAME: Final = regex.compile(r"__\w+__")
+
+
+class _Tag(NamedTuple):
+    start: int
+    end: int
+    kind: TokenKind
+    name: str
+
+
+def split_light_markup(text: str, language: str, splitter: Splitter) -> Iterator[Segment]:
+    """Split a plain text lazily; the segments' texts joined are the text."""
+    cells = splitter.split_cells(text, lambda cell: split_sentences(cell, language, splitter))
+    return splitter.merge_copied(cells)
+
+
+def split_sentences(text: str, language: str, splitter: Splitter, kept: Sequence[Term] = ()) -> Iterator[Segment]:
+    """Split a line, or a part of one, as `Splitter.sentences` does; with `kept` terms, markup is text."""
+    tags = [] if kept or not _MARK.search(text) else sorted(_tags(text))
+    if not tags:
+        return splitter.sentences(text, language, kept)
+    return split_run(list(_fragments(text, tags)), language, splitter, encoding="plain")
+
+
+def _fragments(text: str, tags: Sequence[_Tag]) -> Iterator[Fragment]:
+    done = 0
+    for tag in tags:
+        if done < tag.start:
+            yield Fragment(text[done : tag.start], text[done : tag.start])
+        raw = text[tag.start : tag.end]
+        yield Fragment("", raw, Token(tag.kind, raw, tag.name))
+        done = tag.end
+    if done < len(text):
+        yield Fragment(text[done:], text[done:])
+
+
+def _tags(text: str) -> Iterator[_Tag]:
+    """Yield the marks of all pairs, which are nested or apart; not those in code, URLs and names."""
+    verbatim = find_verbatim(text)
+    # Parts of the text that are still to be searched.
+    parts = [(0, len(text))]
+    while parts:
+        position, end = parts.pop()
+        while (found := _PAIR.search(text, position, end)) is not None:
+            position = found.start() + 1
+            if _is_text(found.start(), found.end(), verbatim) or _NAME.fullmatch(found[0]):
+                continue
+            name = found["opening"]
+            for tag, kind in (("opening", TokenKind.OPEN), ("closing", TokenKind.CLOSE)):
+                yield _Tag(found.start(tag), found.end(tag), kind, name)
+            parts.append(found.span("inside"))
+            position = found.end()
+
+
+def _is_text(start: int, end: int, verbatim: Sequence[tuple[int, int]]) -> bool:
+    """Return True if a copied part overlaps the pair from `start` to `end` and is not inside of it."""
+    for place in (start, end - 1):
+        number = bisect_right(verbatim, place, key=lambda span: span[0]) - 1
+        if number >= 0:
+            first, last = verbatim[number]
+            if place < last and (first < start or last > end):
+                return True
+    return False

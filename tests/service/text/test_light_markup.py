@@ -1,0 +1,105 @@
+"""Light markup: pairs of marks and links are found, stay around their words, and other stars are text."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.text.html.tag_placement import place_marks
+from service.text.light_markup import split_light_markup
+from service.text.segment import Aligned, Mark, Segment
+from service.text.splitter import Splitter
+
+
+def _split(text: str) -> list[Segment]:
+    return list(split_light_markup(text, "en", Splitter(lambda segment: True)))
+
+
+def _marks(text: str) -> list[tuple[str, str, str]]:
+    """Return the opening mark, the words and the closing mark of all pairs within sentences."""
+
+    def flat(segment: Segment, marks: object) -> list[tuple[str, str, str]]:
+        assert isinstance(marks, list | tuple)
+        found = []
+        for mark in marks:
+            assert isinstance(mark, Mark)
+            found += [
+                (mark.opening, segment.sentence[mark.start : mark.end], mark.closing),
+                *flat(segment, mark.inside),
+            ]
+        return found
+
+    return [each for segment in _split(text) for each in flat(segment, segment.marks)]
+
+
+@pytest.mark.parametrize(
+    ("text", "marks"),
+    [
+        ("**Note:** this is *important*", [("**", "Note:", "**"), ("*", "important", "*")]),
+        ("A _black_ cat, ~~my~~ cat", [("_", "black", "_"), ("~~", "my", "~~")]),
+        ("A __black big__ cat", [("__", "black big", "__")]),
+        ("It ***is*** one", [("***", "is", "***")]),
+        ("A **black *big* cat** sat", [("**", "black big cat", "**"), ("*", "big", "*")]),
+        ("See [the docs](https://a.org/b?c=1) now", [("[", "the docs", "](https://a.org/b?c=1)")]),
+        ("See ![a **big** cat](cat.png) now", [("![", "a big cat", "](cat.png)"), ("**", "big", "**")]),
+        ("- a **black** cat\tthe _dog_ sat", [("**", "black", "**"), ("_", "dog", "_")]),
+        ("At **https://a.org/x** now", [("**", "https://a.org/x", "**")]),
+        ("At [FAQ](/faq) now", [("[", "FAQ", "](/faq)")]),
+    ],
+)
+def test_pairs_are_marks(text: str, marks: list[tuple[str, str, str]]) -> None:
+    assert _marks(text) == marks
+    assert "".join(segment.text for segment in _split(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2 * 3 * 4 and 5*3*2",
+        "f(*args, **kwargs)",
+        "snake_case_name and __init__ of __NAME__",
+        "See `a *b* c` now",
+        "https://a.org/_a_/b and https://a.org/*b*",
+        "one * two* three",
+        "\\*not this\\*",
+        "array[0](x y) and [a] (b)",
+        "* item",
+        "~about~ 5",
+    ],
+)
+def test_other_stars_are_text(text: str) -> None:
+    assert [(segment.marks, segment.raw) for segment in _split(text)] == [((), None)] * len(_split(text))
+
+
+def test_marks_around_a_sentence_or_two_stay_at_its_edges() -> None:
+    [only] = _split("**A black cat.**")
+    assert (only.before, only.sentence, only.after, only.marks) == ("**", "A black cat.", "**", [])
+    first, second = _split("_One. Two._")
+    assert (first.before, first.sentence, second.sentence, second.after) == ("_", "One.", "Two.", "_")
+
+
+def test_a_position_in_the_sentence_is_one_in_the_text() -> None:
+    text = "The **black *big* cat** sat"
+    [segment] = _split(text)
+    for word in ("The", "black", "big", "cat", "sat"):
+        start = segment.sentence.index(word)
+        first, last = segment.source_span(start, start + len(word))
+        assert text[first:last] == word
+
+
+def test_a_mark_whose_words_were_dropped_contains_the_nearest() -> None:
+    marks = [Mark(4, 7, "**", "**")]
+    assert place_marks("the old cat", marks, [Aligned("le", 0), Aligned(" chat", 8)]) == "le **chat**"
+
+
+@given(
+    st.lists(st.sampled_from(["*", "**", "_", "~~", "[", "](", ")", "a", " b ", ". ", "\n", "`", "x.org"])).map("".join)
+)
+def test_segments_lose_nothing(text: str) -> None:
+    assert "".join(segment.text for segment in _split(text)) == text
+
+
+@pytest.mark.parametrize("part", ["*", "**a ", "_a", "[", "[a](", "*a* ", "~~", "**a *b "])
+def test_a_long_line_ends_soon(part: str) -> None:
+    """Quadratic time would be minutes."""
+    text = part * (100_000 // len(part))
+    assert sum(len(segment.text) for segment in _split(text)) == len(text)

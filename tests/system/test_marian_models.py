@@ -1,0 +1,59 @@
+"""A server of Marian's own files, as Firefox has them: imported once, streamed, and looked into."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import httpx
+import httpx_sse
+import platformdirs
+import pytest
+
+from tests.model.formats.marian_models import MarianModel, sentencepiece_model, size_of
+from tests.system.conftest import Server, StartServer
+
+MODEL = "model.enpt.intgemm.alphas.bin"
+
+
+@pytest.fixture
+def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One model, and one whose file is cut; an empty cache."""
+    cache = tmp_path / "cache"
+    (cache / "dragoman").mkdir(parents=True)
+    for operators in platformdirs.user_cache_path("dragoman").glob("dragoman_kernels_*.so"):
+        shutil.copy(operators, cache / "dragoman")  # they take half a minute to compile
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    vocabulary = sentencepiece_model(120)
+    for name in ("tiny", "cut"):
+        directory = tmp_path / "models" / name
+        directory.mkdir(parents=True)
+        MarianModel(size_of(vocabulary), size_of(vocabulary)).write_binary(directory / MODEL, quantised=True)
+        (directory / "vocab.enpt.spm").write_bytes(vocabulary)
+    content = (tmp_path / "models" / "cut" / MODEL).read_bytes()
+    (tmp_path / "models" / "cut" / MODEL).write_bytes(content[:-100])
+    return tmp_path / "models"
+
+
+def _events(server: Server, **options: Any) -> list[tuple[str, dict[str, Any]]]:
+    body = {"q": "the cat sat on the mat", "source": "en", "target": "pt", "stream": True, "max_new_tokens": 12}
+    with (
+        httpx.Client(timeout=60.0) as client,
+        httpx_sse.connect_sse(client, "POST", f"{server.url}/translate", json={**body, **options}) as source,
+    ):
+        return [(event.event, event.json()) for event in source.iter_sse()]
+
+
+def test_a_model_is_served_from_its_files(models: Path, start_server: StartServer) -> None:
+    with start_server("--models", str(models)) as server:
+        events = _events(server, attention=True, self_attention=True)
+        tokens = [data for kind, data in events if kind == "token"]
+        assert events[-1][0] == "done", events
+        assert tokens, events
+        assert all(token["self_attention"] == [] for token in tokens), "there is none to show"
+        assert all(sum(token["attention"]) == pytest.approx(1, abs=0.01) for token in tokens)
+        assert "".join(token["text"] for token in tokens) == events[-1][1]["translatedText"]
+        beam = [data for kind, data in _events(server, beam_size=3) if kind == "done"]
+        assert beam
+        listed = {each["name"]: each for each in httpx.get(f"{server.url}/models").json()}
+        assert "ends too early" in listed["cut"]["reason"]
+        assert "self_attention" not in _events(server)[1][1]
