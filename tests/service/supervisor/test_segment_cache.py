@@ -22,6 +22,7 @@ from service.engine.messages import (
     StepReport,
     StepStats,
     TokenReport,
+    TokenRun,
 )
 from service.errors import DeadlineExceeded, EngineFailed, NotReady
 from service.supervisor.generation import Generation
@@ -103,6 +104,20 @@ async def test_an_equal_request_gets_the_same_tokens_without_an_engine(engine: C
     assert await _read(second) == [second.tokens]
     second.close()
     assert (engine.counted.hits, engine.counted.misses) == (1, 1)
+
+
+async def test_runs_of_tokens_are_shared_and_kept(engine: Cached) -> None:
+    first, follower = engine.submit(), engine.submit()
+    [shared] = engine.requests.in_flight
+    shared.deliver(TokenRun([7, 8], [-0.25, -1 / 3]))
+    late = engine.submit()
+    shared.deliver(TokenRun([2], [-0.5], "stop"))
+    kept = engine.submit()
+    expected = [(7, -0.25, None), (8, -1 / 3, None), (2, -0.5, "stop")]
+    for reader in (first, follower, late, kept):
+        [tokens] = await _read(reader)
+        assert [(each.token_id, each.logprob, each.finish_reason) for each in tokens] == expected
+    assert (engine.counted.hits, engine.counted.joins, engine.counted.misses) == (1, 2, 1)
 
 
 CHANGES: list[dict[str, Any]] = [
