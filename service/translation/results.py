@@ -94,12 +94,17 @@ class SegmentAssembly:
     def events(self, reports: Iterable[SegmentReport]) -> list[Event]:
         """Convert reports to their events; reports come in order."""
         events: list[Event] = []
-        for kind, group in groupby(reports, type):
-            if kind is TokenRun:
-                events += self._push_run(joined([run for run in group if isinstance(run, TokenRun)]))
-            else:
-                events += (self.push(each) if isinstance(each, TokenReport) else self._step(each) for each in group)
+        for _, group in groupby(reports, type):
+            events += self._events_of([*group])
         return events
+
+    def _events_of(self, reports: Sequence[SegmentReport]) -> Sequence[Event]:
+        """Convert reports of one kind."""
+        if runs := [each for each in reports if isinstance(each, TokenRun)]:
+            return self._push_run(joined(runs))
+        if steps := [each for each in reports if isinstance(each, BeamReport)]:
+            return [self._step(each) for each in steps]
+        return [self.push(each) for each in reports if isinstance(each, TokenReport)]
 
     def _push_run(self, run: TokenRun) -> list[TokenGenerated]:
         texts = self._postprocessor.push_run(run)

@@ -73,13 +73,14 @@ def test_transformers_of_every_kind_run_on_a_cpu(mode: str, config: ModelConfig)
 
 def test_graphs_run_without_cudnn_s_attention(config: ModelConfig) -> None:
     """It makes a plan for each shape of a batch, and keeps them all."""
-    before = torch.backends.cuda.cudnn_sdp_enabled()
-    torch.backends.cuda.enable_cudnn_sdp(True)
+    cuda: Any = torch.backends.cuda  # some of its functions have no types
+    before = cuda.cudnn_sdp_enabled()
+    cuda.enable_cudnn_sdp(True)
     try:
         mode_on("bf16", torch.device("cpu")).build_runner(random_model(config), 2, 32)
-        assert not torch.backends.cuda.cudnn_sdp_enabled()
+        assert not cuda.cudnn_sdp_enabled()
     finally:
-        torch.backends.cuda.enable_cudnn_sdp(before)
+        cuda.enable_cudnn_sdp(before)
 
 
 def test_operators_are_compiled_before_an_engine_is_forked(
