@@ -230,8 +230,8 @@ class Settings(AccessSettings, HubSettings):
     cache_limit_gb: float | None = Field(
         default=None,
         gt=0,
-        description="Disk that all public models take. Above it, the least recently used ones that were fetched on "
-        "demand are removed. Servers that share the cache need the same limit.",
+        description="Disk that all public models take. Above it, the least recently used ones that this server "
+        "offers on demand are removed. Servers with this limit must not share the cache.",
     )
     models_poll_seconds: float = Field(
         default=5.0,

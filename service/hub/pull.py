@@ -49,11 +49,6 @@ class Hub:
 
         `refresh` asks the source for a newer revision although one is here. Raises `HubError` and `CheckpointError`.
         """
-        path = self._pulled(name, importer, progress, refresh=refresh)
-        self._store.mark_used(path)
-        return path
-
-    def _pulled(self, name: HubName, importer: Import, progress: Progress, *, refresh: bool) -> Path:
         refresh = refresh and not self._options.offline
         if not refresh and (found := self._store.find(name)):
             return found

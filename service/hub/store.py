@@ -1,14 +1,13 @@
 """The cache of pulled models: checkpoints of our own format, each with its origin. Knows no network."""
 
-import os
 import re
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import platformdirs
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from model.checkpoint_config import CheckpointConfig, CheckpointError, Origin, load_config
 from service.hub.names import HubName
@@ -27,6 +26,13 @@ class Entry(NamedTuple):
     @property
     def size(self) -> int:
         return sum(file.stat().st_size for file in self.path.iterdir())
+
+
+class Sizes(NamedTuple):
+    """Bytes on the disk."""
+
+    total: int
+    of_names: Sequence[int]
 
 
 class Store:
@@ -71,28 +77,25 @@ class Store:
             shutil.rmtree(place)
         return checkpoint.rename(place)
 
-    def shrink(self, limit_bytes: int, kept: Collection[str]) -> list[str]:
-        """Remove the least recently used models until the others fit; return the names of the removed ones.
+    def sizes(self, names: Sequence[HubName]) -> "Sizes":
+        """Measure the cache: in all, and what each of `names` stands for."""
+        entries = [(each.origin, each.size) for each in self.entries()]
+        of_names = [sum(size for origin, size in entries if _matches(origin, name)) for name in names]
+        return Sizes(sum(size for _, size in entries), of_names)
 
-        Models whose names are in `kept` stay.
-        """
-        entries = sorted(self.entries(), key=lambda each: _used_at(each.path))
-        size = sum(each.size for each in entries)
-        removed = []
-        for entry in entries:
-            if size <= limit_bytes:
-                break
-            if entry.origin.name not in kept:
-                size -= entry.size
-                with self.lock(entry.origin.name):
-                    self.remove(entry)
-                removed.append(entry.origin.name)
-        return removed
-
-    @staticmethod
-    def mark_used(checkpoint: Path) -> None:
-        """Record that a model is used now."""
-        os.utime(checkpoint / "config.json")
+    def remove_matching(self, name: HubName) -> bool:
+        """Remove all that a name stands for; return False if another process changes it now."""
+        lock = self.lock(str(name.unpinned))
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            return False
+        try:
+            for entry in self.matching(name):
+                self.remove(entry)
+        finally:
+            lock.release()
+        return True
 
     def remove(self, entry: Entry) -> None:
         """Remove a model: from the list in one step, then from the disk."""
@@ -117,14 +120,6 @@ def _slug(name: str) -> str:
 def _age(path: Path) -> float:
     try:
         return -path.stat().st_mtime
-    except OSError:  # it is being removed at this moment
-        return 0.0
-
-
-def _used_at(path: Path) -> float:
-    """Return the time of the last use, a file's; the directory's own tells which revision is the newest."""
-    try:
-        return (path / "config.json").stat().st_mtime
     except OSError:  # it is being removed at this moment
         return 0.0
 

@@ -55,31 +55,42 @@ class OnDemandModels:
         self._introduce = introduce
         self._update_routes = update_routes
         self._shrinking = asyncio.Lock()
+        self._is_read = False
         self.problem: str | None = None
         """The reason why the index cannot be read."""
 
     async def offer(self) -> None:
-        """Offer the models of the index: those that are here, then all others, once the index can be read."""
+        """Offer the models of the index that are here; if there is none, those that can be downloaded."""
         if self._options.index is None:
             return
-        self._offer(await asyncio.to_thread(cached_models, self._options.index), State.UNLOADED)
-        if self._options.hub.offline:
-            return
-        try:
-            self._offer(await list_in_background(self._options.index, self._options.hub), State.REMOTE)
-        except HubError as error:
-            self.problem = str(error)
-            logger.error("index cannot be read", extra={"index": str(self._options.index), "reason": str(error)})
-        else:
-            self.problem = None
+        cached = await asyncio.to_thread(cached_models, self._options.index)
+        self._offer(cached, State.UNLOADED)
+        if not cached and not self._options.hub.offline:
+            await self._read_index(self._options.index)
 
     async def keep_offering(self) -> None:
-        """Read the index again, at growing intervals, until that succeeds."""
+        """Read the index unless that is done, again at growing intervals until it succeeds."""
+        if self._options.index is None or self._options.hub.offline:
+            return
         seconds = _RETRY_SECONDS
-        while self.problem is not None:
-            await asyncio.sleep(seconds)
-            await self.offer()
-            seconds = min(2 * seconds, _LONGEST_RETRY_SECONDS)
+        while not self._is_read:
+            if self.problem is not None:
+                await asyncio.sleep(seconds)
+                seconds = min(2 * seconds, _LONGEST_RETRY_SECONDS)
+            await self._read_index(self._options.index)
+
+    async def _read_index(self, index: HubIndex) -> None:
+        """Offer all models of the index, or record why it cannot be read."""
+        try:
+            self._offer(await list_in_background(index, self._options.hub), State.REMOTE)
+        except (HubError, OSError) as error:
+            self.problem = str(error)
+            logger.error("index cannot be read", extra={"index": str(index), "reason": self.problem})
+        except Exception:
+            self.problem = f"{index}: unexpected error, see the log"
+            logger.exception("index cannot be read", extra={"index": str(index)})
+        else:
+            self.problem, self._is_read = None, True
 
     def models(self) -> list[RemoteModel]:
         """Return the models that have to be fetched, as the routes need them."""
@@ -104,34 +115,39 @@ class OnDemandModels:
             await version.model.pool.stop(reason)
 
     async def shrink_cache(self) -> None:
-        """Remove the least recently used public models from the disk; those with engines or requests stay."""
+        """Remove the least recently used models that are offered on demand from the disk, until the others fit.
+
+        Models with engines or requests stay.
+        """
         if (limit := self._options.cache_limit_bytes) is None:
             return
-        versions = {each.name: each for each in self._versions if isinstance(each.found.location, HubName)}
+        store = Store()
         async with self._shrinking:
-            kept = {name for name, each in versions.items() if not _is_removable(each)}
-            removed = await asyncio.to_thread(Store().shrink, limit, kept)
-            self._forget([version for name in removed if (version := versions.get(name))])
-
-    def _forget(self, versions: Sequence[ModelVersion]) -> None:
-        """Offer models that are no longer on the disk as remote ones."""
-        for version in versions:
-            logger.info("model removed from the disk to make room", extra={"model": version.name})
-            version.model, version.offered = None, False
-            version.set_state(State.REMOTE)
-        if versions:
-            self._update_routes()
+            removable = sorted(filter(_is_removable, self._versions), key=_used_at)
+            sizes = await asyncio.to_thread(store.sizes, [_name(each) for each in removable])
+            over = sizes.total - limit
+            victims = []
+            # Looked at again: a request may have come during the measurement.
+            for version, size in zip(removable, sizes.of_names, strict=True):
+                if over > 0 and size and _is_removable(version):
+                    over -= size
+                    victims.append(version)
+                    version.model, version.offered = None, False
+                    version.set_state(State.REMOTE)
+            if victims:
+                self._update_routes()  # from now on a request has to fetch them, which waits for the removal
+                await asyncio.to_thread(_remove, store, [_name(each) for each in victims])
 
     async def _fetch(self, version: ModelVersion) -> None:
-        """Download and load a model; raises `NotReady` with the reason."""
-        if version.task is None or version.task.done():
-            if version.retry_at > time.monotonic():
-                raise NotReady(f"{version.name}: {version.reason}")
-            async with self._shrinking:  # which must not remove what is loaded now
-                if version.task is None or version.task.done():
-                    version.set_state(State.LOADING)
-                    version.task = self._introduce(version)
-        await asyncio.wait([version.task])  # it goes on if this request is cancelled
+        """Download and load a model, unless that is done; raises `NotReady` with the reason."""
+        async with self._shrinking:  # which must not remove what is loaded now
+            if not version.offered and (version.task is None or version.task.done()):
+                if version.retry_at > time.monotonic():
+                    raise NotReady(f"{version.name}: {version.reason}")
+                version.set_state(State.LOADING)
+                version.task = self._introduce(version)
+        if version.task is not None:
+            await asyncio.wait([version.task])  # it goes on if this request is cancelled
         if not version.offered:
             raise NotReady(f"{version.name}: {version.reason}")
 
@@ -144,12 +160,18 @@ class OnDemandModels:
 
 
 def cached_models(index: HubIndex) -> Mapping[HubName, Sequence[Direction]]:
-    """Return the models of an index that are on the disk, with their directions."""
-    entries = [each for each in Store().entries() if each.origin.name.startswith(str(index))]
-    return {
-        HubName(index.source, each.origin.name.removeprefix(str(index))): each.config.all_directions()
-        for each in entries
-    }
+    """Return the models of an index that are on the disk, with the directions of their newest revision."""
+    found: dict[HubName, Sequence[Direction]] = {}
+    for entry in Store().entries():
+        if entry.origin.name.startswith(str(index)):
+            name = HubName(index.source, entry.origin.name.removeprefix(str(index)))
+            found.setdefault(name, entry.config.all_directions())
+    return found
+
+
+def _name(version: ModelVersion) -> HubName:
+    assert isinstance(version.found.location, HubName)
+    return version.found.location
 
 
 def _is_removable(version: ModelVersion) -> bool:
@@ -157,3 +179,13 @@ def _is_removable(version: ModelVersion) -> bool:
         return False
     model = version.model
     return model is None or (not model.in_use and time.monotonic() > model.used_at + _IDLE_SECONDS)
+
+
+def _used_at(version: ModelVersion) -> float:
+    return 0.0 if version.model is None else version.model.used_at
+
+
+def _remove(store: Store, names: Sequence[HubName]) -> None:
+    for name in names:
+        if store.remove_matching(name):
+            logger.info("model removed from the disk to make room", extra={"model": str(name)})

@@ -8,6 +8,7 @@ import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -19,6 +20,8 @@ from service.hub.progress import Report
 from service.interpreter import python_command
 
 logger = logging.getLogger(__name__)
+
+_LIST_SECONDS: Final = 120.0
 
 
 async def pull_in_background(name: HubName, options: HubOptions, on_report: Callable[[Report], None]) -> Path:
@@ -63,10 +66,13 @@ async def list_in_background(index: HubIndex, options: HubOptions) -> Mapping[Hu
         *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
     try:
-        listed, said = await process.communicate()
-    except BaseException:
+        async with asyncio.timeout(_LIST_SECONDS):
+            listed, said = await process.communicate()
+    except BaseException as error:
         process.kill()
         await process.wait()
+        if isinstance(error, TimeoutError):
+            raise TemporaryHubError(f"{index} cannot be listed: no end after {_LIST_SECONDS:.0f} s") from None
         raise
     if process.returncode:
         reason = said.decode(errors="replace").strip().removeprefix("dragoman: ")

@@ -200,7 +200,9 @@ class ModelRegistry:
             await self._fail(version, UNEXPECTED)
             return
         version.reason = None
-        previous = [each for each in self.versions if each.name == version.name and each.offered]
+        previous = [
+            each for each in self.versions if each.name == version.name and each.offered and each is not version
+        ]
         version.offered = True
         for each in previous:
             each.offered = False

@@ -64,7 +64,7 @@ class ServedModel:
         """
         self.used_at = time.monotonic()
         if self.cache is not None and scope is not None:
-            return self.cache.submit(request, scope, self._decode)
+            return self.cache.submit(request, scope, self._decode, self.pool.stops)
         generation = self.pool.submit(request)
         self._load_if_needed()
         return generation

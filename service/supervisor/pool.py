@@ -28,6 +28,8 @@ class EnginePool:
         self._capacity = capacity
         self.running = False
         """True if engines are started, loaded or not; without any, requests wait."""
+        self.stops = 0
+        """The number of calls of `stop`."""
         self._was_loaded = False
         self._settled = asyncio.Event()
         """Set while a replica is ready, or the files of the checkpoint have been unusable for too long."""
@@ -80,6 +82,7 @@ class EnginePool:
     async def stop(self, reason: str = "the engine was stopped") -> None:
         """Fail requests in flight with the reason; later ones wait for the next start."""
         self.running = self._was_loaded = False
+        self.stops += 1
         self._forget_refusal()
         await asyncio.gather(*(engine.stop(reason) for engine in self.engines))
 

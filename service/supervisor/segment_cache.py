@@ -39,21 +39,24 @@ class SegmentCache:
         self._store = store
         self._observer = store.observer
         self._variant = variant
-        self._in_flight: dict[tuple[bytes, bool], SharedGeneration] = {}
+        self._in_flight: dict[tuple[bytes, bool, int], SharedGeneration] = {}
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder = msgspec.msgpack.Decoder(_Kept)
 
-    def submit(self, request: GenerationRequest, scope: str, decode: Callable[[Generation], None]) -> Generation:
+    def submit(
+        self, request: GenerationRequest, scope: str, decode: Callable[[Generation], None], run: int = 0
+    ) -> Generation:
         """Return a reader of the request's tokens: kept ones, those of an equal request in flight, or new ones.
 
-        Requests share results only within a `scope`. `decode` hands a generation to an engine.
+        Requests share results only within a `scope`. `decode` hands a generation to an engine. `run` counts the stops
+        of the engines: a stop fails requests that came before it, and a later one must not join them.
         """
         key = self._key(request, scope)
         if (kept := self._store.get(key)) is not None:
             self._observer.hit()
             return self._replay(request, kept)
         # A request that must not wait for others does not join one that gives way to them.
-        place = key, request.yields_to_new
+        place = key, request.yields_to_new, run
         if (shared := self._in_flight.get(place)) is not None:
             self._observer.joined()
             return shared.add_reader()

@@ -38,7 +38,7 @@ def read_archive(path: Path) -> Content:
                     parameters[name] = Parameter(torch.from_numpy(values.astype("float32")))
     except CheckpointError:
         raise
-    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, ValueError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise CheckpointError(f"{path}: is no archive of NumPy's, or a damaged one: {error}") from None
     if problems:
         raise CheckpointError(f"{path}: {'; '.join(sorted(problems))}")

@@ -17,7 +17,7 @@ from model.checkpoint_config import CheckpointError
 from model.formats.marian.parameters import CONFIGURATION, Content, Parameter
 
 _VERSION: Final = 1
-_INT8, _FLOAT32, _QUANTISED = 0x101, 0x404, 0x4101
+_FLOAT32, _QUANTISED = 0x404, 0x4101
 _ALIGNMENT: Final = 256
 """Data of an item may be padded to a multiple of as many bytes."""
 

@@ -6,21 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from model.checkpoint_config import Direction
+from model.checkpoint_config import Direction, Origin
 from model.tokenizer import Tokenizer
 from service.errors import NotReady
 from service.hub.errors import HubError, TemporaryHubError
 from service.hub.names import HubIndex, HubName, parse_name
 from service.hub.options import HubOptions
+from service.hub.store import Sizes, Store
 from service.registry import loading, on_demand
 from service.registry.memory_budget import MemoryBudget
 from service.registry.model_version import ModelVersion, State
-from service.registry.on_demand import PublicModels
+from service.registry.on_demand import OnDemandModels, PublicModels
 from service.registry.registry import ModelRegistry
 from service.registry.remote_model import RemoteModel
 from service.registry.scan import FoundModel
 from service.registry.served_model import ServedModel
 from tests.service.registry.test_reloading import Model
+from tests.system.models import write_model
 
 NAME = parse_name("argos:en-de")
 PAIR = [Direction(source="en", target="de")]
@@ -153,3 +155,70 @@ async def test_an_index_that_cannot_be_read_is_read_later(monkeypatch: pytest.Mo
     assert {each.name: each.state for each in library.versions} == {str(here): State.UNLOADED}
     assert library.routes.downloadable == {"de": frozenset()}
     await library.stop()
+
+
+async def test_a_fetch_that_comes_when_the_model_is_here_does_nothing(library: ModelRegistry, pulls: Pulls) -> None:
+    """Routes are snapshots: a request may have one from before the end of another request's fetch."""
+    library.start()
+    await library.wait_until_tried()
+    late = _remote(library)
+    pulls.may_end.set()
+    await _remote(library).fetch()
+    await late.fetch()
+    [version] = library.versions
+    assert (pulls.count, version.offered, version.state) == (1, True, State.READY)
+    assert library.routes.targets
+    await library.stop()
+
+
+async def test_an_unexpected_error_of_the_index_is_a_problem_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def list_in_background(*_: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(on_demand, "list_in_background", list_in_background)
+    monkeypatch.setattr(on_demand, "cached_models", lambda index: {})
+    models = OnDemandModels(PublicModels(HubOptions(), HubIndex("argos")), [], _never, lambda: None)
+    await models.offer()
+    assert models.problem is not None
+    assert "Too many open files" in models.problem
+
+
+@pytest.mark.parametrize("pinned", ["argos:en-de", "argos:en-de@1.0"])
+async def test_only_idle_models_that_are_offered_on_demand_leave_the_disk(
+    pinned: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tokenizer: Tokenizer
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(on_demand, "_IDLE_SECONDS", 0.0)
+    for each in ("argos:en-de", "argos:en-fr"):
+        made = tmp_path / each
+        write_model(made, tokenizer, "en-de")
+        (tmp_path / "dragoman" / "hub").mkdir(parents=True, exist_ok=True)
+        Store().keep(made, Origin(name=each, revision="1.0", url="http://nowhere"))
+    name = parse_name(pinned)
+    version = ModelVersion(FoundModel(pinned, name, ""), State.UNLOADED, offered=True, directions=PAIR)
+    version.model = model = Model(tokenizer)
+    models = OnDemandModels(PublicModels(HubOptions(), None, 1), [version], _never, lambda: None)
+
+    model.acquire("a request")
+    await models.shrink_cache()
+    assert Store().find(name) is not None
+    sizes = Store.sizes
+
+    def begin_a_request(self: Store, names: Sequence[HubName]) -> Sizes:
+        model.acquire("one that comes during the measurement")
+        return sizes(self, names)
+
+    model.release("a request")
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "sizes", begin_a_request)
+        await models.shrink_cache()
+    assert (Store().find(name) is not None, version.offered) == (True, True)
+
+    model.release("one that comes during the measurement")
+    await models.shrink_cache()
+    assert (Store().find(name), version.offered, version.state) == (None, False, State.REMOTE)
+    assert [each.origin.name for each in Store().entries()] == ["argos:en-fr"], "this server does not offer it"
+
+
+def _never(version: ModelVersion) -> asyncio.Task[None]:
+    raise AssertionError
