@@ -79,7 +79,9 @@ class RelativeBias(nn.Module):
         """
         keys = torch.arange(mask.shape[-1], device=mask.device)
         biases: Tensor = self.biases(self.buckets(keys - positions[..., None]))
-        return mask + biases.permute(0, 3, 1, 2)
+        # The heads are the innermost dimension of the biases, and a sum keeps that: memory-efficient attention on a GPU
+        # needs the keys there.
+        return (mask + biases.permute(0, 3, 1, 2)).contiguous()
 
     def buckets(self, distances: Tensor) -> Tensor:
         """The bucket of each distance, which is the key's position less the query's."""

@@ -16,6 +16,7 @@ from model import kernels
 from model.cache import SlotCache
 from model.config import Activation, ModelConfig
 from model.decode_step import NO_OUTPUTS, Outputs, Queries
+from model.plain_rows import NO_PLAIN_ROWS, PlainRows
 from model.quantized_linear import INT8_MAX, quantise_rows
 from model.sampling import Sampled
 from model.topk import NO_BEAMS, Beams, Extensions
@@ -29,7 +30,9 @@ class DecodeScores(NamedTuple):
     """The results of a decode step."""
 
     best: Sampled
-    """The most probable token of each row, `[steps, rows]`."""
+    """The most probable token of each row, or a sampled row's token, `[steps, rows]`."""
+    counts: Tensor
+    """The number of tokens of each plain row, `[plain rows]`; later ones are 0."""
     logits: Tensor
     """Logits for `outputs.logits` in the last step, float32 `[rows, vocab]`."""
     alignment: Tensor
@@ -98,25 +101,27 @@ class CppTransformer:
         queries: Queries,
         outputs: Outputs = NO_OUTPUTS,
         beams: Beams = NO_BEAMS,
-        ahead: int = 0,
+        plain: PlainRows = NO_PLAIN_ROWS,
+        steps: int = 1,
         seconds: float = 0.0,
     ) -> DecodeScores:
-        """Run one step and up to `ahead` more; stop when a row or hypothesis ends or `seconds` have passed.
+        """Run one step and up to `steps - 1` more, none of which would end after `seconds` if it took as long as the
+        last.
 
-        In the further steps each row reads its own best token, and a beam's rows are its best extensions: the first
-        child of a row inherits its slot; others take, in their order, the lowest slots that had none.
+        In the further steps each plain row, the last ones of `queries`, reads its own token until it has ended. A
+        beam's rows are its best extensions: the first child of a row inherits its slot; others take, in their order,
+        the lowest slots that had none. The end of a hypothesis ends the block.
         """
-        best, logprobs, logits, alignment, self_attention, ids, sums = self._engine.decode(
+        best, logprobs, counts, logits, alignment, self_attention, ids, sums = self._engine.decode(
             list(queries),
             [list(rows) for rows in outputs],
-            beams.rows,
-            beams.totals,
-            ahead,
-            self._eos_id,
+            [beams.rows, beams.totals],
+            list(plain),
+            [steps, self._eos_id],
             seconds,
         )
         extensions = Extensions(*ids, *sums)
-        return DecodeScores(Sampled(best, logprobs), logits, alignment, self_attention, extensions)
+        return DecodeScores(Sampled(best, logprobs), counts, logits, alignment, self_attention, extensions)
 
 
 def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:

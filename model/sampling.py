@@ -42,13 +42,15 @@ def greedy(logits: Tensor) -> Sampled:
     return Sampled(best.indices, best.values - logits.logsumexp(dim=-1))
 
 
-def sample(logits: Tensor, parameters: SamplingParameters) -> Sampled:
+def sample(logits: Tensor, parameters: SamplingParameters, *, is_restricted: bool | None = None) -> Sampled:
     """Draw one token a row from `logits [batch, vocab]`; rows with temperature 0 take the best.
 
     Temperature, then top-k, then nucleus (Holtzman et al. 2020), then the best of the scores with Gumbel
     noise, which is a draw from their softmax (Gumbel-max trick, Maddison et al. 2014). Unlike an inverse
     of the sorted cumulative distribution it turns a difference in the last bits of the logits into
     another token only where two noisy scores are as close as that.
+
+    `is_restricted` is False if no row has a top-k or a nucleus; by default the tensors are read to find out.
 
     In C++ where that is there, with the same bits on every processor; in PyTorch much slower, and with the same tokens
     but for a tie in the last bits.
@@ -62,10 +64,17 @@ def sample(logits: Tensor, parameters: SamplingParameters) -> Sampled:
     scores = (logits - logits.amax(dim=-1, keepdim=True)) / temperature[:, None]
     noisy = scores + gumbel_noise(parameters.noise, logits.shape[-1])
     # The vocabulary is not sorted unless a row needs it: that takes three times as long as the rest.
-    if bool(((parameters.top_k > 0) | (parameters.top_p < 1)).any()):
+    if is_restricted is None:
+        is_restricted = restricts(parameters.top_k, parameters.top_p)
+    if is_restricted:
         noisy = noisy.masked_fill(~_allowed(scores, parameters.top_k, parameters.top_p), -math.inf)
     tokens = torch.where(is_greedy, logits.argmax(dim=-1), noisy.argmax(dim=-1))
     return Sampled(tokens, logits.gather(-1, tokens[:, None]).squeeze(-1) - logits.logsumexp(dim=-1))
+
+
+def restricts(top_k: Tensor, top_p: Tensor) -> bool:
+    """Return True if a row has a top-k or a nucleus."""
+    return bool(((top_k > 0) | (top_p < 1)).any())
 
 
 _UNITS: Final = 2.0**40

@@ -6,7 +6,7 @@ addresses. Padding rows extend a slot that nobody reads.
 """
 
 from functools import cached_property
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,11 +15,27 @@ from model.attention import look_ahead_mask, padding_mask
 from model.cache import SlotCache
 from model.config import ModelConfig
 from model.inspection import InspectedCache, InspectedKV
-from model.sampling import greedy
+from model.sampling import Sampled, SamplingParameters, greedy, noise_states, sample
 from model.transformer import Transformer
 
-INPUTS: Final = 5
-"""Rows of a step's inputs: tokens, positions, slots, source slots and source lengths."""
+INPUTS: Final = 8
+"""Rows of a step's inputs: tokens, positions, slots, source slots, source lengths, and of plain rows the number of
+tokens that each may still write, top-k and seed."""
+
+_ROOM: Final = 5
+
+SamplingKind = Literal["none", "free", "restricted"]
+"""The sampling of a step: no row samples; some do, without top-k and nucleus; with these."""
+
+
+class Bucket(NamedTuple):
+    """The shape of a decode step: its rows attend to no more than `width` positions."""
+
+    rows: int
+    width: int
+    with_alignment: bool = False
+    with_self_attention: bool = False
+    sampling: SamplingKind = "none"
 
 
 class StepTables:
@@ -39,13 +55,17 @@ class StepTables:
 class StepBuffers:
     """Inputs and outputs of steps of so many rows, always at the same addresses."""
 
-    def __init__(self, rows: int, tables: StepTables) -> None:
+    def __init__(self, rows: int, tables: StepTables, padding: Tensor) -> None:
         device = tables.logits.device
         self._tables = tables
+        self.padding = padding
+        """The inputs of a row that fills up a step, or takes the place of one that has ended: `[INPUTS, 1]`."""
         self.inputs = torch.zeros(INPUTS, rows, dtype=torch.int64, device=device)
-        """`[INPUTS, rows]`; after a step it holds the next step's inputs, if each row takes its best token."""
+        """`[INPUTS, rows]`; after a step it holds the next step's inputs."""
+        self.options = torch.ones(2, rows, device=device)
+        """Temperature, 0 if greedy, and nucleus of each row, float32 `[2, rows]`; read only if some row samples."""
         self.tokens = torch.zeros(rows, dtype=torch.int64, device=device)
-        """The most probable id of each row, `[rows]`."""
+        """The most probable id of each row, or a sampled row's, `[rows]`."""
         self.logprobs = torch.zeros(rows, device=device)
         """The token's log-probability, float32 `[rows]`."""
         self.logits = tables.logits[:rows]
@@ -64,33 +84,25 @@ class StepBuffers:
 
 
 class StaticDecodeStep:
-    """One decode step of `buffers.rows` rows that attend to no more than `width` positions.
+    """One decode step of a bucket's shape.
 
     `cache` has one slot more than there are for requests, the last: padding rows write there.
     """
 
-    def __init__(
-        self,
-        model: Transformer,
-        cache: SlotCache,
-        buffers: StepBuffers,
-        width: int,
-        *,
-        with_alignment: bool,
-        with_self_attention: bool,
-    ) -> None:
+    def __init__(self, model: Transformer, cache: SlotCache, buffers: StepBuffers, bucket: Bucket) -> None:
+        self._sampling = bucket.sampling
         self.buffers = buffers
         self._model = model
         self._cache = cache
-        self._width = width
-        self._with_alignment = with_alignment
+        self._width = bucket.width
+        self._with_alignment = bucket.with_alignment
         # Allocated here, if at all: memory allocated while a graph is recorded belongs to the graph.
-        self._self_attention = buffers.self_attention if with_self_attention else None
+        self._self_attention = buffers.self_attention if bucket.with_self_attention else None
 
     def __call__(self) -> None:
         """Read `buffers.inputs`, write all else there, and the rows' K/V; attention weights only if requested."""
         buffers, width, dtype = self.buffers, self._width, self._model.embedding.weight.dtype
-        tokens, positions, slots, source_slots, source_lengths = buffers.inputs
+        tokens, positions, slots, source_slots, source_lengths, *_ = buffers.inputs
         positions, slots = positions[:, None], slots[:, None]
         *sources, last = self._cache.padded_source(source_slots, width)
         last_view = InspectedKV(last, self._keep_alignment) if self._with_alignment else last
@@ -105,11 +117,33 @@ class StaticDecodeStep:
             cache,
         )
         buffers.logits.copy_(logits[:, -1])
+        chosen = self._choose()
+        buffers.tokens.copy_(chosen.tokens)
+        buffers.logprobs.copy_(chosen.logprobs)
+        self._continue(chosen.tokens)
+
+    def _choose(self) -> Sampled:
+        buffers = self.buffers
         best = greedy(buffers.logits)
-        buffers.tokens.copy_(best.tokens)
-        buffers.logprobs.copy_(best.logprobs)
-        buffers.inputs[0].copy_(best.tokens)
-        buffers.inputs[1].add_(1)
+        if self._sampling == "none":
+            return best
+        _, positions, *_, top_ks, seeds = buffers.inputs
+        temperatures, top_ps = buffers.options
+        options = SamplingParameters(temperatures, top_ks, top_ps, noise_states(seeds, positions))
+        drawn = sample(buffers.logits, options, is_restricted=self._sampling == "restricted")
+        is_greedy = temperatures <= 0
+        return Sampled(
+            torch.where(is_greedy, best.tokens, drawn.tokens), torch.where(is_greedy, best.logprobs, drawn.logprobs)
+        )
+
+    def _continue(self, tokens: Tensor) -> None:
+        """Write the inputs of the next step, in which a row that has ended is padding."""
+        inputs = self.buffers.inputs
+        inputs[0].copy_(tokens)
+        inputs[1].add_(1)
+        inputs[_ROOM].sub_(1)
+        has_ended = (tokens == self._model.config.eos_id) | (inputs[_ROOM] <= 0)
+        inputs.copy_(torch.where(has_ended, self.buffers.padding, inputs))
 
     def _keep_alignment(self, weights: Tensor) -> None:
         self.buffers.alignment[:, : self._width].copy_(weights)

@@ -6,7 +6,7 @@ Knows nothing of tensors, so the HTTP process can use it without loading torch.
 import codecs
 import copy
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -77,6 +77,8 @@ class Tokenizer:
         """True where upper case is written as marks (model/case_marks.py), so that case needs no other care."""
         marks = {mark: self.piece_id(mark) for mark in CASE_MARKS} if self.marks_case else {}
         self._case_marks = frozenset(marks.values())
+        self.whole_texts: dict[int, str | None] = {}
+        """The results of `whole_text` so far."""
         self._capitals = [marks[mark] for mark in (UPPER_BEGIN, UPPER_END) if mark in marks]
 
     @classmethod
@@ -199,6 +201,15 @@ class Tokenizer:
         """The UTF-8 of a token, like `piece_bytes`, but with case marks."""
         return self._target.bytes_of(token_id)
 
+    def whole_text(self, token_id: int) -> str | None:
+        """`marked_bytes` as text; None for a part of a character."""
+        if token_id not in self.whole_texts:
+            try:
+                self.whole_texts[token_id] = self.marked_bytes(token_id).decode()
+            except UnicodeDecodeError:
+                self.whole_texts[token_id] = None
+        return self.whole_texts[token_id]
+
     def _text_prefix(self, target: str | None, source: str | None) -> str:
         return self._named(self.prompt.text_prefix, target, source)
 
@@ -255,6 +266,8 @@ class Detokenizer:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="ignore")
         self._case = CaseRestorer() if tokenizer.marks_case else None
         self._at_start = True
+        self._holds_bytes = False
+        """True after a part of a character."""
 
     def copy(self) -> "Detokenizer":
         """Return a detokenizer that goes on from here by itself."""
@@ -265,7 +278,27 @@ class Detokenizer:
 
     def push(self, token_id: int) -> str:
         """The text that this token completes; often a word, sometimes nothing."""
-        return self._written(self._decoder.decode(self._tokenizer.marked_bytes(token_id)))
+        return self._written(self._decoded(token_id))
+
+    def push_all(self, token_ids: Iterable[int]) -> list[str]:
+        """The texts that these tokens complete: as `push` with one after the other."""
+        known, texts = self._tokenizer.whole_texts, []
+        for token_id in token_ids:
+            text = None if self._holds_bytes else known.get(token_id)
+            texts.append(self._decoded(token_id) if text is None else text)
+        return texts if self._is_passing_on else [*map(self._written, texts)]
+
+    def _decoded(self, token_id: int) -> str:
+        text = None if self._holds_bytes else self._tokenizer.whole_text(token_id)
+        if text is None:
+            text = self._decoder.decode(self._tokenizer.marked_bytes(token_id))
+            self._holds_bytes = bool(self._decoder.getstate()[0])
+        return text
+
+    @property
+    def _is_passing_on(self) -> bool:
+        """True if text is returned as it is decoded."""
+        return self._case is None and not self._at_start
 
     def flush(self) -> str:
         """The rest of the text at the end; nothing of an unfinished character."""

@@ -29,15 +29,21 @@ _DEFAULT_SLOTS: Final = int(Settings.model_fields["slots"].default)
 _BYTES: Final = {"bf16": 2, "fp32": 4}
 """Bytes of a number in the modes of a GPU."""
 _LIMIT_REQUESTS: Final = 1000
+_LEVELS: Final = "1,4,16,64"
+_HOST_LEVELS: Final = "1,64,256,1024"
 _Number = TypeVar("_Number", int, float)
 
 
 def bench(  # noqa: PLR0913  each is an option of the command
-    shape: Annotated[Shape, typer.Option(help="base: d512, 6+6 layers, 32,000 words; default: the embedded model's.")],
+    shape: Annotated[
+        Shape | None, typer.Option(help="base: d512, 6+6 layers, 32,000 words; default: the embedded model's.")
+    ] = None,
     against: Annotated[
         str | None, typer.Option(help=f"Comma-separated, of: {', '.join(name for name in ENTRIES if name != OURS)}.")
     ] = None,
-    concurrency: Annotated[str, typer.Option(help="Requests in flight, comma-separated.")] = "1,4,16,64",
+    concurrency: Annotated[
+        str | None, typer.Option(help="Requests in flight, comma-separated (default: 1,4,16,64).")
+    ] = None,
     loads: Annotated[
         str, typer.Option(help="Rates of arrival, as shares of each engine's own capacity; empty for none.")
     ] = "0.5,0.85",
@@ -54,19 +60,31 @@ def bench(  # noqa: PLR0913  each is an option of the command
         int | None, typer.Option(min=1, help="Slots of each of Dragoman's engines (default: enough for --concurrency).")
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write ratios and raw figures to this file.")] = None,
+    host: Annotated[
+        bool,
+        typer.Option(
+            "--host",
+            help="Instead of a comparison: the speed of the engine process and of the HTTP process where the model "
+            "takes no time; --concurrency is the number of rows (default: 1,64,256,1024).",
+        ),
+    ] = False,
 ) -> None:
-    """Compare Dragoman's engine with others on the same weights and requests, taking turns.
+    """Compare Dragoman's engine with others on the same weights and requests, taking turns; --shape is required.
 
     Without --against, the others are CTranslate2, in int8 or in Dragoman's float32, and transformers; on a GPU
     transformers alone. See loadtest/README.md.
     """
-    device = usable_device(device)
-    mode = mode or bf16_on_a_gpu_else_int8({"device": device})
-    peers = _peers(against if against is not None else _default_peers(mode, device))
     if json_file is not None and not os.access(json_file.parent, os.W_OK):
         # Fail now, and not after half an hour.
         raise typer.BadParameter(f"{json_file.parent} cannot be written to", param_hint="--json")
-    levels = _numbers("--concurrency", concurrency, int, "1,4,16")
+    if host:
+        return _host(_numbers("--concurrency", concurrency or _HOST_LEVELS, int, "1,64"), rounds, json_file)
+    if shape is None:
+        raise typer.BadParameter("must be base or default", param_hint="--shape")
+    device = usable_device(device)
+    mode = mode or bf16_on_a_gpu_else_int8({"device": device})
+    peers = _peers(against if against is not None else _default_peers(mode, device))
+    levels = _numbers("--concurrency", concurrency or _LEVELS, int, "1,4,16")
     engines = _at_most("--replicas", replicas or (cores if device == "cpu" else 1), cores)
     comparison = Comparison(
         shape=shape,
@@ -113,6 +131,13 @@ def _run(comparison: Comparison, config: ModelConfig, json_file: Path | None) ->
         json_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     for warning in warnings:
         console.print(warning, style="bold red")
+
+
+def _host(levels: list[int], rounds: int, json_file: Path | None) -> None:
+    """Measure the two processes around the model, and print and write the figures."""
+    from loadtest.host.command import run_host
+
+    run_host(levels, rounds, json_file)
 
 
 def _queue_warning(comparison: Comparison) -> str | None:

@@ -82,8 +82,9 @@ class EngineClient:
         if report.failed:
             raise RuntimeError(f"{len(report.failed)} requests failed: no figure would be right")
         self.reports += 1
-        self.tokens += len(report.tokens)
-        self._free += sum(token.finish_reason is not None for token in report.tokens)
+        self.tokens += len(report.tokens) + report.block.tokens
+        ended = sum(token.finish_reason is not None for token in report.tokens)
+        self._free += ended + len(report.block.ends) - report.block.ends.count(0)
 
 
 @app.command()
@@ -139,7 +140,7 @@ def options(
         for pattern, each in zip(patterns, speeds, strict=True):
             client = EngineClient(_requests(pattern, chosen), slots)
             started = time.process_time()
-            EngineLoop(_scheduler(slots, config.model), runner, client, config.model.bos_id).run()
+            EngineLoop(_scheduler(slots, config.model), runner, client).run()
             each.append(client.tokens / (time.process_time() - started))
     first = statistics.median(speeds[0][1:])
     for kind, (_, *counted) in zip(kinds, speeds, strict=True):  # the first round pays for what is done once
@@ -157,7 +158,7 @@ def _build_runner(checkpoint: Path, mode: str, slots: int, config: ModelConfig) 
 def _scheduler(slots: int, config: ModelConfig) -> Scheduler:
     # Constructed, since settings would otherwise read this shell's environment.
     max_prefill = Settings.model_construct(device="cpu").max_prefill
-    return Scheduler(slots=slots, max_prefill=max_prefill, eos_id=config.eos_id)
+    return Scheduler(slots=slots, max_prefill=max_prefill, bos_id=config.bos_id, eos_id=config.eos_id)
 
 
 def _time_parts(runner: Runner, config: ModelConfig, slots: int, client: EngineClient) -> dict[str, float]:
@@ -166,7 +167,7 @@ def _time_parts(runner: Runner, config: ModelConfig, slots: int, client: EngineC
     timed_runner = _Timed(runner, spent, {"prefill": "encoder", "decode": "decoder"})
     channel = _Timed(client, spent, {"send": "report", "receive": "client"})
     started = time.thread_time()
-    EngineLoop(scheduler, timed_runner, channel, config.bos_id).run()
+    EngineLoop(scheduler, timed_runner, channel).run()
     whole = time.thread_time() - started - spent.pop("client")
     spent["rows, batches, choices"] = whole - sum(spent.values())
     parts = {part: _MICROSECONDS * seconds / client.tokens for part, seconds in spent.items()}

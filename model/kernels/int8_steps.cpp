@@ -1,11 +1,14 @@
-// The output projection of a decode step, and the further steps of the same call: see int8_transformer.h.
+// A block of decode steps, and the output projection of each: see int8_transformer.h.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
+#include <numeric>
+#include <tuple>
 
 #include "kv_buffer.h"
 #include "elementary.h"
@@ -20,28 +23,68 @@ constexpr int64_t kChunkBlocks = 8;  // of logits that are summarised at a time,
 
 Int8Transformer::Result Int8Transformer::decode(const Batch& batch) {
   using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::duration<double>(batch.seconds);
+  const auto since = [](Clock::time_point time) { return std::chrono::duration<double>(Clock::now() - time).count(); };
+  const auto begin = Clock::now();
   const std::vector<Beam> beams = beams_of(batch);
-  std::vector<Scores> steps{step(batch, beams)};
   Batch next = batch;
-  while (static_cast<int64_t>(steps.size()) <= batch.ahead && Clock::now() < end && advance(next, beams, steps.back()))
-    steps.push_back(step(next, beams));
-
-  std::vector<at::Tensor> best, logprobs;
+  next.places = places_of(batch, beams);
+  const int64_t rows = batch.tokens.numel(), plain = next.places.size(), first = rows - plain;
+  at::Tensor best = at::zeros({batch.steps, rows}, at::kLong), logprobs = at::zeros({batch.steps, rows}, at::kFloat);
+  at::Tensor counts = at::zeros({plain}, at::kLong);
+  int64_t *tokens = best.mutable_data_ptr<int64_t>(), *count = counts.mutable_data_ptr<int64_t>();
+  float* chances = logprobs.mutable_data_ptr<float>();
+  std::vector<std::vector<BestExtensions>> extensions;
+  Scores scores;
+  int64_t steps = 0;
+  for (bool goes_on = true; goes_on; ++steps) {
+    const auto step_begin = Clock::now();
+    scores = step(next, beams);
+    const int64_t* chosen = scores.best.const_data_ptr<int64_t>();
+    const float* chance = scores.logprobs.const_data_ptr<float>();
+    for (int64_t row = 0; row < rows_; ++row) {
+      const int64_t place = steps * rows + (row < first ? row : first + next.places[row - first]);
+      tokens[place] = chosen[row];
+      chances[place] = chance[row];
+    }
+    for (const int64_t number : next.places) ++count[number];
+    extensions.push_back(std::move(scores.extensions));
+    // A step that would end too late is not begun.
+    goes_on = steps + 1 < batch.steps && since(begin) + since(step_begin) <= batch.seconds &&
+              advance(next, beams, extensions.back(), scores.best, count);
+  }
   int64_t widest = 0;
   for (const Beam& beam : beams) widest = std::max(widest, 2 * beam.size);
-  const int64_t count = steps.size(), each = beams.size(), size = count * each * widest;
-  at::Tensor ids = at::empty({2, count, each, widest}, at::kLong), sums = at::empty({2, count, each, widest}, at::kFloat);
+  const int64_t each = beams.size(), size = steps * each * widest;
+  at::Tensor ids = at::empty({2, steps, each, widest}, at::kLong), sums = at::empty({2, steps, each, widest}, at::kFloat);
   const ExtensionTable table{widest, ids.mutable_data_ptr<int64_t>(), ids.mutable_data_ptr<int64_t>() + size,
                              sums.mutable_data_ptr<float>(), sums.mutable_data_ptr<float>() + size};
   int64_t place = 0;
-  for (const Scores& scores : steps) {
-    best.push_back(scores.best);
-    logprobs.push_back(scores.logprobs);
-    for (const BestExtensions& extensions : scores.extensions) table.write(place++, extensions.best());
-  }
-  const Scores& last = steps.back();
-  return {at::stack(best), at::stack(logprobs), last.logits, last.alignment, last.self_attention, ids, sums};
+  for (const auto& of_step : extensions)
+    for (const BestExtensions& own : of_step) table.write(place++, own.best());
+  return {best.narrow(0, 0, steps), logprobs.narrow(0, 0, steps), counts, scores.logits, scores.alignment,
+          scores.self_attention, ids, sums};
+}
+
+std::vector<int64_t> Int8Transformer::places_of(const Batch& batch, const std::vector<Beam>& beams) const {
+  const Plain& plain = batch.plain;
+  const int64_t rows = batch.tokens.numel(), count = plain.rooms.numel(), sampled = plain.temperatures.numel();
+  TORCH_CHECK(0 < batch.steps, "int8: a block has ", batch.steps, " steps");
+  TORCH_CHECK(count <= rows && (sampled == 0 || sampled == count), "int8: ", count, " of ", rows, " rows are plain");
+  for (const auto& [tensor, type, size] : {std::tuple{&plain.rooms, at::kLong, count},
+                                           std::tuple{&plain.temperatures, at::kFloat, sampled},
+                                           std::tuple{&plain.top_ks, at::kLong, sampled},
+                                           std::tuple{&plain.top_ps, at::kFloat, sampled},
+                                           std::tuple{&plain.seeds, at::kLong, sampled}})
+    TORCH_CHECK(tensor->dtype() == type && tensor->is_contiguous() && tensor->numel() == size,
+                "int8: plain rows must be described by ", size, " contiguous numbers each");
+  const int64_t* room = plain.rooms.const_data_ptr<int64_t>();
+  for (int64_t i = 0; i < count; ++i) TORCH_CHECK(0 < room[i], "int8: plain row ", i, " has no room");
+  int64_t of_beams = 0;
+  for (const Beam& beam : beams) of_beams += beam.rows;
+  TORCH_CHECK(batch.steps == 1 || of_beams == rows - count, "int8: only beams and plain rows take several steps");
+  std::vector<int64_t> places(count);
+  std::iota(places.begin(), places.end(), 0);
+  return places;
 }
 
 std::vector<Beam> Int8Transformer::beams_of(const Batch& batch) const {
@@ -64,38 +107,67 @@ std::vector<Beam> Int8Transformer::beams_of(const Batch& batch) const {
   return beams;
 }
 
-bool Int8Transformer::advance(Batch& batch, const std::vector<Beam>& beams, const Scores& scores) {
+bool Int8Transformer::advance(Batch& batch, const std::vector<Beam>& beams, const std::vector<BestExtensions>& extensions,
+                              const at::Tensor& best, const int64_t* counts) {
   const auto copied = [&](const at::Tensor& tensor) {
     const int64_t* numbers = tensor.const_data_ptr<int64_t>();
     return std::vector<int64_t>(numbers, numbers + rows_);
   };
-  batch.positions = batch.positions.add(1);
-  batch.tokens = scores.best;
-  const int64_t* best = scores.best.const_data_ptr<int64_t>();
-  if (beams.empty()) return std::find(best, best + rows_, batch.eos_id) == best + rows_;
-  BeamRows rows{copied(scores.best), copied(batch.slots), std::vector<float>(rows_), {}};
-  int64_t row = 0;
-  for (size_t i = 0; i < beams.size(); ++i) {
-    for (; row < beams[i].first; ++row)
-      if (best[row] == batch.eos_id) return false;
-    if (!rows.advance(beams[i], scores.extensions[i].best(), batch.eos_id)) return false;
-    row += beams[i].rows;
-  }
-  for (; row < rows_; ++row)
-    if (best[row] == batch.eos_id) return false;
-  const int64_t* position = batch.positions.const_data_ptr<int64_t>();
-  for (const BeamRows::Copy& each : rows.copies)
-    for (const at::Tensor& buffer : target_)
-      copy_slot(buffer, each.from, each.to, std::min(position[each.row], buffer.size(3)));
   const auto tensor = [](const auto& numbers, at::ScalarType type) {
     at::Tensor made = at::empty({static_cast<int64_t>(numbers.size())}, type);
     std::copy(numbers.begin(), numbers.end(), static_cast<std::decay_t<decltype(numbers[0])>*>(made.mutable_data_ptr()));
     return made;
   };
-  batch.tokens = tensor(rows.tokens, at::kLong);
-  batch.slots = tensor(rows.slots, at::kLong);
-  batch.totals = tensor(rows.totals, at::kFloat);
+  std::vector<int64_t> tokens = copied(best), positions = copied(batch.positions), slots = copied(batch.slots);
+  std::vector<int64_t> source_slots = copied(batch.source_slots), source_lengths = copied(batch.source_lengths);
+  for (int64_t& position : positions) ++position;
+  if (!beams.empty()) {
+    BeamRows rows{std::move(tokens), std::move(slots), std::vector<float>(rows_), {}};
+    for (size_t i = 0; i < beams.size(); ++i)
+      if (!rows.advance(beams[i], extensions[i].best(), batch.eos_id)) return false;
+    for (const BeamRows::Copy& each : rows.copies)
+      for (const at::Tensor& buffer : target_)
+        copy_slot(buffer, each.from, each.to, std::min(positions[each.row], buffer.size(3)));
+    tokens = std::move(rows.tokens);
+    slots = std::move(rows.slots);
+    batch.totals = tensor(rows.totals, at::kFloat);
+  }
+  const int64_t* room = batch.plain.rooms.const_data_ptr<int64_t>();
+  const int64_t plain = batch.places.size(), first = rows_ - plain;
+  int64_t kept = 0;
+  for (int64_t i = 0; i < plain; ++i) {
+    const int64_t number = batch.places[i];
+    if (tokens[first + i] == batch.eos_id || counts[number] == room[number]) continue;
+    batch.places[kept] = number;
+    for (auto* column : {&tokens, &positions, &slots, &source_slots, &source_lengths})
+      (*column)[first + kept] = (*column)[first + i];
+    ++kept;
+  }
+  if (first + kept == 0) return false;
+  batch.places.resize(kept);
+  for (auto* column : {&tokens, &positions, &slots, &source_slots, &source_lengths}) column->resize(first + kept);
+  batch.tokens = tensor(tokens, at::kLong);
+  batch.positions = tensor(positions, at::kLong);
+  batch.slots = tensor(slots, at::kLong);
+  batch.source_slots = tensor(source_slots, at::kLong);
+  batch.source_lengths = tensor(source_lengths, at::kLong);
   return true;
+}
+
+std::vector<Int8Transformer::Draw> Int8Transformer::draws_of(const Batch& batch) const {
+  std::vector<Draw> draws;
+  const Plain& plain = batch.plain;
+  if (plain.temperatures.numel() == 0) return draws;
+  const float *temperature = plain.temperatures.const_data_ptr<float>(), *top_p = plain.top_ps.const_data_ptr<float>();
+  const int64_t *top_k = plain.top_ks.const_data_ptr<int64_t>(), *seed = plain.seeds.const_data_ptr<int64_t>();
+  const int64_t* position = batch.positions.const_data_ptr<int64_t>();
+  for (size_t i = 0; i < batch.places.size(); ++i) {
+    const int64_t number = batch.places[i], row = rows_ - batch.places.size() + i;
+    if (temperature[number] > 0)
+      draws.push_back({row, {temperature[number], top_p[number], top_k[number],
+                             noise_state(static_cast<uint64_t>(seed[number]), position[row])}});
+  }
+  return draws;
 }
 
 void Int8Transformer::project(const Batch& batch, const std::vector<Beam>& beams, Scores& scores) {
@@ -107,6 +179,8 @@ void Int8Transformer::project(const Batch& batch, const std::vector<Beam>& beams
   int64_t* best = scores.best.mutable_data_ptr<int64_t>();
   float *logprobs = scores.logprobs.mutable_data_ptr<float>(), *kept = scores.logits.mutable_data_ptr<float>();
   std::vector<Summary> summaries(chunks * rows_);
+  const std::vector<Draw> draws = draws_of(batch);
+  const auto drawn = std::make_unique_for_overwrite<float[]>(draws.size() * vocab);
   RowRankings rankings(beams, chunks);
   quantise(states_.data(), d_model_);
   at::parallel_for(0, chunks, 1, [&](int64_t begin, int64_t end) {
@@ -122,6 +196,8 @@ void Int8Transformer::project(const Batch& batch, const std::vector<Beam>& beams
       }
       for (size_t i = 0; i < logit_rows.size(); ++i)
         std::copy_n(some.data() + logit_rows[i] * stride, width, kept + i * vocab + start);
+      for (size_t i = 0; i < draws.size(); ++i)
+        std::copy_n(some.data() + draws[i].row * stride, width, drawn.get() + i * vocab + start);
       for (const Beam& beam : beams)
         for (int64_t row = beam.first; row < beam.first + beam.rows; ++row)
           kernels().rank(some.data() + row * stride, width, start, rankings.of(row, begin));
@@ -146,6 +222,13 @@ void Int8Transformer::project(const Batch& batch, const std::vector<Beam>& beams
     best[row] = place;
     logprobs[row] = static_cast<float>(-logarithm(total));
   }
+  at::parallel_for(0, draws.size(), 8, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Choice choice = choose(drawn.get() + i * vocab, vocab, draws[i].options);
+      best[draws[i].row] = choice.token;
+      logprobs[draws[i].row] = choice.logprob;
+    }
+  });
   const float* totals = beams.empty() ? nullptr : batch.totals.const_data_ptr<float>();
   for (const Beam& beam : beams) {
     BestExtensions& extensions = scores.extensions.emplace_back(2 * beam.size);

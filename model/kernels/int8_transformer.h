@@ -10,6 +10,7 @@
 
 #include "beams.h"
 #include "compute.h"
+#include "sampling.h"
 
 namespace dragoman {
 
@@ -45,25 +46,34 @@ class Int8Transformer : public torch::CustomClassHolder {
   // ids, positions [tokens]; offsets [sources + 1]; slots [sources].
   void encode(const at::Tensor& ids, const at::Tensor& positions, const at::Tensor& offsets, const at::Tensor& slots);
 
-  // tokens, positions, slots, source_slots, source_lengths [rows] -> best ids and their log-probabilities [steps, rows],
-  // and of the last step, for the rows of `outputs`: logits [len, vocab]; alignment, the weights over their sources
-  // [len, longest source], the mean of the heads of the layer that `shape` calls `alignment_layer`; self_attention, the
-  // weights over their own slots [len, layers, longest], the mean of the heads of each layer. For each of `beams`
-  // [beams, 3], a `Beam` each, with its rows' `totals` [rows]: the best extensions, their rows and tokens
-  // [2, steps, beams, n] and their log-probabilities and totals, n being twice the largest size.
-  // Runs up to `ahead` further steps, each with the last one's best ids and extensions; stops when a row or a
-  // hypothesis ends or `seconds` have passed.
+  // A block of steps: one, and up to `steps - 1` more, none of which is begun if it would end more than `seconds` after
+  // the block's beginning. tokens, positions, slots, source_slots, source_lengths [rows] -> the ids and their
+  // log-probabilities [steps, rows], the number of them that each plain row has got [plain rows], and of the last step,
+  // for the rows of `outputs`: logits [len, vocab]; alignment, the weights over their sources [len, longest source], the
+  // mean of the heads of the layer that `shape` calls `alignment_layer`; self_attention, the weights over their own slots
+  // [len, layers, longest], the mean of the heads of each layer. For each of `beams` [beams, 3], a `Beam` each, with its
+  // rows' `totals` [rows]: the best extensions, their rows and tokens [2, steps, beams, n] and their log-probabilities
+  // and totals, n being twice the largest size.
+  // In a further step each plain row, the last ones, reads its token, unless it has ended, and a beam's rows are its
+  // best extensions. The end of a hypothesis ends the block, as does the end of the last plain row without beams.
   struct Outputs {
     std::vector<int64_t> logits, alignment, self_attention;
+  };
+  // As `PlainRows` of model/plain_rows.py.
+  struct Plain {
+    at::Tensor rooms, temperatures, top_ks, top_ps, seeds;
   };
   struct Batch {
     at::Tensor tokens, positions, slots, source_slots, source_lengths;
     Outputs outputs;
     at::Tensor beams, totals;
-    int64_t ahead = 0, eos_id = -1;
+    Plain plain;
+    int64_t steps = 1, eos_id = -1;
     double seconds = 0;
+    std::vector<int64_t> places = {};  // the number in `plain` of each plain row that has not ended
   };
-  using Result = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+  using Result =
+      std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
   Result decode(const Batch& batch);
 
  private:
@@ -78,8 +88,18 @@ class Int8Transformer : public torch::CustomClassHolder {
   void attend_to_own(int64_t layer, const Batch& batch, const int64_t* seen, Scores& scores);
   void recur(int64_t layer, const Batch& batch, const int64_t* seen, Scores& scores);
   Scores step(const Batch& batch, const std::vector<Beam>& beams);
-  // Prepares the next step; returns false where a row or a hypothesis has ended, or a beam's rows become more or fewer.
-  bool advance(Batch& batch, const std::vector<Beam>& beams, const Scores& scores);
+  // Checks the plain rows and returns their numbers.
+  std::vector<int64_t> places_of(const Batch& batch, const std::vector<Beam>& beams) const;
+  // A row that samples, and how.
+  struct Draw {
+    int64_t row;
+    Sampling options;
+  };
+  std::vector<Draw> draws_of(const Batch& batch) const;
+  // Prepares the next step, without the plain rows that have ended; `counts` are their numbers of tokens. Returns false
+  // where a hypothesis has ended, a beam's rows become more or fewer, or no row is left.
+  bool advance(Batch& batch, const std::vector<Beam>& beams, const std::vector<BestExtensions>& extensions,
+               const at::Tensor& best, const int64_t* counts);
 
   at::Tensor tensor(const std::string& name) const;
   Linear linear(const std::string& name);

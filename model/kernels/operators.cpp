@@ -145,11 +145,10 @@ std::tuple<at::Tensor, at::Tensor> sample(const at::Tensor& logits, const at::Te
   float* logprob = logprobs.mutable_data_ptr<float>();
   at::parallel_for(0, rows, 8, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      const float* own = from + row * vocab;
-      const dragoman::Summary all = kernels().summarise(own, vocab, -INFINITY);
       const dragoman::Sampling options{temperature[row], top_p[row], top_k[row], static_cast<uint64_t>(state[row])};
-      token[row] = temperature[row] > 0 ? dragoman::sample(own, vocab, all.place, options) : all.place;
-      logprob[row] = own[token[row]] - all.largest - static_cast<float>(dragoman::logarithm(all.total));
+      const dragoman::Choice choice = dragoman::choose(from + row * vocab, vocab, options);
+      token[row] = choice.token;
+      logprob[row] = choice.logprob;
     }
   });
   return {tokens, logprobs};
@@ -191,12 +190,14 @@ TORCH_LIBRARY(dragoman, library) {
       .def(torch::init<Int8Transformer::Numbers, Int8Transformer::Tensors, Int8Transformer::Tensors>())
       .def("encode", &Int8Transformer::encode)
       .def("decode", [](const c10::intrusive_ptr<Int8Transformer>& self, const std::vector<at::Tensor>& queries,
-                        const c10::List<c10::List<int64_t>>& outputs, const at::Tensor& beams, const at::Tensor& totals,
-                        int64_t ahead, int64_t eos_id, double seconds) {
-        TORCH_CHECK(queries.size() == 5 && outputs.size() == 3, "int8: a step has 5 tensors and 3 lists of rows");
+                        const c10::List<c10::List<int64_t>>& outputs, const std::vector<at::Tensor>& beams,
+                        const std::vector<at::Tensor>& plain, const std::vector<int64_t>& numbers, double seconds) {
+        TORCH_CHECK(queries.size() == 5 && outputs.size() == 3 && beams.size() == 2 && plain.size() == 5 &&
+                        numbers.size() == 2, "int8: the arguments of a block are not complete");
         const auto rows = [&](size_t number) { return outputs.get(number).vec(); };
         return self->decode({queries[0], queries[1], queries[2], queries[3], queries[4], {rows(0), rows(1), rows(2)},
-                             beams, totals, ahead, eos_id, seconds});
+                             beams[0], beams[1], {plain[0], plain[1], plain[2], plain[3], plain[4]}, numbers[0],
+                             numbers[1], seconds});
       });
 }
 

@@ -151,4 +151,10 @@ int64_t sample(const float* logits, int64_t width, int64_t best, const Sampling&
   return draw.token;
 }
 
+Choice choose(const float* logits, int64_t width, const Sampling& options) {
+  const Summary all = kernels().summarise(logits, width, -INFINITY);
+  const int64_t token = options.temperature > 0 ? sample(logits, width, all.place, options) : all.place;
+  return {token, logits[token] - all.largest - static_cast<float>(logarithm(all.total))};
+}
+
 }  // namespace dragoman

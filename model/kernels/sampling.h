@@ -18,6 +18,15 @@ struct Sampling {
 // Samples a token from logits [width], of which the one at `best` is the largest.
 int64_t sample(const float* logits, int64_t width, int64_t best, const Sampling& options);
 
+// A token and its log-probability.
+struct Choice {
+  int64_t token;
+  float logprob;
+};
+
+// Samples a token from logits [width]; the best one where the temperature is 0.
+Choice choose(const float* logits, int64_t width, const Sampling& options);
+
 namespace {
 
 constexpr uint64_t kGolden = 0x9E3779B97F4A7C15;  // of SplitMix64, as the constants below
@@ -28,6 +37,9 @@ inline uint64_t noise_bits(uint64_t state, int64_t token) {
   bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EB;
   return bits ^ (bits >> 31);
 }
+
+// The state of a request with this seed at a position: `noise_states` of model/sampling.py.
+inline uint64_t noise_state(uint64_t seed, int64_t position) { return noise_bits(noise_bits(seed, 0), position); }
 
 inline float gumbel(uint64_t bits) {
   const double uniform = (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;

@@ -104,7 +104,17 @@ def encode(number: int, name: str, data: object) -> bytes:
 
     Returns bytes, which sse-starlette passes through: its event objects cost more than the rest of sending a token.
     """
-    return b"id: %d\r\nevent: %s\r\ndata: %s\r\n\r\n" % (number, name.encode(), msgspec.json.encode(data))
+    return b"id: %d\r\nevent: %s\r\ndata: %s\r\n\r\n" % (number, name.encode(), _to_json(data))
+
+
+_to_json: Final = msgspec.json.Encoder().encode
+
+
+def encode_event(number: int, event: Event, shape: AnswerShape) -> bytes:
+    """Encode an event of a translation."""
+    if type(event) is TokenGenerated:  # nearly all of them
+        return b"id: %d\r\nevent: token\r\ndata: %b\r\n\r\n" % (number, _to_json(event))
+    return encode(number, EVENT_NAMES[type(event)], payload(event, shape))
 
 
 def encode_error(message: str, code: str) -> bytes:
@@ -170,6 +180,10 @@ class TranslationStream(EventSourceResponse):
             error = self._error or (None if self._outcome == "ok" else ClientDisconnect())
             await self._context.__aexit__(type(error) if error else None, error, None)
 
+    async def _send_with_timeout(self, send: Send, message: Message) -> None:
+        """Send without sse-starlette's own timeout, which is off, but would take as long as encoding ten events."""
+        await send(message)
+
     def _holding_start(self, send: Send) -> Send:
         """Return a `send` that keeps the status and the headers until something follows them."""
 
@@ -217,9 +231,12 @@ class TranslationStream(EventSourceResponse):
         return encode_error(message, code)
 
     def _encode_new(self, first_number: int, events: Sequence[Event]) -> bytes:
+        last, shape = self._last_event_id, self._shape
         return b"".join(
-            encode(number, EVENT_NAMES[type(event)], payload(event, self._shape))
-            for number, event in enumerate(events, start=first_number)
-            # With 200 sent already, a second last event is what ends a page's EventSource.
-            if number > self._last_event_id or (isinstance(event, Finished) and self._held_start is None)
+            [
+                encode_event(number, event, shape)
+                for number, event in enumerate(events, start=first_number)
+                # With 200 sent already, a second last event is what ends a page's EventSource.
+                if number > last or (isinstance(event, Finished) and self._held_start is None)
+            ]
         )

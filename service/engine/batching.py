@@ -1,16 +1,18 @@
-"""The tensors that go into one step of a runner and come out of it, made from requests."""
+"""The tensors that go into a block of steps of a runner and come out of it, made from requests."""
 
 from array import array
-from collections.abc import Sequence
-from itertools import accumulate
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
 
-from model.decode_step import Outputs, Queries
+from model.decode_step import NO_OUTPUTS, Outputs, Queries
 from model.kernels import best_extensions
+from model.plain_rows import NO_PLAIN_ROWS, PlainRows
 from model.topk import NO_BEAMS, Beams, Extensions
+from service.engine.plain_rows import NO_PLAIN_QUERIES, PlainQueries
 from service.engine.scheduler import Running
 from service.engine.sequences.rows import Row
 
@@ -25,18 +27,37 @@ class SourceBatch(NamedTuple):
     slots: list[int]
 
 
+class Block(NamedTuple):
+    """The limits of a block of steps."""
+
+    steps: int
+    seconds: float
+    """No step but the first is begun that would end later than so many seconds after the block's beginning."""
+
+
+ONE_STEP: Final = Block(1, 0.0)
+
+
 class StepBatch(NamedTuple):
-    """One decoder step."""
+    """A block of decoder steps."""
 
     queries: Queries
+    """The rows of the first step, the plain ones last."""
     copies: list[tuple[int, int, int]]
     """(from slot, to slot, positions): target K/V to copy before the step. No slot is both read and written."""
     outputs: Outputs
     beams: Beams = NO_BEAMS
     """Rows of beams for which the best extensions are returned instead of logits."""
-    steps_ahead: int = 0
-    """Further steps that the runner may take, at most, with each row's best token as its next input, and each beam's
-    best extensions as its next rows, in the slots that `BeamSequence` would give them."""
+    plain: PlainRows = NO_PLAIN_ROWS
+    """Rows whose tokens the runner chooses; after the last token of one, it is left out of further steps."""
+    block: Block = ONE_STEP
+    """If more than one step may follow, all rows are plain ones or a beam's; the next rows of a beam are its best
+    extensions, in the slots that `BeamSequence` would give them. The end of a hypothesis ends the block."""
+
+    @property
+    def first_plain(self) -> int:
+        """The number of the first of the plain rows."""
+        return len(self.queries.tokens) - len(self.plain.rooms)
 
     @property
     def beam_rows(self) -> list[int]:
@@ -48,7 +69,7 @@ class StepScores(NamedTuple):
     """The results of a step, on the CPU."""
 
     tokens: Tensor
-    """The most probable id of each row, the lowest of equal ones: int64 `[1 to 1 + steps_ahead, rows]`."""
+    """The most probable id of each row, the lowest of equal ones, or a sampled row's token: int64 `[steps, rows]`."""
     logprobs: Tensor
     """The token's log-probability, float32 `[steps, rows]`."""
     logits: Tensor
@@ -62,6 +83,8 @@ class StepScores(NamedTuple):
     None if none were requested."""
     extensions: Extensions | None = None
     """The best extensions of `beams`, `[steps, beams, twice the largest size]` each; None without beams."""
+    counts: Tensor = NO_PLAIN_ROWS.rooms
+    """The number of tokens that each plain row has got, at least 1; later ones are any: int64 `[plain rows]`."""
 
 
 def extensions_of(batch: StepBatch, logits: Tensor) -> Extensions | None:
@@ -77,41 +100,54 @@ def source_batch(admitted: Sequence[Running]) -> SourceBatch:
     sources = [running.request.prompt.source_ids for running in admitted]
     lengths = [len(source) for source in sources]
     return SourceBatch(
-        ids=torch.tensor([[token for source in sources for token in source]]),
-        positions=torch.tensor([[position for length in lengths for position in range(length)]]),
+        ids=_row_of(chain.from_iterable(sources)),
+        positions=_row_of(chain.from_iterable(map(range, lengths))),
         offsets=torch.tensor([0, *accumulate(lengths)]),
         lengths=lengths,
         slots=[running.slots[0] for running in admitted],
     )
 
 
+def _row_of(numbers: Iterable[int]) -> Tensor:
+    """Return `[1, numbers]`, by way of an array: PyTorch reads lists slowly."""
+    return torch.frombuffer(array("q", numbers), dtype=torch.int64)[None]
+
+
 def step_batch(
-    groups: Sequence[Sequence[Row]], copies: list[tuple[int, int, int]], bos_id: int, *, multi_step: bool = False
+    groups: Sequence[Sequence[Row]],
+    copies: list[tuple[int, int, int]],
+    bos_id: int,
+    plain: PlainQueries = NO_PLAIN_QUERIES,
+    block: Block = ONE_STEP,
 ) -> StepBatch:
-    """`groups` are the rows of each request."""
+    """`groups` are the rows of each request that is not plain; these may end the block before its limits."""
+    if not groups:
+        return StepBatch(plain.queries, copies, NO_OUTPUTS, plain=plain.rows, block=block)
     rows = [row for group in groups for row in group]
-    # By way of arrays: PyTorch takes longer to read lists than a step takes for a row.
     numbers = array("q", [row.ids[-1] if row.ids else bos_id for row in rows])
     numbers.extend([len(row.ids) for row in rows])
     numbers.extend([row.slot for row in rows])
     numbers.extend([row.source_slot for row in rows])
     numbers.extend([len(row.request.prompt.source_ids) for row in rows])
-    asking = [(number, row) for number, row in enumerate(rows) if not row.is_greedy]
     outputs = Outputs(
-        [number for number, row in asking if row.needs_logits],
-        [number for number, row in asking if row.needs_alignment],
-        [number for number, row in asking if row.needs_self_attention],
+        [number for number, row in enumerate(rows) if row.needs_logits],
+        [number for number, row in enumerate(rows) if row.needs_alignment],
+        [number for number, row in enumerate(rows) if row.needs_self_attention],
     )
+    columns = torch.frombuffer(numbers, dtype=torch.int64).view(5, -1)
+    if len(plain.rows.rooms):
+        columns = torch.cat([columns, torch.stack(plain.queries)], dim=1)
     return StepBatch(
-        Queries(*torch.frombuffer(numbers, dtype=torch.int64).view(5, -1).unbind()),
+        Queries(*columns.unbind()),
         copies,
         outputs,
-        beams=_beams(groups),
-        steps_ahead=min(map(_steps_ahead, groups)) if multi_step else 0,
+        beams=_beams(groups, len(plain.rows.rooms)),
+        plain=plain.rows,
+        block=block._replace(steps=min(block.steps, 1 + min(map(_steps_ahead, groups)))),
     )
 
 
-def _beams(groups: Sequence[Sequence[Row]]) -> Beams:
+def _beams(groups: Sequence[Sequence[Row]], plain_rows: int) -> Beams:
     beams = array("q")
     end = 0
     for group in groups:
@@ -122,6 +158,7 @@ def _beams(groups: Sequence[Sequence[Row]]) -> Beams:
     if not beams:
         return NO_BEAMS
     totals = array("f", [row.total for group in groups for row in group])
+    totals.extend([0.0] * plain_rows)
     return Beams(torch.frombuffer(beams, dtype=torch.int64).view(-1, 3), torch.frombuffer(totals, dtype=torch.float32))
 
 

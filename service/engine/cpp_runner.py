@@ -1,7 +1,5 @@
 """Execution of a plan in C++ and int8: `model.cpp_transformer` with the Runner protocol."""
 
-from typing import Final
-
 import torch
 
 from model.cache import SlotCache
@@ -9,15 +7,9 @@ from model.cpp_transformer import CppTransformer
 from model.transformer import Transformer
 from service.engine.batching import SourceBatch, StepBatch, StepScores
 
-# The longest time that a new request, or a cancelled one, waits for multi-step decoding.
-_MULTI_STEP_SECONDS: Final = 0.001
-
 
 class CppRunner:
-    """A whole encoder batch, or a whole decode step, in one call; or several steps, where one takes less than the call.
-
-    With a small model and few requests, most of a step would be Python and its report.
-    """
+    """A whole encoder batch, or a whole block of decode steps, in one call."""
 
     def __init__(self, model: Transformer, *, slots: int, max_length: int) -> None:
         self._cache = SlotCache(model.config, slots=slots, max_source_length=max_length, max_target_length=max_length)
@@ -30,8 +22,8 @@ class CppRunner:
     @torch.inference_mode()
     def decode(self, batch: StepBatch) -> StepScores:
         self._cache.copy_target(batch.copies)
-        scores = self._model.decode(batch.queries, batch.outputs, batch.beams, batch.steps_ahead, _MULTI_STEP_SECONDS)
+        scores = self._model.decode(batch.queries, batch.outputs, batch.beams, batch.plain, *batch.block)
         alignment = scores.alignment if batch.outputs.alignment else None
         self_attention = scores.self_attention if batch.outputs.self_attention else None
         best, extensions = scores.best, scores.extensions
-        return StepScores(best.tokens, best.logprobs, scores.logits, alignment, self_attention, extensions)
+        return StepScores(*best, scores.logits, alignment, self_attention, extensions, scores.counts)

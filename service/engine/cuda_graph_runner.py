@@ -19,7 +19,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -27,9 +27,11 @@ from torch.nn.utils.rnn import pad_sequence
 
 from model.attention import padding_mask
 from model.cache import SlotCache
-from model.static_decode_step import StaticDecodeStep, StepBuffers, StepTables
+from model.plain_rows import PlainRows
+from model.sampling import restricts
+from model.static_decode_step import Bucket, SamplingKind, StaticDecodeStep, StepBuffers, StepTables
 from model.transformer import Transformer
-from service.engine.batching import SourceBatch, StepBatch, StepScores, extensions_of
+from service.engine.batching import ONE_STEP, Block, SourceBatch, StepBatch, StepScores, extensions_of
 from service.engine.device import CapturedStep, RepeatedStep, Transfer, executor_of
 from service.engine.runner import DeviceLost
 
@@ -38,22 +40,6 @@ logger = logging.getLogger(__name__)
 _NARROWEST: Final = 32
 _COMMON_WIDTH: Final = 64
 """Sentences are mostly shorter than this, in tokens: buckets up to here are recorded at the start."""
-
-_MULTI_STEP_TOKENS: Final = 16
-"""Tokens of all rows together that are generated ahead, at most. Steps after a row's end are in vain, and the
-more rows there are, the more often one ends."""
-
-_MULTI_STEP_SECONDS: Final = 0.002
-"""The longest time that a new request, or a cancelled one, waits for multi-step decoding, apart from one step."""
-
-
-class Bucket(NamedTuple):
-    """The shape of a decode step."""
-
-    rows: int
-    width: int
-    with_alignment: bool = False
-    with_self_attention: bool = False
 
 
 @contextmanager
@@ -68,9 +54,7 @@ def _errors_of_the_device() -> Iterator[None]:
 class CudaGraphRunner:
     """The Runner of a model on a GPU; on any other device the same, without graphs."""
 
-    def __init__(
-        self, model: Transformer, *, slots: int, max_length: int, ahead_seconds: float = _MULTI_STEP_SECONDS
-    ) -> None:
+    def __init__(self, model: Transformer, *, slots: int, max_length: int) -> None:
         weight = model.embedding.weight
         self._model = model
         self._executor = executor_of(weight.device)
@@ -86,8 +70,8 @@ class CudaGraphRunner:
         self._row_sizes = [*_sizes(1, slots), 2 * slots]
         self._widths = _sizes(_NARROWEST, max_length)
         # A row that fills up a bucket: bos at the first position of the last slot, with a source of one token there.
-        self._padding = torch.tensor([[model.config.bos_id], [0], [slots], [slots], [1]])
-        self._ahead_seconds = ahead_seconds
+        self._padding = torch.tensor([[model.config.bos_id], [0], [slots], [slots], [1], [0], [0], [0]])
+        self._padding_there = self._executor.upload(self._padding)
         self._slots = slots
         # One for all sizes: the logits of a large vocabulary would otherwise take several times as much memory.
         self._tables = self._new_tables(slots)
@@ -120,14 +104,12 @@ class CudaGraphRunner:
         if batch.copies:
             self._copy(batch.copies)
         queries, outputs = batch.queries, batch.outputs
-        rows = len(queries.tokens)
         beam_rows = batch.beam_rows
-        ahead = 0 if beam_rows else min(batch.steps_ahead, _MULTI_STEP_TOKENS // rows)
-        buffers, step = self._step_of(batch, ahead)
-        inputs = self._padding.repeat(1, buffers.rows)
-        inputs[:, :rows] = torch.stack(queries)
-        buffers.inputs.copy_(self._executor.upload(inputs))
-        tokens, logprobs = self._run(buffers, step, rows, ahead)
+        # A beam's next rows are not known here.
+        block = ONE_STEP if beam_rows else batch.block
+        buffers, step = self._step_of(batch, block.steps)
+        self._write_inputs(buffers, batch)
+        tokens, logprobs, counts = self._run(buffers, step, batch, block)
         both = self._rows_of(buffers.logits, [*outputs.logits, *beam_rows])
         logits, of_beams = both[: len(outputs.logits)], both[len(outputs.logits) :]
         alignment = self_attention = None
@@ -135,27 +117,49 @@ class CudaGraphRunner:
             alignment = self._weights_of(buffers.alignment, outputs.alignment, queries.source_lengths)
         if outputs.self_attention:
             self_attention = self._weights_of(buffers.self_attention, outputs.self_attention, queries.positions + 1)
-        return StepScores(tokens, logprobs, logits, alignment, self_attention, extensions_of(batch, of_beams))
+        extensions = extensions_of(batch, of_beams)
+        return StepScores(tokens, logprobs, logits, alignment, self_attention, extensions, counts)
 
-    def _run(self, buffers: StepBuffers, step: CapturedStep, rows: int, ahead: int) -> tuple[Tensor, Tensor]:
-        """Tokens and log-probabilities, `[steps, rows]`: one step, and up to `ahead` more.
+    def _write_inputs(self, buffers: StepBuffers, batch: StepBatch) -> None:
+        queries, plain, rows = batch.queries, batch.plain, len(batch.queries.tokens)
+        inputs = self._padding.repeat(1, buffers.rows)
+        inputs[: len(queries), :rows] = torch.stack(queries)
+        own = slice(batch.first_plain, rows)
+        inputs[len(queries), own] = plain.rooms
+        if plain.is_sampled:
+            inputs[len(queries) + 1 :, own] = torch.stack([plain.top_ks, plain.seeds])
+            options = torch.tensor([[0.0], [1.0]]).repeat(1, buffers.rows)
+            options[:, own] = torch.stack([plain.temperatures, plain.top_ps])
+            buffers.options.copy_(self._executor.upload(options))
+        buffers.inputs.copy_(self._executor.upload(inputs))
 
-        None after a step that gave an end of sentence. While there is time, the next step is already running when the
-        CPU reads what one has given, so that the GPU does not wait for it; a step too many changes nothing that is
-        read later.
+    def _run(
+        self, buffers: StepBuffers, step: CapturedStep, batch: StepBatch, block: Block
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Run a block; return tokens and log-probabilities `[steps, rows]`, and the numbers of the plain rows' tokens.
+
+        While there is time, the next step is already running when the CPU reads what one has given, so that the GPU
+        does not wait for it; in a step too many all rows are padding.
         """
+        rooms, rows = batch.plain.rooms, len(batch.queries.tokens)
+        counts, goes_on = torch.zeros_like(rooms), torch.ones_like(rooms, dtype=torch.bool)
+        began = last = time.monotonic()
         running = deque([self._replay(buffers, step, rows)])
         given: list[list[Tensor]] = []
-        end = time.monotonic() + self._ahead_seconds
+        ahead = block.steps - 1
         while running:
-            if ahead > 0 and time.monotonic() < end:
+            now = time.monotonic()
+            if ahead > 0 and now - began + (now - last) <= block.seconds:
                 ahead -= 1
                 running.append(self._replay(buffers, step, rows))
+            last = now
             given.append(running.popleft().wait())
-            if bool((given[-1][0] == self._model.config.eos_id).any()):
+            counts += goes_on
+            goes_on &= (given[-1][0][batch.first_plain :] != self._model.config.eos_id) & (counts < rooms)
+            if not bool(goes_on.any()):
                 break
         tokens, logprobs = zip(*given, strict=True)
-        return torch.stack(tokens), torch.stack(logprobs)
+        return torch.stack(tokens), torch.stack(logprobs), counts
 
     def _replay(self, buffers: StepBuffers, step: CapturedStep, rows: int) -> Transfer:
         step.replay()
@@ -178,12 +182,14 @@ class CudaGraphRunner:
         # Surplus positions of a shorter copy are overwritten before anything attends to them.
         self._cache.copy_target_at_once(pair[0], pair[1], int(positions.max()))
 
-    def _step_of(self, batch: StepBatch, ahead: int) -> tuple[StepBuffers, CapturedStep]:
-        """Return the step of the smallest bucket that has room for the batch and for so many steps ahead."""
-        rows = len(batch.queries.tokens)
-        longest = max(int(batch.queries.source_lengths.max()), int(batch.queries.positions.max()) + 1 + ahead)
+    def _step_of(self, batch: StepBatch, steps: int) -> tuple[StepBuffers, CapturedStep]:
+        """Return the step of the smallest bucket that has room for the batch during so many steps."""
+        rows, plain = len(batch.queries.tokens), batch.plain
+        ends = batch.queries.positions + 1
+        ends[batch.first_plain :] += plain.rooms.clamp(max=steps) - 1
+        longest = max(int(batch.queries.source_lengths.max()), int(ends.max()))
         width = next(each for each in self._widths if each >= longest)
-        looking = bool(batch.outputs.alignment), bool(batch.outputs.self_attention)
+        looking = bool(batch.outputs.alignment), bool(batch.outputs.self_attention), _sampling_of(plain)
         if rows > self._row_sizes[-1]:
             buffers = self._new_buffers(rows)
             return buffers, RepeatedStep(self._step(buffers, Bucket(rows, width, *looking)))
@@ -213,20 +219,20 @@ class CudaGraphRunner:
         self._captured[bucket] = buffers, captured
 
     def _step(self, buffers: StepBuffers, bucket: Bucket) -> StaticDecodeStep:
-        return StaticDecodeStep(
-            self._model,
-            self._cache,
-            buffers,
-            bucket.width,
-            with_alignment=bucket.with_alignment,
-            with_self_attention=bucket.with_self_attention,
-        )
+        return StaticDecodeStep(self._model, self._cache, buffers, bucket)
 
     def _new_buffers(self, rows: int) -> StepBuffers:
-        return StepBuffers(rows, self._tables if rows <= self._slots else self._new_tables(rows))
+        tables = self._tables if rows <= self._slots else self._new_tables(rows)
+        return StepBuffers(rows, tables, self._padding_there)
 
     def _new_tables(self, rows: int) -> StepTables:
         return StepTables(rows, self._model.config, self._widths[-1], self._device)
+
+
+def _sampling_of(plain: PlainRows) -> SamplingKind:
+    if not plain.is_sampled:
+        return "none"
+    return "restricted" if restricts(plain.top_ks, plain.top_ps) else "free"
 
 
 def _sizes(first: int, last: int) -> list[int]:

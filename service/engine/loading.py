@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import torch
 
+from model import kernels
 from model.checkpoint import load_model
 from model.config import ModelConfig
 from model.transformer import Transformer
@@ -44,6 +45,7 @@ def load(options: EngineOptions) -> LoadedModel:
     torch.set_num_threads(1)
     device = torch.device(options.device)
     mode = mode_on(options.mode, device)
+    kernels.load()  # may compile: once for all engine processes, and not while one is expected to be ready
     checkpoint = Path(options.checkpoint)
     model = load_model(checkpoint, mode.dtype)
     check_unchanged(options)  # they may have been replaced in the meantime
@@ -65,10 +67,15 @@ def serve(model: LoadedModel, replica: int, channel: SocketChannel) -> int:
     except RuntimeError as error:
         channel.send(Failed(str(error)))
         return 1
-    scheduler = Scheduler(slots=options.slots, max_prefill=options.max_prefill, eos_id=model.config.eos_id)
+    scheduler = Scheduler(
+        slots=options.slots,
+        max_prefill=options.max_prefill,
+        bos_id=model.config.bos_id,
+        eos_id=model.config.eos_id,
+    )
     try:
         channel.send(Ready(parameters=model.parameters, device=str(device)))
-        EngineLoop(scheduler, runner, channel, model.config.bos_id).run()
+        EngineLoop(scheduler, runner, channel).run()
     except ConnectionError:
         # The HTTP process died between two reads; nobody is left to report to.
         logger.warning("the HTTP process is gone")

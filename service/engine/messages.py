@@ -1,11 +1,12 @@
 """Messages between the HTTP process and an engine process: plain values, no torch, no HTTP.
 
-Commands go down, reports come up, one report a step. Both are msgpack; ids are the HTTP side's.
+Commands go down, reports come up, one report a block of steps. Both are msgpack; ids are the HTTP side's.
 """
 
 import sys
-from collections.abc import Sequence
-from typing import Literal
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
 
 import msgspec
 
@@ -165,6 +166,65 @@ class TokenReport(msgspec.Struct, frozen=True, array_like=True):
     inspection: Inspection = NOT_INSPECTED
 
 
+class TokenRun(msgspec.Struct, frozen=True):
+    """Successive tokens of one request that are nothing but tokens: neither of a term nor inspected."""
+
+    token_ids: list[int]
+    logprobs: list[float]
+    finish_reason: FinishReason | None = None
+
+    def reports(self, request_id: int) -> list[TokenReport]:
+        """Return a report for each token."""
+        pairs = zip(self.token_ids, self.logprobs, strict=True)
+        reports = [TokenReport(request_id, *pair) for pair in pairs]
+        if self.finish_reason is not None:
+            reports[-1] = msgspec.structs.replace(reports[-1], finish_reason=self.finish_reason)
+        return reports
+
+
+def joined(runs: Sequence[TokenRun]) -> TokenRun:
+    """Join successive runs of a request."""
+    if len(runs) == 1:
+        return runs[0]
+    ids = [token_id for run in runs for token_id in run.token_ids]
+    return TokenRun(ids, [logprob for run in runs for logprob in run.logprobs], runs[-1].finish_reason)
+
+
+ENDS: Final[tuple[FinishReason | None, ...]] = (None, "stop", "length")
+"""The numbers of the reasons in a `TokenBlock`."""
+
+
+class TokenBlock(msgspec.Struct, frozen=True, array_like=True):
+    """The tokens that a block of steps has generated for plain requests: arrays, in the machine's byte order.
+
+    `request_ids` (int64), `counts` and `ends` (uint8, numbers of `ENDS`) have one number for each request; `token_ids`
+    (int32) and `logprobs` (float32) have one for each token, the requests one after the other.
+    """
+
+    request_ids: bytes = b""
+    counts: bytes = b""
+    ends: bytes = b""
+    token_ids: bytes = b""
+    logprobs: bytes = b""
+
+    @property
+    def tokens(self) -> int:
+        """The number of tokens."""
+        return sum(self.counts)
+
+    def runs(self) -> Iterator[tuple[int, TokenRun]]:
+        """Yield each request's id with its tokens."""
+        ids, logprobs = array("i", self.token_ids).tolist(), array("f", self.logprobs).tolist()
+        start = 0
+        for request_id, count, end in zip(memoryview(self.request_ids).cast("q"), self.counts, self.ends, strict=True):
+            until = start + count
+            yield request_id, TokenRun(ids[start:until], logprobs[start:until], ENDS[end])
+            start = until
+
+
+NO_TOKENS: Final = TokenBlock()
+
+
 class LiveHypothesis(msgspec.Struct, frozen=True, array_like=True):
     """A hypothesis that a beam keeps after a step: `ids` appended to the `parent`-th of the hypotheses before.
 
@@ -184,7 +244,7 @@ class BeamReport(msgspec.Struct, frozen=True, array_like=True):
     hypotheses: list[LiveHypothesis]
 
 
-SegmentReport = TokenReport | BeamReport
+SegmentReport = TokenReport | TokenRun | BeamReport
 """Reports of a segment, in the order of the steps, and within a step the tokens first."""
 
 
@@ -193,8 +253,9 @@ class StepStats(msgspec.Struct, frozen=True, array_like=True):
 
     slots_used: int
     batch_rows: int = 0
+    """Rows of the first step; rows that have ended are left out of the further steps of a block."""
     steps: int = 0
-    """Decoder steps of this turn, each with `batch_rows` rows; more than one in multi-step decoding."""
+    """Decoder steps of this turn; more than one in a block."""
     source_tokens: int = 0
     encode_seconds: float | None = None
     step_seconds: float | None = None
@@ -202,12 +263,22 @@ class StepStats(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StepReport(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """One message a step, for all of its requests; `failed` are the ids of requests that ended with a failure."""
+    """One message a block of steps, for all of its requests.
+
+    `failed` are the ids of requests that ended with a failure; `block` has the tokens of plain requests, `tokens` all
+    others.
+    """
 
     tokens: list[TokenReport]
     stats: StepStats
     failed: list[int] = []
     beams: list[BeamReport] = []
+    block: TokenBlock = NO_TOKENS
+
+    def all_tokens(self) -> list[TokenReport]:
+        """Return a report for each token, also of plain requests."""
+        runs = [report for request_id, run in self.block.runs() for report in run.reports(request_id)]
+        return [*self.tokens, *runs]
 
 
 class Admitted(msgspec.Struct, frozen=True, tag=True, array_like=True):

@@ -81,7 +81,8 @@ def _int8(model: Transformer, slots: int, max_length: int) -> Runner:
 
 
 def _captured(model: Transformer, slots: int, max_length: int) -> Runner:
-    kernels.load()  # tokens are chosen from logits on the CPU; as above
+    # cuDNN would make a plan for each shape, which takes longer than thousands of steps, and keep all of them.
+    torch.backends.cuda.enable_cudnn_sdp(False)
     return CudaGraphRunner(model, slots=slots, max_length=max_length)
 
 

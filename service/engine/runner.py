@@ -7,6 +7,7 @@ from torch import Tensor
 
 from model.cache import KeyValueView, SlotCache
 from model.inspection import InspectedCache, InspectedKV
+from model.plain_rows import with_samples
 from model.sampling import greedy
 from model.transformer import Transformer
 from service.engine.batching import SourceBatch, StepBatch, StepScores, extensions_of
@@ -24,12 +25,12 @@ class Runner(Protocol):
         ...
 
     def decode(self, batch: StepBatch) -> StepScores:
-        """Copy K/V between slots, then run the decoder for every row."""
+        """Copy K/V between slots, then run the decoder for every row: one step, or as many as the block may have."""
         ...
 
 
 class EagerRunner:
-    """Plain PyTorch, operator by operator."""
+    """Plain PyTorch, operator by operator, one step at a time: a step takes longer than what a block would save."""
 
     def __init__(self, model: Transformer, *, slots: int, max_length: int) -> None:
         self._model = model
@@ -71,7 +72,7 @@ class EagerRunner:
             None,
             inspected if outputs.self_attention else rows,
         )[:, -1].float()
-        best = greedy(logits)
+        best = with_samples(greedy(logits), logits, queries.positions, batch.plain)
         self_attention = None
         if outputs.self_attention:
             none = logits.new_zeros(len(outputs.self_attention), 0, 0)
@@ -83,4 +84,5 @@ class EagerRunner:
             alignment[0] if alignment else None,
             self_attention,
             extensions_of(batch, logits[batch.beam_rows]),
+            torch.ones_like(batch.plain.rooms),
         )

@@ -1,4 +1,4 @@
-"""Continuous batching (Yu et al. 2022, Orca), decided one step at a time.
+"""Continuous batching (Yu et al. 2022, Orca), decided one block of steps at a time.
 
 Requests wait first come, first served, but those whose engine has died after their first tokens come before those
 without a token: their readers have begun. Every step, up to `max_prefill` of them take the slots that they need, one or
@@ -9,6 +9,8 @@ way, from the queue or from the slots.
 
 In a step in which others get their first token, requests that yield (`GenerationRequest.yields_to_new`) are left out:
 the step is short without them. Never twice in a row, so that they advance, too.
+
+Requests that only need tokens (`sequences.plain`) are numbers in a table, by slot; all others are objects with rows.
 
 Pure Python: no torch, no clock, no input or output.
 """
@@ -27,6 +29,7 @@ from msgspec.structs import replace
 from model.beam_search import Choice, Extension, Inspection
 from service.engine.messages import Alternative, BeamReport, GenerationRequest, TokenReport
 from service.engine.sequences import sequence_of
+from service.engine.sequences.plain import PlainTable
 from service.engine.sequences.sequence import SearchDiffers, TargetSequence
 
 logger = logging.getLogger(__name__)
@@ -47,10 +50,14 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One step: encode `admitted`, then advance `running`: these, and all others except those that yield."""
+    """One block of steps: encode `admitted`, then advance all requests, except those that yield.
+
+    These are `running`, and the plain ones with the slots `plain`.
+    """
 
     admitted: tuple[Running, ...]
     running: tuple[Running, ...]
+    plain: list[int]
 
 
 class Progress(NamedTuple):
@@ -64,19 +71,30 @@ class Progress(NamedTuple):
 class Scheduler:
     """The queue, the running requests and their slots. See the module's text for the algorithm."""
 
-    def __init__(self, *, slots: int, max_prefill: int, eos_id: int) -> None:
-        self._eos_id = eos_id
+    def __init__(self, *, slots: int, max_prefill: int, bos_id: int, eos_id: int) -> None:
+        self.bos_id = bos_id
+        self.eos_id = eos_id
         self._max_prefill = max_prefill
         # Lowest slot first keeps the buffer's used part compact.
         self._free_slots = list(range(slots))
         self._waiting: deque[tuple[int, GenerationRequest]] = deque()
         self._running: dict[int, Running] = {}
+        self._with_rows: dict[int, Running] = {}
+        """Those of the running requests that are no numbers in the table."""
+        self._plain: dict[int, Running] = {}
+        """The others, by slot."""
+        self.table = PlainTable(slots, bos_id, eos_id)
         self._has_yielded = False
         self._slots = slots
 
     @property
     def waiting(self) -> int:
         return len(self._waiting)
+
+    @property
+    def admits_more(self) -> bool:
+        """True if the next request waits for a turn of the encoder, not for slots."""
+        return bool(self._waiting) and self._waiting[0][1].search.beam.size <= len(self._free_slots)
 
     @property
     def slots_used(self) -> int:
@@ -114,22 +132,36 @@ class Scheduler:
                 break
             self._waiting.popleft()
             slots = [heapq.heappop(self._free_slots) for _ in range(request.search.beam.size)]
-            running = Running(request_id, request, slots, sequence_of(request, slots, self._eos_id))
+            running = Running(request_id, request, slots, sequence_of(request, slots, self.eos_id))
             self._running[request_id] = running
+            self._with_rows[request_id] = running
+            self._make_plain(running)
             admitted.append(running)
-        going_on = sorted(self._without_yielding(admitted), key=lambda r: r.slots[0])
-        return Plan(tuple(admitted), tuple(going_on))
+        return self._plan(admitted)
 
-    def _without_yielding(self, admitted: Sequence[Running]) -> Iterable[Running]:
-        """Return the requests that go on: all, unless one that was just admitted does not yield."""
+    def _make_plain(self, running: Running) -> None:
+        """Move a request to the table if it is plain from now on."""
+        state = running.sequence.plain_state()
+        if state is not None:
+            [slot] = running.slots
+            self.table.put(slot, running.request_id, running.request, state)
+            del self._with_rows[running.request_id]
+            self._plain[slot] = running
+
+    def _plan(self, admitted: Sequence[Running]) -> Plan:
+        """Let all go on; those that yield do not where one that was just admitted does not yield."""
+        with_rows: Iterable[Running] = self._with_rows.values()
+        plain: Iterable[int] = self._plain
         self._has_yielded = not self._has_yielded and any(not each.request.yields_to_new for each in admitted)
-        if not self._has_yielded:
-            return self._running.values()
-        new = {each.request_id for each in admitted}
-        return [each for each in self._running.values() if not each.request.yields_to_new or each.request_id in new]
+        if self._has_yielded:
+            new = {each.request_id for each in admitted}
+            goes_on = new | {key for key, each in self._running.items() if not each.request.yields_to_new}
+            with_rows = [each for each in with_rows if each.request_id in goes_on]
+            plain = [slot for slot, each in self._plain.items() if each.request_id in goes_on]
+        return Plan(tuple(admitted), tuple(sorted(with_rows, key=lambda each: each.slots[0])), sorted(plain))
 
     def update(self, plan: Plan, steps: Iterable[Iterable[list[Extension]]]) -> Progress:
-        """Advance each of the plan's requests by its rows' extensions, step by step; free the slots of finished ones.
+        """Advance each of `plan.running` by its rows' extensions, step by step; free the slots of finished ones.
 
         A request that fails here, whatever the error, ends alone.
         """
@@ -138,6 +170,8 @@ class Scheduler:
             try:
                 for extensions in own:
                     self._advance(running, extensions, progress)
+                if running.request_id in self._running:
+                    self._make_plain(running)
             except Exception as error:
                 if not isinstance(error, SearchDiffers):
                     logger.exception("a request failed on the results of a step")
@@ -162,14 +196,25 @@ class Scheduler:
         if written.live:
             progress.beams.append(BeamReport(running.request_id, [*written.live]))
 
+    def end(self, slots: Iterable[int]) -> list[int]:
+        """Free the slots of plain requests that have ended; returns the requests' ids."""
+        ids = [self._plain[slot].request_id for slot in slots]
+        for request_id in ids:
+            self._release(request_id)
+        return ids
+
     def fail(self, plan: Plan) -> list[int]:
         """End the requests of a step that failed; returns their ids."""
-        for each in plan.running:
-            self._release(each.request_id)
-        return [each.request_id for each in plan.running]
+        ids = [each.request_id for each in plan.running]
+        for request_id in ids:
+            self._release(request_id)
+        return ids + self.end(plan.plain)
 
     def _release(self, request_id: int) -> None:
-        for slot in self._running.pop(request_id).slots:
+        slots = self._running.pop(request_id).slots
+        if self._with_rows.pop(request_id, None) is None:
+            del self._plain[slots[0]]
+        for slot in slots:
             heapq.heappush(self._free_slots, slot)
 
 

@@ -23,10 +23,7 @@ Steps = list[list[Extension]]
 
 
 def select_tokens(groups: Sequence[Sequence[Row]], batch: StepBatch, scores: StepScores) -> list[Steps]:
-    """Return the extensions of each request's rows.
-
-    After multi-step decoding, a beam has several steps; a single row has one, with its tokens one after the other.
-    """
+    """Return the extensions of the rows of `groups`, the first of the batch: one step, or all steps of a beam."""
     rows = [row for group in groups for row in group]
     chosen = iter(_select_for_rows(rows, batch, scores))
     ranked = _ranked_steps(scores.extensions)
@@ -65,10 +62,10 @@ def _select_for_rows(rows: Sequence[Row], batch: StepBatch, scores: StepScores) 
     with_logits = {*batch.outputs.logits, *given}
     greedy = [number for number, row in enumerate(rows) if row.num_extensions == 1 and number not in with_logits]
     if greedy:
-        tokens, logprobs = scores.tokens.T.tolist(), scores.logprobs.T.tolist()
+        tokens, logprobs = scores.tokens[0].tolist(), scores.logprobs[0].tolist()
         for number in greedy:
-            steps = zip(tokens[number], logprobs[number], strict=True)
-            chosen[number] = [Extension(rows[number].parent, Choice(*choice), choice[1]) for choice in steps]
+            choice = Choice(tokens[number], logprobs[number])
+            chosen[number] = [Extension(rows[number].parent, choice, choice.logprob)]
     places = [place for place, number in enumerate(batch.outputs.logits) if number not in given]
     if places:
         logits = scores.logits if len(places) == len(batch.outputs.logits) else scores.logits[places]

@@ -23,7 +23,7 @@ from service.engine.messages import EngineOptions, Failed, Forked, Loaded
 
 # Hypotheses are many objects that live for some steps, without cycles: Python's default of 700 is less than one step
 # of beams has.
-_OBJECTS_BETWEEN_COLLECTIONS: Final = 50_000
+OBJECTS_BETWEEN_COLLECTIONS: Final = 50_000
 
 _OOM_SCORE: Final = Path("/proc/self/oom_score_adj")
 _OOM_STEP: Final = 200
@@ -59,7 +59,7 @@ def main() -> None:
         sys.exit(1)
     _return_unused_memory()
     gc.freeze()  # these objects stay: collecting them again and again takes a twentieth of a beam's step
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     try:
         _send(control, Loaded())
         replica = _next_replica(control, forks=options.forks)

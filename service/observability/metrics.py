@@ -3,7 +3,9 @@
 No other module imports prometheus_client.
 """
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections import Counter as Counts
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
@@ -22,6 +24,21 @@ CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 _SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 _ROWS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _OUTCOMES: Final = ("ok", "cancelled", ServiceError.code, *(each.code for each in ServiceError.__subclasses__()))
+
+
+class _Histogram(Histogram):
+    """A histogram that observes several values at once: tokens are many."""
+
+    def observe_many(self, amount: float, count: int) -> None:
+        """Observe a value so many times."""
+        self._sum.inc(amount * count)
+        self._buckets[bisect_left(self._upper_bounds, amount)].inc(count)
+
+    def observe_all(self, amounts: Sequence[float]) -> None:
+        """Observe each value."""
+        self._sum.inc(sum(amounts))
+        for bucket, count in Counts(bisect_left(self._upper_bounds, amount) for amount in amounts).items():
+            self._buckets[bucket].inc(count)
 
 
 class Metrics:
@@ -90,8 +107,8 @@ class Metrics:
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"dragoman_{name}", text, labels, registry=self._registry)
 
-    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
-        return Histogram(f"dragoman_{name}", text, labels, registry=self._registry, buckets=buckets)
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> "_Histogram":
+        return _Histogram(f"dragoman_{name}", text, labels, registry=self._registry, buckets=buckets)
 
     def exposition(self, ready: bool = False, entries: Iterable[ModelVersion] = (), tasks: int = 0) -> bytes:
         """Render the text that Prometheus scrapes; `tasks` is the number of asyncio tasks.
@@ -189,22 +206,22 @@ class _ReplicaObserver(EngineObserver):
     def step(self, report: StepReport) -> None:
         metrics, stats = self._metrics, report.stats
         self._source_tokens.inc(stats.source_tokens)
-        self._generated_tokens.inc(len(report.tokens))
+        self._generated_tokens.inc(len(report.tokens) + report.block.tokens)
         if stats.encode_seconds is not None:
             metrics._encode_seconds.observe(stats.encode_seconds)
         if stats.step_seconds is not None:
-            for _ in range(stats.steps):
-                metrics._step_seconds.observe(stats.step_seconds)
-                metrics._batch_rows.observe(stats.batch_rows)
+            metrics._step_seconds.observe_many(stats.step_seconds, stats.steps)
+            metrics._batch_rows.observe_many(stats.batch_rows, stats.steps)
 
-    def admitted(self, queue_seconds: float) -> None:
-        self._metrics._queue_seconds.observe(queue_seconds)
+    def admitted(self, queue_seconds: Sequence[float]) -> None:
+        self._metrics._queue_seconds.observe_all(queue_seconds)
 
-    def first_token(self, seconds: float) -> None:
-        self._metrics._first_token.observe(seconds)
+    def first_tokens(self, seconds: Sequence[float]) -> None:
+        self._metrics._first_token.observe_all(seconds)
 
-    def next_token(self, seconds: float) -> None:
-        self._metrics._inter_token.observe(seconds)
+    def next_tokens(self, seconds: Sequence[float], together: int) -> None:
+        self._metrics._inter_token.observe_all(seconds)
+        self._metrics._inter_token.observe_many(0.0, together)
 
     def restarted(self) -> None:
         self._restarts.inc()

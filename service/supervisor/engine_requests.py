@@ -11,10 +11,19 @@ engine when this took it up. So it becomes a suspect after three deaths: two are
 """
 
 import time
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
 
-from service.engine.messages import Admitted, Cancel, Command, GenerationRequest, StepReport, Submit, TokenReport
+from service.engine.messages import (
+    Admitted,
+    Cancel,
+    Command,
+    GenerationRequest,
+    StepReport,
+    Submit,
+    TokenReport,
+    TokenRun,
+)
 from service.errors import EngineFailed, RequestFailed
 from service.supervisor.generation import Generation
 
@@ -29,13 +38,22 @@ class EngineObserver:
 
     def step(self, report: StepReport) -> None: ...
 
-    def admitted(self, queue_seconds: float) -> None: ...
+    def admitted(self, queue_seconds: Sequence[float]) -> None: ...
 
-    def first_token(self, seconds: float) -> None: ...
+    def first_tokens(self, seconds: Sequence[float]) -> None: ...
 
-    def next_token(self, seconds: float) -> None: ...
+    def next_tokens(self, seconds: Sequence[float], together: int) -> None:
+        """Record the times since the tokens before; `together` more have come with the one before."""
 
     def restarted(self) -> None: ...
+
+
+class _Waits(NamedTuple):
+    """The times for which requests have waited for a report that came `now`: for the first token, or for the next."""
+
+    now: float
+    first: list[float]
+    next: list[float]
 
 
 class EngineRequests:
@@ -59,6 +77,7 @@ class EngineRequests:
         """The number of requests that the present engine was given, those that it has no more included."""
         self._suspects: list[Generation] = []
         self._next_id = 0
+        self._load = 0
 
     def __len__(self) -> int:
         return len(self._generations)
@@ -77,7 +96,7 @@ class EngineRequests:
     @property
     def load(self) -> int:
         """Slots that the requests hold or need."""
-        return sum(generation.size for generation in self._generations.values())
+        return self._load
 
     @property
     def running(self) -> int:
@@ -153,17 +172,23 @@ class EngineRequests:
                 generation.fail(error)
 
     def handle_admitted(self, report: Admitted) -> None:
+        self._observer.admitted(report.queue_seconds)
         for request_id, seconds in zip(report.request_ids, report.queue_seconds, strict=True):
-            self._observer.admitted(seconds)
             if generation := self._generations.get(request_id):
                 generation.admitted_at = generation.admitted_at or generation.queued_at + seconds
                 self._admitted.add(request_id)
 
     def handle_step(self, report: StepReport) -> None:
-        """Deliver what one step has generated, and fail the requests that it could not continue."""
+        """Deliver what a block of steps has generated, and fail the requests that it could not continue."""
         self._observer.step(report)
+        now = time.monotonic()
+        waits = _Waits(now, [], [])
         for token in report.tokens:
-            self._deliver(token)
+            self._deliver(token.request_id, token, waits)
+        for request_id, run in report.block.runs():
+            self._deliver(request_id, run, waits)
+        self._observer.first_tokens(waits.first)
+        self._observer.next_tokens(waits.next, report.block.tokens - len(report.block.counts))
         for beam in report.beams:
             if beam.request_id in self._generations:
                 self._generations[beam.request_id].deliver_beam(beam)
@@ -172,18 +197,17 @@ class EngineRequests:
         self._fail(failed, RequestFailed(in_step))
         self._clear_suspects()
 
-    def _deliver(self, token: TokenReport) -> None:
-        generation = self._generations.get(token.request_id)
+    def _deliver(self, request_id: int, tokens: TokenReport | TokenRun, waits: "_Waits") -> None:
+        generation = self._generations.get(request_id)
         if generation is None:
             return  # cancelled while this report was on its way
-        now = time.monotonic()
         if generation.last_token_at is None:
-            self._observer.first_token(now - generation.submitted_at)
+            waits.first.append(waits.now - generation.submitted_at)
         else:
-            self._observer.next_token(now - generation.last_token_at)
-        generation.last_token_at = now
-        generation.deliver(token)
-        if token.finish_reason is not None:
+            waits.next.append(waits.now - generation.last_token_at)
+        generation.last_token_at = waits.now
+        generation.deliver(tokens)
+        if tokens.finish_reason is not None:
             self._remove(generation)
 
     def _new_id(self) -> int:
@@ -191,14 +215,19 @@ class EngineRequests:
         return self._next_id - 1
 
     def _insert(self, generation: Generation) -> None:
-        self._generations[generation.request_id] = generation
+        self._hold(generation)
         if self._has_engine and not self._suspects:
             self._submit(generation)
+
+    def _hold(self, generation: Generation) -> None:
+        self._generations[generation.request_id] = generation
+        self._load += generation.size
 
     def _remove(self, generation: Generation) -> None:
         self._sent.discard(generation.request_id)
         self._admitted.discard(generation.request_id)
         del self._generations[generation.request_id]
+        self._load -= generation.size
 
     def _cancel(self, generation: Generation) -> None:
         if generation.request_id in self._generations:
@@ -242,7 +271,7 @@ class EngineRequests:
         """
         self.release(generation)
         generation.move(self._new_id(), self._cancel)
-        self._generations[generation.request_id] = generation
+        self._hold(generation)
 
 
 def _is_suspect(generation: Generation) -> bool:

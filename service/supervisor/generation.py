@@ -2,12 +2,20 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 import msgspec
 
-from service.engine.messages import BeamReport, GenerationRequest, Resume, SegmentReport, TokenReport
+from service.engine.messages import (
+    BeamReport,
+    FinishReason,
+    GenerationRequest,
+    Resume,
+    SegmentReport,
+    TokenReport,
+    TokenRun,
+)
 from service.errors import DeadlineExceeded, ServiceError
 
 _MOST_AT_ONCE: Final = 64
@@ -39,8 +47,8 @@ class Generation:
         self.last_token_at: float | None = None
         self.deaths = _NONE
         """Engines that have died with this request since its last new token."""
-        self.tokens: list[TokenReport] = []
         self._reports: list[SegmentReport] = []
+        self._finish_reason: FinishReason | None = None
         self._beams_sent = 0
         self._beams_to_skip = 0
         self._failure: ServiceError | None = None
@@ -54,17 +62,27 @@ class Generation:
 
     @property
     def finished(self) -> bool:
-        return bool(self.tokens) and self.tokens[-1].finish_reason is not None
+        return self._finish_reason is not None
+
+    @property
+    def tokens(self) -> list[TokenReport]:
+        """A report for each token so far."""
+        return _token_reports(self.request_id, self._reports)
+
+    @property
+    def token_reports(self) -> list[TokenReport | TokenRun]:
+        """The reports of tokens so far, as they came."""
+        return [report for report in self._reports if not isinstance(report, BeamReport)]
 
     def move(self, request_id: int, cancel: Callable[["Generation"], None]) -> None:
         """Give the request another id, and `cancel` of the replica that has it from now on."""
         self.request_id = request_id
         self._cancel = cancel
 
-    def deliver(self, token: TokenReport) -> None:
+    def deliver(self, tokens: TokenReport | TokenRun) -> None:
         self.deaths = _NONE
-        self.tokens.append(token)
-        self._reports.append(token)
+        self._finish_reason = tokens.finish_reason
+        self._reports.append(tokens)
         self._arrived.set()
 
     def deliver_beam(self, beam: BeamReport) -> None:
@@ -88,7 +106,7 @@ class Generation:
     async def read_tokens(self, deadline: float) -> list[TokenReport]:
         """Return new tokens as `read` does, for a request without hypotheses."""
         assert not self.request.inspect.hypotheses
-        return [report for report in await self.read(deadline) if isinstance(report, TokenReport)]
+        return _token_reports(self.request_id, await self.read(deadline))
 
     async def read(self, deadline: float) -> list[SegmentReport]:
         """Return what has come since the last call, 1 to 64 reports; [] once all was read.
@@ -116,10 +134,22 @@ class Generation:
     def continuation(self) -> GenerationRequest:
         """Return the request that lets an engine continue where the last one stopped; call it once for each engine."""
         self._beams_to_skip = self._beams_sent
-        sent = [token.token_id for token in self.tokens]
+        tokens = self.tokens
+        sent = [token.token_id for token in tokens]
         # A beam is searched again from its start; a single hypothesis continues after the tokens already sent.
         continues = self.request.search.beam.size == 1 and len(sent) > len(self.request.constraints.forced_ids)
         forced = sent if continues else self.request.constraints.forced_ids
-        terms = [token.term for token in self.tokens] if self.request.constraints.terms else []
+        terms = [token.term for token in tokens] if self.request.constraints.terms else []
         constraints = msgspec.structs.replace(self.request.constraints, forced_ids=forced)
         return msgspec.structs.replace(self.request, constraints=constraints, resume=Resume(sent, terms))
+
+
+def _token_reports(request_id: int, reports: Iterable[SegmentReport]) -> list[TokenReport]:
+    """Return a report for each token of `reports`."""
+    tokens: list[TokenReport] = []
+    for report in reports:
+        if isinstance(report, TokenRun):
+            tokens += report.reports(request_id)
+        elif isinstance(report, TokenReport):
+            tokens.append(report)
+    return tokens

@@ -11,12 +11,24 @@ from typing import Final
 
 import msgspec
 
-from service.engine.messages import GenerationRequest, Sampling, TokenReport
+from service.engine.messages import GenerationRequest, Sampling, TokenReport, TokenRun, joined
 from service.supervisor.generation import Generation
 from service.supervisor.segment_store import SegmentStore
 from service.supervisor.shared_generation import SharedGeneration
 
 _GREEDY: Final = Sampling()
+
+
+class _Kept(msgspec.Struct, array_like=True):
+    """A finished segment: a run if it is nothing but tokens, otherwise a report for each token."""
+
+    run: TokenRun | None = None
+    tokens: list[TokenReport] = []
+
+    @classmethod
+    def of(cls, ended: Generation) -> "_Kept":
+        runs = [report for report in ended.token_reports if isinstance(report, TokenRun)]
+        return cls(joined(runs)) if len(runs) == len(ended.token_reports) else cls(tokens=ended.tokens)
 
 
 class SegmentCache:
@@ -29,7 +41,7 @@ class SegmentCache:
         self._variant = variant
         self._in_flight: dict[tuple[bytes, bool], SharedGeneration] = {}
         self._encoder = msgspec.msgpack.Encoder()
-        self._decoder = msgspec.msgpack.Decoder(list[TokenReport])
+        self._decoder = msgspec.msgpack.Decoder(_Kept)
 
     def submit(self, request: GenerationRequest, scope: str, decode: Callable[[Generation], None]) -> Generation:
         """Return a reader of the request's tokens: kept ones, those of an equal request in flight, or new ones.
@@ -50,7 +62,7 @@ class SegmentCache:
         def on_end(ended: SharedGeneration) -> None:
             del self._in_flight[place]
             if ended.finished:
-                self._store.put(key, self._encoder.encode(ended.tokens))
+                self._store.put(key, self._encoder.encode(_Kept.of(ended)))
 
         shared = SharedGeneration(request, decode, on_end)
         shared.start()
@@ -69,6 +81,9 @@ class SegmentCache:
         """Return a generation that has finished."""
         replayed = Generation(0, request, lambda _: None)
         replayed.admitted_at = replayed.submitted_at
-        for token in self._decoder.decode(kept):
+        segment = self._decoder.decode(kept)
+        if segment.run is not None:
+            replayed.deliver(segment.run)
+        for token in segment.tokens:
             replayed.deliver(token)
         return replayed

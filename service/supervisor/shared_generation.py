@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from service.engine.messages import GenerationRequest, TokenReport
+from service.engine.messages import GenerationRequest, TokenReport, TokenRun
 from service.errors import RequestFailed, ServiceError
 from service.supervisor.generation import Generation
 
@@ -47,15 +47,15 @@ class SharedGeneration(Generation):
     def add_reader(self) -> Generation:
         """Return another reader, which has all reports so far."""
         reader = Generation(_NOT_SUBMITTED, self.request, self._leave)
-        for token in self.tokens:
-            self._pass_on(token, reader)
+        for tokens in self.token_reports:
+            self._pass_on(tokens, reader)
         self._readers[reader] = None
         return reader
 
-    def deliver(self, token: TokenReport) -> None:
-        super().deliver(token)
+    def deliver(self, tokens: TokenReport | TokenRun) -> None:
+        super().deliver(tokens)
         for reader in self._readers:
-            self._pass_on(token, reader)
+            self._pass_on(tokens, reader)
         if self.finished:
             self._end()
 
@@ -67,10 +67,10 @@ class SharedGeneration(Generation):
             else:
                 reader.fail(error)
 
-    def _pass_on(self, token: TokenReport, reader: Generation) -> None:
+    def _pass_on(self, tokens: TokenReport | TokenRun, reader: Generation) -> None:
         if reader.admitted_at is None and self.admitted_at is not None:
             reader.admitted_at = max(self.admitted_at, reader.submitted_at)
-        reader.deliver(token)
+        reader.deliver(tokens)
 
     def _leave(self, reader: Generation) -> None:
         """Remove a reader that is closed."""

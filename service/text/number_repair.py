@@ -146,6 +146,11 @@ class NumberRepair:
         self._numbers = SentenceNumbers(sentence, languages)
         self._held: Sequence[Aligned] = ()
 
+    @property
+    def is_needed(self) -> bool:
+        """True if the sentence has numbers; otherwise every part is returned as it is."""
+        return bool(self._numbers)
+
     def copy(self) -> Self:
         return copy.copy(self)
 

@@ -133,6 +133,11 @@ class Segment(NamedTuple):
         originals = [(term.start, term.end) for term in self.terms]
         return ModelInput(words + sentence[done:], places, originals, replaced)
 
+    @property
+    def renders_as_is(self) -> bool:
+        """True if `render` changes nothing."""
+        return not self.capitals and self.encoding == "plain"
+
     def render(self, text: str) -> str:
         """Restore capitals and escape a part of the translation; rendering by parts gives the same as all at once."""
         text = text.upper() if self.capitals else text

@@ -7,7 +7,7 @@ from itertools import dropwhile
 from typing import Final
 
 from model.tokenizer import Detokenizer, Tokenizer
-from service.engine.messages import TokenReport
+from service.engine.messages import TokenReport, TokenRun
 from service.text.html.tag_placement import place_marks
 from service.text.number_repair import NumberRepair
 from service.text.segment import PLACEHOLDER, Aligned, Segment, Term, has_words, is_word_character
@@ -44,6 +44,8 @@ class StreamingPostprocessor:
         self._is_first = True
         self._has_words = False
         self._aligned: list[Aligned] = []
+        self._is_word_by_word = not (segment.marks or segment.terms or self._numbers.is_needed)
+        """True if the text of a token is final as soon as it is whole."""
 
     def copy(self) -> "StreamingPostprocessor":
         """Return an independent copy, which continues from here."""
@@ -68,6 +70,24 @@ class StreamingPostprocessor:
             text = segment.separator + segment.before + text
             self._is_first = False
         return text + segment.after if is_last else text
+
+    def push_run(self, run: TokenRun) -> list[str]:
+        """Add some tokens and return the text that is final after each, as `push` does."""
+        is_last = run.finish_reason is not None
+        if not self._is_word_by_word:
+            return [self.push(report, is_last=report.finish_reason is not None) for report in run.reports(request_id=0)]
+        segment = self._segment
+        texts = self._detokenizer.push_all(run.token_ids)
+        if is_last:
+            texts[-1] += self._detokenizer.flush()
+        if not segment.renders_as_is:
+            texts = [segment.render(text) for text in texts]
+        if self._is_first:
+            texts[0] = segment.separator + segment.before + texts[0]
+            self._is_first = False
+        if is_last:
+            texts[-1] += segment.after
+        return texts
 
     def _parts(self, token: TokenReport) -> Iterator[Aligned]:
         """Yield the parts of the text that this token completes."""

@@ -1,19 +1,29 @@
 """Results: the events of a segment as its tokens arrive, and the translation of a text from its segments."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import count, groupby, repeat
 from typing import Final, NamedTuple
 
 from msgspec import UNSET
 
 from model.tokenizer import Tokenizer
-from service.engine.messages import BeamReport, FinishReason, LiveHypothesis, SegmentReport, TokenReport
+from service.engine.messages import (
+    BeamReport,
+    FinishReason,
+    LiveHypothesis,
+    SegmentReport,
+    TokenReport,
+    TokenRun,
+    joined,
+)
 from service.text.segment import Segment
 from service.translation.events import (
     Alignment,
     Alternative,
     BeamStepped,
     Candidate,
+    Event,
     Hypothesis,
     SegmentFinished,
     TextTranslated,
@@ -79,11 +89,32 @@ class SegmentAssembly:
         self._live: list[_Live] = []
         self._steps = 0
         self._best = Version("", 0.0, 0)
-        self._last: TokenReport | None = None
+        self._last: TokenReport | TokenRun | None = None
 
-    def event(self, report: SegmentReport) -> TokenGenerated | BeamStepped:
-        """Convert a report to its event; reports come in order."""
-        return self.push(report) if isinstance(report, TokenReport) else self._step(report)
+    def events(self, reports: Iterable[SegmentReport]) -> list[Event]:
+        """Convert reports to their events; reports come in order."""
+        events: list[Event] = []
+        for _, group in groupby(reports, type):
+            events += self._events_of([*group])
+        return events
+
+    def _events_of(self, reports: Sequence[SegmentReport]) -> Sequence[Event]:
+        """Convert reports of one kind."""
+        if runs := [each for each in reports if isinstance(each, TokenRun)]:
+            return self._push_run(joined(runs))
+        if steps := [each for each in reports if isinstance(each, BeamReport)]:
+            return [self._step(each) for each in steps]
+        return [self.push(each) for each in reports if isinstance(each, TokenReport)]
+
+    def _push_run(self, run: TokenRun) -> list[TokenGenerated]:
+        texts = self._postprocessor.push_run(run)
+        events = [*map(TokenGenerated, repeat(self._index), count(self.tokens), texts, run.logprobs)]
+        total = self._best.logprob
+        for logprob in run.logprobs:  # one after the other: `sum` rounds otherwise in later versions of Python
+            total += logprob
+        self._best = Version("".join((self._best.text, *texts)), total, self.tokens + len(texts))
+        self._last = run
+        return events
 
     def _step(self, report: BeamReport) -> BeamStepped:
         # Marks get their places with the last token only: live hypotheses have none.
@@ -125,7 +156,7 @@ class SegmentAssembly:
     def versions(self) -> list[Version]:
         """Return the translation and its alternatives, the best first."""
         assert self._last is not None
-        others = self._last.alternatives
+        others = self._last.alternatives if isinstance(self._last, TokenReport) else ()
         return [
             self._best,
             *(Version(self._text_of(each.tokens), each.logprob, len(each.tokens)) for each in others),
@@ -137,6 +168,11 @@ class SegmentAssembly:
 
     def _new_postprocessor(self) -> StreamingPostprocessor:
         return StreamingPostprocessor(self._segment, self._tokenizer, self._spans, self._forced)
+
+    @property
+    def is_finished(self) -> bool:
+        """True after the last token."""
+        return self._last is not None and self._last.finish_reason is not None
 
     @property
     def finish_reason(self) -> FinishReason:
@@ -164,7 +200,7 @@ def _rounded(weights: Sequence[float]) -> list[float]:
 
 
 def segment_finished(
-    index: int, text_index: int, versions: Sequence[Version], reason: FinishReason, *, with_alternatives: bool
+    index: int, text_index: int, versions: Sequence[Version], reason: FinishReason, with_alternatives: bool
 ) -> SegmentFinished:
     """Return the event that ends a translated segment."""
     best, *others = versions

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from service.engine.messages import GenerationRequest, Prompt, Search, SegmentReport, TokenReport
+from service.engine.messages import GenerationRequest, Prompt, Search
 from service.errors import DeadlineExceeded, ServiceError
 from service.registry.served_model import ServedModel
 from service.supervisor.generation import Generation
@@ -165,8 +165,10 @@ class Translation:
         """Submit the first model's translation to the second model."""
         assert first.generation is not None
         assert first.encoded.then is not None
-        reports = [report async for some in self._reports_of(first.generation) for report in some]
-        tokens = [report for report in reports if isinstance(report, TokenReport)]
+        while await first.generation.read(self._deadline):
+            pass
+        first.generation.close()
+        tokens = first.generation.tokens
         self._generated_tokens += len(tokens)
         is_cut = tokens[-1].finish_reason == "length"
         sentence = pivot_sentence(first.encoded, tokens)
@@ -267,19 +269,23 @@ class Translation:
                 assembly = SegmentAssembly(
                     number, work.segment, work.model.tokenizer, work.spans, text_offset, len(work.forced_ids)
                 )
-                async for reports in self._reports_of(submitted.generation):
-                    events = [assembly.event(report) for report in reports]
+                ended = False
+                while not ended:
+                    events = assembly.events(await submitted.generation.read(self._deadline))
                     if self._first_token_at is None and assembly.tokens:
                         self._first_token_at = time.monotonic()
                         self._priority.arrived(self)
                     unsent = self._count_as_sent(unsent)
+                    ended = assembly.is_finished
+                    if ended:  # its own event comes with the last token: each send has its price
+                        self._generated_tokens += assembly.tokens
+                        versions = assembly.versions()
+                        texts[work.text_index].add(versions)
+                        reason = "length" if submitted.is_cut else assembly.finish_reason
+                        events.append(segment_finished(number, work.text_index, versions, reason, wanted > 0))
                     yield events
                     await self._give_way()
-                self._generated_tokens += assembly.tokens
-                versions = assembly.versions()
-                texts[work.text_index].add(versions)
-                reason = "length" if submitted.is_cut else assembly.finish_reason
-                yield [segment_finished(number, work.text_index, versions, reason, with_alternatives=wanted > 0)]
+                submitted.generation.close()
             if self._ahead:  # not closed meanwhile
                 self._ahead.popleft()
                 self._look_ahead()
@@ -314,11 +320,6 @@ class Translation:
             await self._priority.wait_for_others()
         else:
             await asyncio.sleep(0)
-
-    async def _reports_of(self, generation: Generation) -> AsyncGenerator[list[SegmentReport]]:
-        while reports := await generation.read(self._deadline):
-            yield reports
-        generation.close()
 
 
 def _mark_as_retrieved(task: asyncio.Task[None]) -> None:

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from model.attention import (
+    RelativeBias,
     SelfAttention,
     attention_weights,
     combine_masks,
@@ -156,3 +157,16 @@ def test_agrees_with_torch_multihead_attention() -> None:
     expected, _ = theirs(states, states, states, key_padding_mask=torch.arange(5) >= lengths[:, None])
     actual = ours(states, padding_mask(lengths, 5), NoCache(), 0)
     torch.testing.assert_close(actual, expected)
+
+
+def test_biases_of_relative_positions_have_the_keys_innermost() -> None:
+    """Memory-efficient attention on a GPU refuses a mask whose last stride is not 1."""
+    config = ModelConfig(vocab_size=10, d_model=8, num_heads=4, positions="relative")
+    biases = RelativeBias(config, looks_ahead=False)
+    positions = torch.tensor([[0, 1, 2], [4, 5, 6]])
+    mask = look_ahead_mask(positions, 7)
+    biased = biases(mask, positions)
+    assert biased.is_contiguous()
+    for head in range(4):
+        expected = biases.biases.weight[biases.buckets(torch.tensor(1 - 5)), head]
+        assert biased[1, head, 1, 1] == mask[1, 0, 1, 1] + expected

@@ -9,6 +9,8 @@ from model.config import Activation, DecoderMemory
 from model.cpp_transformer import DecodeScores
 from model.decode_step import NO_OUTPUTS, Queries
 from model.kernels.compiler import VARIANTS
+from model.plain_rows import NO_PLAIN_ROWS, PlainRows
+from model.sampling import SamplingParameters, noise_states, sample
 from model.topk import Beams
 from model.transformer import Transformer
 from tests.conftest import random_model
@@ -108,16 +110,21 @@ def test_several_positions_of_a_slot_at_once_are_as_one_after_the_other(memory: 
             assert torch.equal(single.logits[0], scores.logits[row])
 
 
+def _room(count: int, rows: int = SLOTS) -> PlainRows:
+    return NO_PLAIN_ROWS._replace(rooms=torch.full((rows,), count))
+
+
 @pytest.mark.parametrize("memory", ["self_attention", "ssru"])
-def test_steps_ahead_are_the_steps_that_would_have_followed(memory: DecoderMemory) -> None:
+def test_a_block_has_the_steps_that_would_have_followed(memory: DecoderMemory) -> None:
     config = fused_config().model_copy(update={"decoder_memory": memory})
     model = random_model(config)
-    ahead, stepwise = Side(model), Side(model)
+    block, stepwise = Side(model), Side(model)
     sources = random_sources(SLOTS, config)
     slots, lengths = torch.arange(SLOTS), torch.tensor([len(source) for source in sources])
-    for side in (ahead, stepwise):
+    for side in (block, stepwise):
         side.encode(sources, slots.tolist())
-    scores = ahead.cpp.decode(Queries(slots, slots * 0, slots, slots, lengths), ahead=5, seconds=60.0)
+    queries = Queries(slots, slots * 0, slots, slots, lengths)
+    scores = block.cpp.decode(queries, plain=_room(50), steps=6, seconds=60.0)
     assert len(scores.best.tokens) == 6
     tokens = slots
     for position, (best, logprobs) in enumerate(zip(*scores.best, strict=True)):
@@ -127,23 +134,67 @@ def test_steps_ahead_are_the_steps_that_would_have_followed(memory: DecoderMemor
         assert torch.equal(logprobs, single.best.logprobs[0])
 
 
-def test_steps_ahead_end_with_the_first_end_of_sentence_or_with_the_time() -> None:
+def test_rows_end_within_a_block_by_end_of_sentence_and_by_length() -> None:
     model = random_model(fused_config())
     slots, lengths = torch.arange(SLOTS), torch.ones(SLOTS, dtype=torch.int64)
+    queries = Queries(slots, slots * 0, slots, slots, lengths)
     side = Side(model)
     side.encode([torch.tensor([5])] * SLOTS, slots.tolist())
-    free = side.cpp.decode(Queries(slots, slots * 0, slots, slots, lengths), ahead=9, seconds=60.0).best.tokens
-    assert len(free) == 10
-    single = side.cpp.decode(Queries(slots, slots * 0, slots, slots, lengths), ahead=9, seconds=0.0)
-    assert len(single.best.tokens) == 1
-    eos = int(free[3, 7])
-    first = int((free == eos).any(dim=1).nonzero()[0])
+    free = side.cpp.decode(queries, plain=_room(50), steps=10, seconds=60.0).best
+    assert len(free.tokens) == 10
+    assert len(side.cpp.decode(queries, plain=_room(50), steps=10, seconds=0.0).best.tokens) == 1
+    eos = int(free.tokens[3, 7])
     ending = Transformer(model.config.model_copy(update={"eos_id": eos})).eval()
     ending.load_state_dict(model.state_dict())
     side = Side(ending)
     side.encode([torch.tensor([5])] * SLOTS, slots.tolist())
-    stopped = side.cpp.decode(Queries(slots, slots * 0, slots, slots, lengths), ahead=9, seconds=60.0).best.tokens
-    assert torch.equal(stopped, free[: first + 1])
+    rooms = torch.full((SLOTS,), 50)
+    rooms[2] = 6
+    scores = side.cpp.decode(queries, plain=NO_PLAIN_ROWS._replace(rooms=rooms), steps=10, seconds=60.0)
+    ends = [next((i + 1 for i, each in enumerate(row) if each == eos), 10) for row in free.tokens.T.tolist()]
+    ends[2] = min(ends[2], 6)
+    assert scores.counts.tolist() == ends
+    assert len(set(ends)) > 2
+    for row, count in enumerate(ends):
+        assert torch.equal(scores.best.tokens[:count, row], free.tokens[:count, row])
+        assert torch.equal(scores.best.logprobs[:count, row], free.logprobs[:count, row])
+
+
+def test_sampled_rows_of_a_block_are_those_of_their_logits() -> None:
+    config = fused_config()
+    model = random_model(config)
+    block, stepwise = Side(model), Side(model)
+    sources = random_sources(SLOTS, config)
+    slots, lengths = torch.arange(SLOTS), torch.tensor([len(source) for source in sources])
+    for side in (block, stepwise):
+        side.encode(sources, slots.tolist())
+    plain = PlainRows(
+        torch.full((SLOTS,), 50), slots % 3 * 0.7, slots % 2 * 5, 1 - slots % 4 * 0.1, slots * 1_000_003 - 5
+    )
+    queries = Queries(slots, slots * 0, slots, slots, lengths)
+    scores = block.cpp.decode(queries, plain=plain, steps=5, seconds=60.0)
+    tokens = slots
+    for position, (best, logprobs) in enumerate(zip(*scores.best, strict=True)):
+        single = stepwise.decode(tokens, slots * 0 + position, slots, lengths)
+        noise = noise_states(plain.seeds, slots * 0 + position)
+        drawn = sample(single.logits, SamplingParameters(plain.temperatures, plain.top_ks, plain.top_ps, noise))
+        is_greedy = plain.temperatures == 0
+        assert torch.equal(best, drawn.tokens)
+        assert torch.equal(logprobs, torch.where(is_greedy, single.best.logprobs[0], drawn.logprobs))
+        tokens = best
+
+
+def test_wrong_descriptions_of_plain_rows_are_refused() -> None:
+    side = Side(random_model(fused_config()))
+    side.encode([torch.tensor([5])] * 2, [0, 1])
+    slots = torch.arange(2)
+    queries = Queries(slots, slots * 0, slots, slots, slots * 0 + 1)
+    with pytest.raises(RuntimeError, match="only beams and plain rows"):
+        side.cpp.decode(queries, plain=_room(5, rows=1), steps=2)
+    with pytest.raises(RuntimeError, match="plain row 0 has no room"):
+        side.cpp.decode(queries, plain=_room(0, rows=2))
+    with pytest.raises(RuntimeError, match="3 of 2 rows are plain"):
+        side.cpp.decode(queries, plain=_room(5, rows=3))
 
 
 def test_hypotheses_share_a_source() -> None:

@@ -1,6 +1,5 @@
 """An engine without a process: the real loop, scheduler and runner over a small random model."""
 
-import math
 import random
 from typing import Protocol
 
@@ -47,7 +46,7 @@ class Arrivals:
         assert isinstance(report, StepReport)
         assert not report.failed
         self.slots_used.append(report.stats.slots_used)
-        for token in report.tokens:
+        for token in report.all_tokens():
             self.moments.setdefault(token.request_id, []).append(len(self.slots_used))
             self.reports.setdefault(token.request_id, []).append(token)
             self.tokens.setdefault(token.request_id, []).append(token.token_id)
@@ -68,13 +67,13 @@ class Run(Protocol):
 
 def run_with(runner: Runner, config: ModelConfig, commands: list[Command], *, slots: int, seed: int) -> Arrivals:
     arrivals = Arrivals(commands, seed)
-    EngineLoop(Scheduler(slots=slots, max_prefill=3, eos_id=config.eos_id), runner, arrivals, config.bos_id).run()
+    scheduler = Scheduler(slots=slots, max_prefill=3, bos_id=config.bos_id, eos_id=config.eos_id)
+    EngineLoop(scheduler, runner, arrivals).run()
     return arrivals
 
 
 def captured(model: Transformer, slots: int) -> CudaGraphRunner:
-    """Return a runner whose number of steps ahead depends on no clock."""
-    return CudaGraphRunner(model, slots=slots, max_length=MAX_LENGTH, ahead_seconds=math.inf)
+    return CudaGraphRunner(model, slots=slots, max_length=MAX_LENGTH)
 
 
 def eager(model: Transformer, slots: int) -> EagerRunner:

@@ -1,5 +1,6 @@
 """int8, with the embedded model and an SSRU: a request gets the same bits alone, in company, from a second engine."""
 
+import math
 import random
 import shutil
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from model import kernels
 from model.checkpoint import load_model
 from model.checkpoint_config import load_tokenizer
 from model.tokenizer import Tokenizer
+from service.engine import loop
+from service.engine.batching import ONE_STEP, Block
 from service.engine.loop import EngineLoop
 from service.engine.messages import Beam, Command, Constraints, GenerationRequest, Sampling, Submit, TokenReport
 from service.engine.modes import MODES
@@ -36,8 +39,8 @@ class Engine:
     def run(self, requests: dict[int, GenerationRequest], seed: int) -> Arrivals:
         commands: list[Command] = [Submit(number, request, 0.0) for number, request in requests.items()]
         arrivals = Arrivals(commands, seed)
-        scheduler = Scheduler(slots=SLOTS, max_prefill=8, eos_id=self.eos_id)
-        EngineLoop(scheduler, self.runner, arrivals, self.bos_id).run()
+        scheduler = Scheduler(slots=SLOTS, max_prefill=8, bos_id=self.bos_id, eos_id=self.eos_id)
+        EngineLoop(scheduler, self.runner, arrivals).run()
         return arrivals
 
 
@@ -81,22 +84,31 @@ def test_alone_and_in_company(engine: Engine, requests: dict[int, GenerationRequ
         assert alone.reports[number] == first.reports[number] == second.reports[number]
 
 
-def test_steps_ahead_are_those_that_would_have_followed(
-    engine: Engine, requests: dict[int, GenerationRequest], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("with_beams", [True, False])
+def test_a_block_has_the_steps_that_would_have_followed(
+    engine: Engine,
+    requests: dict[int, GenerationRequest],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    with_beams: bool,
 ) -> None:
-    """Beams run beside other beams, and beside greedy requests."""
-    plain = [Beam(), Beam(4, alternatives=3), Beam(3, 0.6), Beam(7)]
-    chosen = {
-        number: generation_request(request.prompt.source_ids, LIMIT, beam=plain[number % 4])
-        for number, request in requests.items()
-        if number < 8
-    }
+    """Plain requests, greedy and sampled, end within blocks; beams run beside them, and beside other beams."""
+    beams = [Beam(), Beam(4, alternatives=3), Beam(3, 0.6), Beam(7)] if with_beams else [Beam()]
+    samplings = [Sampling(), Sampling(1.0, seed=5), Sampling(0.8, 20, seed=6), Sampling(1.0, 0, 0.9, 7)]
+    chosen = {}
+    for number, request in requests.items():
+        beam = beams[number % len(beams)]
+        sampling = samplings[number // 4 % 4] if beam.size == 1 else Sampling()
+        chosen[number] = generation_request(request.prompt.source_ids, LIMIT, sampling, beam=beam)
+        if number == 7 + 16 * (not with_beams):
+            break
     runs = []
-    for seconds in (0.0, 60.0):
-        monkeypatch.setattr("service.engine.cpp_runner._MULTI_STEP_SECONDS", seconds)
+    for block in (ONE_STEP, Block(5, math.inf), Block(16, math.inf)):
+        monkeypatch.setattr(loop, "LONG_BLOCK", block)
+        monkeypatch.setattr(loop, "SHORT_BLOCK", block)
         runs.append(engine.run(chosen, seed=1))
-    assert runs[0].reports == runs[1].reports
-    assert len(runs[1].slots_used) < len(runs[0].slots_used)
+    assert runs[0].reports == runs[1].reports == runs[2].reports
+    assert len(runs[2].slots_used) < len(runs[1].slots_used) < len(runs[0].slots_used)
 
 
 def test_from_a_second_engine(engine: Engine, requests: dict[int, GenerationRequest]) -> None:

@@ -24,7 +24,11 @@ async def whole(site: Site) -> AsyncIterator[None]:
     """Wait until the server has all its processes; nothing else takes one inside of the context. Raises `Broken`."""
     async with site.surgery:
         deadline = time.monotonic() + _REPLACEMENT_SECONDS
-        while len((now := site.server.processes()).engines) != ENGINES or len(now.fork_servers) != 1:
+        while (
+            len((now := site.server.processes()).engines) != ENGINES
+            or len(now.fork_servers) != 1
+            or not _runs_its_program(now.fork_servers[0].pid)
+        ):
             if time.monotonic() > deadline:
                 raise Broken(f"{len(now.engines)} engines and {len(now.fork_servers)} fork servers before the fault")
             await asyncio.sleep(0.1)
@@ -60,32 +64,40 @@ class Loss(NamedTuple):
         gone = [*engines, *([server.pid] if self.http else []), *fork_servers]
         if not self.http:
             site.deaths += len(engines)
-        started = time.monotonic()
         ready = ENGINES if self.http else len(engines)
         replacing = asyncio.create_task(replaced(site, self.name, gone, ready, log_bytes))
         # An engine that hangs is noticed when it is given work: the canaries see to that.
         if (seconds := await site.tally.ask(site.client, *site.alone[0])) is not None:
             site.answered_seconds.setdefault(self.name, []).append(seconds)
-        await replacing
-        site.replaced_seconds.setdefault(self.name, []).append(time.monotonic() - started)
+        site.replaced_seconds.setdefault(self.name, []).append(await replacing)
 
 
-async def replaced(site: Site, fault: str, gone: list[int], ready: int, log_bytes: int) -> None:
+async def replaced(site: Site, fault: str, gone: list[int], ready: int, log_bytes: int) -> float:
     """Wait until the processes are gone and the log after `log_bytes` has so many engines that are ready.
 
-    Raises `Broken`.
+    Returns the seconds that it took; raises `Broken`.
     """
-    deadline = time.monotonic() + _REPLACEMENT_SECONDS
+    started = time.monotonic()
+    deadline = started + _REPLACEMENT_SECONDS
     while any(map(_lives, gone)) or _ready_since(site.places.log, log_bytes) < ready or not await _answers(site):
         if time.monotonic() > deadline:
             raise Broken(f"{fault}: no replacement after {_REPLACEMENT_SECONDS:.0f} s")
         await asyncio.sleep(0.1)
+    return time.monotonic() - started
 
 
 async def _answers(site: Site) -> bool:
     try:
         return await is_ready(site.client)
     except httpx.TransportError:
+        return False
+
+
+def _runs_its_program(pid: int) -> bool:
+    """Return False for a child that is still a copy of the HTTP process, which waits for it: stopped, it stops both."""
+    try:
+        return b"service.engine.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
         return False
 
 

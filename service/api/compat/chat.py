@@ -124,7 +124,7 @@ class ChatRequest(RequestBody):
 
     def options(self) -> TranslationOptions:
         sampling = Sampling(self.temperature or 0.0, 0, 1.0 if self.top_p is None else self.top_p, abs(self.seed or 0))
-        return TranslationOptions(sampling=sampling)
+        return TranslationOptions(sampling=sampling, has_seed=self.seed is not None)
 
 
 _ANSWERS: Final[dict[str, Any]] = {

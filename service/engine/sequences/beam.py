@@ -12,7 +12,7 @@ from model.beam_search import BeamSearch, Choice, Extension, Path
 from service.engine.forced_terms import TermProgress, replace_early_end, term_progress
 from service.engine.messages import FinishReason, GenerationRequest, LiveHypothesis
 from service.engine.sequences.rows import Row, is_plain, prefix_rows, prompt_rows
-from service.engine.sequences.sequence import SearchDiffers, StepResult
+from service.engine.sequences.sequence import PlainState, SearchDiffers, StepResult
 
 _by_total: Final = attrgetter("total")
 
@@ -30,7 +30,7 @@ class BeamSequence:
         self._copies: list[tuple[int, int, int]] = []
         self._settled = len(self._prompt)
         self._has_started = False
-        self._is_ranked = is_plain(request)
+        self._is_ranked = is_plain(request) and not request.constraints.terms
 
     def copies(self) -> list[tuple[int, int, int]]:
         return self._copies
@@ -91,6 +91,9 @@ class BeamSequence:
             elif parent not in given:  # after such a mark the end is possible, too
                 given.add(parent)
                 yield other
+
+    def plain_state(self) -> PlainState | None:
+        return None
 
     @property
     def _is_at_prefix(self) -> bool:

@@ -30,8 +30,6 @@ class Row(NamedTuple):
     """The terms that may come next, by their numbers."""
     is_ranked: bool = False
     """True if the best extensions of all rows of its beam are enough, whatever its own ones are."""
-    is_greedy: bool = False
-    """True if its most probable token is enough, and nothing is inspected."""
 
     @property
     def is_constrained(self) -> bool:
@@ -52,7 +50,7 @@ class Row(NamedTuple):
     def needs_logits(self) -> bool:
         """True if the best token alone does not determine how the row goes on."""
         request = self.request
-        if self.is_greedy or self.is_ranked or self.term is not None:
+        if self.is_ranked or self.term is not None:
             return False
         return self.num_extensions > 0 and (
             self.forced is not None
@@ -65,23 +63,15 @@ class Row(NamedTuple):
 
     @property
     def steps_ahead(self) -> int:
-        """The number of further steps, of the row or its beam, that only need the most probable tokens."""
-        if self.is_greedy:
-            may = True
-        elif self.is_ranked:
-            may = not self.request.inspect.hypotheses
-        else:
-            is_inspected = self.needs_alignment or self.needs_self_attention
-            may = self.num_extensions == 1 and not (self.needs_logits or is_inspected or self.term is not None)
-        if not may:
+        """The number of further steps of its beam that only need the best extensions; 0 without a beam."""
+        if not self.is_ranked or self.request.inspect.hypotheses:
             return 0
         return self.request.search.max_new_tokens + len(self.request.prompt.decoder_ids) - len(self.ids) - 1
 
 
 def is_plain(request: GenerationRequest) -> bool:
-    """Return True if only the logits decide how the request's rows go on, and nothing is inspected."""
-    changed = request.constraints.changes_logits or request.constraints.terms
-    return not (changed or request.inspect.weights or request.inspect.candidates)
+    """Return True if only the logits and given terms decide how the request's rows go on, and nothing is inspected."""
+    return not (request.constraints.changes_logits or request.inspect.weights or request.inspect.candidates)
 
 
 def prompt_rows(request: GenerationRequest, slot: int) -> list[Row]:

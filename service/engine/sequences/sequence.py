@@ -22,6 +22,17 @@ class StepResult(NamedTuple):
     """The live hypotheses of a beam, if they were requested."""
 
 
+class PlainState(NamedTuple):
+    """The state of a hypothesis that goes on with one token after the other, with nothing else to decide."""
+
+    token: int | None
+    """The last token; None at the start."""
+    position: int
+    """The number of tokens before the next one, the prompt included."""
+    room: int
+    """The number of tokens that it may still have."""
+
+
 class TargetSequence(Protocol):
     """One request's hypotheses."""
 
@@ -38,4 +49,8 @@ class TargetSequence(Protocol):
 
         Raises `SearchDiffers`.
         """
+        ...
+
+    def plain_state(self) -> PlainState | None:
+        """Return the state from which a `PlainTable` continues; None while the sequence itself is needed."""
         ...

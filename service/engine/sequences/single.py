@@ -6,7 +6,7 @@ from model.beam_search import Extension
 from service.engine.forced_terms import replace_early_end, term_progress
 from service.engine.messages import GenerationRequest
 from service.engine.sequences.rows import Row, is_plain, prefix_rows, prompt_rows
-from service.engine.sequences.sequence import StepResult
+from service.engine.sequences.sequence import PlainState, StepResult
 
 
 class SingleSequence:
@@ -16,7 +16,7 @@ class SingleSequence:
         self._request = request
         [self._slot] = slots
         self._eos_id = eos_id
-        self._is_greedy = is_plain(request) and request.search.sampling.temperature == 0
+        self._is_plain = is_plain(request)
         self._ids: list[int] = []  # of the translation
         # The term of each of `_ids`; unused where the request has no terms.
         self._terms: list[int | None] = list(request.resume.sent_terms)
@@ -34,7 +34,7 @@ class SingleSequence:
         following = [
             Row(request, slot, slot, ids + list(rest[:i]), forced=token, term=term)
             for i, token in enumerate(rest[:room])
-        ] or [Row(request, slot, slot, ids, pending=pending, is_greedy=self._is_greedy)]
+        ] or [Row(request, slot, slot, ids, pending=pending)]
         return following if self._ids else prompt_rows(request, slot) + following
 
     def advance(self, extensions: list[Extension]) -> StepResult:
@@ -52,3 +52,13 @@ class SingleSequence:
         if self._ids[-1] == self._eos_id:
             return StepResult(choices, "stop")
         return StepResult(choices, "length" if len(self._ids) >= self._request.search.max_new_tokens else None)
+
+    def plain_state(self) -> PlainState | None:
+        request, count = self._request, len(self._ids)
+        if not self._is_plain or (count == 0 and (request.prompt.decoder_ids or request.constraints.forced_ids)):
+            return None
+        rest, _, pending = term_progress(request.constraints.terms, self._terms)
+        if rest or pending:
+            return None
+        token = self._ids[-1] if self._ids else None
+        return PlainState(token, len(request.prompt.decoder_ids) + count, request.search.max_new_tokens - count)

@@ -155,7 +155,7 @@ class MarianModel:
     def write_binary(
         self, path: Path, *, quantised: bool, change: Callable[[list["Item"]], object] | None = None
     ) -> None:
-        """Write the file; if `quantised`, matrices are int8, and the parameters become the numbers that these stand for."""
+        """Write the file; if `quantised`, matrices are int8, and the parameters become their numbers."""
         items = [self._item(name, quantised=quantised) for name in self.parameters]
         if quantised:
             items += [Item(f"{item.name}_QuantMultA", 0x404, [1, 1], struct.pack("<f", 50)) for item in items[:3]]

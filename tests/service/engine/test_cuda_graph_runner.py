@@ -12,7 +12,8 @@ from model.cache import SlotCache
 from model.config import ModelConfig
 from model.decode_step import NO_OUTPUTS, Queries
 from model.decoding import greedy_decode
-from service.engine.batching import SourceBatch, StepBatch, StepScores
+from model.plain_rows import NO_PLAIN_ROWS, PlainRows
+from service.engine.batching import ONE_STEP, Block, SourceBatch, StepBatch, StepScores
 from service.engine.cuda_graph_runner import CudaGraphRunner
 from service.engine.device import CapturedStep, PlainExecutor
 from service.engine.runner import DeviceLost
@@ -31,9 +32,9 @@ def config() -> ModelConfig:
     )
 
 
-def _runner(config: ModelConfig, device: torch.device, ahead_seconds: float = math.inf) -> CudaGraphRunner:
+def _runner(config: ModelConfig, device: torch.device) -> CudaGraphRunner:
     """Return a runner with the sources in its first slots."""
-    runner = CudaGraphRunner(random_model(config).to(device), slots=8, max_length=128, ahead_seconds=ahead_seconds)
+    runner = CudaGraphRunner(random_model(config).to(device), slots=8, max_length=128)
     _prefill(runner)
     return runner
 
@@ -51,8 +52,8 @@ def _prefill(runner: CudaGraphRunner) -> None:
     )
 
 
-def _batch(tokens: list[int], position: int, ahead: int = 0, **outputs: list[int]) -> StepBatch:
-    """Return a batch of the first slots."""
+def _batch(tokens: list[int], position: int, block: Block = ONE_STEP, **outputs: list[int]) -> StepBatch:
+    """Return a batch of the first slots; all rows are plain."""
     rows = len(tokens)
     return StepBatch(
         Queries(
@@ -64,7 +65,8 @@ def _batch(tokens: list[int], position: int, ahead: int = 0, **outputs: list[int
         ),
         copies=[],
         outputs=NO_OUTPUTS._replace(**outputs),
-        steps_ahead=ahead,
+        plain=NO_PLAIN_ROWS._replace(rooms=torch.full((rows,), 50)),
+        block=block,
     )
 
 
@@ -79,36 +81,63 @@ def _one_by_one(runner: CudaGraphRunner, rows: int, steps: int) -> StepScores:
 
 
 @pytest.mark.parametrize(("rows", "before"), [(1, 0), (3, 0), (1, 30)])
-def test_steps_ahead_are_the_steps_one_by_one(
-    config: ModelConfig, device: torch.device, rows: int, before: int
-) -> None:
+def test_a_block_has_the_steps_one_by_one(config: ModelConfig, device: torch.device, rows: int, before: int) -> None:
     """The result is the same where the steps need a larger bucket than the first of them."""
     expected = _one_by_one(_runner(config, device), rows, before + 5)
     runner = _runner(config, device)
     tokens = _one_by_one(runner, rows, before).tokens[-1].tolist() if before else [1] * rows
-    ahead = runner.decode(_batch(tokens, before, ahead=4))
-    assert ahead.tokens.tolist() == expected.tokens[before:].tolist()
-    torch.testing.assert_close(ahead.logprobs, expected.logprobs[before:])
+    block = runner.decode(_batch(tokens, before, Block(5, math.inf)))
+    assert block.tokens.tolist() == expected.tokens[before:].tolist()
+    assert block.counts.tolist() == [5] * rows
+    torch.testing.assert_close(block.logprobs, expected.logprobs[before:])
 
 
-def test_nothing_comes_behind_an_end_and_what_was_too_much_is_forgotten(
-    config: ModelConfig, device: torch.device
-) -> None:
-    tokens = _one_by_one(_runner(config, device), 2, 8).tokens
+def test_rows_end_within_a_block_and_the_others_go_on(config: ModelConfig, device: torch.device) -> None:
+    tokens = _one_by_one(_runner(config, device), 3, 8).tokens
     end = tokens[3, 1].item()
-    first = next(number for number, step in enumerate(tokens.tolist()) if end in step)
     ending = _runner(config.model_copy(update={"eos_id": end}), device)
-    scores = ending.decode(_batch([1, 1], 0, ahead=7))
-    assert scores.tokens.tolist() == tokens[: first + 1].tolist()
-    # The other row goes on as if no step had run too far.
-    going_on = ending.decode(_batch(tokens[first].tolist(), first + 1))
-    assert going_on.tokens[0, 0].item() == tokens[first + 1, 0].item()
+    rooms = torch.tensor([3, 50, 50])
+    batch = _batch([1, 1, 1], 0, Block(8, math.inf))
+    scores = ending.decode(batch._replace(plain=NO_PLAIN_ROWS._replace(rooms=rooms)))
+    counts = [next((i + 1 for i, each in enumerate(row) if each == end), 8) for row in tokens.T.tolist()]
+    counts[0] = min(counts[0], 3)
+    assert scores.counts.tolist() == counts
+    assert min(counts) < 8
+    for row, count in enumerate(counts):
+        assert scores.tokens[:count, row].tolist() == tokens[:count, row].tolist()
 
 
-def test_no_step_ahead_without_time_or_with_many_rows(config: ModelConfig, device: torch.device) -> None:
-    in_a_hurry = _runner(config, device, ahead_seconds=0.0)
-    assert len(in_a_hurry.decode(_batch([1], 0, ahead=4)).tokens) == 1
-    assert len(_runner(config, device).decode(_batch([1, 1, 1], 0, ahead=60)).tokens) < 10
+def test_a_row_that_has_ended_leaves_its_slot_alone(config: ModelConfig, device: torch.device) -> None:
+    """It may go on later: what it has no room for in one block is not written in the next place."""
+    expected = _one_by_one(_runner(config, device), 2, 8).tokens
+    runner = _runner(config, device)
+    batch = _batch([1, 1], 0, Block(4, math.inf))
+    first = runner.decode(batch._replace(plain=NO_PLAIN_ROWS._replace(rooms=torch.tensor([2, 50]))))
+    assert first.counts.tolist() == [2, 4]
+    queries = batch.queries._replace(tokens=first.tokens[[1, 3], [0, 1]], positions=torch.tensor([2, 4]))
+    second = runner.decode(_batch([1, 1], 0, Block(4, math.inf))._replace(queries=queries))
+    assert second.tokens[:, 0].tolist() == expected[2:6, 0].tolist()
+    assert second.tokens[:, 1].tolist() == expected[4:8, 1].tolist()
+
+
+def test_sampled_rows_of_a_block_are_those_of_single_steps(config: ModelConfig, device: torch.device) -> None:
+    options = PlainRows(
+        torch.full((3,), 50), torch.tensor([0.0, 1.0, 0.8]), torch.tensor([0, 0, 5]), torch.ones(3), torch.arange(3)
+    )
+    stepwise, tokens, expected = _runner(config, device), [1, 1, 1], []
+    for position in range(6):
+        scores = stepwise.decode(_batch(tokens, position)._replace(plain=options))
+        tokens = scores.tokens[0].tolist()
+        expected.append(tokens)
+    block = _runner(config, device).decode(_batch([1, 1, 1], 0, Block(6, math.inf))._replace(plain=options))
+    assert block.tokens.tolist() == expected
+    greedy = _one_by_one(_runner(config, device), 3, 6).tokens
+    assert block.tokens[:, 0].tolist() == greedy[:, 0].tolist()
+    assert block.tokens[:, 1].tolist() != greedy[:, 1].tolist()
+
+
+def test_no_further_step_without_time(config: ModelConfig, device: torch.device) -> None:
+    assert len(_runner(config, device).decode(_batch([1], 0, Block(5, 0.0))).tokens) == 1
 
 
 def test_a_ready_runner_has_what_most_requests_need(
@@ -188,8 +217,8 @@ def test_what_is_captured_late_disturbs_nobody(config: ModelConfig, device: torc
 def test_without_memory_for_a_graph_it_does_without(
     config: ModelConfig, device: torch.device, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    expected = _runner(config, device, ahead_seconds=0).decode(_batch([1, 1, 1], 70))
-    runner = _runner(config, device, ahead_seconds=0)
+    expected = _runner(config, device).decode(_batch([1, 1, 1], 70))
+    runner = _runner(config, device)
     monkeypatch.setattr(runner._executor, "capture", _out_of_memory)
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
@@ -216,7 +245,8 @@ def test_how_wide_attention_reads_changes_nothing(config: ModelConfig, device: t
             # A fourth row far beyond the others makes the step wide.
             slots, far = torch.arange(4), torch.tensor([position] * 3 + [100])
             four = [torch.cat([each, each[:1]]) for each in (batch.queries.tokens, batch.queries.source_lengths)]
-            batch = batch._replace(queries=Queries(four[0], far, slots, slots % 3, four[1]))
+            queries = Queries(four[0], far, slots, slots % 3, four[1])
+            batch = batch._replace(queries=queries, plain=NO_PLAIN_ROWS._replace(rooms=torch.ones(4).long()))
         scores = runner.decode(batch)
         tokens = scores.tokens[0, :3].tolist()
         assert tokens == expected.tokens[position].tolist()

@@ -7,18 +7,18 @@ import pytest
 import torch
 
 from model.beam_search import Extension
-from service.engine.batching import SourceBatch, StepBatch, StepScores, extensions_of
-from service.engine.loop import EngineLoop
+from service.engine.batching import ONE_STEP, Block, SourceBatch, StepBatch, StepScores, extensions_of
+from service.engine.loop import LONG_BLOCK, SHORT_BLOCK, EngineLoop
 from service.engine.messages import (
     Admitted,
     Beam,
     Cancel,
     Command,
-    GenerationRequest,
     Report,
     Sampling,
     StepReport,
     Submit,
+    TokenReport,
 )
 from service.engine.runner import DeviceLost
 from service.engine.scheduler import Scheduler
@@ -49,27 +49,35 @@ class ScriptedRunner:
             raise self._error or RuntimeError("out of memory")
         rows = zip(batch.queries.source_slots.tolist(), batch.queries.positions.tolist(), strict=True)
         tokens = [EOS if position >= self._lengths[slot] - 1 else 5 + position for slot, position in rows]
-        logits = torch.full((len(tokens), 20), -10.0)
+        logits = torch.full((len(tokens), 60), -10.0)
         logits[torch.arange(len(tokens)), torch.tensor(tokens)] = 10.0
         logprobs, extensions = torch.zeros(1, len(tokens)), extensions_of(batch, logits[batch.beam_rows])
-        return StepScores(torch.tensor([tokens]), logprobs, logits[batch.outputs.logits], extensions=extensions)
+        counts = torch.ones_like(batch.plain.rooms)
+        own = logits[batch.outputs.logits]
+        return StepScores(torch.tensor([tokens]), logprobs, own, extensions=extensions, counts=counts)
 
 
-class AheadRunner(ScriptedRunner):
-    """Takes all the steps that it may, as long as nothing has ended."""
+class BlockRunner(ScriptedRunner):
+    """Takes all the steps of a block until every row has ended."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.allowed: list[int] = []
+        self.blocks: list[Block] = []
 
     def decode(self, batch: StepBatch) -> StepScores:
-        self.allowed.append(batch.steps_ahead)
+        self.blocks.append(batch.block)
         steps = [super().decode(batch)]
-        while len(steps) <= batch.steps_ahead and not (steps[-1].tokens == EOS).any():
+        counts = torch.zeros_like(batch.plain.rooms)
+        goes_on = torch.ones_like(counts, dtype=torch.bool)
+        while True:
+            counts += goes_on
+            goes_on &= (steps[-1].tokens[0, batch.first_plain :] != EOS) & (counts < batch.plain.rooms)
+            if len(steps) == batch.block.steps or not goes_on.any():
+                break
             positions = batch.queries.positions + len(steps)
             steps.append(super().decode(batch._replace(queries=batch.queries._replace(positions=positions))))
         tokens, logprobs, logits, *_ = zip(*steps, strict=True)
-        return StepScores(torch.cat(tokens), torch.cat(logprobs), logits[-1])
+        return StepScores(torch.cat(tokens), torch.cat(logprobs), logits[-1], counts=counts)
 
 
 class ScriptedChannel:
@@ -93,17 +101,24 @@ class ScriptedChannel:
         self.reports.append(report)
 
     def tokens(self, request_id: int) -> list[int]:
-        return [t.token_id for report in self.reports for t in report.tokens if t.request_id == request_id]
+        return [each.token_id for each in self.all_tokens() if each.request_id == request_id]
+
+    def all_tokens(self) -> list[TokenReport]:
+        return [token for report in self.reports for token in report.all_tokens()]
 
 
-def _submit(request_id: int, length: int) -> Submit:
-    return Submit(request_id, generation_request([9] * length + [EOS], 50), submitted_at=0.0)
+def _submit(request_id: int, length: int, **changes: Any) -> Submit:
+    return Submit(request_id, generation_request([9] * length + [EOS], 50, **changes), submitted_at=0.0)
 
 
 def _run(runner: ScriptedRunner, *batches: list[Command], slots: int = 4) -> ScriptedChannel:
     channel = ScriptedChannel(*batches)
-    EngineLoop(Scheduler(slots=slots, max_prefill=8, eos_id=EOS), runner, channel, bos_id=1).run()
+    EngineLoop(_scheduler(slots), runner, channel).run()
     return channel
+
+
+def _scheduler(slots: int) -> Scheduler:
+    return Scheduler(slots=slots, max_prefill=8, bos_id=1, eos_id=EOS)
 
 
 def test_requests_join_and_leave_a_running_batch() -> None:
@@ -133,7 +148,8 @@ def test_a_request_whose_tokens_cannot_be_taken_ends_alone(monkeypatch: pytest.M
         return take(self, extensions)
 
     monkeypatch.setattr(SingleSequence, "advance", fail_at_the_third)
-    channel = _run(ScriptedRunner(), [_submit(1, 4), _submit(2, 5)], [], [], [_submit(3, 3)], slots=2)
+    commands: list[Command] = [_submit(number, length, candidates=1) for number, length in ((1, 4), (2, 5))]
+    channel = _run(ScriptedRunner(), commands, [], [], [_submit(3, 3)], slots=2)
     assert [report.failed for report in channel.reports if report.failed] == [[1]]
     assert channel.tokens(1) == [5, 6]
     assert channel.tokens(2) == [5, 6, 7, 8, 9, EOS]
@@ -156,7 +172,7 @@ def test_a_request_whose_logits_are_not_numbers_ends_alone(options: dict[str, An
         def decode(self, batch: StepBatch) -> StepScores:
             scores = super().decode(batch)
             own = batch.queries.source_slots == 0
-            broken = extensions_of(batch, torch.full((len(batch.beam_rows), 20), math.nan))
+            broken = extensions_of(batch, torch.full((len(batch.beam_rows), 60), math.nan))
             return scores._replace(
                 logprobs=scores.logprobs.masked_fill(own, math.nan),
                 logits=scores.logits.masked_fill(own[batch.outputs.logits, None], math.nan),
@@ -174,7 +190,7 @@ def test_a_lost_device_fails_no_request_but_ends_the_engine() -> None:
     channel = ScriptedChannel([_submit(1, 3)])
     runner = ScriptedRunner(fail_at_call=2, error=DeviceLost())
     with pytest.raises(DeviceLost):
-        EngineLoop(Scheduler(slots=4, max_prefill=8, eos_id=EOS), runner, channel, bos_id=1).run()
+        EngineLoop(_scheduler(4), runner, channel).run()
     assert channel.tokens(1) == [5]
     assert not any(report.failed for report in channel.reports)
 
@@ -186,7 +202,7 @@ def test_cancelling_the_last_request_reports_an_empty_engine() -> None:
 
 def test_a_cancelled_request_leaves_nothing_behind() -> None:
     channel = ScriptedChannel([_submit(1, 3), _submit(2, 3), Cancel(2)])
-    loop = EngineLoop(Scheduler(slots=1, max_prefill=8, eos_id=EOS), ScriptedRunner(), channel, bos_id=1)
+    loop = EngineLoop(_scheduler(1), ScriptedRunner(), channel)
     loop.run()
     assert not loop._submitted_at
     assert channel.tokens(2) == []
@@ -199,7 +215,7 @@ def test_admissions_are_reported_before_the_step_that_may_kill_the_engine() -> N
 
     channel = ScriptedChannel([_submit(1, 3), _submit(2, 5)])
     with pytest.raises(SystemExit):
-        EngineLoop(Scheduler(slots=1, max_prefill=8, eos_id=EOS), Fatal(), channel, bos_id=1).run()
+        EngineLoop(_scheduler(1), Fatal(), channel).run()
     assert (channel.admitted, channel.reports) == ([1], [])
 
 
@@ -218,31 +234,36 @@ def test_statistics_of_a_beam() -> None:
     assert [(each.slots_used, each.batch_rows) for each in stats[:2]] == [(4, 2), (4, 4)]
 
 
-def test_steps_ahead_are_reported_together() -> None:
-    runner = AheadRunner()
-    channel = _run(runner, [_submit(1, 4), _submit(2, 2)])
-    assert [len(report.tokens) for report in channel.reports] == [2, 4, 2], "the first, until one has ended, the rest"
-    assert channel.tokens(1) == [5, 6, 7, 8, EOS]
-    assert channel.tokens(2) == [5, 6, EOS]
-    assert [token.finish_reason for token in channel.reports[2].tokens] == [None, "stop"]
-    assert runner.allowed == [0, 48, 46]
+def test_a_block_is_one_report_and_rows_end_within_it() -> None:
+    runner = BlockRunner()
+    channel = _run(runner, [_submit(1, 40), _submit(2, 6)])
+    assert [report.block.tokens for report in channel.reports] == [8, 19, 16, 5], "the first is short"
+    assert channel.tokens(1) == [*range(5, 45), EOS]
+    assert channel.tokens(2) == [*range(5, 11), EOS]
+    assert [each.finish_reason for each in channel.all_tokens() if each.token_id == EOS] == ["stop", "stop"]
+    assert [report.stats.slots_used for report in channel.reports] == [2, 1, 1, 0]
+    assert [report.stats.steps for report in channel.reports] == [4, 16, 16, 5]
+    assert [report.stats.batch_rows for report in channel.reports] == [2, 2, 1, 1]
 
 
-def test_nobody_runs_ahead_while_somebody_waits() -> None:
-    runner = AheadRunner()
-    channel = _run(runner, [_submit(1, 3), _submit(2, 3)], slots=1)
-    assert runner.allowed == [0, 0, 0, 0, 0, 48]
-    assert channel.tokens(1) == channel.tokens(2) == [5, 6, 7, EOS]
+def test_a_request_ends_within_a_block_at_its_limit() -> None:
+    cut = Submit(1, generation_request([9] * 30 + [EOS], 7), submitted_at=0.0)
+    channel = _run(BlockRunner(), [cut, _submit(2, 12)])
+    assert channel.tokens(1) == [*range(5, 12)]
+    assert [each.finish_reason for each in channel.all_tokens() if each.request_id == 1] == [None] * 6 + ["length"]
+    assert channel.tokens(2) == [*range(5, 17), EOS]
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        generation_request([9, EOS], 50, Sampling(temperature=1.0)),
-        generation_request([9, EOS], 50, self_attention=True),
-    ],
-)
-def test_only_what_needs_no_choice_and_is_not_looked_at_runs_ahead(other: GenerationRequest) -> None:
-    runner = AheadRunner()
-    _run(runner, [_submit(1, 2), Submit(2, other, submitted_at=0.0)])
-    assert runner.allowed == [0, 0, 47]
+def test_blocks_are_short_while_somebody_waits_and_single_steps_while_the_encoder_is_behind() -> None:
+    runner = BlockRunner()
+    _run(runner, [_submit(number, 30) for number in range(10)], slots=9)
+    assert runner.blocks[:3] == [ONE_STEP, SHORT_BLOCK, SHORT_BLOCK], "a source, then a slot is waited for"
+    assert runner.blocks[-1] == LONG_BLOCK
+
+
+def test_what_has_to_be_looked_at_makes_all_blocks_single_steps() -> None:
+    runner = BlockRunner()
+    channel = _run(runner, [_submit(1, 30), _submit(2, 3, candidates=2)])
+    assert [block.steps for block in runner.blocks] == [1, 1, 1, 1, 16, 16]
+    assert channel.tokens(1) == [*range(5, 35), EOS]
+    assert channel.tokens(2) == [5, 6, 7, EOS]

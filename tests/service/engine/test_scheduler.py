@@ -1,11 +1,13 @@
 """The scheduler by its rules, then under random histories."""
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from model.beam_search import Choice, Extension
 from service.engine.messages import Beam, GenerationRequest, TokenReport
+from service.engine.plain_rows import PlainTensors, StepTokens
 from service.engine.scheduler import MAX_PREFIX_ROWS, Plan, Scheduler
 from tests.generation_requests import changed, generation_request
 
@@ -13,7 +15,7 @@ EOS = 2
 
 
 def _scheduler(slots: int = 2, max_prefill: int = 8) -> Scheduler:
-    return Scheduler(slots=slots, max_prefill=max_prefill, eos_id=EOS)
+    return Scheduler(slots=slots, max_prefill=max_prefill, bos_id=1, eos_id=EOS)
 
 
 def _request(max_new_tokens: int = 5, forced: list[int] | None = None, beam: int = 1) -> GenerationRequest:
@@ -31,13 +33,26 @@ def _step(scheduler: Scheduler, token: int = 9) -> tuple[Plan, list[TokenReport]
         ]
         for running in plan.running
     ]
+    tokens = torch.full((1, len(plan.plain)), token)
+    own = StepTokens(tokens, tokens * 0 - 0.5, torch.ones_like(tokens[0]))
+    block, ended, broken = PlainTensors(scheduler.table).advance(plan.plain, own)
+    scheduler.end(ended)
     reports, _, failed = scheduler.update(plan, [[own] for own in extensions])
     assert not failed
-    return plan, reports
+    assert not broken
+    return plan, [*(report for request_id, run in block.runs() for report in run.reports(request_id)), *reports]
 
 
-def _ids(plan: Plan) -> list[int]:
-    return [running.request_id for running in plan.running]
+def _ids(scheduler: Scheduler, plan: Plan) -> list[int]:
+    """Return the ids of the plan's requests in the order of their slots."""
+    with_rows = [(running.slots[0], running.request_id) for running in plan.running]
+    plain = [(slot, scheduler.table.request_id(slot)) for slot in plan.plain]
+    return [request_id for _, request_id in sorted(with_rows + plain)]
+
+
+def _stepped(scheduler: Scheduler) -> list[int]:
+    """Make a step and return the ids of its requests."""
+    return _ids(scheduler, _step(scheduler)[0])
 
 
 def test_first_come_first_served_up_to_the_slots() -> None:
@@ -45,7 +60,7 @@ def test_first_come_first_served_up_to_the_slots() -> None:
     for request_id in (10, 11, 12):
         scheduler.add(request_id, _request())
     plan, _ = _step(scheduler)
-    assert _ids(plan) == [10, 11]
+    assert _ids(scheduler, plan) == [10, 11]
     assert (scheduler.slots_used, scheduler.waiting) == (2, 1)
 
 
@@ -62,10 +77,10 @@ def test_joins_at_the_next_step_and_leaves_at_its_own_last_token() -> None:
     scheduler.add(1, _request(max_new_tokens=3))
     _step(scheduler)
     scheduler.add(2, _request(max_new_tokens=3))
-    assert _ids(_step(scheduler)[0]) == [1, 2]
+    assert _stepped(scheduler) == [1, 2]
     _, reports = _step(scheduler)
     assert [(r.request_id, r.finish_reason) for r in reports] == [(1, "length"), (2, None)]
-    assert _ids(_step(scheduler)[0]) == [2]
+    assert _stepped(scheduler) == [2]
     assert not scheduler.has_work
 
 
@@ -83,8 +98,8 @@ def test_a_cancelled_request_frees_its_slot_in_the_next_plan() -> None:
     _step(scheduler)
     scheduler.cancel(1)
     plan, _ = _step(scheduler)
-    assert _ids(plan) == [2]
-    assert plan.running[0].slots == [0]
+    assert _ids(scheduler, plan) == [2]
+    assert plan.plain == [0]
 
 
 def test_cancelling_the_waiting_and_the_unknown() -> None:
@@ -130,12 +145,12 @@ def test_the_patient_stand_aside_where_another_gets_its_first_token() -> None:
     scheduler = _scheduler(slots=10)
     scheduler.add(1, _patient())
     scheduler.add(2, _request())
-    assert _ids(_step(scheduler)[0]) == [1, 2], "what is admitted goes on"
+    assert _stepped(scheduler) == [1, 2], "what is admitted goes on"
     scheduler.add(3, _patient())
-    assert _ids(_step(scheduler)[0]) == [1, 2, 3]
+    assert _stepped(scheduler) == [1, 2, 3]
     scheduler.add(4, _request())
-    assert _ids(_step(scheduler)[0]) == [2, 4], "so does who has begun"
-    assert _ids(_step(scheduler)[0]) == [1, 2, 3, 4]
+    assert _stepped(scheduler) == [2, 4], "so does who has begun"
+    assert _stepped(scheduler) == [1, 2, 3, 4]
 
 
 def test_but_never_twice_in_a_row() -> None:
@@ -145,7 +160,7 @@ def test_but_never_twice_in_a_row() -> None:
     steps = []
     for request_id in range(1, 5):
         scheduler.add(request_id, _request(max_new_tokens=1))
-        steps.append(_ids(_step(scheduler)[0]))
+        steps.append(_stepped(scheduler))
     assert steps == [[1], [0, 2], [3], [0, 4]]
 
 
@@ -154,7 +169,7 @@ def test_a_beam_waits_for_all_its_slots_and_nobody_overtakes() -> None:
     scheduler.add(1, _request(max_new_tokens=1, beam=2))
     scheduler.add(2, _request(max_new_tokens=2, beam=3))
     scheduler.add(3, _request())
-    assert [_ids(_step(scheduler)[0]) for _ in range(4)] == [[1], [2, 3], [2, 3], [3]]
+    assert [_stepped(scheduler) for _ in range(4)] == [[1], [2, 3], [2, 3], [3]]
 
 
 def test_a_cancelled_beam_frees_all_its_slots() -> None:
@@ -165,7 +180,7 @@ def test_a_cancelled_beam_frees_all_its_slots() -> None:
     scheduler.cancel(1)
     assert scheduler.slots_used == 0
     scheduler.add(2, _request(beam=4))
-    assert _ids(_step(scheduler)[0]) == [2]
+    assert _stepped(scheduler) == [2]
 
 
 def test_a_failed_step_ends_its_requests() -> None:
@@ -174,14 +189,14 @@ def test_a_failed_step_ends_its_requests() -> None:
     scheduler.add(2, _request())
     plan = scheduler.schedule()
     assert scheduler.fail(plan) == [1]
-    assert _ids(scheduler.schedule()) == [2]
+    assert _ids(scheduler, scheduler.schedule()) == [2]
 
 
 @pytest.mark.parametrize("fails", [1, 2])
 def test_a_request_whose_writer_fails_ends_alone(caplog: pytest.LogCaptureFixture, fails: int) -> None:
     scheduler = _scheduler(slots=4)
     scheduler.add(1, _request(beam=2))
-    scheduler.add(2, _request())
+    scheduler.add(2, changed(_request(), candidates=1))
     plan = scheduler.schedule()
     beyond = Extension(5, Choice(7, -0.5), -0.5)  # of a hypothesis that a beam does not have
     given = {1: [Extension(0, Choice(token, -0.1), -0.1) for token in (5, 6)], 2: [Extension(0, Choice(7, -0.5), -0.5)]}
@@ -190,7 +205,7 @@ def test_a_request_whose_writer_fails_ends_alone(caplog: pytest.LogCaptureFixtur
     [other] = {1, 2} - {fails}
     assert failed == [fails]
     assert [report.request_id for report in reports] == [other] * (other == 2)
-    assert _ids(scheduler.schedule()) == [other]
+    assert _ids(scheduler, scheduler.schedule()) == [other]
     assert "failed on the results of a step" in caplog.text
 
 
@@ -223,11 +238,11 @@ def test_random_histories(slots: int, max_prefill: int, actions: list[tuple[str,
             cancelled.add(value)
         elif action == "step":
             plan, reports = _step(scheduler, token=value)
-            used = [slot for running in plan.running for slot in running.slots]
+            used = [*plan.plain, *(slot for running in plan.running for slot in running.slots)]
             assert len(set(used)) == len(used) <= slots
             assert all(0 <= slot < slots for slot in used)
             assert len(plan.admitted) <= max_prefill
-            assert not cancelled & set(_ids(plan))
+            assert not cancelled & set(_ids(scheduler, plan))
             admitted += [running.request_id for running in plan.admitted]
             ended += [report.request_id for report in reports if report.finish_reason]
     assert admitted == sorted(admitted)
@@ -238,7 +253,7 @@ def test_random_histories(slots: int, max_prefill: int, actions: list[tuple[str,
 def test_a_search_that_differs_from_what_was_told_ends_its_own_request() -> None:
     scheduler = _scheduler(slots=4)
     scheduler.add(1, generation_request([9, EOS], 5, beam=Beam(2), sent_ids=[4]))
-    scheduler.add(2, _request())
+    scheduler.add(2, changed(_request(), candidates=1))
     plan = scheduler.schedule()
     beam = [Extension(0, Choice(token, -0.1), -0.1) for token in (5, 5)]
     reports, _, failed = scheduler.update(plan, [[beam], [[Extension(0, Choice(7, -0.5), -0.5)]]])

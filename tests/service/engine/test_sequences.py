@@ -59,7 +59,7 @@ def test_a_prompt_is_read_in_the_first_step_and_takes_nothing_from_the_limit(for
     [row] = sequence.rows()
     written = len(forced or [9])
     assert _places([row]) == [(4, [40, 41, *(forced or [9])])]
-    assert row.steps_ahead == limit - written - 1
+    assert sequence.plain_state() == ((forced or [9])[-1], 2 + written, limit - written)
     end = sequence.advance([_extension(0, 9, -1.0)] * (limit - written))
     assert end.finish_reason == "length"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from service.app import build_service, create_app
-from service.engine.messages import Admitted, StepReport, StepStats, TokenReport
+from service.engine.messages import Admitted, StepReport, StepStats, TokenBlock, TokenReport
 from service.observability.metrics import Metrics
 from service.registry.model_version import State
 from service.settings import Settings
@@ -58,9 +58,9 @@ def test_a_step_and_a_request_are_counted() -> None:
     observer = metrics.observer("en-fr", 0)
     stats = StepStats(5, batch_rows=4, steps=3, source_tokens=8, encode_seconds=0.2, step_seconds=0.004)
     observer.step(StepReport([TokenReport(1, 5, -0.1), TokenReport(2, 5, -0.1)], stats))
-    observer.admitted(0.1)
-    observer.first_token(0.03)
-    observer.next_token(0.0015)
+    observer.admitted([0.1])
+    observer.first_tokens([0.03])
+    observer.next_tokens([0.0015], 0)
     metrics.request_finished("/translate", "ok", 0.5)
     metrics.request_finished("/translate", "deadline_exceeded", 119.0)
     lines = _lines(metrics)
@@ -159,3 +159,18 @@ def test_all_routes_that_translate_have_their_outcomes_from_the_start() -> None:
 def test_the_process_is_seen() -> None:
     names = {line.split()[0] for line in _lines(Metrics("1", "fp32"))}
     assert names >= {"process_resident_memory_bytes", "process_open_fds", "process_start_time_seconds"}
+
+
+def test_a_block_is_counted_by_tokens_and_steps() -> None:
+    metrics = Metrics("1", "fp32")
+    observer = metrics.observer("en-fr", 0)
+    stats = StepStats(2, batch_rows=2, steps=4, step_seconds=0.003)
+    observer.step(StepReport([TokenReport(1, 5, -0.1)], stats, block=TokenBlock(b"", bytes([4, 3]))))
+    observer.next_tokens([], 5)
+    lines = _lines(metrics)
+    assert 'dragoman_generated_tokens_total{model="en-fr"} 8.0' in lines
+    assert 'dragoman_step_seconds_bucket{le="0.002"} 0.0' in lines
+    assert 'dragoman_step_seconds_bucket{le="0.005"} 4.0' in lines
+    assert "dragoman_step_seconds_sum 0.012" in lines
+    assert 'dragoman_batch_rows_bucket{le="2.0"} 4.0' in lines
+    assert 'dragoman_inter_token_seconds_bucket{le="0.001"} 5.0' in lines

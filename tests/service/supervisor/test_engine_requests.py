@@ -1,8 +1,19 @@
 """The requests that an engine gets, and those that are blamed for its death."""
 
+from array import array
+
 import pytest
 
-from service.engine.messages import Admitted, Cancel, Command, StepReport, StepStats, Submit, TokenReport
+from service.engine.messages import (
+    Admitted,
+    Cancel,
+    Command,
+    StepReport,
+    StepStats,
+    Submit,
+    TokenBlock,
+    TokenReport,
+)
 from service.errors import EngineFailed
 from service.supervisor.engine_requests import EngineObserver, EngineRequests
 from service.supervisor.generation import Generation
@@ -181,3 +192,41 @@ def test_a_request_moves_to_another_replica_with_its_tokens() -> None:
     assert len(generation.tokens) == 2
     generation.close()
     assert (len(giver.requests), len(taker.requests), len(taker.has)) == (0, 3, 3)
+
+
+def test_a_block_is_delivered_to_its_requests_and_to_nobody_who_left() -> None:
+    engine = Engine(requests=3)
+    first, left, last = engine.generations
+    engine.admit(first, left, last)
+    left.close()
+    ids = [each.request_id for each in (first, left, last)]
+    block = TokenBlock(
+        array("q", ids).tobytes(),
+        bytes([2, 3, 1]),
+        bytes([0, 1, 2]),
+        array("i", [5, 6, 7, 8, 2, 9]).tobytes(),
+        array("f", [-0.5, -1.5, 0, 0, 0, -2.5]).tobytes(),
+    )
+    assert block.tokens == 6
+    engine.requests.handle_step(StepReport([], StepStats(3), block=block))
+    assert [(each.token_id, each.logprob, each.finish_reason) for each in first.tokens] == [
+        (5, -0.5, None),
+        (6, -1.5, None),
+    ]
+    assert [(each.token_id, each.logprob, each.finish_reason) for each in last.tokens] == [(9, -2.5, "length")]
+    assert left.tokens == []
+    assert engine.requests.in_flight == [first]
+
+
+def test_what_was_not_reported_of_a_block_is_generated_again() -> None:
+    """An engine that dies inside a block has reported nothing of it: the next one continues after the last report."""
+    engine = Engine(requests=1)
+    [generation] = engine.generations
+    engine.admit(generation)
+    engine.write(generation.request_id)
+    sent: list[Command] = []
+    engine.requests._send = sent.append
+    engine.die()
+    [submitted] = sent
+    assert isinstance(submitted, Submit)
+    assert submitted.request.constraints.forced_ids == submitted.request.resume.sent_ids == [7]

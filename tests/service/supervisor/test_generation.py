@@ -1,6 +1,6 @@
 """Reports that the reader of a request gets when its engine dies."""
 
-from service.engine.messages import Beam, BeamReport, LiveHypothesis, SegmentReport, TokenReport
+from service.engine.messages import Beam, BeamReport, LiveHypothesis, SegmentReport, TokenReport, TokenRun
 from service.supervisor.generation import Generation
 from tests.generation_requests import generation_request
 
@@ -15,10 +15,10 @@ REPORTS: list[SegmentReport] = [
 
 
 def _deliver(generation: Generation, report: SegmentReport) -> None:
-    if isinstance(report, TokenReport):
-        generation.deliver(report)
-    else:
+    if isinstance(report, BeamReport):
         generation.deliver_beam(report)
+    else:
+        generation.deliver(report)
 
 
 async def _received(generation: Generation) -> list[SegmentReport]:
@@ -41,3 +41,17 @@ async def test_a_search_that_is_begun_again_tells_no_step_twice() -> None:
                     _deliver(generation, report)
             sent = death
         assert await _received(generation) == REPORTS
+
+
+async def test_runs_are_continued_after_their_last_token() -> None:
+    generation = Generation(0, generation_request([9, 2], 9), lambda _: None)
+    generation.deliver(TokenReport(0, 5, -0.1))
+    generation.deliver(TokenRun([6, 7], [-0.2, -0.3]))
+    assert generation.continuation().constraints.forced_ids == [5, 6, 7]
+    finished = [generation.finished]
+    generation.deliver(TokenRun([8, 2], [-0.4, -0.5], "stop"))
+    assert [*finished, generation.finished] == [False, True]
+    expected = [(5, -0.1, None), (6, -0.2, None), (7, -0.3, None), (8, -0.4, None), (2, -0.5, "stop")]
+    tokens = await generation.read_tokens(deadline=float("inf"))
+    assert [(each.token_id, each.logprob, each.finish_reason) for each in tokens] == expected
+    assert await generation.read(deadline=float("inf")) == []

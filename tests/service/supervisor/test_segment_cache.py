@@ -1,4 +1,4 @@
-"""Equal requests: kept results, shared decodes, and what becomes of their readers."""
+"""Equal requests: kept results, shared decodes, and the fate of their readers."""
 
 import asyncio
 import gc
@@ -22,6 +22,7 @@ from service.engine.messages import (
     StepReport,
     StepStats,
     TokenReport,
+    TokenRun,
 )
 from service.errors import DeadlineExceeded, EngineFailed, NotReady
 from service.supervisor.generation import Generation
@@ -103,6 +104,20 @@ async def test_an_equal_request_gets_the_same_tokens_without_an_engine(engine: C
     assert await _read(second) == [second.tokens]
     second.close()
     assert (engine.counted.hits, engine.counted.misses) == (1, 1)
+
+
+async def test_runs_of_tokens_are_shared_and_kept(engine: Cached) -> None:
+    first, follower = engine.submit(), engine.submit()
+    [shared] = engine.requests.in_flight
+    shared.deliver(TokenRun([7, 8], [-0.25, -1 / 3]))
+    late = engine.submit()
+    shared.deliver(TokenRun([2], [-0.5], "stop"))
+    kept = engine.submit()
+    expected = [(7, -0.25, None), (8, -1 / 3, None), (2, -0.5, "stop")]
+    for reader in (first, follower, late, kept):
+        [tokens] = await _read(reader)
+        assert [(each.token_id, each.logprob, each.finish_reason) for each in tokens] == expected
+    assert (engine.counted.hits, engine.counted.joins, engine.counted.misses) == (1, 2, 1)
 
 
 CHANGES: list[dict[str, Any]] = [
@@ -248,7 +263,7 @@ async def _failure(generation: Generation) -> str:
 
 
 async def test_who_follows_a_request_that_fails_continues_alone(engine: Cached) -> None:
-    """It keeps the tokens that it has, and comes to its end if the failure does not repeat itself."""
+    """Followers keep their tokens, and come to their end if the failure does not repeat itself."""
     first, second, third = [engine.submit() for _ in range(3)]
     engine.admit_all()
     engine.report(7)
@@ -264,7 +279,7 @@ async def test_who_follows_a_request_that_fails_continues_alone(engine: Cached) 
 
 
 async def test_a_request_that_kills_engines_fails_for_each_of_its_readers_by_itself(engine: Cached) -> None:
-    """It kills no more engines than without a cache; a request in its company goes on."""
+    """The request kills no more engines than without a cache; a request in its company goes on."""
     poison = [engine.submit(), engine.submit()]
     innocent = engine.submit(changed(REQUEST, source_ids=[6, 2]))
     deaths = 0
@@ -288,7 +303,7 @@ def _is_poison(generation: Generation) -> bool:
 
 
 async def test_a_stop_ends_all_readers(engine: Cached) -> None:
-    """None is handed to engines that are gone."""
+    """No reader is handed to engines that are gone."""
     readers = [engine.submit(), engine.submit()]
     engine.requests.fail(engine.requests.in_flight, "the engine was stopped")
     assert [await _failure(each) for each in readers] == ["the engine was stopped"] * 2
@@ -304,7 +319,7 @@ async def test_failures_are_not_kept(engine: Cached) -> None:
 
 
 def test_nothing_stays_of_requests_that_are_over(engine: Cached) -> None:
-    """Their tokens are freed at once: no cycle of references waits for the garbage collector."""
+    """Memory is freed at once: no cycle of references waits for the garbage collector."""
     gc.collect()
     gc.disable()
     try:

@@ -68,7 +68,7 @@ def test_a_key_that_comes_again_counts_once(entry_bytes: int) -> None:
 
 
 def test_the_size_is_what_the_entries_take() -> None:
-    """It may be a little more: a limit that counted too little would be none."""
+    """A size may be a little more: a limit that counted too little would be none."""
     generator = random.Random(0)
     tracemalloc.start()
     try:

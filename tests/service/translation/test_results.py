@@ -5,7 +5,7 @@ from msgspec import UNSET
 
 from model.beam_search import Inspection
 from model.tokenizer import Tokenizer
-from service.engine.messages import Alternative, BeamReport, LiveHypothesis, TokenReport
+from service.engine.messages import Alternative, BeamReport, FinishReason, LiveHypothesis, TokenReport, TokenRun
 from service.text.segment import Mark, Segment, Term
 from service.translation.events import Alignment, BeamStepped, Candidate, TokenGenerated
 from service.translation.results import SegmentAssembly, TextAssembly, Version, copied_events, segment_finished
@@ -74,8 +74,8 @@ def test_live_hypotheses_grow_from_their_parents(tokenizer: Tokenizer) -> None:
         [LiveHypothesis(1, emoji[:2], -3.0), LiveHypothesis(0, cat, -3.0), LiveHypothesis(0, [the], -4.0, term=0)],
         [LiveHypothesis(0, emoji[2:], -3.5), LiveHypothesis(2, [the], -5.0, term=0)],
     ]
-    events = [assembly.event(BeamReport(1, step)) for step in steps]
-    assert isinstance(assembly.event(TokenReport(1, the, -1.0)), TokenGenerated)
+    events = assembly.events([BeamReport(1, step) for step in steps])
+    assert [type(event) for event in assembly.events([TokenReport(1, the, -1.0)])] == [TokenGenerated]
     steps_seen = [event for event in events if isinstance(event, BeamStepped)]
     assert [(event.segment, event.step) for event in steps_seen] == [(2, 1), (2, 2), (2, 3)]
     texts = [[each.text for each in event.hypotheses] for event in steps_seen]
@@ -115,7 +115,7 @@ def test_a_number_is_repaired(tokenizer: Tokenizer, segment: Segment, said: str,
     ]
     reports.append(TokenReport(1, tokenizer.eos_id, -0.5, "stop", alternatives=[Alternative(list(reports), -1.0)]))
     assembly = SegmentAssembly(0, segment, tokenizer, [(0, 2)])
-    assembly.event(BeamReport(1, [LiveHypothesis(0, tokenizer.encode_target("77"), -1.0)]))
+    assembly.events([BeamReport(1, [LiveHypothesis(0, tokenizer.encode_target("77"), -1.0)])])
     assert "".join(assembly.push(report).text for report in reports) == expected
     assert [version.text.removesuffix(segment.after) for version in assembly.versions()] == [
         expected.removesuffix(segment.after)
@@ -236,3 +236,29 @@ def test_each_alternative_text_comes_once() -> None:
 def test_an_empty_text_has_no_score(count: int) -> None:
     text = TextAssembly(count).finished()
     assert (text.text, text.score, text.alternatives) == ("", None, [])
+
+
+@pytest.mark.parametrize(
+    "segment",
+    [
+        Segment("a ", "the cat", " b", separator="\n"),
+        Segment("", "the cat", "", capitals=True),
+        Segment("", "x < y & z", ".", encoding="attribute"),
+        Segment("(", "58,583 cats", ")"),
+        Segment("", "the cat", "", marks=[Mark(0, 3, "<b>", "</b>")]),
+        Segment("", "X cat", "!", terms=[Term(0, 1, "le chat")]),
+    ],
+)
+@pytest.mark.parametrize("length", [1, 3, 100])
+def test_runs_of_tokens_give_the_events_of_single_tokens(tokenizer: Tokenizer, segment: Segment, length: int) -> None:
+    ids = [*tokenizer.encode_target("le chat 🐈 & 5858 3 mangé"), tokenizer.eos_id]
+    logprobs = [-0.1 * number for number in range(len(ids))]
+    single, together = (SegmentAssembly(3, segment, tokenizer, [(0, 1)]) for _ in range(2))
+    runs = []
+    for start in range(0, len(ids), length):
+        reason: FinishReason | None = "stop" if start + length >= len(ids) else None
+        runs.append(TokenRun(ids[start : start + length], logprobs[start : start + length], reason))
+    reports = [report for run in runs for report in run.reports(1)]
+    assert together.events(runs) == single.events(reports)
+    assert together.versions() == single.versions()
+    assert together.finish_reason == single.finish_reason == "stop"
