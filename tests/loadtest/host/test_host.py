@@ -114,7 +114,6 @@ def test_the_command_prints_medians_and_writes_every_run(monkeypatch: pytest.Mon
 def test_a_failure_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(levels: Sequence[int], seconds: float) -> Iterator[HostSpeed]:
         raise StreamFailed("the server answered 429")
-        yield
 
     monkeypatch.setattr(command, "measure_host", failing)
     done = CliRunner().invoke(app, ["bench", "--host"])
