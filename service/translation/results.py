@@ -1,6 +1,6 @@
 """Results: the events of a segment as its tokens arrive, and the translation of a text from its segments."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, groupby, repeat
 from typing import Final, NamedTuple
@@ -94,17 +94,12 @@ class SegmentAssembly:
     def events(self, reports: Iterable[SegmentReport]) -> list[Event]:
         """Convert reports to their events; reports come in order."""
         events: list[Event] = []
-        for _, group in groupby(reports, type):
-            events += self._events_of([*group])
+        for report in _with_joined_runs(reports):
+            if isinstance(report, TokenRun):
+                events += self._push_run(report)
+            else:
+                events.append(self.push(report) if isinstance(report, TokenReport) else self._step(report))
         return events
-
-    def _events_of(self, reports: Sequence[SegmentReport]) -> Sequence[Event]:
-        """Convert reports of one kind."""
-        if runs := [each for each in reports if isinstance(each, TokenRun)]:
-            return self._push_run(joined(runs))
-        if steps := [each for each in reports if isinstance(each, BeamReport)]:
-            return [self._step(each) for each in steps]
-        return [self.push(each) for each in reports if isinstance(each, TokenReport)]
 
     def _push_run(self, run: TokenRun) -> list[TokenGenerated]:
         texts = self._postprocessor.push_run(run)
@@ -193,6 +188,14 @@ class SegmentAssembly:
 
     def _piece(self, token_id: int) -> str:
         return self._segment.render(self._tokenizer.piece_bytes(token_id).decode(errors="replace"))
+
+
+def _with_joined_runs(reports: Iterable[SegmentReport]) -> Iterator[SegmentReport]:
+    for kind, group in groupby(reports, type):
+        if kind is TokenRun:
+            yield joined([run for run in group if isinstance(run, TokenRun)])
+        else:
+            yield from group
 
 
 def _rounded(weights: Sequence[float]) -> list[float]:

@@ -269,15 +269,15 @@ class Translation:
                 assembly = SegmentAssembly(
                     number, work.segment, work.model.tokenizer, work.spans, text_offset, len(work.forced_ids)
                 )
-                ended = False
-                while not ended:
+                is_last = False
+                while not is_last:
                     events = assembly.events(await submitted.generation.read(self._deadline))
+                    is_last = assembly.is_finished
                     if self._first_token_at is None and assembly.tokens:
                         self._first_token_at = time.monotonic()
                         self._priority.arrived(self)
                     unsent = self._count_as_sent(unsent)
-                    ended = assembly.is_finished
-                    if ended:  # its own event comes with the last token: each send has its price
+                    if is_last:  # its own event comes with the last token: each send has its price
                         self._generated_tokens += assembly.tokens
                         versions = assembly.versions()
                         texts[work.text_index].add(versions)
