@@ -171,8 +171,8 @@ def format_of(name: str) -> DocumentFormat:
     if ending in _REFUSED:
         raise UnsupportedFormat("file", _REFUSED[ending])
     if ending not in FORMATS:
-        shown = f".{ending[:_LONGEST_NAME]} files" if ending else "files without an ending"
-        raise UnsupportedFormat("file", f"{shown} cannot be translated; available: {', '.join(FORMATS)}")
+        problem = f"the file extension .{ending[:_LONGEST_NAME]} is not supported" if ending else "no file extension"
+        raise UnsupportedFormat("file", f"{problem}; available: {', '.join(FORMATS)}")
     return FORMATS[ending]
 
 

@@ -10,10 +10,9 @@ export function heatCell(weight, place) {
   return weighted("td", weight, `${place}: ${percent(weight)}`, [figure]);
 }
 
-/** Shade an element: a higher weight is darker; its text stays readable. */
+/** Shade an element: a higher weight is stronger; its text stays readable. */
 export function weighted(name, weight, title, children) {
-  const shade = weight > 0.75 ? " strong" : weight > 0.5 ? " middle" : "";
-  const node = element(name, { class: `weighted${shade}`, title }, children);
+  const node = element(name, { class: weight > 0.5 ? "weighted strong" : "weighted", title }, children);
   node.style.setProperty("--weight", weight);
   return node;
 }

@@ -58,6 +58,7 @@ export class InsideView {
   finish() {
     if (!this.following || this.sentence === null) return;
     this.chooseSentence(Number(this.find("#sentence").options[0].value));
+    this.onSelect(null, null); // what nobody chose is not marked in the text
   }
 
   listSentences(written) {

@@ -1,9 +1,14 @@
 // Connects the page with the server: sends the text, and shows the events of its stream.
 
+import { readAddress, writeAddress } from "./address.js";
+import { copy, copyButton } from "./clipboard.js";
 import { DocumentView } from "./document.js";
 import { decimal, element } from "./elements.js";
+import { HistoryView } from "./history.js";
 import { InsideView } from "./inside.js";
-import { serverSentEvents } from "./sse.js";
+import { scrollTogether } from "./panes.js";
+import { SpeechButton } from "./speech.js";
+import { resumable } from "./stream.js";
 import { Translation, TranslationError } from "./translation.js";
 
 const CANDIDATES = 5;
@@ -20,6 +25,7 @@ const ERROR_PLACES = {
   api_key: "key",
 };
 const WRONG_KEY = "invalid_key";
+const END = "\u200b"; // so that a line end at the end of a text makes a line
 const KEPT_KEY = "api-key"; // in the storage of the tab
 
 const $ = (id) => document.getElementById(id);
@@ -35,6 +41,11 @@ let typing = null;
 let drawing = null;
 let effort = 0; // milliseconds that the last drawing took
 const undrawn = document.createDocumentFragment();
+const earlier = new HistoryView($("history"), { onChoose: again, nameOf });
+const voices = [
+  new SpeechButton($("listen-source"), () => ({ text: text.value, language: sourceLanguage() })),
+  new SpeechButton($("listen"), () => ({ text: output.textContent, language: to.value })),
+];
 let reading = true; // at the end of the translation, and to be kept there
 
 // --- languages
@@ -50,7 +61,11 @@ async function load() {
   const detects = settings.language.source.code === AUTOMATIC;
   from.replaceChildren(...languages.map(({ code, name }) => new Option(name, code)));
   if (detects) from.prepend(new Option("Detect language", AUTOMATIC, true, true));
+  const wanted = readAddress();
+  if ([...from.options].some(({ value }) => value === wanted.source)) from.value = wanted.source;
   listTargets(settings.language.target.code);
+  if ([...to.options].some(({ value }) => value === wanted.target)) listTargets(wanted.target);
+  if (text.value === "") text.value = wanted.text ?? "";
   count();
   if (settings.apiKeys) askForKey();
   new DocumentView(settings, () => ({ source: from.value, target: to.value, key: $("key").value.trim() }));
@@ -86,12 +101,18 @@ function listTargets(wanted) {
 }
 
 function nameOf(code) {
+  if (code === AUTOMATIC) return "Detected";
   return languages.find((each) => each.code === code)?.name ?? names.of(code);
 }
 
 function canSwap() {
   const reverse = languages.find(({ code }) => code === to.value);
   return from.value !== AUTOMATIC && reverse?.targets.includes(from.value);
+}
+
+/** The language of the text, as far as it is known. */
+function sourceLanguage() {
+  return from.value === AUTOMATIC ? inside.translation?.source : from.value;
 }
 
 function swap() {
@@ -138,6 +159,22 @@ function reset() {
   $("timing").textContent = "";
   $("copy").disabled = true;
   inside.show(null);
+  for (const voice of voices) voice.update();
+}
+
+/** Keep the text and its languages in the address, once there are languages. */
+function remember() {
+  if (languages.length > 0) writeAddress({ text: text.value, source: from.value, target: to.value });
+}
+
+/** Translate an entry of the history again. */
+function again(entry) {
+  from.value = entry.source;
+  listTargets(entry.target);
+  text.value = entry.text;
+  count();
+  translate();
+  text.focus();
 }
 
 async function translate() {
@@ -152,22 +189,29 @@ async function translate() {
   try {
     await loaded;
     const body = request();
-    let response = await send(body, mine.signal);
+    remember();
+    const { signal } = mine;
+    let response = await send(body, { signal });
     let error = await errorOf(response);
     if (body.attention && ["attention", "alignment"].includes(error?.field)) {
       // A translation through a pivot language has none.
       delete body.attention;
-      response = await send(body, mine.signal);
+      response = await send(body, { signal });
       error = await errorOf(response);
     }
     if (error) throw error;
-    for await (const event of serverSentEvents(response)) {
+    const events = resumable(response, {
+      signal,
+      send: (id) => send(body, { signal, id }),
+      onBreak: () => ($("timing").textContent = "The connection was lost; going on as soon as it is back"),
+      lost: () => new TranslationError({ error: "The connection was lost." }),
+    });
+    for await (const event of events) {
       translation.apply(event);
       if (event.event === "start") showDetected(translation);
       if (event.event === "token") append(translation, event.data.segment);
       drawSoon(translation);
     }
-    if (!translation.done) throw new TranslationError({ error: "The connection was lost." });
     finish(translation);
   } catch (error) {
     if (running === mine) end(translation, error);
@@ -176,8 +220,8 @@ async function translate() {
   }
 }
 
-function send(body, signal) {
-  const headers = { "Content-Type": "application/json" };
+function send(body, { signal, id }) {
+  const headers = { "Content-Type": "application/json", ...(id && { "Last-Event-ID": id }) };
   return fetch("translate", { method: "POST", headers, body: JSON.stringify(body), signal });
 }
 
@@ -234,10 +278,13 @@ function finish(translation) {
       element("li", { lang: to.value }, [
         element("span", { class: "text" }, [each]),
         element("span", { class: "quiet", title: "mean log-probability" }, [decimal(alternativeScores[rank])]),
+        copyButton(each, `Copy alternative ${rank + 1}`),
       ]),
     ),
   );
   $("announcement").textContent = output.textContent;
+  earlier.add({ text: translation.text, translation: output.textContent, source: from.value, target: to.value });
+  for (const voice of voices) voice.update();
   inside.finish();
 }
 
@@ -265,8 +312,10 @@ function typed() {
   count();
   highlight(null, null);
   clearTimeout(typing);
-  if (text.value.trim() === "") reset();
-  else if ($("live").checked) typing = setTimeout(translate, pause);
+  if (text.value.trim() === "") {
+    reset();
+    remember();
+  } else if ($("live").checked) typing = setTimeout(translate, pause);
 }
 
 function count() {
@@ -277,12 +326,13 @@ function count() {
 /** Mark the source of a token, behind the text area, and the token itself. */
 function highlight(sentence, token) {
   const backdrop = $("backdrop");
-  backdrop.replaceChildren();
+  backdrop.replaceChildren(`${text.value}${END}`);
   if (token?.from && inside.translation?.text === text.value) {
     const [start, end] = token.from;
-    backdrop.append(text.value.slice(0, start), element("mark", {}, [text.value.slice(start, end)]), text.value.slice(end));
-    scroll();
+    const marked = element("mark", {}, [text.value.slice(start, end)]);
+    backdrop.replaceChildren(text.value.slice(0, start), marked, `${text.value.slice(end)}${END}`);
   }
+  scroll();
   output.querySelector(".token.current")?.classList.remove("current");
   if (sentence && token) tokenSpan(sentence, token)?.classList.add("current");
 }
@@ -296,18 +346,6 @@ function scroll() {
   $("backdrop").scrollTop = text.scrollTop;
 }
 
-async function copy() {
-  try {
-    await navigator.clipboard.writeText(output.textContent);
-  } catch {
-    // Browsers deny the clipboard to pages that were loaded by plain HTTP from another machine.
-    getSelection().selectAllChildren(output);
-    document.execCommand("copy");
-  }
-  $("copy").textContent = "Copied";
-  setTimeout(() => ($("copy").textContent = "Copy"), 2000);
-}
-
 // --- events
 
 form.addEventListener("submit", (event) => {
@@ -316,21 +354,21 @@ form.addEventListener("submit", (event) => {
 });
 text.addEventListener("input", typed);
 text.addEventListener("scroll", scroll);
-output.addEventListener("wheel", () => (reading = false), { passive: true });
-output.addEventListener("touchmove", () => (reading = false), { passive: true });
-from.addEventListener("change", () => {
-  listTargets(to.value);
-  typed();
-});
-to.addEventListener("change", () => {
-  listTargets(to.value);
-  typed();
-});
+for (const pane of [text, output]) {
+  for (const sign of ["wheel", "touchmove"]) pane.addEventListener(sign, () => (reading = false), { passive: true });
+}
+for (const language of [from, to]) {
+  language.addEventListener("change", () => {
+    listTargets(to.value);
+    remember();
+    typed();
+  });
+}
 for (const id of ["alternatives", "beam"]) $(id).addEventListener("change", translate);
 $("inside").addEventListener("toggle", () => $("inside").open && translate());
 $("swap").addEventListener("click", swap);
 $("stop").addEventListener("click", stop);
-$("copy").addEventListener("click", copy);
+$("copy").addEventListener("click", () => copy($("copy"), output.textContent, output));
 $("clear").addEventListener("click", () => {
   text.value = "";
   typed();
@@ -341,4 +379,5 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") stop();
 });
 const loaded = load();
-loaded.catch(showError);
+loaded.then(() => text.value !== "" && running === null && typing === null && translate()).catch(showError);
+scrollTogether([text, output]);

@@ -25,5 +25,13 @@ def body_of(request: Request) -> dict[str, object]:
     return body
 
 
+def choose_beam_width(page: Page, width: str) -> None:
+    """Choose a beam width, which is behind "More"."""
+    beam = page.get_by_label("Beam width")
+    if not beam.is_visible():
+        page.get_by_text("More", exact=True).click()
+    beam.select_option(width)
+
+
 def wait_until_done(page: Page) -> None:
     expect(page.locator("#timing")).to_contain_text("tokens/s")

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.system.browser import needs_chromium
-from tests.system.page.pages import body_of, wait_until_done
+from tests.system.page.pages import body_of, choose_beam_width, wait_until_done
 
 pytestmark = needs_chromium
 
@@ -20,7 +20,7 @@ def test_the_beam_is_seen_while_it_searches(page: Page) -> None:
     first = next(number for number, event in enumerate(events) if b"event: token" in event)
     assert first > 2, "a beam that settles at once shows nothing here"
     _hold(page, events, first)
-    page.locator("#beam").select_option("4")
+    choose_beam_width(page, "4")
     page.locator("#text").fill(text)
     live = page.locator("#live .label")
     expect(page.locator("#beam-step")).to_have_text(str(first - 1))
@@ -33,7 +33,7 @@ def test_the_beam_is_seen_while_it_searches(page: Page) -> None:
     page.locator("#tokens [role=option]").nth(1).click()
     expect(page.locator("#beam-step")).to_have_text("2")
     expect(page.locator("#live .chosen-one .label")).to_have_text("".join(written[:2]).strip())
-    page.locator("#beam").select_option("1")
+    choose_beam_width(page, "1")
     expect(page.locator("#beam-view")).to_be_hidden()
 
 
@@ -44,7 +44,7 @@ def test_a_sentence_is_chosen_before_its_first_token(page: Page) -> None:
     first = next(at for at, event in enumerate(events) if b"event: token" in event and b'"segment":1' in event)
     assert b"event: hypotheses" in events[first - 1], "a beam that settles at once shows nothing here"
     _hold(page, events, first)
-    page.locator("#beam").select_option("4")
+    choose_beam_width(page, "4")
     page.locator("#text").fill(text)
     page.locator("#sentence").select_option(label="1")
     page.locator("#sentence").select_option(label="2")
@@ -96,11 +96,12 @@ def test_inside_the_model(page: Page) -> None:
     """Words whose translation is known: what is shown of a token is its own."""
     page.locator("#text").fill("😀\nThe old dog likes Canada.")
     wait_until_done(page)
+    expect(page.locator("#backdrop mark, #output .current")).to_have_count(0)
     token = page.locator("#tokens [role=option]", has_text="chien")
     token.click()
     expect(page.locator("#backdrop mark")).to_have_text("dog")
     expect(page.locator("#output .current")).to_have_text("chien")
-    strongest = page.locator("#looked .weighted.strong, #looked .weighted.middle")
+    strongest = page.locator("#looked .weighted.strong")
     expect(strongest).to_have_text("dog")
     expect(page.locator("#candidates .chosen-one .label")).to_have_text("·chien")
     assert page.locator("#candidates li").count() == 5
@@ -168,13 +169,13 @@ def test_tokens_are_chosen_by_keys_and_by_hovering(page: Page) -> None:
 
 
 def test_nobody_pays_for_a_view_that_is_closed(page: Page) -> None:
-    page.locator("summary").click()
+    page.locator("#inside summary").click()
     with page.expect_request("**/translate") as sent:
         page.locator("#text").fill("Yes.")
     extras = {"attention", "self_attention", "top_candidates", "alignment", "hypotheses"}
     assert not extras & set(body_of(sent.value))
     expect(page.locator("#output")).to_have_text("Oui.")
     with page.expect_request("**/translate") as sent:
-        page.locator("summary").click()
+        page.locator("#inside summary").click()
     assert body_of(sent.value)["attention"] is True
     assert body_of(sent.value)["self_attention"] is True

@@ -1,11 +1,12 @@
 """The page fits on desktops and phones, in light and dark."""
 
 import pytest
-from playwright.sync_api import Browser, ViewportSize
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from tests.system.browser import needs_chromium
 from tests.system.conftest import Server
-from tests.system.page.pages import DESKTOP, PHONE, listened, wait_until_done, width_of
+from tests.system.page.pages import DESKTOP, PHONE, choose_beam_width, listened, wait_until_done, width_of
 
 pytestmark = needs_chromium
 
@@ -30,7 +31,71 @@ def test_it_fits(browser: Browser, server: Server, viewport: ViewportSize, schem
     source, target = (page.locator(each).bounding_box() for each in ("#text", "#output"))
     assert source is not None
     assert target is not None
+    assert source["height"] == pytest.approx(target["height"], abs=1) or viewport is PHONE
     beside = target["x"] >= source["x"] + source["width"]
     assert beside is (viewport is DESKTOP)
     context.close()
     assert not complaints
+
+
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(browser: Browser, server: Server, viewport: ViewportSize, scheme: str) -> None:
+    """Accessibility of everything that the page can show, with the contrast of all cells of the heat maps."""
+    context = browser.new_context(
+        base_url=server.url,
+        viewport=viewport,
+        color_scheme="dark" if scheme == "dark" else "light",
+        reduced_motion="reduce",  # what fades in has no contrast yet
+        bypass_csp=True,  # axe is a script from elsewhere
+    )
+    page = context.new_page()
+    page.goto("/")
+    page.locator("#alternatives").select_option("3")
+    choose_beam_width(page, "4")
+    page.locator("#text").fill("The old dog likes Canada. I am a cat.")
+    wait_until_done(page)
+    page.get_by_text("History").click()
+    for token in (0, 3):
+        page.locator("#tokens [role=option]").nth(token).click()
+        _check_by_axe(page)
+    context.close()
+
+
+def _check_by_axe(page: Page) -> None:
+    # Every cell has to be in the window: axe does not judge colours that are scrolled out of sight.
+    page.add_style_tag(content=".heatmap, .tokens, #history ol { max-height: none !important; overflow: visible }")
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+    shades = page.locator(".heatmap .weighted.strong")
+    assert shades.count() > 0, "a text whose weights are all small proves little"
+
+
+def test_panes_grow_and_scroll_together(page: Page) -> None:
+    text, output = page.locator("#text"), page.locator("#output")
+
+    def height() -> float:
+        boxes = [pane.bounding_box() for pane in (text, output)]
+        assert boxes[0] is not None
+        assert boxes[1] is not None
+        assert boxes[0]["height"] == pytest.approx(boxes[1]["height"], abs=1)
+        return boxes[0]["height"]
+
+    few = height()
+    text.fill("I am a cat.\n" * 14)
+    wait_until_done(page)
+    more = height()
+    assert more > few + 50
+    assert text.evaluate("pane => pane.scrollHeight - pane.clientHeight") <= 1, "all lines are seen"
+    text.fill("I am a cat.\n" * 99 + "Yes.")
+    expect(output).to_contain_text("Oui.")
+    wait_until_done(page)
+    assert more < height() <= 0.6 * DESKTOP["height"] + 1
+    for moved, other in ((text, output), (output, text)):
+        for way in (1.0, 0.0):
+            moved.hover()
+            moved.evaluate("(pane, way) => pane.scrollTo(0, way * pane.scrollHeight)", way)
+            expect(other).to_have_js_property("scrollTop", other.evaluate(_END) if way else 0)
+
+
+_END = "pane => pane.scrollHeight - pane.clientHeight"

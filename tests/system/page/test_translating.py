@@ -9,7 +9,7 @@ from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.system.browser import needs_chromium
 from tests.system.conftest import Server
-from tests.system.page.pages import body_of, listened, wait_until_done
+from tests.system.page.pages import body_of, choose_beam_width, listened, wait_until_done
 from tests.system.sentences import LONG_TEXT
 
 pytestmark = needs_chromium
@@ -97,9 +97,9 @@ def test_errors_are_shown_where_they_belong(page: Page, complaints: list[str]) -
     page.locator("#text").fill("I am a cat.")
     wait_until_done(page)
     page.locator("#alternatives").select_option("3")
-    page.locator("#beam").select_option("2")
+    choose_beam_width(page, "2")
     expect(page.locator("#option-error")).to_have_text("must be at least 4 for so many alternatives")
-    page.locator("#beam").select_option("")
+    choose_beam_width(page, "")
     expect(page.locator("#option-error")).to_be_empty()
     wait_until_done(page)
     page.locator("#text").fill("x" * 50_001)
@@ -114,22 +114,16 @@ def test_errors_are_shown_where_they_belong(page: Page, complaints: list[str]) -
     complaints.clear()
 
 
-def test_a_stream_that_breaks_off_is_said(page: Page) -> None:
-    page.route("**/translate", lambda route: _answer(route, "id: 0\r\nevent: start\r\ndata: "))
-    page.locator("#text").fill("Yes.")
-    expect(page.locator("#output-error")).to_have_text("The connection was lost.")
-
-
-def _answer(route: Route, body: str) -> None:
-    route.fulfill(content_type="text/event-stream", body=body)
-
-
-def test_alternatives_and_the_beam(page: Page) -> None:
+def test_alternatives_and_the_beam(context: BrowserContext, page: Page) -> None:
     page.locator("#alternatives").select_option("3")
     page.locator("#text").fill("The old man is waiting for my friends.")
     wait_until_done(page)
     assert page.locator("#others li").count() >= 2
     assert page.locator("#hypotheses .bar").count() == 1 + page.locator("#others li").count()
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy alternative 2").click()
+    expect(page.locator("#others li").nth(1).get_by_text("Copied")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == page.locator("#others li .text").nth(1).inner_text()
     page.locator("#alternatives").select_option("0")
     expect(page.locator("#others")).to_be_hidden()
 

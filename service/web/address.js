@@ -1,0 +1,15 @@
+// The page's address: a text and its languages, for links and for the next visit of this tab.
+
+const LONGEST_TEXT = 2000; // a longer one is kept in the tab, not in its address
+
+/** Return what the address asks for; each part may be undefined. */
+export function readAddress() {
+  const { q, source, target } = Object.fromEntries(new URLSearchParams(location.search));
+  return { text: q ?? history.state?.text, source, target };
+}
+
+export function writeAddress({ text, source, target }) {
+  const wanted = new URLSearchParams({ source, target });
+  if (text !== "" && text.length <= LONGEST_TEXT) wanted.set("q", text);
+  history.replaceState({ text }, "", `?${wanted}`);
+}

@@ -1,0 +1,79 @@
+"""The text in the page's address, and earlier translations in its history."""
+
+from urllib.parse import parse_qs, urlsplit
+
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.system.browser import needs_chromium
+from tests.system.page.pages import wait_until_done
+
+pytestmark = needs_chromium
+
+CAT, CHAT = "I am a cat.", "Je suis un chat."
+
+
+def _address(page: Page) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(page.url).query)
+
+
+def test_a_link_is_translated(page: Page) -> None:
+    page.goto("/?q=I+am+a+cat.%0AYes.&source=en&target=fr")
+    expect(page.locator("#text")).to_have_value("I am a cat.\nYes.")
+    expect(page.locator("#output")).to_have_text("Je suis un chat.\nOui.")
+
+
+def test_a_link_with_languages_that_are_not_served(page: Page) -> None:
+    page.goto("/?q=Yes.&source=xx&target=yy")
+    expect(page.locator("#output")).to_have_text("Oui.")
+    assert (page.locator("#from").input_value(), page.locator("#to").input_value()) == ("en", "fr")
+
+
+def test_a_text_is_kept_on_reload(page: Page) -> None:
+    page.locator("#text").fill("I am a cat & a dog.")
+    wait_until_done(page)
+    assert _address(page) == {"q": ["I am a cat & a dog."], "source": ["en"], "target": ["fr"]}
+    page.reload()
+    expect(page.locator("#text")).to_have_value("I am a cat & a dog.")
+    wait_until_done(page)
+    page.locator("#text").fill("")
+    expect(page.locator("#output")).to_be_empty()
+    assert "q" not in _address(page)
+
+
+def test_a_long_text_is_kept_on_reload_without_an_address(page: Page) -> None:
+    text = "I am a cat. " * 200
+    page.locator("#text").fill(text)
+    expect(page.locator(".token").first).to_be_visible()
+    assert "q" not in _address(page)
+    page.reload()
+    expect(page.locator("#text")).to_have_value(text)
+    expect(page.locator(".token").first).to_be_visible()
+
+
+def test_history_is_kept_in_the_browser_until_it_is_forgotten(context: BrowserContext, page: Page) -> None:
+    expect(page.locator("#history")).to_be_hidden()
+    for text, translation in (("Yes.", "Oui."), (CAT, CHAT), (f"{CAT} Yes.", f"{CHAT} Oui."), ("Yes.", "Oui.")):
+        page.locator("#text").fill(text)
+        expect(page.locator("#announcement")).to_have_text(translation)
+    page.get_by_text("History").click()
+    rows = page.locator("#history li")
+    expect(rows).to_have_count(2)
+    assert rows.first.inner_text().split("\n") == ["English → French", "Yes.", "Oui."]
+    other = context.new_page()
+    other.goto("/")
+    other.get_by_text("History").click()
+    other.get_by_role("button", name=f"{CAT} Yes.").click()
+    expect(other.locator("#text")).to_have_value(f"{CAT} Yes.")
+    expect(other.locator("#output")).to_have_text(f"{CHAT} Oui.")
+    other.get_by_role("button", name="Forget all").click()
+    expect(other.locator("#history")).to_be_hidden()
+    assert other.evaluate("localStorage.length") == 0
+    other.close()
+
+
+def test_a_damaged_history_is_an_empty_one(page: Page) -> None:
+    page.evaluate("localStorage.setItem('history', '[{')")
+    page.reload()
+    expect(page.locator("#history")).to_be_hidden()
+    page.locator("#text").fill("Yes.")
+    expect(page.locator("#history li")).to_have_count(1, timeout=30_000)
