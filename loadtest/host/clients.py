@@ -18,7 +18,7 @@ class StreamFailed(Exception):
 
 
 class Progress(NamedTuple):
-    """What a run has read, and the processor time that the server took for it."""
+    """The tokens that a run has read, and the processor time that the server took for it."""
 
     tokens: int
     processor_seconds: float

@@ -25,7 +25,7 @@ from service.errors import EngineFailed
 from service.settings import EMBEDDED_MODEL
 
 MAX_PREFILL: Final = 32
-"""As on a GPU, where a step is short enough for the host to matter."""
+"""The server's default on a GPU, where steps are short enough for the host to matter."""
 WARM_UP_SECONDS: Final = 0.5
 _READ_BYTES: Final = 1 << 20
 

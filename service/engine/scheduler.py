@@ -80,7 +80,7 @@ class Scheduler:
         self._waiting: deque[tuple[int, GenerationRequest]] = deque()
         self._running: dict[int, Running] = {}
         self._with_rows: dict[int, Running] = {}
-        """Those of the running requests that are no numbers in the table."""
+        """The running requests that are no numbers in the table."""
         self._plain: dict[int, Running] = {}
         """The others, by slot."""
         self.table = PlainTable(slots, bos_id, eos_id)

@@ -182,7 +182,7 @@ async def test_streams_leave_a_replica_that_is_not_back_at_once(start_server: St
 
 
 async def test_a_checkpoint_that_is_gone_for_a_moment_costs_nobody(start_server: StartServer, tmp_path: Path) -> None:
-    """It is copied anew, while everything that has it in memory dies and streams run and begin."""
+    """The checkpoint is copied anew, while everything that has it in memory dies and streams run and begin."""
     model = shutil.copytree(EMBEDDED_MODEL, tmp_path / "model")
     with start_server("--model", str(model), "--replicas", "2") as server:
         work = _work(8, sentences=6)

@@ -108,7 +108,7 @@ def test_rows_end_within_a_block_and_the_others_go_on(config: ModelConfig, devic
 
 
 def test_a_row_that_has_ended_leaves_its_slot_alone(config: ModelConfig, device: torch.device) -> None:
-    """It may go on later: what it has no room for in one block is not written in the next place."""
+    """The row may go on later: a token without room in one block is not written in the next place."""
     expected = _one_by_one(_runner(config, device), 2, 8).tokens
     runner = _runner(config, device)
     batch = _batch([1, 1], 0, Block(4, math.inf))

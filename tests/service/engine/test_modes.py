@@ -72,7 +72,7 @@ def test_transformers_of_every_kind_run_on_a_cpu(mode: str, config: ModelConfig)
 
 
 def test_graphs_run_without_cudnn_s_attention(config: ModelConfig) -> None:
-    """It makes a plan for each shape of a batch, and keeps them all."""
+    """The library makes a plan for each shape of a batch, and keeps them all."""
     cuda: Any = torch.backends.cuda  # some of its functions have no types
     before = cuda.cudnn_sdp_enabled()
     cuda.enable_cudnn_sdp(True)

@@ -104,7 +104,7 @@ async def test_suspects_run_alone_and_only_the_cause_fails() -> None:
 
 
 async def test_a_request_that_kills_engines_before_they_report_its_admission_fails_alone() -> None:
-    """Nothing tells it from those that only wait, but for the number of deaths."""
+    """The number of deaths alone tells it from requests that only wait."""
     engine = Engine(requests=4)
     poison = engine.generations[2]
     for _ in range(20):

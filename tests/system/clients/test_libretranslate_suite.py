@@ -59,7 +59,7 @@ def suite(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_libretranslate_s_own_tests(suite: Path, start_server: StartServer, tmp_path: Path) -> None:
-    """They translate into Spanish, which the embedded model pretends to be its target."""
+    """Its tests translate into Spanish, which the embedded model pretends to be its target."""
     models = tmp_path / "models"
     models.mkdir()
     for direction in ("en-es", "es-en"):
