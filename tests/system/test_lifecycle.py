@@ -168,16 +168,17 @@ def test_a_server_s_own_deadline(start_server: StartServer) -> None:
 
 
 async def test_an_idle_stream_is_kept_alive(start_server: StartServer) -> None:
-    """The only slot is taken, and a waiting stream still gets keep-alive comments."""
-    long, short = {"q": LONG_TEXT * 10, **REQUEST}, {"q": "Yes.", **REQUEST}
-    with start_server(
-        "--slots", "1", "--keep-alive-seconds", "0.01", "--max-segments-in-flight", "256", "--max-characters", "500000"
-    ) as server:
-        async with _client(server) as client, client.stream("POST", "/translate", json=long) as first:
-            events = read_events(first)  # kept: dropping it would close the stream
-            await anext(events)
-            async with client.stream("POST", "/translate", json=short) as second:
-                lines = [line async for line in second.aiter_lines()]
+    """The engine stands still for a moment, and a waiting stream gets keep-alive comments."""
+    with start_server("--keep-alive-seconds", "0.01") as server:
+        engine = server.wait_for_engine()
+        os.kill(engine, signal.SIGSTOP)
+        lines = []
+        body = {"q": "Yes.", **REQUEST}
+        async with _client(server) as client, client.stream("POST", "/translate", json=body) as response:
+            async for line in response.aiter_lines():
+                lines.append(line)
+                if line == ": keep-alive":
+                    os.kill(engine, signal.SIGCONT)
         assert ": keep-alive" in lines
         assert "event: done" in lines
 

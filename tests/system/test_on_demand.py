@@ -15,14 +15,14 @@ import pytest
 from model.config import ModelConfig
 from model.tokenizer import Tokenizer
 from tests.conftest import random_model
-from tests.model.formats.conftest import pieces_of
 from tests.service.hub.servers import FileServer, argos_entry, file_server
 from tests.system.caches import make_cache
 from tests.system.conftest import START_SECONDS, Server, StartServer
 
 pytest.importorskip("ctranslate2", reason="pip install 'dragoman[load]'")
 
-from loadtest.compare.ctranslate2_model import specification
+from loadtest.compare.ctranslate2_model import specification  # noqa: E402
+from tests.model.formats.conftest import pieces_of  # noqa: E402
 
 BODY = {"q": "The cat sat.", "max_new_tokens": 8}
 

@@ -185,7 +185,7 @@ async def test_a_checkpoint_that_is_gone_for_a_moment_costs_nobody(start_server:
     """The checkpoint is copied anew, while everything that has it in memory dies and streams run and begin."""
     model = shutil.copytree(EMBEDDED_MODEL, tmp_path / "model")
     with start_server("--model", str(model), "--replicas", "2") as server:
-        work = _work(8, sentences=6)
+        work = _work(8, sentences=30)
         early, late = work[::2], work[1::2]
         async with _client(server) as client:
             expected = await _texts(client, early), await _texts(client, late)

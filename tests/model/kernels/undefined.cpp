@@ -20,7 +20,8 @@ bool survives(const std::vector<float>& row) {
   std::vector<float> out(kWidth), weights(kWidth), best(kWidth);
   std::vector<uint8_t> q(kWidth + kGroup);
   const bool shows = !std::isfinite(all.quantise(row.data(), kWidth, q.data()));
-  all.normalise(row.data(), row.data(), row.data(), kWidth, out.data());
+  all.normalise(row.data(), row.data(), row.data(), 1e-5f, kWidth, out.data());
+  all.recur(row.data(), row.data(), row.data(), kWidth, weights.data(), out.data());
   all.attend(row.data(), row.data(), row.data(), 6, 32, 32, 1.0f, weights.data(), out.data());
 
   const int64_t groups = kWidth / kGroup, blocks = (kWidth + kBlock - 1) / kBlock;
