@@ -51,8 +51,8 @@ class StepBatch(NamedTuple):
     plain: PlainRows = NO_PLAIN_ROWS
     """Rows whose tokens the runner chooses; after the last token of one, it is left out of further steps."""
     block: Block = ONE_STEP
-    """The steps that may follow. For more than one, all rows are plain ones or a beam's; the next rows of a beam are
-    its best extensions, in the slots that `BeamSequence` would give them. The end of a hypothesis ends the block."""
+    """Limits of the steps. With several, all rows are plain ones or a beam's; the next rows of a beam are its best
+    extensions, in the slots that `BeamSequence` would give them. The end of a hypothesis ends the block."""
 
     @property
     def first_plain(self) -> int:

@@ -21,8 +21,8 @@ from tests.system.conftest import START_SECONDS, Server, StartServer
 
 pytest.importorskip("ctranslate2", reason="pip install 'dragoman[load]'")
 
-from loadtest.compare.ctranslate2_model import specification  # noqa: E402
-from tests.model.formats.conftest import pieces_of  # noqa: E402
+from loadtest.compare.ctranslate2_model import specification
+from tests.model.formats.conftest import pieces_of
 
 BODY = {"q": "The cat sat.", "max_new_tokens": 8}
 
