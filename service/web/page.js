@@ -90,7 +90,8 @@ async function getJson(path) {
 function listTargets(wanted) {
   const chosen = languages.find(({ code }) => code === from.value);
   const codes = chosen ? chosen.targets : [...new Set(languages.flatMap(({ targets }) => targets))].sort();
-  to.replaceChildren(...codes.map((code) => new Option(nameOf(code), code)));
+  const mark = (code) => (chosen?.downloadable?.includes(code) ? " (is downloaded first)" : "");
+  to.replaceChildren(...codes.map((code) => new Option(nameOf(code) + mark(code), code)));
   if (codes.includes(wanted)) to.value = wanted;
   text.lang = from.value === AUTOMATIC ? "" : from.value;
   output.lang = to.value;
@@ -209,8 +210,9 @@ async function translate() {
     for await (const event of events) {
       translation.apply(event);
       if (event.event === "start") showDetected(translation);
+      if (event.event === "loading") showLoading(event.data);
       if (event.event === "token") append(translation, event.data.segment);
-      drawSoon(translation);
+      if (translation.tokens > 0) drawSoon(translation);
     }
     finish(translation);
   } catch (error) {
@@ -218,6 +220,11 @@ async function translate() {
   } finally {
     if (running === mine) busy(false);
   }
+}
+
+/** Show the progress of a model that the server fetches for this translation. */
+function showLoading({ model, step, percent }) {
+  $("timing").textContent = `${model}: ${step}${percent === null ? "" : ` ${percent} %`}`;
 }
 
 function send(body, { signal, id }) {

@@ -144,6 +144,40 @@ def test_languages_swap_with_their_texts(context: BrowserContext, complaints: li
     complaints.clear()
 
 
+def test_a_model_that_is_fetched_is_shown(context: BrowserContext, complaints: list[str]) -> None:
+    known = [{"code": "en", "name": "English", "targets": ["de", "fr"], "downloadable": ["de"]}]
+    events = [
+        ("start", {"id": "a", "source": "en", "target": "de"}),
+        ("loading", {"model": "argos:en-de", "step": "downloading", "percent": 40}),
+        ("token", {"segment": 0, "index": 0, "text": "Ja.", "logprob": -0.5}),
+        ("segment", {"segment": 0, "text_index": 0, "text": "Ja.", "score": -0.5, "finish_reason": "stop"}),
+        (
+            "done",
+            {
+                "translatedText": "Ja.",
+                "usage": {"segments": 1, "source_tokens": 2, "generated_tokens": 2},
+                "timings": {"time_to_first_token_seconds": 1.0, "total_seconds": 1.0},
+            },
+        ),
+    ]
+    body = "".join(f"event: {name}\r\ndata: {json.dumps(data)}\r\n\r\n" for name, data in events)
+    page = listened(context.new_page(), complaints)
+    page.route("**/languages", lambda route: route.fulfill(json=known))
+    page.route("**/translate", lambda route: route.fulfill(content_type="text/event-stream", body=body))
+    page.goto("/")
+    assert page.locator("#to option").all_text_contents() == ["German (is downloaded first)", "French"]
+    page.evaluate(
+        """() => {
+            window.seen = [];
+            const timing = document.getElementById("timing");
+            new MutationObserver(() => window.seen.push(timing.textContent)).observe(timing, { childList: true });
+        }"""
+    )
+    page.locator("#text").fill("Yes.")
+    expect(page.locator("#output")).to_have_text("Ja.")
+    assert "argos:en-de: downloading 40 %" in page.evaluate("window.seen")
+
+
 def test_what_would_be_a_copy_is_not_offered(page: Page) -> None:
     """`/languages` lists it, for LibreTranslate's clients."""
     assert page.locator("#from option").all_text_contents() == ["English"]
