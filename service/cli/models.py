@@ -12,6 +12,7 @@ from service.cli.pulling import load_command_settings, print_report, pull
 from service.hub.errors import HubError, TemporaryHubError
 from service.hub.names import HubName, parse_name
 from service.hub.progress import Report
+from service.registry.importing import DEFAULT_LIMITS, ImportLimits
 from service.settings import CommandSettings
 
 _MEGABYTE: Final = 1_000_000
@@ -50,7 +51,7 @@ class ModelRow(msgspec.Struct, omit_defaults=True):
 
 
 @app.command(name="pull")
-def pull_(
+def pull_(  # noqa: PLR0913  each is an option of the command
     names: NamesArgument,
     if_missing: Annotated[
         bool, typer.Option("--if-missing", help="Do not look for newer revisions of models that are here.")
@@ -58,6 +59,9 @@ def pull_(
     offline: OfflineOption = False,
     argos_index: ArgosIndexOption = None,
     firefox_index: FirefoxIndexOption = None,
+    max_import_mb: Annotated[
+        int, typer.Option(min=1, help="Size of the files of a model that has to be imported, unpacked.")
+    ] = DEFAULT_LIMITS.max_megabytes,
     as_json: Annotated[bool, typer.Option("--json", help="Print progress and results as lines of JSON.")] = False,
 ) -> None:
     """Download public models, and convert them for `serve` and `translate`."""
@@ -67,7 +71,8 @@ def pull_(
     for name in wanted:
         report = Report(name=str(name))
         try:
-            path = pull(name, settings.hub_options, refresh=not if_missing, as_json=as_json)
+            limits = ImportLimits(max_import_mb)
+            path = pull(name, settings.hub_options, refresh=not if_missing, as_json=as_json, limits=limits)
             report.path = str(path)
         except (HubError, CheckpointError) as error:
             failed = True

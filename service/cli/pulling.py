@@ -4,6 +4,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from service.hub.errors import HubError
 from service.hub.names import HubName, hidden_name, parse_model
 from service.hub.options import HubOptions
 from service.hub.progress import Progress, Report
-from service.registry.importing import ensure_imported
+from service.registry.importing import DEFAULT_LIMITS, ImportLimits, ensure_imported
 from service.settings import CommandSettings
 
 _REPORT_SECONDS: Final = 0.25
@@ -66,16 +67,23 @@ def parsed_model(text: str) -> Path | HubName:
     return model
 
 
-def pull(name: HubName, options: HubOptions, *, refresh: bool, as_json: bool = False) -> Path:
+def pull(
+    name: HubName,
+    options: HubOptions,
+    *,
+    refresh: bool,
+    as_json: bool = False,
+    limits: ImportLimits = DEFAULT_LIMITS,
+) -> Path:
     """Return the checkpoint of a public model, with a bar on a terminal, or lines of JSON for a program.
 
-    Raises `HubError` and `CheckpointError`.
+    `limits` are those of its import. Raises `HubError` and `CheckpointError`.
     """
     # Loads an HTTP client, which no other command needs.
     from service.hub.pull import Hub
 
     with progress_bar(str(name), _Reporter(str(name)) if as_json else None) as progress:
-        return Hub(options).pull(name, import_files, progress, refresh=refresh)
+        return Hub(options).pull(name, partial(import_files, limits=limits), progress, refresh=refresh)
 
 
 def import_named(name: HubName, output: Path, languages: LanguageHint, *, offline: bool) -> CheckpointConfig:
@@ -96,9 +104,9 @@ def import_named(name: HubName, output: Path, languages: LanguageHint, *, offlin
         return add_origin(output, download.origin)
 
 
-def import_files(path: Path, languages: LanguageHint) -> Path:
+def import_files(path: Path, languages: LanguageHint, limits: ImportLimits = DEFAULT_LIMITS) -> Path:
     """Return a checkpoint of our own that can be moved, made of downloaded files. Raises `CheckpointError`."""
-    made = ensure_imported(path, languages=languages)
+    made = ensure_imported(path, limits, languages=languages)
     if made != path:
         return made
     # The files may be links to those of Hugging Face's cache, which must not change.

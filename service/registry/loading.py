@@ -101,7 +101,7 @@ class ModelLoader:
                 return await import_in_background(location, self._import_limits)
         version.set_state(State.DOWNLOADING)
         try:
-            return await pull_in_background(location, self._hub, version.show_download)
+            return await pull_in_background(location, self._hub, version.show_download, self._import_limits)
         finally:
             version.download = None
             version.set_state(State.LOADING)

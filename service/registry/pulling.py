@@ -18,13 +18,19 @@ from service.hub.names import HubIndex, HubName, parse_name
 from service.hub.options import HubOptions
 from service.hub.progress import Report
 from service.interpreter import python_command
+from service.registry.importing import DEFAULT_LIMITS, ImportLimits
 
 logger = logging.getLogger(__name__)
 
 _LIST_SECONDS: Final = 120.0
 
 
-async def pull_in_background(name: HubName, options: HubOptions, on_report: Callable[[Report], None]) -> Path:
+async def pull_in_background(
+    name: HubName,
+    options: HubOptions,
+    on_report: Callable[[Report], None],
+    limits: ImportLimits = DEFAULT_LIMITS,
+) -> Path:
     """Return the checkpoint of a public model, pulling it if it is not here; `on_report` gets its progress.
 
     Raises `HubError`; its subclass `TemporaryHubError` if another attempt may succeed.
@@ -32,6 +38,7 @@ async def pull_in_background(name: HubName, options: HubOptions, on_report: Call
     flags = [
         "--if-missing",
         "--json",
+        f"--max-import-mb={limits.max_megabytes}",
         f"--argos-index={options.argos_index}",
         f"--firefox-index={options.firefox_index}",
     ]

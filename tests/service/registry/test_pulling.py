@@ -1,7 +1,9 @@
 """The download of public models while a server runs."""
 
 import asyncio
+import io
 import os
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from service.hub.names import HubName, parse_name
 from service.hub.options import HubOptions
 from service.hub.progress import Report
 from service.registry import loading, registry
+from service.registry.importing import ImportLimits
 from service.registry.memory_budget import MemoryBudget
 from service.registry.model_version import ModelVersion, State
 from service.registry.pulling import pull_in_background
@@ -40,6 +43,17 @@ async def test_a_process_pulls_and_reports(server: FileServer) -> None:
     assert type(raised.value) is HubError
     assert reports[0].step == "downloading"
     assert reports[-2].step == "importing"
+
+
+async def test_an_import_of_a_pull_has_the_server_s_limits(server: FileServer) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("translate-en_de-1_0/model/model.bin", bytes(2_000_000))
+    entries = [argos_entry("en", "de", "1.0", f"{server.url}/package", size=len(packed.getvalue()))]
+    options = HubOptions(argos_index=server.put_json("/index.json", entries))
+    server.put("/package", packed.getvalue())
+    with pytest.raises(HubError, match="has 2 MB unpacked, the limit is 1 MB"):
+        await pull_in_background(NAME, options, lambda report: None, ImportLimits(max_megabytes=1))
 
 
 async def test_an_error_says_whether_to_try_again(server: FileServer) -> None:
@@ -87,7 +101,7 @@ class Pulls:
         self._results = [*results]
         self.done = asyncio.Event()
 
-    async def __call__(self, name: HubName, options: HubOptions, on_report: Any) -> Path:
+    async def __call__(self, name: HubName, options: HubOptions, on_report: Any, limits: ImportLimits) -> Path:
         result = self._results.pop(0)
         if isinstance(result, Exception):
             raise result
