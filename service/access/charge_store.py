@@ -150,15 +150,16 @@ class ChargeStore(KeyStore):
         """Use a charge for a resumption of its stream; None if the key has no such charge.
 
         A refunded one is charged again, whatever the quota is: the server lost the stream, not the caller. It comes
-        first: of several streams of one request, each that was lost is paid by one resumption. An open one comes last:
-        it may still run, and is not refunded any more once a resumption has used it.
+        first: of several streams of one request, each that was lost is paid by one resumption. Else the latest is used:
+        an earlier one may be of a stream that has come to its end, while the one that broke off is still open, because
+        its server has not noticed, and would be refunded if that server was killed.
         """
         with self._transaction() as database:
             charge = database.execute(
                 """SELECT id, state FROM charges
                 WHERE key_id = ? AND request = ? AND expires_at > ? AND resumptions < ?
                 AND (state = 'refunded' OR NOT ?)
-                ORDER BY CASE state WHEN 'refunded' THEN 0 WHEN 'paid' THEN 1 ELSE 2 END LIMIT 1""",
+                ORDER BY state = 'refunded' DESC, id DESC LIMIT 1""",
                 (payer.key.id, stream.request, _now(), RESUMPTIONS, only_refunded),
             ).fetchone()
             if charge is None:
