@@ -27,6 +27,7 @@ _TIMES_SLOWER: Final = 10
 _STOP_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 1.0
 _CLEAR_SECONDS: Final = 0.01
+_CLEAR_TRIES: Final = 500
 
 
 class Engine(NamedTuple):
@@ -45,9 +46,17 @@ class Engine(NamedTuple):
 
     async def clear_away(self) -> None:
         """Reap the process once it has ended: the first process of a container inherits forks whose parent has died."""
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(self.pid, os.WNOHANG) == (0, 0):  # noqa: ASYNC110, ASYNC222
-                await asyncio.sleep(_CLEAR_SECONDS)
+        for _ in range(_CLEAR_TRIES):
+            try:
+                if os.waitpid(self.pid, os.WNOHANG) != (0, 0):  # noqa: ASYNC222
+                    return
+            except ChildProcessError:
+                # A parent that is about to die has it still: it is inherited a moment later, unless the system reaps it.
+                try:
+                    os.kill(self.pid, 0)
+                except ProcessLookupError:
+                    return
+            await asyncio.sleep(_CLEAR_SECONDS)
 
 
 class ForkServer:
