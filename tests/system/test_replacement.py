@@ -132,14 +132,15 @@ async def test_an_engine_killed_every_other_second_loses_nothing(start_server: S
 
 async def test_three_deaths_in_a_row_are_nobodys_fault(start_server: StartServer) -> None:
     with start_server() as server:
-        work = _work(16, sentences=10)
+        work = _work(16, sentences=40)
         async with _client(server) as client:
             expected = await _texts(client, work)
             running = asyncio.create_task(_texts(client, work))
-            for _ in range(3):
+            for restarts in range(3):
+                while server.metric("dragoman_engine_restarts_total") < restarts:
+                    await asyncio.sleep(0.01)
                 await asyncio.to_thread(server.wait_until_busy)
                 _kill(server.engine_pids())
-                await asyncio.sleep(0.5)
             assert await running == expected
         assert server.metric("dragoman_engine_restarts_total") == 3
 

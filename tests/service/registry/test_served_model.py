@@ -35,6 +35,7 @@ class UnloadedPool:
     """No engine has been started; it notes what would run in one."""
 
     running = False
+    stops = 0
 
     def __init__(self) -> None:
         self.adopted: list[Generation] = []
