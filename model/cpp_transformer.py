@@ -13,12 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from model import kernels
-from model.cache import SlotCache
 from model.config import Activation, ModelConfig
 from model.decode_step import NO_OUTPUTS, Outputs, Queries
 from model.plain_rows import NO_PLAIN_ROWS, PlainRows
 from model.quantized_linear import INT8_MAX, quantise_rows
 from model.sampling import Sampled
+from model.slot_cache import SlotCache
 from model.topk import NO_BEAMS, Beams, Extensions
 from model.transformer import Transformer
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from torch import Tensor
 
 from model.attention import attention_weights, padding_mask
-from model.cache import KV, KeyValueView, PaddedKV, PaddedRows, SlotKV, SlotRows
+from model.cache import KV, KeyValueView
+from model.slot_cache import PaddedKV, PaddedRows, SlotKV, SlotRows
 
 
 class InspectedKV:

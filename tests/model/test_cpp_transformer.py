@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from model.attention import SelfAttention, attention_weights
-from model.cache import SlotCache
 from model.config import Activation, ModelConfig, NormOrder
 from model.cpp_transformer import CppTransformer
 from model.decode_step import NO_OUTPUTS, Queries
 from model.kernels.compiler import VARIANTS
 from model.layers import DecoderLayer
 from model.quantized_linear import Int8Linear, replace_linears
+from model.slot_cache import SlotCache
 from tests.conftest import random_model
 from tests.model.side import SLOTS, Side, fused_config, packed, random_sources
 
