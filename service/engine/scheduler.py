@@ -27,7 +27,8 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from model.beam_search import Choice, Extension, Inspection
-from service.engine.messages import Alternative, BeamReport, GenerationRequest, TokenReport
+from service.engine.generation_request import GenerationRequest
+from service.engine.messages import Alternative, BeamReport, TokenReport
 from service.engine.sequences import sequence_of
 from service.engine.sequences.plain import PlainTable
 from service.engine.sequences.sequence import SearchDiffers, TargetSequence

@@ -15,7 +15,7 @@ from model.sampling import SamplingParameters, noise_states, sample
 from model.topk import Extensions
 from service.engine.batching import StepBatch, StepScores
 from service.engine.forced_terms import attended_term, first_token, started_term
-from service.engine.messages import GenerationRequest
+from service.engine.generation_request import GenerationRequest
 from service.engine.sequences.rows import UNCONSTRAINED, Row
 
 Steps = list[list[Extension]]

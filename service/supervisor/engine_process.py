@@ -13,7 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from service.engine.channel import Frames, frame
-from service.engine.messages import Admitted, Command, Failed, GenerationRequest, Ready, Report, StepReport, Submit
+from service.engine.generation_request import GenerationRequest
+from service.engine.messages import Admitted, Command, Failed, Ready, Report, StepReport, Submit
 from service.errors import EngineFailed
 from service.supervisor.engine_requests import EngineObserver, EngineRequests
 from service.supervisor.fork_server import Engine, ForkServer

@@ -14,16 +14,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from service.engine.messages import (
-    Admitted,
-    Cancel,
-    Command,
-    GenerationRequest,
-    StepReport,
-    Submit,
-    TokenReport,
-    TokenRun,
-)
+from service.engine.generation_request import GenerationRequest
+from service.engine.messages import Admitted, Cancel, Command, StepReport, Submit, TokenReport, TokenRun
 from service.errors import EngineFailed, RequestFailed
 from service.supervisor.generation import Generation
 

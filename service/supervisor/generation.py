@@ -7,15 +7,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from service.engine.messages import (
-    BeamReport,
-    FinishReason,
-    GenerationRequest,
-    Resume,
-    SegmentReport,
-    TokenReport,
-    TokenRun,
-)
+from service.engine.generation_request import GenerationRequest, Resume
+from service.engine.messages import BeamReport, FinishReason, SegmentReport, TokenReport, TokenRun
 from service.errors import DeadlineExceeded, ServiceError
 
 _MOST_AT_ONCE: Final = 64

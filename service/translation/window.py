@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from service.engine.messages import GenerationRequest, Prompt, Search
+from service.engine.generation_request import GenerationRequest, Prompt, Search
 from service.errors import DeadlineExceeded, ServiceError
 from service.registry.served_model import ServedModel
 from service.supervisor.generation import Generation

@@ -7,7 +7,8 @@ import torch
 
 from model.config import ModelConfig
 from model.decoding import Hypothesis, beam_decode, greedy_decode
-from service.engine.messages import Beam, Cancel, Command, Constraints, GenerationRequest, Sampling, Submit
+from service.engine.generation_request import Beam, Constraints, GenerationRequest, Sampling
+from service.engine.messages import Cancel, Command, Submit
 from tests.conftest import random_model
 from tests.generation_requests import changed, generation_request
 from tests.parity.engine import EOS, Arrivals, Run, alignment_of, logprobs_of, sources

@@ -6,7 +6,8 @@ import torch
 from model.config import ModelConfig
 from model.decoding import beam_decode, greedy_decode
 from model.sampling import SamplingParameters, noise_states, sample
-from service.engine.messages import Beam, Cancel, Command, Sampling, Submit
+from service.engine.generation_request import Beam, Sampling
+from service.engine.messages import Cancel, Command, Submit
 from tests.conftest import random_model
 from tests.generation_requests import changed, generation_request
 from tests.parity.engine import Run, sources

@@ -5,7 +5,7 @@ Pure Python: what is chosen in a row comes from `token_selection`.
 
 from collections.abc import Sequence
 
-from service.engine.messages import GenerationRequest
+from service.engine.generation_request import GenerationRequest
 from service.engine.sequences.beam import BeamSequence
 from service.engine.sequences.sequence import TargetSequence
 from service.engine.sequences.single import SingleSequence

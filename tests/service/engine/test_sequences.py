@@ -3,7 +3,7 @@
 import pytest
 
 from model.beam_search import Choice, Extension, Inspection
-from service.engine.messages import Beam, GenerationRequest, GivenTerm
+from service.engine.generation_request import Beam, GenerationRequest, GivenTerm
 from service.engine.sequences import sequence_of
 from service.engine.sequences.beam import BeamSequence
 from service.engine.sequences.rows import Row

@@ -8,7 +8,7 @@ import torch
 
 from model.beam_search import Extension
 from service.engine.batching import StepScores, extensions_of, step_batch
-from service.engine.messages import Beam, Constraints, Sampling
+from service.engine.generation_request import Beam, Constraints, Sampling
 from service.engine.sequences.rows import Row
 from service.engine.token_selection import Steps, select_tokens
 from tests.generation_requests import generation_request

@@ -1,6 +1,7 @@
 """Reports that the reader of a request gets when its engine dies."""
 
-from service.engine.messages import Beam, BeamReport, LiveHypothesis, SegmentReport, TokenReport, TokenRun
+from service.engine.generation_request import Beam
+from service.engine.messages import BeamReport, LiveHypothesis, SegmentReport, TokenReport, TokenRun
 from service.supervisor.generation import Generation
 from tests.generation_requests import generation_request
 

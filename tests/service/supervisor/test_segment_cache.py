@@ -9,21 +9,8 @@ import msgspec
 import pytest
 
 from model.beam_search import Inspection
-from service.engine.messages import (
-    Alternative,
-    Beam,
-    Constraints,
-    FinishReason,
-    GenerationRequest,
-    GivenTerm,
-    Inspect,
-    Prompt,
-    Sampling,
-    StepReport,
-    StepStats,
-    TokenReport,
-    TokenRun,
-)
+from service.engine.generation_request import Beam, Constraints, GenerationRequest, GivenTerm, Inspect, Prompt, Sampling
+from service.engine.messages import Alternative, FinishReason, StepReport, StepStats, TokenReport, TokenRun
 from service.errors import DeadlineExceeded, EngineFailed, NotReady
 from service.supervisor.generation import Generation
 from service.supervisor.segment_cache import SegmentCache

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from model.tokenizer import Tokenizer
-from service.engine.messages import GenerationRequest, TokenReport
+from service.engine.generation_request import GenerationRequest
+from service.engine.messages import TokenReport
 from service.errors import DeadlineExceeded, InvalidRequest, QueueFull
 from service.supervisor.generation import Generation
 from service.translation import fairness
