@@ -193,7 +193,9 @@ class EngineProcess:
                 is_explained = self._requests.engine_ended()
                 self._slots_used = 0
                 self.on_change()
-                await self._reap()
+                engine, self._engine = self._engine, None
+                if engine is not None:
+                    await engine.end(_STOP_SECONDS, is_fork=self._options.forks)
             if not self._started.is_set():
                 # A restart would not help a first start that failed.
                 self._start_failure = self._start_failure or "the engine process ended before it was ready"
@@ -239,25 +241,6 @@ class EngineProcess:
         if not self.ready:
             return time.monotonic() - self._last_report_at > _READY_SECONDS
         return len(self._requests) > 0 and watchdog.is_hung(self._last_report_at, self._timeout_seconds)
-
-    async def _reap(self) -> None:
-        """Wait until the engine has ended; kill it after a while."""
-        engine, self._engine = self._engine, None
-        if engine is None:
-            return
-        try:
-            async with asyncio.timeout(_STOP_SECONDS):
-                if not engine.commands.is_closing():
-                    engine.commands.write_eof()
-                while await engine.reports.read(_READ_BYTES):
-                    pass
-        except TimeoutError:
-            engine.kill()
-        except OSError:
-            pass  # it has ended
-        engine.commands.close()
-        if self._options.forks:
-            await engine.clear_away()
 
     def _handle(self, report: Report) -> None:
         match report:

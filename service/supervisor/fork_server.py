@@ -26,8 +26,9 @@ _LEAST_LOAD_SECONDS: Final = 30.0
 _TIMES_SLOWER: Final = 10
 _STOP_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 1.0
-_CLEAR_SECONDS: Final = 0.01
-_CLEAR_TRIES: Final = 500
+_READ_BYTES: Final = 1 << 16
+_REAP_SECONDS: Final = 0.01
+_REAP_TRIES: Final = 500
 
 
 class Engine(NamedTuple):
@@ -44,9 +45,25 @@ class Engine(NamedTuple):
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
-    async def clear_away(self) -> None:
+    async def end(self, patience: float, *, is_fork: bool) -> None:
+        """Wait until the process has ended; kill it after so many seconds."""
+        try:
+            async with asyncio.timeout(patience):
+                if not self.commands.is_closing():
+                    self.commands.write_eof()
+                while await self.reports.read(_READ_BYTES):
+                    pass
+        except TimeoutError:
+            self.kill()
+        except OSError:
+            pass  # it has ended
+        self.commands.close()
+        if is_fork:
+            await self._reap()
+
+    async def _reap(self) -> None:
         """Reap the process once it has ended: the first process of a container inherits forks whose parent has died."""
-        for _ in range(_CLEAR_TRIES):
+        for _ in range(_REAP_TRIES):
             try:
                 if os.waitpid(self.pid, os.WNOHANG) != (0, 0):  # noqa: ASYNC222
                     return
@@ -56,7 +73,7 @@ class Engine(NamedTuple):
                     os.kill(self.pid, 0)
                 except ProcessLookupError:
                     return
-            await asyncio.sleep(_CLEAR_SECONDS)
+            await asyncio.sleep(_REAP_SECONDS)
 
 
 class ForkServer:
