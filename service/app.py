@@ -30,7 +30,7 @@ from service.api.middleware import (
     TrailingSlash,
     UnexpectedErrors,
 )
-from service.document_jobs import DocumentJobs
+from service.document_jobs.jobs import DocumentJobs
 from service.documents.limits import DocumentLimits
 from service.engine.messages import EngineOptions
 from service.errors import EngineFailed

@@ -29,7 +29,7 @@ from service.api.schemas.base import ErrorResponse
 from service.api.sse import encode
 from service.api.translate import unless_disconnected
 from service.api.uploads import FORM_BYTES, UploadDependency, start_job
-from service.document_jobs import DocumentJob
+from service.document_jobs.job import DocumentJob
 from service.errors import DocumentNotReady, UnknownDocument
 from service.translation.translator import FieldNames
 
