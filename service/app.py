@@ -15,7 +15,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from model.checkpoint_config import CheckpointConfig, content_id, load_config, load_tokenizer
 from service.access.control import AccessControl
-from service.api import documents, error_handlers, openapi, operations, page, suggestions, translate
+from service.api import documents, error_handlers, languages, openapi, operations, page, suggestions, translate
 from service.api.compat import chat
 from service.api.compat import routes as compat
 from service.api.compat.table import EXCHANGES
@@ -110,6 +110,7 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
     )
     app.state.service = service
     app.include_router(translate.router)
+    app.include_router(languages.router)
     app.include_router(suggestions.router)
     app.include_router(deepl.router)
     app.include_router(documents.router)
@@ -119,7 +120,7 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
     app.include_router(chat.router)
     app.include_router(operations.router)
     app.include_router(page.router)
-    translating = (translate, deepl, documents, compat, chat)
+    translating = (translate, languages, deepl, documents, compat, chat)
     for route in (route for module in translating for route in module.router.routes):
         if isinstance(route, APIRoute):
             service.metrics.expect_requests(route.path)

@@ -44,6 +44,8 @@ _MEANINGS: Final[Mapping[int, str]] = {
 
 CALLER_ERRORS: Final = (403, 413, 429, 503)
 """Errors of all routes that identify their caller; 413 because the key may be in a body."""
+BAD_INPUT: Final = {400: "bad input, with the name of the field; or a missing API key"}
+"""The meaning of 400 where LibreTranslate's clients send it for a missing key."""
 
 _SCHEMES: Final[dict[str, Any]] = {
     "Bearer": {"type": "http", "scheme": "bearer"},
