@@ -120,9 +120,9 @@ def _mbart(directory: Path, options: Options, hint: LanguageHint) -> Imported:
     )
     weights = _weights(directory, config)
     vocabulary = read_vocabulary(directory, config.vocab_size)
-    # That of the first kind is also what transformers takes where nothing is said; the second is MBart50Tokenizer.
-    said = tokenizer_class(directory) or options.get("tokenizer_class", "MBartTokenizer")
-    if "MBartTokenizer" in said:
+    # That of the first kind is also what transformers takes where nothing is stated; the second is MBart50Tokenizer.
+    stated = tokenizer_class(directory) or options.get("tokenizer_class", "MBartTokenizer")
+    if "MBartTokenizer" in stated:
         return source_tag_suffix(directory, vocabulary, config, weights, hint)
     return tagged_both_sides(directory, vocabulary, config, weights)
 

@@ -33,7 +33,7 @@ Pieces = Annotated[tuple[Piece, ...], BeforeValidator(_split), Field(min_length=
 class Case(BaseModel):
     """A source and what any good translation of it has.
 
-    Unless said otherwise, case, kinds of space, of apostrophe, of dash and of double quotation mark do not count.
+    Unless one says otherwise, case, kinds of space, of apostrophe, of dash and of double quotation mark do not count.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

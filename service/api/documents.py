@@ -83,7 +83,7 @@ async def progress(
 ) -> DocumentStatus | Response:
     """Return the state, or follow it by server-sent events if the client accepts `text/event-stream`.
 
-    A document whose state nobody asks for is cancelled after ten minutes.
+    A document whose state nobody requests is cancelled after ten minutes.
     """
     job = service.documents.find(document_id)
     if _EVENT_STREAM not in request.headers.get("accept", ""):

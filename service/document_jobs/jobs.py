@@ -30,7 +30,7 @@ _BATCH_CHARACTERS: Final = 4_000
 _BATCH_TEXTS: Final = 50
 _BATCH_SECONDS: Final = 600.0
 _UNWANTED_SECONDS: Final = 600.0
-"""A document whose state nobody asks for this long is not translated further."""
+"""A document whose state nobody requests for so long is not translated further."""
 _SWEEP_SECONDS: Final = 5.0
 _RETRY_SECONDS: Final = 0.5
 

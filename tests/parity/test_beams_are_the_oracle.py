@@ -89,7 +89,7 @@ def test_beams_of_every_width_beside_greedy_and_sampled_requests(run: Run, confi
             assert arrivals.tokens[number] == alone.tokens[0]
 
 
-def test_what_is_told_early_stays(run: Run, config: ModelConfig) -> None:
+def test_what_is_reported_early_stays(run: Run, config: ModelConfig) -> None:
     """Tokens come before the search ends, and it ends as the oracle's."""
     texts = sources(30)
     arrivals = run(config, _submits([generation_request(s, LIMIT, beam=Beam(4)) for s in texts]), slots=64, seed=1)

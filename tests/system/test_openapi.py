@@ -131,7 +131,7 @@ def test_a_status_that_is_not_documented_fails_a_test() -> None:
             documented.check(method, path, status)
 
 
-def test_a_path_tells_all_its_methods(server: Server) -> None:
+def test_a_path_lists_all_its_methods(server: Server) -> None:
     for path, methods in (("/v2/usage", "GET, POST"), ("/translate", "POST"), ("/languages", "GET"), ("/", "GET")):
         answer = httpx.delete(f"{server.url}{path}")
         assert (answer.status_code, answer.headers["allow"]) == (405, methods)

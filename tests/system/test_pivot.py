@@ -67,7 +67,7 @@ async def _stream(server: Server, q: str, source: str, target: str, **options: o
         return await stream(client, q, source=source, target=target, beam_size=2, scores=True, **options)
 
 
-async def test_a_stream_says_so_and_tells_the_second_translation(pivoting: Server) -> None:
+async def test_a_stream_says_so_and_sends_the_second_translation(pivoting: Server) -> None:
     text = "The cat sat on the mat. It was black.\n\n- A dog ran.\n"
     whole = _translate(pivoting, text, "en", "it", beam_size=2, scores=True)
     events = await _stream(pivoting, text, "en", "it")

@@ -107,7 +107,7 @@ print(create_app(Settings()).title)
     assert done.stdout == "Dragoman\n"
 
 
-def test_a_missing_extra_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.resources", None)
     with pytest.raises(UnusableSettingError, match=r"traces: .*dragoman\[otel\]"):
         create_app(Settings(traces=True))

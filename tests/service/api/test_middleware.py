@@ -211,7 +211,7 @@ async def test_so_is_a_stream_with_a_glossary_named(connect: Connect, monkeypatc
     assert threading.main_thread() not in threads
 
 
-async def test_a_damaged_glossary_is_said_and_the_others_are_there(connect: Connect, tmp_path: Path) -> None:
+async def test_a_damaged_glossary_is_reported_and_the_others_are_there(connect: Connect, tmp_path: Path) -> None:
     store = GlossaryStore(tmp_path)
     direction = Direction(source="en", target="fr")
     damaged, good = (store.add(name, direction, {"cat": "matou"}, None).id for name in ("damaged", "good"))

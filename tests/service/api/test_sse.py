@@ -252,7 +252,7 @@ async def test_a_stream_that_fails_costs_nothing(error: Exception | None, used: 
         (EndlessTranslation(EVENTS[:2]), True, ClientDisconnect),
     ],
 )
-async def test_what_it_runs_in_is_told_how_it_ended(
+async def test_its_context_is_left_with_its_error(
     translation: ScriptedTranslation, reader_leaves: bool, end: type[Exception] | None
 ) -> None:
     ends: list[type[Exception] | None] = []

@@ -64,7 +64,7 @@ def test_the_option_goes_before_the_variable(path: Path) -> None:
     assert not path.exists()
 
 
-def test_what_is_wrong_is_said(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_wrong_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for arguments, message in (
         (("list",), "keys.db: there is no such file"),
         (("remove", "kiosk"), "keys.db: there is no such file"),

@@ -271,7 +271,7 @@ def test_logits_are_of_the_rows_that_want_them(config: ModelConfig, device: torc
         (torch.OutOfMemoryError("CUDA out of memory"), torch.OutOfMemoryError),
     ],
 )
-def test_a_lost_device_is_told_from_a_failed_step(
+def test_a_lost_device_is_distinguished_from_a_failed_step(
     config: ModelConfig,
     device: torch.device,
     monkeypatch: pytest.MonkeyPatch,

@@ -251,7 +251,7 @@ def test_random_histories(slots: int, max_prefill: int, actions: list[tuple[str,
     assert not scheduler.has_work
 
 
-def test_a_search_that_differs_from_what_was_told_ends_its_own_request() -> None:
+def test_a_search_that_differs_from_what_was_reported_ends_its_own_request() -> None:
     scheduler = _scheduler(slots=4)
     scheduler.add(1, generation_request([9, EOS], 5, beam=Beam(2), sent_ids=[4]))
     scheduler.add(2, changed(_request(), candidates=1))
