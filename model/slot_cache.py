@@ -1,4 +1,4 @@
-"""What the decoder keeps while it serves: keys, values and states of many requests, each in a slot of one buffer.
+"""The decoder's memory while it serves: keys, values and states of many requests, each in a slot of one buffer.
 
 Knows nothing of requests; slots are row numbers here.
 """

@@ -22,11 +22,11 @@ class Deaths(NamedTuple):
     """Numbers of engines that have died with a request since its last new token."""
 
     admitted: int = 0
-    """After its admission."""
+    """Deaths after its admission."""
     early: int = 0
-    """Before its admission."""
+    """Deaths before its admission."""
     alone: int = 0
-    """With no other request in the engine."""
+    """Deaths with no other request in the engine."""
 
     def with_another(self, *, is_admitted: bool) -> "Deaths":
         """Count the death of an engine that any request could be in."""

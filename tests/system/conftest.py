@@ -127,7 +127,7 @@ def processor_seconds(pid: int) -> float:
 
 
 class StartServer(Protocol):
-    """Starts a server with flags, and waits for it to be ready unless told not to."""
+    """Starts a server with flags, and by default waits for it to be ready."""
 
     def __call__(self, *flags: str, ready: bool = True) -> AbstractContextManager[Server]: ...
 

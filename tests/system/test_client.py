@@ -83,7 +83,7 @@ def test_whatever_it_decodes_with(server: Server, options: dict[str, Any]) -> No
 
 
 def test_another_replica_goes_on(server: Server, start_server: StartServer, whole: list[Event]) -> None:
-    """The same request on another server: what it says is what the first one would have said."""
+    """The same request on another server: it sends what the first one would have sent."""
     middle = whole[len(whole) // 2]
     assert isinstance(middle, Token)
     with start_server() as other, Client(other.url) as client:

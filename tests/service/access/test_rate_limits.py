@@ -1,4 +1,4 @@
-"""Limits of a minute: what is let through, and that whoever waits as long as told is let through."""
+"""Limits of a minute: the requests that are let through, at once or after the returned wait."""
 
 import asyncio
 import random
@@ -87,7 +87,7 @@ async def test_who_waits_as_long_as_required_is_let_through(
 
 
 async def test_a_caller_is_sent_away_for_no_longer_than_needed(clock: Clock) -> None:
-    """The seconds that it is told are those after which a first attempt is let through, whenever it used what."""
+    """The returned seconds are the shortest wait after which a request is let through."""
     chance = random.Random(0)
     clock.now += 0.37  # what is weighed is no whole number then, which rounding could make more or less
     for caller in map(str, range(300)):
