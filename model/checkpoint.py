@@ -49,12 +49,12 @@ def save_checkpoint(
 
 
 def scale_of(name: str) -> str:
-    """The name of the scales `[rows]` of a matrix that is stored in int8."""
+    """Return the name of the scales `[rows]` of a matrix that is stored in int8."""
     return f"{name}.scale"
 
 
 def load_model(directory: Path, dtype: torch.dtype = torch.float32) -> Transformer:
-    """The model in evaluation mode, its weights converted to `dtype`; raises `CheckpointError`."""
+    """Load the model in evaluation mode, its weights converted to `dtype`; raises `CheckpointError`."""
     config = load_config(directory)
     path = directory / WEIGHTS_FILE
     verify(path, config)

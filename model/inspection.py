@@ -54,7 +54,7 @@ class InspectedCache:
         return InspectedKV(self._cache.update(layer, new), lambda weights: self._record(layer, weights), self._rows)
 
     def recur(self, layer: int, keep: Tensor, new: Tensor) -> Tensor:
-        """A recurrent layer has no weights to record."""
+        """Advance a recurrent layer, which has no weights to record."""
         return self._cache.recur(layer, keep, new)
 
 

@@ -121,7 +121,7 @@ class SlotCache:
         self._source = KV(buffer(source), buffer(source))
 
     def buffers(self) -> dict[str, Tensor]:
-        """The memory itself, `[layers, slots, heads, positions, width]` each, for who reads and writes in place."""
+        """Return the memory itself, `[layers, slots, heads, positions, width]` each, to read and write in place."""
         return {**self._target, "source_keys": self._source.keys, "source_values": self._source.values}
 
     def write_source(self, slots: Sequence[int], lengths: Sequence[int], source: Sequence[KV]) -> None:
@@ -157,19 +157,19 @@ class SlotCache:
             buffer[:, destinations, :, :positions] = buffer[:, origins, :, :positions]
 
     def source(self, slots: Tensor, lengths: Tensor) -> list[SlotKV]:
-        """The source of each query, one `SlotKV` a layer; `slots` and `lengths` are `[rows, queries]`."""
+        """Return the source of each query, one `SlotKV` a layer; `slots` and `lengths` are `[rows, queries]`."""
         return [SlotKV(keys, values, slots, lengths) for keys, values in zip(*self._source, strict=True)]
 
     def rows(self, slots: Tensor, positions: Tensor) -> "SlotRows":
-        """The cache of one decode call: queries at `positions`, in `slots`, both `[rows, queries]`."""
+        """Return the cache of one decode call: queries at `positions`, in `slots`, both `[rows, queries]`."""
         return SlotRows(self._target, slots, positions)
 
     def padded_source(self, slots: Tensor, width: int) -> list[PaddedKV]:
-        """The source of each row, one `PaddedKV` a layer; `slots [rows]`, no source longer than `width`."""
+        """Return the source of each row, one `PaddedKV` a layer; `slots [rows]`, no source longer than `width`."""
         return [PaddedKV(keys, values, slots, width) for keys, values in zip(*self._source, strict=True)]
 
     def padded_rows(self, slots: Tensor, positions: Tensor, width: int) -> "PaddedRows":
-        """The cache of one decode call: one query a row, all at `positions` below `width`; both `[rows, 1]`."""
+        """Return the cache of one decode call: one query a row, all at `positions` below `width`; both `[rows, 1]`."""
         return PaddedRows(self.rows(slots, positions), width)
 
 

@@ -215,7 +215,7 @@ def _norms(config: ModelConfig) -> list[tuple[str, str]]:
 
 
 def _embeddings(stored: Weights, config: ModelConfig) -> dict[str, Tensor]:
-    """Each is stored once, under any of its names, or several times."""
+    """Take the embeddings, each of which is stored under one or several of its names."""
     encoder, decoder = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
     weights = {}
     if config.source_vocab_size is not None:

@@ -109,7 +109,7 @@ class OfflineTranslator:
 def load_translator(
     checkpoint: Path, precision: Precision = "float32", hint: LanguageHint = ANY, device: str = "cpu"
 ) -> OfflineTranslator:
-    """The checkpoint, on a CPU all linear layers of its model replaced (the output projection too, the embedding not).
+    """Load a checkpoint; on a CPU all linear layers are replaced, the output projection too, the embedding not.
 
     Raises `CheckpointError`, and `ValueError` for a device that is not there, and languages that the model lacks,
     or that have to be given.

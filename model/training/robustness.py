@@ -165,7 +165,7 @@ def _judge(category: str, cases: tuple[Case, ...], translations: Mapping[str, st
 
 
 def markdown(results: list[CategoryResult]) -> str:
-    """A table: category, passed/total, and the first failure of each."""
+    """Write a table: category, passed/total, and the first failure of each."""
     lines = ["| category | passed | a failure |", "|---|---|---|"]
     lines += [f"| {_cell(one.category)} | {one.passed}/{one.total} | {_example(one)} |" for one in results]
     passed, total = sum(one.passed for one in results), sum(one.total for one in results)

@@ -97,7 +97,7 @@ class ForkServer:
         return None if self._process is None else self._process.pid
 
     async def fork(self, replica: int) -> Engine:
-        """An engine process that will say when it is ready. Loads the model first if need be.
+        """Start an engine process, which reports when it is ready. Load the model first if need be.
 
         A fork server that does not answer is replaced: this is tried a few times. Raises `EngineFailed` if there can be
         no engine, and OSError.
@@ -132,7 +132,7 @@ class ForkServer:
         return process
 
     async def _replace(self, process: ForkingProcess) -> None:
-        """Called when the process has died, even if no engine has died and no stream waits."""
+        """Replace the process when it has died, even if no engine has died and no stream waits."""
         await process.ended()
         if self._process is not process:
             return

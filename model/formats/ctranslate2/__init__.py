@@ -18,7 +18,7 @@ from model.tokenizer import Prompt, Tokenizer
 
 
 def find(path: Path) -> Path | None:
-    """The directory of the model in `path`: that, or the `model` of an unpacked Argos package in or below it."""
+    """Find the directory of the model in `path`: that, or the `model` of an unpacked Argos package in or below it."""
     for directory in (path, path / "model", *path.glob("*/model")):
         if (directory / "model.bin").exists():
             return directory

@@ -12,5 +12,5 @@ from service.engine.sequences.single import SingleSequence
 
 
 def sequence_of(request: GenerationRequest, slots: Sequence[int], eos_id: int) -> TargetSequence:
-    """The sequence of a request that has just been given its slots."""
+    """Return the sequence of a request that has just been given its slots."""
     return (BeamSequence if request.search.beam.size > 1 else SingleSequence)(request, slots, eos_id)
