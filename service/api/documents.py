@@ -23,9 +23,8 @@ from service.api.document_schemas import (
     TranslatedFile,
     form_of,
 )
-from service.api.openapi import CALLER_ERRORS, Responses, errors_of
+from service.api.openapi import CALLER_ERRORS, ErrorResponse, Responses, errors_of
 from service.api.request_body import body_of, parse_body
-from service.api.schemas.base import ErrorResponse
 from service.api.sse import encode
 from service.api.translate import unless_disconnected
 from service.api.uploads import FORM_BYTES, UploadDependency, start_job

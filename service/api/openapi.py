@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from fastapi import FastAPI
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from service.api.sse import EVENT_NAMES
 
@@ -26,6 +26,14 @@ EVENTS: Final[dict[str, Any]] = {
 """The schema of an event. The texts of all `token` events, joined, are the translation."""
 
 Responses = dict[int | str, dict[str, Any]]
+
+
+class ErrorResponse(BaseModel):
+    """An error: a message for people and a stable code."""
+
+    error: str = Field(examples=["q: field required"])
+    code: str = Field(examples=["invalid_request"])
+
 
 _MEANINGS: Final[Mapping[int, str]] = {
     400: "bad input, with the name of the field",
