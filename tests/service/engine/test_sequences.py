@@ -4,7 +4,7 @@ import pytest
 
 from model.beam_search import Choice, Extension, Inspection
 from service.engine.generation_request import Beam, GenerationRequest, GivenTerm
-from service.engine.sequences import sequence_of
+from service.engine.scheduler import sequence_of
 from service.engine.sequences.beam import BeamSequence
 from service.engine.sequences.rows import Row
 from service.engine.sequences.sequence import SearchDiffers, StepResult
