@@ -23,8 +23,8 @@ def test_models_of_a_directory_and_named_ones_are_read_later(tokenizer: Tokenize
     assert (found.name, found.state, found.model) == ("model", State.LOADING, None)
 
     names = f"argos:en-de,{tmp_path / 'model'}"
-    now = configured_models(Settings(models=names), _build_nothing)
-    later = configured_models(Settings(models=names, on_demand=True), _build_nothing)
+    now = configured_models(Settings.model_validate({"models": names}), _build_nothing)
+    later = configured_models(Settings.model_validate({"models": names, "on_demand": True}), _build_nothing)
     assert [each.state for each in now] == [State.DOWNLOADING, State.LOADING]
     assert [each.state for each in later] == [State.REMOTE, State.LOADING]
 
