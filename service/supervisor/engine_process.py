@@ -56,6 +56,7 @@ class EngineProcess:
         self._requests = EngineRequests(observer, self._send)
         self._engine: Engine | None = None
         self._supervisor: asyncio.Task[None] | None = None
+        self._reaping: set[asyncio.Task[None]] = set()
         self._loaded = asyncio.Event()
         self._start_failure: str | None = None
         self._started = asyncio.Event()
@@ -137,6 +138,7 @@ class EngineProcess:
             self._supervisor.cancel()
             await asyncio.gather(self._supervisor, return_exceptions=True)
         await self._fork_server.release(self)
+        await asyncio.gather(*self._reaping)
         self._requests.fail(held, reason)
         if not self._started.is_set():
             self._start_failure = reason
@@ -256,7 +258,10 @@ class EngineProcess:
             pass  # it has ended
         engine.commands.close()
         if self._options.forks:
-            await engine.clear_away()
+            # Not awaited: a zombie must not delay the next engine.
+            reaping = asyncio.create_task(engine.clear_away())
+            self._reaping.add(reaping)
+            reaping.add_done_callback(self._reaping.discard)
 
     def _handle(self, report: Report) -> None:
         match report:

@@ -51,7 +51,7 @@ class Engine(NamedTuple):
                 if os.waitpid(self.pid, os.WNOHANG) != (0, 0):  # noqa: ASYNC222
                     return
             except ChildProcessError:
-                # A parent that is about to die has it still: it is inherited a moment later, unless the system reaps it.
+                # A parent that is about to die has it still: it is inherited a moment later, or the system reaps it.
                 try:
                     os.kill(self.pid, 0)
                 except ProcessLookupError:
