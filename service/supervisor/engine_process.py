@@ -57,6 +57,7 @@ class EngineProcess:
         self._requests = EngineRequests(observer, self._send)
         self._engine: Engine | None = None
         self._supervisor: asyncio.Task[None] | None = None
+        self._reaping: set[asyncio.Task[None]] = set()
         self._loaded = asyncio.Event()
         self._start_failure: str | None = None
         self._started = asyncio.Event()
@@ -138,6 +139,7 @@ class EngineProcess:
             self._supervisor.cancel()
             await asyncio.gather(self._supervisor, return_exceptions=True)
         await self._fork_server.release(self)
+        await asyncio.gather(*self._reaping)
         self._requests.fail(held, reason)
         if not self._started.is_set():
             self._start_failure = reason
@@ -193,9 +195,7 @@ class EngineProcess:
                 is_explained = self._requests.engine_ended()
                 self._slots_used = 0
                 self.on_change()
-                engine, self._engine = self._engine, None
-                if engine is not None:
-                    await engine.end(_STOP_SECONDS, is_fork=self._options.forks)
+                await self._end()
             if not self._started.is_set():
                 # A restart would not help a first start that failed.
                 self._start_failure = self._start_failure or "the engine process ended before it was ready"
@@ -241,6 +241,18 @@ class EngineProcess:
         if not self.ready:
             return time.monotonic() - self._last_report_at > _READY_SECONDS
         return len(self._requests) > 0 and watchdog.is_hung(self._last_report_at, self._timeout_seconds)
+
+    async def _end(self) -> None:
+        """Wait until the engine has ended."""
+        engine, self._engine = self._engine, None
+        if engine is None:
+            return
+        await engine.end(_STOP_SECONDS)
+        if self._options.forks:
+            # Not awaited: a zombie must not delay the next engine.
+            reaping = asyncio.create_task(engine.reap())
+            self._reaping.add(reaping)
+            reaping.add_done_callback(self._reaping.discard)
 
     def _handle(self, report: Report) -> None:
         match report:

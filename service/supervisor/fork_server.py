@@ -45,7 +45,7 @@ class Engine(NamedTuple):
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
-    async def end(self, patience: float, *, is_fork: bool) -> None:
+    async def end(self, patience: float) -> None:
         """Wait until the process has ended; kill it after so many seconds."""
         try:
             async with asyncio.timeout(patience):
@@ -58,17 +58,15 @@ class Engine(NamedTuple):
         except OSError:
             pass  # it has ended
         self.commands.close()
-        if is_fork:
-            await self._reap()
 
-    async def _reap(self) -> None:
+    async def reap(self) -> None:
         """Reap the process once it has ended: the first process of a container inherits forks whose parent has died."""
         for _ in range(_REAP_TRIES):
             try:
                 if os.waitpid(self.pid, os.WNOHANG) != (0, 0):  # noqa: ASYNC222
                     return
             except ChildProcessError:
-                # A dying parent still has it: it is inherited a moment later, unless the system reaps it.
+                # A dying parent still has it: it is inherited a moment later, or the system reaps it.
                 try:
                     os.kill(self.pid, 0)
                 except ProcessLookupError:

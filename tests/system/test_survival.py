@@ -72,7 +72,7 @@ async def test_streams_survive_the_process_that_has_loaded_the_model(
     with start_server("--slots", "16") as server:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
         async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:
-            texts = [" ".join(SENTENCES[i * 10 : i * 10 + 50]) for i in range(4)]
+            texts = [" ".join((SENTENCES * 2)[i * 10 : i * 10 + 150]) for i in range(4)]
             expected = [_outlines(await stream(client, text)) for text in texts]
             [engine], [has_loaded_it] = server.engine_pids(), children(server.process.pid)
             os.kill(has_loaded_it, how)
