@@ -13,9 +13,8 @@ from service.translation.events import Event, Finished, ModelLoading, Started, T
 from service.translation.fairness import FirstTokenPriority
 from service.translation.job import Job, Progress
 from service.translation.options import Limits
-from service.translation.pivot import PivotHandover
 from service.translation.results import SegmentAssembly, TextAssembly, Version, copied_events, segment_finished
-from service.translation.window import SegmentWindow, mark_as_retrieved
+from service.translation.window import SegmentInFlight, SegmentWindow, mark_as_retrieved
 
 LONGEST_WAIT_SECONDS: Final = 15.0
 """A response begins only when engines can answer; a request waits no longer for it."""
@@ -204,7 +203,7 @@ class Translation:
         if not self._fetching.cancelled():
             self._fetching.result()
 
-    async def _next(self) -> PivotHandover | None:
+    async def _next(self) -> SegmentInFlight | None:
         """Return the next segment once it is submitted, or None at the end of the text."""
         current = await self._window.next()
         if current is not None and self._failure is not None:

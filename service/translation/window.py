@@ -3,10 +3,10 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Executor
 from itertools import islice
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -15,13 +15,58 @@ from service.errors import DeadlineExceeded, ServiceError
 from service.registry.served_model import ServedModel
 from service.supervisor.generation import Generation
 from service.translation.options import Limits, TranslationOptions, default_target_length
-from service.translation.pivot import PivotHandover, SubmittedSegment, pivot_sentence
+from service.translation.pivot import first_translation
 from service.translation.preprocess import EncodedSegment
 
 _BACKGROUND_SEGMENTS: Final = 8
 """Segments of a document that are decoded at once."""
 _LOOK_AHEAD_SECONDS: Final = 0.05
 """Processor time of one look-ahead; the rest of the text is prepared later."""
+
+
+class SubmittedSegment(NamedTuple):
+    """A segment submitted to an engine, or copied."""
+
+    encoded: EncodedSegment
+    generation: Generation | None
+    is_cut: bool = False
+    """True if the first model's translation was cut at its maximum length."""
+
+
+class SegmentInFlight:
+    """A segment on its way through one model; on a pivot route, through two."""
+
+    def __init__(self, first: SubmittedSegment, second: Coroutine[Any, Any, Sequence[SubmittedSegment]] | None) -> None:
+        """`second` hands the first model's translation over to the second model."""
+        self._first = first
+        self._second = None if second is None else asyncio.create_task(second)
+        if self._second is not None:
+            self._second.add_done_callback(mark_as_retrieved)  # nobody awaits it if the translation is closed first
+
+    @property
+    def characters(self) -> int:
+        """The number of characters of the text that the segment stands for."""
+        return len(self._first.encoded.segment.text)
+
+    async def final_segments(self) -> Sequence[SubmittedSegment]:
+        """Return the segments whose translations are sent; raises the error of the first model."""
+        return [self._first] if self._second is None else await self._second
+
+    def close(self) -> None:
+        for generation in self._generations():
+            generation.close()
+        if self._second is not None:
+            self._second.cancel()
+
+    def fail(self, error: ServiceError) -> None:
+        for generation in self._generations():
+            generation.fail(error)
+
+    def _generations(self) -> Iterator[Generation]:
+        second, known = self._second, [self._first]
+        if second is not None and second.done() and not second.cancelled() and second.exception() is None:
+            known += second.result()
+        return (each.generation for each in known if each.generation is not None)
 
 
 class SegmentWindow:
@@ -52,7 +97,7 @@ class SegmentWindow:
             in_flight = min(in_flight, _BACKGROUND_SEGMENTS)
         self._size = max(in_flight // options.beam.size, 1)
         self._segments: Iterator[EncodedSegment] = iter(())
-        self._ahead: deque[PivotHandover] = deque()
+        self._ahead: deque[SegmentInFlight] = deque()
         self._filling: asyncio.Task[None] | None = None
         self.source_tokens = 0
         """Source tokens of all segments submitted so far."""
@@ -70,7 +115,7 @@ class SegmentWindow:
         self._segments = segments
         self._fill()
 
-    async def next(self) -> PivotHandover | None:
+    async def next(self) -> SegmentInFlight | None:
         """Return the first segment of the window once it is submitted, or None at the end of the text.
 
         Raises `DeadlineExceeded`, and the errors of preparing and submitting.
@@ -138,7 +183,7 @@ class SegmentWindow:
         for encoded in prepared:
             first = self._submit(encoded)
             is_last = encoded.then is None or first.generation is None
-            self._ahead.append(PivotHandover(first, None if is_last else self._hand_over(first)))
+            self._ahead.append(SegmentInFlight(first, None if is_last else self._hand_over(first)))
         if self.is_in_preparation:
             self.is_in_preparation = False
             self.is_long = self._options.is_background or len(self._ahead) == self._size
@@ -159,14 +204,10 @@ class SegmentWindow:
         """Submit the first model's translation to the second model."""
         assert first.generation is not None
         assert first.encoded.then is not None
-        while await first.generation.read(self._deadline):
-            pass
-        first.generation.close()
-        tokens = first.generation.tokens
-        self.pivot_tokens += len(tokens)
-        is_cut = tokens[-1].finish_reason == "length"
-        sentence = pivot_sentence(first.encoded, tokens)
-        return [self._submit(each, is_cut=is_cut) for each in first.encoded.then(first.encoded, sentence)]
+        translated = await first_translation(first.encoded, first.generation, self._deadline)
+        self.pivot_tokens += translated.tokens
+        second = first.encoded.then(first.encoded, translated.sentence)
+        return [self._submit(each, is_cut=translated.is_cut) for each in second]
 
     def _request(self, encoded: EncodedSegment, model: ServedModel, options: TranslationOptions) -> GenerationRequest:
         ids = encoded.source_ids
@@ -186,7 +227,7 @@ class SegmentWindow:
         )
 
 
-def mark_as_retrieved(task: asyncio.Task[None]) -> None:
+def mark_as_retrieved(task: asyncio.Task[Any]) -> None:
     """Mark the exception of a task as retrieved, which nobody may await."""
     if not task.cancelled():
         task.exception()
