@@ -54,7 +54,9 @@ PORTUGUESE = {
     "Ela vive nesta cidade desde que nasceu.": "She has lived in this city since she was born.",
     "O museu está fechado às segundas-feiras.": "The museum is closed on Mondays.",
     "Queríamos uma mesa para quatro pessoas, por favor.": "We wanted a table for four people, please.",
-    "A nova ponte foi inaugurada pelo presidente da câmara no ano passado.": "The new bridge was opened by the mayor last year.",
+    "A nova ponte foi inaugurada pelo presidente da câmara no ano passado.": (
+        "The new bridge was opened by the mayor last year."
+    ),
     "Não sei se vai chover amanhã.": "I don't know if it's going to rain tomorrow.",
     "O médico disse-me para beber mais água.": "The doctor told me to drink more water.",
     "O nosso voo atrasou-se duas horas por causa do nevoeiro.": "Our flight was delayed two hours because of the fog.",
