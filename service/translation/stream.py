@@ -36,7 +36,7 @@ class Translation:
         self._failure: ServiceError | None = None
         self._started_at = time.monotonic()
         self._deadline = asyncio.get_running_loop().time() + (job.options.timeout_seconds or limits.timeout_seconds)
-        self._window = SegmentWindow(job.options, limits, self._deadline, job.executor, self._expect_first_token)
+        self._window = SegmentWindow(job.options, limits, self._deadline, job.executor, priority)
         self._models: Collection[ServedModel] = ()
         self._fetching: asyncio.Task[None] | None = None
         self._segments = 0
@@ -67,11 +67,6 @@ class Translation:
             model.acquire(self)
         self._window.start(work.segments)
 
-    def _expect_first_token(self) -> None:
-        """Have long texts give way, until this request has its first token."""
-        if self._window.source_tokens and not self._job.options.is_background:
-            self._priority.expect(self)
-
     @property
     def is_in_preparation(self) -> bool:
         """True until the first segments have been submitted."""
@@ -82,7 +77,6 @@ class Translation:
         if self._fetching is not None:
             self._fetching.cancel()
         self._window.close()
-        self._priority.arrived(self)
         for model in self._models:
             model.release(self)
         self._on_close(self)
@@ -163,7 +157,7 @@ class Translation:
                     is_last = assembly.is_finished
                     if self._first_token_at is None and assembly.tokens:
                         self._first_token_at = time.monotonic()
-                        self._priority.arrived(self)
+                        self._priority.arrived(self._window)
                     unsent = self._count_as_sent(unsent)
                     if is_last:  # its own event comes with the last token: each send has its price
                         self._generated_tokens += assembly.tokens

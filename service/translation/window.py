@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from concurrent.futures import Executor
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -14,6 +14,7 @@ from service.engine.generation_request import GenerationRequest, Prompt, Search
 from service.errors import DeadlineExceeded, ServiceError
 from service.registry.served_model import ServedModel
 from service.supervisor.generation import Generation
+from service.translation.fairness import FirstTokenPriority
 from service.translation.options import Limits, TranslationOptions, default_target_length
 from service.translation.pivot import first_translation
 from service.translation.preprocess import EncodedSegment
@@ -81,16 +82,16 @@ class SegmentWindow:
         limits: Limits,
         deadline: float,
         executor: Executor | None,
-        on_first_submitted: Callable[[], None],
+        priority: FirstTokenPriority,
     ) -> None:
         """`executor` prepares a long text outside of the event loop; None prepares a short text in it.
 
-        `deadline` is on the event loop's clock. `on_first_submitted` is called once, with the window's first segments.
+        `deadline` is on the event loop's clock. `priority` makes long texts give way until the first token has come.
         """
         self._options = options
         self._deadline = deadline
         self._executor = executor
-        self._on_first_submitted = on_first_submitted
+        self._priority = priority
         # A beam holds a slot for each hypothesis: long texts leave as many slots to others as without a beam.
         in_flight = limits.max_segments_in_flight
         if options.is_background:
@@ -148,6 +149,7 @@ class SegmentWindow:
         while self._ahead:
             self._ahead.popleft().close()
         self.is_in_preparation = False
+        self._priority.arrived(self)
 
     def _fill(self) -> None:
         """Submit as many of the next segments as the window has room for."""
@@ -187,7 +189,8 @@ class SegmentWindow:
         if self.is_in_preparation:
             self.is_in_preparation = False
             self.is_long = self._options.is_background or len(self._ahead) == self._size
-            self._on_first_submitted()
+            if self.source_tokens and not self._options.is_background:
+                self._priority.expect(self)
 
     def _submit(self, encoded: EncodedSegment, *, is_cut: bool = False) -> SubmittedSegment:
         self.source_tokens += len(encoded.source_ids)
