@@ -33,7 +33,7 @@ _TARGETS: Final = (
     "/openapi.json", "/\xff",
 )  # fmt: skip
 _METHODS: Final = ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "TRACE", "CONNECT", "PATCH", "get", "G\x00T", "")
-_VALID: Final[Mapping[str, Any]] = {"q": "I am a cat.", "source": "en", "target": "fr"}
+_VALID: Final[Mapping[str, Any]] = {"q": "I see a cat.", "source": "en", "target": "fr"}
 _MANY: Final = 120_000
 _BLANK_ENTRIES: Final = {str(number): " " for number in range(_MANY)}
 _MANY_MISTAKES: Final = (

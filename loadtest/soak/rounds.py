@@ -70,7 +70,7 @@ async def _warm_up(client: httpx.AsyncClient) -> None:
     """Allocate what a server allocates at first use, so that it does not count as growth."""
     for path in _LAZY:
         await client.get(path)
-    await client.post("/detect", json={"q": "I am a cat."})
+    await client.post("/detect", json={"q": "I see a cat."})
 
 
 async def _round(site: Site, plan: Plan, number: int) -> None:

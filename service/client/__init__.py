@@ -1,8 +1,8 @@
 """A client of a Dragoman server, synchronous and asynchronous, that survives broken connections.
 
     with Client("http://127.0.0.1:5000") as client:
-        print(client.translate("I am a cat.", source="en", target="fr").text)
-        for event in client.stream("I am a cat.", source="en", target="fr"):
+        print(client.translate("I see a cat.", source="en", target="fr").text)
+        for event in client.stream("I see a cat.", source="en", target="fr"):
             if isinstance(event, Token):
                 print(event.text, end="", flush=True)
 

@@ -94,7 +94,7 @@ def _translate(text: str, has_begun: threading.Event | None = None) -> list[str]
 
 
 def _assert_translates() -> None:
-    names = _translate("I am a cat.")
+    names = _translate("I see a cat.")
     assert "token" in names
     assert names[-1] == "done"
 
@@ -106,7 +106,7 @@ def _assert_drains(container: str, sentences: int, *command: str) -> None:
     """
     has_begun = threading.Event()
     with ThreadPoolExecutor() as executor:
-        long = executor.submit(_translate, "I am a cat. " * sentences, has_begun)
+        long = executor.submit(_translate, "I see a cat. " * sentences, has_begun)
         # In the background: the command may remove the container, and its exit status and log with it.
         status = executor.submit(_run, "docker", "wait", container)
         log = executor.submit(_run, "docker", "logs", "--follow", container)

@@ -10,7 +10,7 @@ from service import suggestion_store
 from service.errors import InsufficientStorage, SuggestionsDisabled
 from service.suggestion_store import Suggestion, SuggestionStore
 
-CAT = Suggestion("I am a\ncat.", "Je suis une chatte.", "en", "fr")
+CAT = Suggestion("I see a\ncat.", "Je vois une chatte.", "en", "fr")
 
 
 def test_suggestions_are_appended(tmp_path: Path) -> None:
@@ -21,7 +21,7 @@ def test_suggestions_are_appended(tmp_path: Path) -> None:
     second.add(CAT)
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert [{name: line[name] for name in ("q", "s", "source", "target")} for line in lines] == 2 * [
-        {"q": "I am a\ncat.", "s": "Je suis une chatte.", "source": "en", "target": "fr"}
+        {"q": "I see a\ncat.", "s": "Je vois une chatte.", "source": "en", "target": "fr"}
     ]
     assert all(line["sent_at"].endswith("Z") for line in lines)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600

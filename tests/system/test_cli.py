@@ -20,15 +20,15 @@ def _translate(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[
 
 
 def test_offline() -> None:
-    done = _translate("I am a cat.", "Yes.\nI am a cat.")
+    done = _translate("I see a cat.", "Yes.\nI see a cat.")
     assert done.returncode == 0
-    assert done.stdout == "Je suis un chat.\nOui.\nJe suis un chat.\n"
+    assert done.stdout == "Je vois un chat.\nOui.\nJe vois un chat.\n"
     assert done.stderr == ""
 
 
 def test_against_a_server_from_standard_input(server: Server) -> None:
-    done = _translate("--url", server.url, stdin="I am a cat.\n\nYes.\n")
-    assert done.stdout == "Je suis un chat.\n\nOui.\n"
+    done = _translate("--url", server.url, stdin="I see a cat.\n\nYes.\n")
+    assert done.stdout == "Je vois un chat.\n\nOui.\n"
 
 
 def test_against_a_server_that_keeps_the_stream_alive(start_server: StartServer) -> None:
@@ -94,13 +94,13 @@ def test_no_model() -> None:
 
 def test_files_keep_their_lines(server: Server, tmp_path: Path) -> None:
     """A file of many requests: CRLF, empty lines and a last line without its end stay what they are."""
-    lines = ["I am a cat.\r\n", "\r\n", "  Yes.\n"] * 700
+    lines = ["I see a cat.\r\n", "\r\n", "  Yes.\n"] * 700
     first, second, output = (tmp_path / name for name in ("first", "second", "output"))
     first.write_bytes("".join(lines).encode())
     second.write_text("Yes.")
     done = _translate("--url", server.url, "--file", str(first), "-f", str(second), "--output", str(output))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert output.read_bytes().decode() == "Je suis un chat.\r\n\r\n  Oui.\n" * 700 + "Oui."
+    assert output.read_bytes().decode() == "Je vois un chat.\r\n\r\n  Oui.\n" * 700 + "Oui."
 
 
 @pytest.mark.parametrize("remote", [True, False])

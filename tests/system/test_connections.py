@@ -65,7 +65,7 @@ def _request(text: str, *, streams: bool = True, headers: bytes = b"") -> bytes:
 
 async def test_who_does_not_finish_a_request_is_cut(impatient: Server) -> None:
     """However busily it sends; and if a whole request was among it, that is answered."""
-    whole = _request("I am a cat.")
+    whole = _request("I see a cat.")
     answers = await asyncio.gather(
         _until_cut(impatient, b"", b""),
         _until_cut(impatient, HEAD, b""),

@@ -12,7 +12,7 @@ from tests.system.conftest import COMPILES, Server, StartServer
 from tests.system.sentences import LONG_TEXT, SENTENCES
 from tests.system.sse import REQUEST, read_events, stream, text_of
 
-TEXT = "I am a cat. The old man is waiting for my friends."
+TEXT = "I see a cat. The old man is waiting for my friends."
 
 
 async def _answer(client: httpx.AsyncClient, q: str | list[str], **options: object) -> dict[str, Any]:
@@ -141,7 +141,7 @@ async def test_a_stream_sends_where_each_token_comes_from(client: httpx.AsyncCli
 @pytest.mark.parametrize("beam_size", [1, 4])
 async def test_a_stream_sends_all_attention(client: httpx.AsyncClient, beam_size: int) -> None:
     """The strongest place is the alignment's; a sentence's first token tells which characters the weights belong to."""
-    text = "42\n  The old dog likes Canada. I am a cat."
+    text = "42\n  The old dog likes Canada. I see a cat."
     events = await stream(client, text, attention=True, beam_size=beam_size)
     spans = {event.data["segment"]: event.data["source_tokens"] for event in events if "source_tokens" in event.data}
     assert spans.keys() == {1, 2}
@@ -293,7 +293,7 @@ BAD = [
 @pytest.mark.parametrize(("options", "error"), BAD, ids=[str(options)[:40] for options, _ in BAD])
 async def test_bad_options_name_their_field(client: httpx.AsyncClient, options: dict[str, object], error: str) -> None:
     for stream_it in (False, True):
-        body = {"q": "I am a cat.", "source": "en", "target": "fr", "stream": stream_it, **options}
+        body = {"q": "I see a cat.", "source": "en", "target": "fr", "stream": stream_it, **options}
         response = await client.post("/translate", json=body)
         assert response.status_code == 400
         assert response.json()["error"].startswith(error)

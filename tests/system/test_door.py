@@ -79,7 +79,7 @@ def _long_url(size: int) -> bytes:
 
 
 def _trailers(size: int) -> bytes:
-    body = json.dumps({"q": "I am a cat.", "source": "en", "target": "fr"}).encode()
+    body = json.dumps({"q": "I see a cat.", "source": "en", "target": "fr"}).encode()
     head = b"POST /translate HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
     chunks = b"%x\r\n%s\r\n0\r\n" % (len(body), body)
     return head + chunks + b"X: " + b"y" * (size - 1 - _LINE) + b"\r\n\r\n"

@@ -19,7 +19,7 @@ from tests.system.conftest import Server, StartServer, free_port, processor_seco
 from tests.system.sentences import SENTENCES
 from tests.system.sse import REQUEST, Event, read_events, stream, text_of
 
-CAT = {"q": "I am a cat.", "source": "en", "target": "fr"}
+CAT = {"q": "I see a cat.", "source": "en", "target": "fr"}
 
 pytestmark = pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of a running process are Linux's")
 
@@ -70,7 +70,7 @@ async def test_without_descriptors_streams_go_on_and_the_crowd_waits(start_serve
             assert text_of(seen) == expected
             assert seen[-1].name == "done"
             resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, limits)
-            assert (await client.post("/translate", json=CAT)).json() == {"translatedText": "Je suis un chat."}
+            assert (await client.post("/translate", json=CAT)).json() == {"translatedText": "Je vois un chat."}
 
 
 async def test_who_holds_a_connection_and_says_nothing_keeps_nobody_out(start_server: StartServer) -> None:
@@ -139,7 +139,7 @@ def test_an_engine_that_cannot_be_started_for_want_of_descriptors_is_tried_again
             time.sleep(0.05)
         resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, limits)
         server.wait_until_ready()
-        assert client.post("/translate", json=CAT).json() == {"translatedText": "Je suis un chat."}
+        assert client.post("/translate", json=CAT).json() == {"translatedText": "Je vois un chat."}
 
 
 def test_a_full_disk_under_the_log_stops_nothing() -> None:
@@ -153,7 +153,7 @@ def test_a_full_disk_under_the_log_stops_nothing() -> None:
         server.wait_until_ready()
         with httpx.Client(base_url=server.url, timeout=60) as client:
             for _ in range(3):
-                assert client.post("/translate", json=CAT).json() == {"translatedText": "Je suis un chat."}
+                assert client.post("/translate", json=CAT).json() == {"translatedText": "Je vois un chat."}
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) in (0, 120), "120 is Python's word for output that could not be flushed"
         assert not server.has_processes()
@@ -171,7 +171,7 @@ def test_a_full_disk_under_the_compiled_operators_leaves_a_server_without_them(
     monkeypatch.setenv("XDG_CACHE_HOME", str(nowhere))
     monkeypatch.setenv("HOME", str(nowhere))
     with start_server() as server, httpx.Client(base_url=server.url, timeout=60) as client:
-        assert client.post("/translate", json=CAT).json() == {"translatedText": "Je suis un chat."}
+        assert client.post("/translate", json=CAT).json() == {"translatedText": "Je vois un chat."}
         messages = [json.loads(line)["message"] for line in server.log.read_text().splitlines()]
         assert [message for message in messages if message.startswith("no C++ operators")]
 

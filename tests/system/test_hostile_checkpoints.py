@@ -55,8 +55,8 @@ def test_each_is_refused_with_its_reason_and_the_others_are_served(
                 continue  # no directory and no package: not a model at all, which the log says
             assert states[name]["state"] == "failed", kind
             assert len(states[name]["reason"].splitlines()) == 1, kind
-        answer = httpx.post(f"{server.url}/translate", json={"q": "I am a cat.", "source": "en", "target": "fr"})
-        assert answer.json() == {"translatedText": "Je suis un chat."}
+        answer = httpx.post(f"{server.url}/translate", json={"q": "I see a cat.", "source": "en", "target": "fr"})
+        assert answer.json() == {"translatedText": "Je vois un chat."}
         assert not (models / EXECUTED).exists()
         assert imported(cache) == []
         server.process.send_signal(signal.SIGTERM)

@@ -92,7 +92,7 @@ def test_commands_of_one_process(hostile: Path, arguments: tuple[str, ...], stat
 
 @pytest.mark.parametrize(
     "arguments",
-    [("translate", "I am a cat."), ("doctor", "--seconds", "0.1", "--replicas", "1")],
+    [("translate", "I see a cat."), ("doctor", "--seconds", "0.1", "--replicas", "1")],
     ids=["translate", "doctor"],
 )
 def test_commands_that_start_engines(hostile: Path, arguments: tuple[str, ...]) -> None:

@@ -185,9 +185,9 @@ async def test_an_idle_stream_is_kept_alive(start_server: StartServer) -> None:
 
 def test_a_model_py_where_the_server_is_started_is_not_run(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text("raise SystemExit('not ours')")
-    command = [sys.executable, "-P", "-m", "service", "translate", "I am a cat."]
+    command = [sys.executable, "-P", "-m", "service", "translate", "I see a cat."]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert done.stdout == "Je suis un chat.\n", done.stderr
+    assert done.stdout == "Je vois un chat.\n", done.stderr
 
 
 async def test_an_engine_that_dies_under_a_storm_of_requests(start_server: StartServer) -> None:

@@ -14,7 +14,7 @@ from tests.system.sentences import SENTENCES
 
 pytestmark = pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of a running process are Linux's")
 
-CAT = {"q": "I am a cat.", "source": "en", "target": "fr"}
+CAT = {"q": "I see a cat.", "source": "en", "target": "fr"}
 # An engine of so many slots, with as many beams in them, takes memory that it did not have before, and at once.
 ROOMY = ("--slots", "200", "--max-segments-in-flight", "200", "--max-waiting", "1000")
 LARGE = [{**CAT, "q": SENTENCES[number : number + 20], "beam_size": 16} for number in range(0, 80, 20)]
@@ -58,7 +58,7 @@ async def test_a_step_without_memory_fails_its_own_requests(
             if engine in server.engine_pids():
                 resource.prlimit(engine, resource.RLIMIT_DATA, limits)
             await asyncio.to_thread(server.wait_until_ready)
-            assert (await client.post("/translate", json=CAT)).json() == {"translatedText": "Je suis un chat."}
+            assert (await client.post("/translate", json=CAT)).json() == {"translatedText": "Je vois un chat."}
         server.wait_for_metric("dragoman_slots_used", 0)
 
 

@@ -73,7 +73,7 @@ def test_schemathesis_finds_nothing_behind_keys_and_in_glossaries(tmp_path: Path
         kept, deleted = (
             client.post("/glossaries", json=glossary, headers=rich).json()["glossary_id"] for _ in range(2)
         )
-        assert client.post("/translate", json={**languages, "text": "I am a cat."}, headers=spent).status_code == 200
+        assert client.post("/translate", json={**languages, "text": "I see a cat."}, headers=spent).status_code == 200
         config = _CONFIG + _KEYED.format(kept=kept, deleted=deleted, spent=spent["Authorization"])
         header = f"Authorization: {rich['Authorization']}"
         _try_out(server, tmp_path, config, "examples,fuzzing", 5, "--header", header)

@@ -66,7 +66,7 @@ async def test_request_id_is_kept_or_made(client: httpx.AsyncClient) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_a_stream_begins_with_the_id_that_the_log_has(client: httpx.AsyncClient, method: str) -> None:
-    fields = {"q": "I am a cat.", "source": "en", "target": "fr"}
+    fields = {"q": "I see a cat.", "source": "en", "target": "fr"}
     if method == "GET":
         answer = await client.get("/translate/stream", params=fields, headers={"X-Request-ID": "abc-2"})
     else:

@@ -42,7 +42,7 @@ async def test_bad_input_is_answered_clearly(client: httpx.AsyncClient, body: by
     assert response.status_code == status
     assert response.json().get("detail", response.json()["error"]).startswith(error)
     assert response.json()["code"] == {400: "invalid_request", 413: "too_long"}[status]
-    assert await translate(client, "I am a cat.") == "Je suis un chat."
+    assert await translate(client, "I see a cat.") == "Je vois un chat."
 
 
 async def test_json_without_its_content_type_is_answered_with_the_header_to_send(client: httpx.AsyncClient) -> None:
@@ -107,10 +107,10 @@ async def test_other_wrong_requests(client: httpx.AsyncClient) -> None:
 
 
 async def test_a_path_may_end_with_a_slash(client: httpx.AsyncClient) -> None:
-    body = {"q": "I am a cat.", "source": "en", "target": "fr"}
+    body = {"q": "I see a cat.", "source": "en", "target": "fr"}
     for path in ("/translate/", "/translate//"):
         response = await client.post(path, json=body)
-        assert (response.status_code, response.json()) == (200, {"translatedText": "Je suis un chat."})
+        assert (response.status_code, response.json()) == (200, {"translatedText": "Je vois un chat."})
     assert (await client.get("/docs/")).status_code == (await client.get("/docs")).status_code == 200
 
 

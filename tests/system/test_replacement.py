@@ -154,7 +154,7 @@ async def test_a_request_that_kills_engines_fails_alone(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
     with start_server("--replicas", replicas) as server:
         work = _work(16, sentences=4)
-        poison: tuple[str, dict[str, object]] = ("I am a cat.", {"temperature": 0.5, "seed": _POISON_SEED})
+        poison: tuple[str, dict[str, object]] = ("I see a cat.", {"temperature": 0.5, "seed": _POISON_SEED})
         async with _client(server) as client:
             expected = await _texts(client, work)
             *results, failure = await _texts(client, [*work, poison])
@@ -211,7 +211,7 @@ async def test_other_weights_are_never_run_under_the_tokenizer_that_was_read(
     config = model / "config.json"
     original = config.read_bytes()
     reason = "its files have changed since the server read them"
-    request = {"q": "I am a cat.", "source": "en", "target": "fr"}
+    request = {"q": "I see a cat.", "source": "en", "target": "fr"}
     with start_server("--model", str(model)) as server:
         text = " ".join(SENTENCES * 4)
         async with _client(server) as client:

@@ -123,8 +123,8 @@ def test_a_killed_server_is_started_again_on_its_port_at_once(tmp_path: Path) ->
         server.process.wait()
         assert server.has_processes()
         with run_server(tmp_path / "again", port=port) as again:
-            answer = httpx.post(f"{again.url}/translate", json={"q": "I am a cat.", "source": "en", "target": "fr"})
-            assert answer.json() == {"translatedText": "Je suis un chat."}
+            answer = httpx.post(f"{again.url}/translate", json={"q": "I see a cat.", "source": "en", "target": "fr"})
+            assert answer.json() == {"translatedText": "Je vois un chat."}
         os.killpg(server.process.pid, signal.SIGKILL)
 
 

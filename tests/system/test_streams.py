@@ -11,7 +11,7 @@ from tests.system.sse import REQUEST, Event, read_events, stream, text_of
 
 
 async def test_a_stream_is_appended_token_by_token(client: httpx.AsyncClient) -> None:
-    events = await stream(client, "I am a cat. The cat is black.")
+    events = await stream(client, "I see a cat. The cat is black.")
     assert [event.id for event in events] == list(range(len(events)))
     names = [event.name for event in events]
     assert names[0] == "start"
@@ -20,7 +20,7 @@ async def test_a_stream_is_appended_token_by_token(client: httpx.AsyncClient) ->
     assert not {"done", "error"} & set(names[:-1])
     assert events[-1].data["usage"]["segments"] == 2
     done = events[-1].data
-    assert text_of(events) == done["translatedText"] == await translate(client, "I am a cat. The cat is black.")
+    assert text_of(events) == done["translatedText"] == await translate(client, "I see a cat. The cat is black.")
     assert "".join(event.data["text"] for event in events if event.name == "segment") == done["translatedText"]
     assert sum(bool(event.data["text"]) for event in events if event.name == "token") > 6
     assert done["usage"]["generated_tokens"] == names.count("token")
@@ -42,18 +42,18 @@ async def test_accept_header_asks_for_a_stream(client: httpx.AsyncClient) -> Non
 
 
 async def test_a_stream_of_an_array_keeps_its_shape(client: httpx.AsyncClient) -> None:
-    events = await stream(client, ["I am a cat.", "", "Yes. No."])
+    events = await stream(client, ["I see a cat.", "", "Yes. No."])
     done = events[-1].data["translatedText"]
-    assert done == await translate(client, ["I am a cat.", "", "Yes. No."])
+    assert done == await translate(client, ["I see a cat.", "", "Yes. No."])
     segments = [event.data for event in events if event.name == "segment"]
     assert [segment["text_index"] for segment in segments] == [0, 2, 2]
 
 
 async def test_event_source(client: httpx.AsyncClient) -> None:
-    params = {"q": "I am a cat.", "source": "en", "target": "fr"}
+    params = {"q": "I see a cat.", "source": "en", "target": "fr"}
     async with client.stream("GET", "/translate/stream", params=params) as response:
         events = [event async for event in read_events(response)]
-    assert events[-1].data["translatedText"] == text_of(events) == "Je suis un chat."
+    assert events[-1].data["translatedText"] == text_of(events) == "Je vois un chat."
 
 
 async def test_last_event_id_resumes_exactly(client: httpx.AsyncClient) -> None:
@@ -75,8 +75,8 @@ async def test_last_event_id_resumes_exactly(client: httpx.AsyncClient) -> None:
 
 
 async def test_after_the_last_event_there_is_nothing_to_resume(client: httpx.AsyncClient) -> None:
-    last = len(await stream(client, "I am a cat.")) - 1
-    params = {"q": "I am a cat.", "source": "en", "target": "fr"}
+    last = len(await stream(client, "I see a cat.")) - 1
+    params = {"q": "I see a cat.", "source": "en", "target": "fr"}
     for seen in (last, 999):
         response = await client.get("/translate/stream", params=params, headers={"Last-Event-ID": str(seen)})
         assert (response.status_code, response.content) == (204, b"")
@@ -97,7 +97,7 @@ async def test_64_streams_give_what_each_gives_alone(client: httpx.AsyncClient, 
 
 
 async def test_max_new_tokens_is_reported_not_hidden(client: httpx.AsyncClient) -> None:
-    events = await stream(client, "I am a cat.", max_new_tokens=2)
+    events = await stream(client, "I see a cat.", max_new_tokens=2)
     [segment] = [event.data for event in events if event.name == "segment"]
     assert segment["finish_reason"] == "length"
     assert segment["text"] == "Je suis"

@@ -98,12 +98,12 @@ def test_an_engine_that_cannot_start_again_is_tried_ever_more_rarely(start_serve
             os.kill(pid, signal.SIGKILL)
         server.wait_for_metric("dragoman_engine_restarts_total", 3, seconds=60)
         assert client.get("/readyz").status_code == 503
-        refused = client.post("/translate", json={"q": "I am a cat.", "source": "en", "target": "fr"})
+        refused = client.post("/translate", json={"q": "I see a cat.", "source": "en", "target": "fr"})
         assert (refused.status_code, refused.json()["code"]) == (503, "not_ready")
         weights.write_bytes(whole)
         server.wait_until_ready()
-        answer = client.post("/translate", json={"q": "I am a cat.", "source": "en", "target": "fr"})
-        assert answer.json() == {"translatedText": "Je suis un chat."}
+        answer = client.post("/translate", json={"q": "I see a cat.", "source": "en", "target": "fr"})
+        assert answer.json() == {"translatedText": "Je vois un chat."}
         lines = [json.loads(line) for line in server.log.read_text().splitlines()]
         waits = [line["backoff_seconds"] for line in lines if "backoff_seconds" in line]
         assert waits[:3] == [0.1, 0.2, 0.4]

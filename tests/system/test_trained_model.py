@@ -90,7 +90,7 @@ def test_each_direction_is_trained_evaluated_and_served(tmp_path: Path, start_se
 
 
 def test_a_server_keeps_what_the_model_alone_loses(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    cases = {"emoji": (Case(source="I am a cat. 🦩🪁", contains=(("chat",),), verbatim=("🦩🪁",)),)}
+    cases = {"emoji": (Case(source="I see a cat. 🦩🪁", contains=(("chat",),), verbatim=("🦩🪁",)),)}
     monkeypatch.setattr(robustness_cases, "load_cases", lambda _: cases)
     assert "| emoji | 0/1 |" in _dragoman("robustness")
     languages = ("--source", "en", "--target", "fr")

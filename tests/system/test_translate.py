@@ -13,12 +13,12 @@ from tests.system.sse import read_events, stream, text_of
 
 
 async def test_a_sentence(client: httpx.AsyncClient) -> None:
-    assert await translate(client, "I am a cat.") == "Je suis un chat."
+    assert await translate(client, "I see a cat.") == "Je vois un chat."
 
 
 async def test_a_text_keeps_its_form(client: httpx.AsyncClient) -> None:
-    text = "  - I am a cat.\n\n\t1. I am a cat.   \r\nI AM A CAT.\n-\n"
-    translated = "  - Je suis un chat.\n\n\t1. Je suis un chat.   \r\nJE SUIS UN CHAT.\n-\n"
+    text = "  - I see a cat.\n\n\t1. I see a cat.   \r\nI SEE A CAT.\n-\n"
+    translated = "  - Je vois un chat.\n\n\t1. Je vois un chat.   \r\nJE VOIS UN CHAT.\n-\n"
     assert await translate(client, text) == translated
     assert text_of(await stream(client, text)) == translated
 
@@ -26,17 +26,17 @@ async def test_a_text_keeps_its_form(client: httpx.AsyncClient) -> None:
 async def test_no_sentence_is_too_long(client: httpx.AsyncClient) -> None:
     """The parts of a long sentence are translated or copied."""
     endless = "the cat sat on the mat, " * 300
-    events = await stream(client, f"{endless} {'x' * 9000} I am a cat.")
+    events = await stream(client, f"{endless} {'x' * 9000} I see a cat.")
     segments = [event.data for event in events if event.name == "segment"]
-    assert segments[-1]["text"] == "Je suis un chat."
+    assert segments[-1]["text"] == "Je vois un chat."
     assert [segment["finish_reason"] for segment in segments].count("copied") == 1
     assert len(segments) > 20
     assert text_of(events).count("chat") > 290
 
 
 async def test_white_space_lines_and_emoji_survive(client: httpx.AsyncClient) -> None:
-    text = "  I am a cat.\n\n\tI am a cat.  I am a cat.\r\n😀 \n"
-    cat = "Je suis un chat."
+    text = "  I see a cat.\n\n\tI see a cat.  I see a cat.\r\n😀 \n"
+    cat = "Je vois un chat."
     translated = await translate(client, text)
     assert translated == f"  {cat}\n\n\t{cat}  {cat}\r\n😀 \n"
     assert text_of(await stream(client, text)) == translated
@@ -53,10 +53,10 @@ async def test_an_array_is_translated_in_one_batch(client: httpx.AsyncClient, se
 
 
 async def test_a_form_is_as_good_as_json(client: httpx.AsyncClient) -> None:
-    response = await client.post("/translate", data={"q": "I am a cat.", "source": "en", "target": "fr"})
-    assert response.json() == {"translatedText": "Je suis un chat."}
-    response = await client.post("/translate", data={"q": ["I am a cat."] * 2, "source": "en", "target": "fr"})
-    assert response.json() == {"translatedText": ["Je suis un chat."] * 2}
+    response = await client.post("/translate", data={"q": "I see a cat.", "source": "en", "target": "fr"})
+    assert response.json() == {"translatedText": "Je vois un chat."}
+    response = await client.post("/translate", data={"q": ["I see a cat."] * 2, "source": "en", "target": "fr"})
+    assert response.json() == {"translatedText": ["Je vois un chat."] * 2}
 
 
 @pytest.mark.parametrize(("source", "target"), [("EN", "FR"), ("en-GB", "fr_CA"), ("Auto", "Fr")])
@@ -99,14 +99,14 @@ async def test_what_has_no_words_comes_back_as_it_is(client: httpx.AsyncClient, 
 async def test_html_keeps_its_tags_which_follow_their_words(client: httpx.AsyncClient) -> None:
     """Streamed as a whole, and by beams too."""
     html = (
-        '<h1 class="a">I am a cat.</h1>\n<p>The <b>black</b> cat sleeps. <!-- c --><a href="x?a=1&amp;b=2">I am a cat.'
-        '</a>\n<img src="c.png" alt="I am a cat."></p><pre>The black cat</pre><script>if (a < b) "cat"</script>'
+        '<h1 class="a">I see a cat.</h1>\n<p>The <b>black</b> cat sleeps. <!-- c --><a href="x?a=1&amp;b=2">I see a cat.'
+        '</a>\n<img src="c.png" alt="I see a cat."></p><pre>The black cat</pre><script>if (a < b) "cat"</script>'
     )
     translated = await translate(client, html, format="html")
     assert isinstance(translated, str)
-    assert translated.startswith('<h1 class="a">Je suis un chat.</h1>\n<p>')
+    assert translated.startswith('<h1 class="a">Je vois un chat.</h1>\n<p>')
     assert "chat <b>noir</b>" in translated
-    assert '<!-- c --><a href="x?a=1&amp;b=2">Je suis un chat.</a>' in translated
+    assert '<!-- c --><a href="x?a=1&amp;b=2">Je vois un chat.</a>' in translated
     assert translated.endswith('</p><pre>The black cat</pre><script>if (a < b) "cat"</script>')
     assert text_of(await stream(client, html, format="html")) == translated
     answer = await client.post(
@@ -138,9 +138,9 @@ async def test_a_language_is_detected_as_libretranslate_does(client: httpx.Async
 async def test_what_is_in_the_target_language_comes_back_as_it_is(client: httpx.AsyncClient) -> None:
     """LibreTranslate does the same; also in arrays beside other texts, in streams and in HTML."""
     french, html = "Où est la gare ?  J'ai perdu ma clé.\n", "<p>Où est <b>la gare</b> ? J&#39;ai perdu ma clé.</p>"
-    body = {"q": [french, "I am a cat."], "source": "auto", "target": "fr", "alternatives": 1, "scores": True}
+    body = {"q": [french, "I see a cat."], "source": "auto", "target": "fr", "alternatives": 1, "scores": True}
     answer = (await client.post("/translate", json=body)).json()
-    assert answer["translatedText"] == [french, "Je suis un chat."]
+    assert answer["translatedText"] == [french, "Je vois un chat."]
     assert [each["language"] for each in answer["detectedLanguage"]] == ["fr", "en"]
     assert (answer["alternatives"][0], answer["scores"][0]) == ([], None)
     events = await stream(client, french, source="auto")

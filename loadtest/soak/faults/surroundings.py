@@ -128,7 +128,7 @@ async def clock_stepped(site: Site) -> None:
 
 async def poison(site: Site) -> None:
     """Send a request that kills every engine that it gets to: it fails, and no other."""
-    body: dict[str, Any] = {"q": "I am a cat.", **LANGUAGES, "stream": True, "temperature": 1.0, "seed": SEED}
+    body: dict[str, Any] = {"q": "I see a cat.", **LANGUAGES, "stream": True, "temperature": 1.0, "seed": SEED}
     request_id, started = new_id(), time.monotonic()
     async with whole(site):
         before, log_bytes = len(_killed(site.places)), site.places.log.stat().st_size

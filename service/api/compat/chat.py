@@ -93,7 +93,7 @@ class ChatRequest(RequestBody):
         min_length=1,
         max_length=_MOST_MESSAGES,
         description="the last one of a user is translated, all others have no effect",
-        examples=[[{"role": "user", "content": "I am a cat."}]],
+        examples=[[{"role": "user", "content": "I see a cat."}]],
     )
     stream: bool = False
     stream_options: Annotated[StreamOptions | None, WithJsonSchema({"type": ["object", "null"]})] = None

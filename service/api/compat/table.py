@@ -26,7 +26,7 @@ class ImmersiveBody(ForeignBody):
 
     source_lang: _Source = Field(default=AUTOMATIC, max_length=16, examples=["en"])
     target_lang: LanguageCode = Field(examples=["fr"])
-    text_list: list[str] = Field(examples=[["I am a cat."]])
+    text_list: list[str] = Field(examples=[["I see a cat."]])
 
     def wanted(self) -> Wanted:
         return Wanted(self.text_list, self.source_lang or AUTOMATIC, self.target_lang, PAGE_OPTIONS)
@@ -39,7 +39,7 @@ class ImmersiveBody(ForeignBody):
 class KissBody(ForeignBody):
     """The request of KISS Translator's custom API: one text, or several."""
 
-    text: str | None = Field(default=None, examples=["I am a cat."])
+    text: str | None = Field(default=None, examples=["I see a cat."])
     texts: list[str] | None = None
     from_: _Source = Field(default=AUTOMATIC, alias="from", max_length=16, examples=["en"])
     to: LanguageCode = Field(examples=["fr"])
@@ -61,7 +61,7 @@ class DeepLXError(BaseModel):
 class DeepLXBody(ForeignBody):
     """The request of DeepLX."""
 
-    text: str = Field(examples=["I am a cat."])
+    text: str = Field(examples=["I see a cat."])
     source_lang: _Source = Field(default=AUTOMATIC, max_length=16, examples=["EN"])
     target_lang: LanguageCode = Field(examples=["FR"])
     tag_handling: Literal["", "html", "xml"] | None = None
@@ -94,7 +94,7 @@ class GoogleError(BaseModel):
 class GoogleBody(ForeignBody):
     """The request of Google's Cloud Translation, version 2. Its texts are HTML unless the format is text."""
 
-    q: Texts = Field(examples=["I am a cat."])
+    q: Texts = Field(examples=["I see a cat."])
     target: LanguageCode = Field(examples=["fr"])
     source: _Source = Field(default=AUTOMATIC, max_length=16, examples=["en"])
     format: Literal["html", "text"] = "html"
@@ -114,7 +114,7 @@ class GoogleBody(ForeignBody):
 class GoogleSingleBody(ForeignBody):
     """The request that extensions send to Google's page, `translate_a/single`."""
 
-    q: Texts = Field(examples=["I am a cat."])
+    q: Texts = Field(examples=["I see a cat."])
     sl: _Source = Field(default=AUTOMATIC, max_length=16, examples=["en"])
     tl: LanguageCode = Field(examples=["fr"])
     dj: str = Field(default="0", description="1: objects instead of arrays")
@@ -133,7 +133,7 @@ class GoogleSingleBody(ForeignBody):
 class NllbBody(ForeignBody):
     """The request of nllb-serve, with codes as `eng_Latn` or any others."""
 
-    source: Texts = Field(examples=[["I am a cat."]])
+    source: Texts = Field(examples=[["I see a cat."]])
     src_lang: LanguageCode = Field(examples=["eng_Latn"])
     tgt_lang: LanguageCode = Field(examples=["fra_Latn"])
 

@@ -53,7 +53,7 @@ class DeepLRequest(RequestBody):
 
     model_config = ConfigDict(extra="ignore")
 
-    text: Texts = Field(description="texts to translate", examples=[["I am a cat."]])
+    text: Texts = Field(description="texts to translate", examples=[["I see a cat."]])
     target_lang: str = Field(min_length=2, max_length=16, examples=["FR"])
     source_lang: str | None = Field(default=None, max_length=16, examples=["EN"])
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = Field(

@@ -25,7 +25,7 @@ _UNLIMITED: Final = 1_000_000_000_000
 
 class DeepLTranslation(BaseModel):
     detected_source_language: str = Field(examples=["EN"])
-    text: str = Field(examples=["Je suis un chat."])
+    text: str = Field(examples=["Je vois un chat."])
     billed_characters: int = Field(examples=[11])
     model_type_used: str | None = Field(default=None, description="if the request has a model_type")
 

@@ -14,7 +14,7 @@ class DetectRequest(Request):
     """The request of LibreTranslate to detect a language. Unknown fields are refused, not ignored."""
 
     q: Texts = Field(
-        description="text whose language is detected; the texts of an array are joined", examples=["I am a cat."]
+        description="text whose language is detected; the texts of an array are joined", examples=["I see a cat."]
     )
     api_key: ApiKey = None
     apiKey: OtherApiKey = None

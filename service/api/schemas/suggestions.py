@@ -8,8 +8,8 @@ from service.api.field_types import ApiKey, LanguageCode, OtherApiKey, Request
 class SuggestionRequest(Request):
     """The request of LibreTranslate to store a suggestion."""
 
-    q: str = Field(min_length=1, description="the text", examples=["I am a cat."])
-    s: str = Field(min_length=1, description="its better translation", examples=["Je suis une chatte."])
+    q: str = Field(min_length=1, description="the text", examples=["I see a cat."])
+    s: str = Field(min_length=1, description="its better translation", examples=["Je vois une chatte."])
     source: LanguageCode = Field(description="language code of the text; auto is accepted", examples=["en"])
     target: LanguageCode = Field(description="language code of the translation", examples=["fr"])
     api_key: ApiKey = None

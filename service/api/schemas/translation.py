@@ -33,7 +33,7 @@ _ALTERNATIVES_BEAM: Final = 4
 class TranslateRequest(Request):
     """The request of LibreTranslate with additional options. Unknown fields are refused, not ignored."""
 
-    q: Texts = Field(description="text to translate, or several", examples=["I am a cat."])
+    q: Texts = Field(description="text to translate, or several", examples=["I see a cat."])
     source: LanguageCode = Field(
         description="language code of the text, in capitals or not, with a country or not; auto detects it, for each "
         "text of an array by itself. What is in the target language already is copied",
@@ -186,17 +186,17 @@ class TranslateRequest(Request):
 class StreamQuery(TranslateRequest):
     """The same request in a URL, with one text."""
 
-    q: str = Field(description="text to translate", examples=["I am a cat."])
+    q: str = Field(description="text to translate", examples=["I see a cat."])
 
 
 class TranslateResponse(BaseModel):
     """The response of a translation. If `q` is an array, each field is one too. Only requested fields are present."""
 
-    translatedText: str | list[str] = Field(examples=["Je suis un chat."])
+    translatedText: str | list[str] = Field(examples=["Je vois un chat."])
     alternatives: list[str] | list[list[str]] = Field(
         default=[],
         description="other translations, the best first; of several sentences, the i-th best of each",
-        examples=[["Je suis une chatte."]],
+        examples=[["Je vois une chatte."]],
     )
     scores: float | list[float | None] | None = Field(
         default=None,

@@ -169,7 +169,7 @@ def test_what_is_not_the_oracle_s_is_noticed(file: Path, monkeypatch: pytest.Mon
 
 def test_the_oracle_needs_single_sentences(tmp_path: Path) -> None:
     file = tmp_path / "sentences.txt"
-    file.write_text("I am a cat. The cat is black.\n" * 6 + "I am a cat.\n" * 4, encoding="utf-8")
+    file.write_text("I see a cat. The cat is black.\n" * 6 + "I see a cat.\n" * 4, encoding="utf-8")
     result = CliRunner().invoke(app, ["oracle", str(file), "--count", "5"])
     assert result.exit_code == 2
     assert "4 are single sentences" in one_line(result.output)

@@ -121,7 +121,7 @@ async def test_a_refusal_is_counted_by_its_reason(connect: Connect) -> None:
 async def test_a_refusal_says_when_to_come_again(connect: Connect) -> None:
     client = connect(anonymous_requests_per_minute=1)
     await _ask(client)
-    answer = await client.post("/detect", json={"q": "I am a cat."})
+    answer = await client.post("/detect", json={"q": "I see a cat."})
     assert answer.json() == {"error": "too many requests: the limit is 1 a minute", "code": "rate_limited"}
     assert 1 <= int(answer.headers["retry-after"]) <= 120
     usage = await client.get("/v2/usage")

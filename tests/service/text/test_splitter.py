@@ -56,7 +56,7 @@ def test_lines_are_those_of_str(text: str) -> None:
     assert [each[0] for each in _LINE.finditer(text)] == text.splitlines(keepends=True)
 
 
-@pytest.mark.parametrize("line", ["I am a cat.\n", "1. 2. 3. 4.\n"])
+@pytest.mark.parametrize("line", ["I see a cat.\n", "1. 2. 3. 4.\n"])
 def test_a_long_text_is_read_only_as_far_as_segments_are_taken(line: str) -> None:
     """Lines without a sentence, which belong to the next line with one, are not kept one by one either."""
     text = line * 20_000

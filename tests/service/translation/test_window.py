@@ -12,7 +12,7 @@ async def test_a_closed_translation_leaves_no_garbage(translator: Translator) ->
     gc.collect()
     gc.disable()
     try:
-        translation = translator.start(["I am a cat. Yes."], "en", "fr", TranslationOptions())
+        translation = translator.start(["I see a cat. Yes."], "en", "fr", TranslationOptions())
         alive = weakref.ref(translation)
         translation.close()
         del translation

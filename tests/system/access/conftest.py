@@ -9,8 +9,8 @@ from service.access.key_store import KeyLimits, KeyStore
 from tests.system.conftest import Server, run_server
 
 REQUEST = {"source": "en", "target": "fr"}
-TEXT = "I am a cat."
-TRANSLATED = "Je suis un chat."
+TEXT = "I see a cat."
+TRANSLATED = "Je vois un chat."
 LIMITS: Mapping[str, KeyLimits] = {
     "free": KeyLimits(),
     "ten": KeyLimits(requests_per_minute=10),

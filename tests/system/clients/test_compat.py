@@ -8,7 +8,7 @@ import pytest
 
 from tests.system.conftest import Server
 
-CAT, CHAT = "I am a cat.", "Je suis un chat."
+CAT, CHAT = "I see a cat.", "Je vois un chat."
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_chat_is_translated(server: Server) -> None:
 
 
 def test_a_chat_is_streamed(server: Server) -> None:
-    body = _chat("I am a cat. Where is the station?", stream=True, stream_options={"include_usage": True})
+    body = _chat("I see a cat. Where is the station?", stream=True, stream_options={"include_usage": True})
     with httpx.stream("POST", f"{server.url}/v1/chat/completions", json=body) as response:
         assert response.headers["content-type"].startswith("text/event-stream")
         lines = [line.removeprefix("data: ") for line in response.iter_lines() if line]
@@ -168,7 +168,7 @@ def test_a_chat_is_streamed(server: Server) -> None:
     *chunks, last, usage = map(json.loads, lines[:-1])
     deltas = [chunk["choices"][0]["delta"]["content"] for chunk in chunks]
     assert len(deltas) > 3
-    assert "".join(deltas) == "Je suis un chat. Où est la gare ?"
+    assert "".join(deltas) == "Je vois un chat. Où est la gare ?"
     assert last["choices"][0]["finish_reason"] == "stop"
     assert (usage["choices"], usage["usage"]["completion_tokens"] > 3) == ([], True)
     assert {chunk["object"] for chunk in chunks} == {"chat.completion.chunk"}

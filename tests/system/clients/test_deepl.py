@@ -19,9 +19,9 @@ def deepl_client(server: Server) -> Iterator[deepl.DeepLClient]:
 
 
 def test_deepl_translates_one_text_and_several(deepl_client: deepl.DeepLClient) -> None:
-    one = deepl_client.translate_text("I am a cat.", source_lang="EN", target_lang="FR")
+    one = deepl_client.translate_text("I see a cat.", source_lang="EN", target_lang="FR")
     assert isinstance(one, deepl.TextResult)
-    assert (one.text, one.detected_source_lang, one.billed_characters) == ("Je suis un chat.", "EN", 11)
+    assert (one.text, one.detected_source_lang, one.billed_characters) == ("Je vois un chat.", "EN", 11)
     detected = deepl_client.translate_text("The <b>black</b> cat.", target_lang="FR", tag_handling="html")
     assert isinstance(detected, deepl.TextResult)
     assert (detected.text, detected.detected_source_lang) == ("Le chat <b>noir</b>.", "EN")
@@ -40,7 +40,7 @@ def test_deepl_translates_xml(deepl_client: deepl.DeepLClient) -> None:
     document = "<doc><title>Yes.</title><par>I am a <b>black</b> cat. No.</par></doc>"
     placeholders = 'Please open <x id="7"></x> now.'
     for text, options, expected in (
-        (document, {}, "<doc><title>Oui.</title><par>Je suis un chat <b>noir</b>. Non.</par></doc>"),
+        (document, {}, "<doc><title>Oui.</title><par>Je vois un chat <b>noir</b>. Non.</par></doc>"),
         (placeholders, {"ignore_tags": ["x"]}, '<x id="7"></x>'),
         ("<l>Yes.</l><l>No.</l>", {"outline_detection": False, "splitting_tags": "l"}, "<l>Oui.</l><l>Non.</l>"),
     ):
@@ -58,14 +58,14 @@ def test_deepl_translates_xml(deepl_client: deepl.DeepLClient) -> None:
 
 
 def test_deepl_s_options(deepl_client: deepl.DeepLClient) -> None:
-    lines = "I am a\ncat."
+    lines = "I see a\ncat."
     split, joined = (
         deepl_client.translate_text(lines, source_lang="EN", target_lang="FR", split_sentences=each)
         for each in (deepl.SplitSentences.ALL, deepl.SplitSentences.NO_NEWLINES)
     )
     assert isinstance(split, deepl.TextResult)
     assert isinstance(joined, deepl.TextResult)
-    assert ("\n" in split.text, joined.text) == (True, "Je suis un chat.")
+    assert ("\n" in split.text, joined.text) == (True, "Je vois un chat.")
     for requested, used in (
         ("latency_optimized", "latency_optimized"),
         ("prefer_quality_optimized", "quality_optimized"),
@@ -78,9 +78,9 @@ def test_deepl_s_options(deepl_client: deepl.DeepLClient) -> None:
 
 
 def test_deepl_s_old_clients_use_get(server: Server) -> None:
-    fields = {"text": ["I am a cat.", "Yes."], "target_lang": "FR", "auth_key": "any", "preserve_formatting": "1"}
+    fields = {"text": ["I see a cat.", "Yes."], "target_lang": "FR", "auth_key": "any", "preserve_formatting": "1"}
     answer = httpx.get(f"{server.url}/v2/translate", params=fields).json()
-    assert [each["text"] for each in answer["translations"]] == ["Je suis un chat.", "Oui."]
+    assert [each["text"] for each in answer["translations"]] == ["Je vois un chat.", "Oui."]
     assert httpx.head(f"{server.url}/v2/translate", params=fields).status_code == 405
 
 
@@ -93,7 +93,7 @@ def test_deepl_s_languages(deepl_client: deepl.DeepLClient) -> None:
 
 def test_deepl_s_usage_counts_characters(deepl_client: deepl.DeepLClient) -> None:
     before = deepl_client.get_usage().character.count
-    deepl_client.translate_text(["I am a cat.", "Yes."], source_lang="EN", target_lang="FR")
+    deepl_client.translate_text(["I see a cat.", "Yes."], source_lang="EN", target_lang="FR")
     usage = deepl_client.get_usage()
     assert before is not None
     assert usage.character.count == before + 15
@@ -282,13 +282,13 @@ def test_deepl_s_errors_have_its_shape(server: Server) -> None:
 
 def test_deepl_s_forms_and_variants(server: Server) -> None:
     """DeepL's older clients and curl send forms; language variants are accepted, too."""
-    fields = {"text": ["I am a cat.", "Yes."], "source_lang": "en-GB", "target_lang": "fr-CA", "split_sentences": "0"}
+    fields = {"text": ["I see a cat.", "Yes."], "source_lang": "en-GB", "target_lang": "fr-CA", "split_sentences": "0"}
     answer = httpx.post(
         f"{server.url}/v2/translate", data=fields, headers={"Authorization": "DeepL-Auth-Key any"}
     ).json()
     assert answer == {
         "translations": [
-            {"detected_source_language": "EN", "text": "Je suis un chat.", "billed_characters": 11},
+            {"detected_source_language": "EN", "text": "Je vois un chat.", "billed_characters": 11},
             {"detected_source_language": "EN", "text": "Oui.", "billed_characters": 4},
         ]
     }

@@ -66,7 +66,7 @@ def test_an_event_source_resumes(browser: Browser, server: Server) -> None:
 def test_an_event_source_that_nobody_closes_stops_after_the_last_event(browser: Browser, server: Server) -> None:
     page = browser.new_page()
     page.goto(f"{server.url}/livez")
-    query = httpx.QueryParams({"q": "I am a cat.", "source": "en", "target": "fr"})
+    query = httpx.QueryParams({"q": "I see a cat.", "source": "en", "target": "fr"})
     seen = page.evaluate(_NEVER_CLOSE, f"/translate/stream?{query}")
     page.close()
     assert seen == {"done": 1, "connections": 1}

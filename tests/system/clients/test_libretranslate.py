@@ -14,14 +14,14 @@ from tests.system.sentences import SENTENCES
 
 def test_libretranslatepy(server: Server) -> None:
     client = LibreTranslateAPI(server.url, api_key="ignored")
-    assert client.translate("I am a cat.", "en", "fr") == "Je suis un chat."
-    assert client.translate("Je suis un chat.", "fr", "fr") == "Je suis un chat."
+    assert client.translate("I see a cat.", "en", "fr") == "Je vois un chat."
+    assert client.translate("Je vois un chat.", "fr", "fr") == "Je vois un chat."
     assert client.languages() == [
         {"code": "en", "name": "English", "targets": ["en", "fr"]},
         {"code": "fr", "name": "French", "targets": ["fr"]},
     ]
     with pytest.raises(urllib.error.HTTPError) as caught:
-        client.translate("I am a cat.", "en", "xx")
+        client.translate("I see a cat.", "en", "xx")
     with caught.value as answer:
         assert answer.code == 400
         assert json.load(answer)["error"] == "xx is not supported"
@@ -61,17 +61,17 @@ def test_a_multipart_form_is_answered_as_json_is(server: Server) -> None:
 
 
 def test_a_form_may_be_in_the_url(server: Server) -> None:
-    fields = {"q": "I am a cat.", "source": "en", "target": "fr", "format": "", "secret": "x"}
-    for url, body in ((fields, {}), ({"q": "I am a cat."}, fields), (fields, {"target": "xx"})):
+    fields = {"q": "I see a cat.", "source": "en", "target": "fr", "format": "", "secret": "x"}
+    for url, body in ((fields, {}), ({"q": "I see a cat."}, fields), (fields, {"target": "xx"})):
         answer = httpx.post(f"{server.url}/translate", params=url, data=body)
-        assert answer.json() == {"translatedText": "Je suis un chat."}
-    assert httpx.post(f"{server.url}/detect", params={"q": "I am a cat."}).json()[0]["language"] == "en"
+        assert answer.json() == {"translatedText": "Je vois un chat."}
+    assert httpx.post(f"{server.url}/detect", params={"q": "I see a cat."}).json()[0]["language"] == "en"
     for wrong, problem in (("q=a&source=en&target=fr&beams=4", "beams: "), ("q=%ff", "URL: is not valid UTF-8")):
         refused = httpx.post(f"{server.url}/translate?{wrong}")
         assert (refused.status_code, refused.json()["error"][: len(problem)]) == (400, problem)
     assert httpx.post(f"{server.url}/translate", params=fields, json={"q": "a"}).status_code == 400, "JSON is whole"
-    body = {"q": "I am a cat.", "source": "en", "target": "fr"}
-    assert httpx.post(f"{server.url}/translate?x=%ff", json=body).json() == {"translatedText": "Je suis un chat."}
+    body = {"q": "I see a cat.", "source": "en", "target": "fr"}
+    assert httpx.post(f"{server.url}/translate?x=%ff", json=body).json() == {"translatedText": "Je vois un chat."}
     assert httpx.post(f"{server.url}/translate?x=%ff", data=body).json()["error"] == "URL: is not valid UTF-8"
     assert httpx.post(f"{server.url}/v2/translate", params={"text": "a", "target_lang": "FR"}).status_code == 400
 
@@ -105,9 +105,9 @@ def test_what_libretranslate_s_page_asks(server: Server) -> None:
 
 def test_other_clients_of_libretranslate(server: Server) -> None:
     """One of npm sends `apiKey`; a misspelt option of ours stays refused."""
-    fields = {"q": "I am a cat.", "source": "en", "target": "fr", "apiKey": ""}
-    assert httpx.post(f"{server.url}/translate", json=fields).json() == {"translatedText": "Je suis un chat."}
-    assert httpx.post(f"{server.url}/detect", data={"q": "I am a cat.", "apiKey": "x"}).status_code == 200
+    fields = {"q": "I see a cat.", "source": "en", "target": "fr", "apiKey": ""}
+    assert httpx.post(f"{server.url}/translate", json=fields).json() == {"translatedText": "Je vois un chat."}
+    assert httpx.post(f"{server.url}/detect", data={"q": "I see a cat.", "apiKey": "x"}).status_code == 200
     refused = httpx.post(f"{server.url}/translate", json=fields | {"beamSize": 2})
     assert refused.json() == {"error": "beamSize: no such field; did you mean beam_size?", "code": "invalid_request"}
     spec = httpx.get(f"{server.url}/spec")
@@ -116,7 +116,7 @@ def test_other_clients_of_libretranslate(server: Server) -> None:
 
 
 def test_suggestions(server: Server, start_server: StartServer, tmp_path: Path) -> None:
-    fields = {"q": "I am a cat.", "s": "Je suis une chatte.", "source": "en", "target": "fr"}
+    fields = {"q": "I see a cat.", "s": "Je vois une chatte.", "source": "en", "target": "fr"}
     disabled = httpx.post(f"{server.url}/suggest", data=fields)
     assert (disabled.status_code, disabled.json()["code"]) == (403, "suggestions_disabled")
     file = tmp_path / "suggestions.jsonl"
@@ -134,4 +134,4 @@ def test_suggestions(server: Server, start_server: StartServer, tmp_path: Path) 
             assert refused.json()["error"] == error
         missing = httpx.post(f"{storing.url}/suggest", json={"q": "a"}).json()
         assert missing["error"] == "Invalid request: missing s parameter"
-    assert [json.loads(line)["s"] for line in file.read_text().splitlines()] == ["Je suis une chatte."] * 2
+    assert [json.loads(line)["s"] for line in file.read_text().splitlines()] == ["Je vois une chatte."] * 2

@@ -17,17 +17,17 @@ _DROP = """content => {
 
 def test_a_chosen_document_is_translated_and_downloaded(page: Page, tmp_path: Path) -> None:
     document = tmp_path / "words.md"
-    document.write_text("# I am a cat.\n")
+    document.write_text("# I see a cat.\n")
     page.get_by_label("Translate a document").set_input_files(document)
     with page.expect_download() as download:
         page.get_by_role("button", name="Download").click()
     assert download.value.suggested_filename == "words.fr.md"
-    assert Path(download.value.path()).read_text() == "# Je suis un chat.\n"
+    assert Path(download.value.path()).read_text() == "# Je vois un chat.\n"
     expect(page.locator("#document-state")).to_be_hidden()
 
 
 def test_a_dropped_document(page: Page) -> None:
-    page.evaluate(_DROP, "# I am a cat.\n")
+    page.evaluate(_DROP, "# I see a cat.\n")
     expect(page.locator("#document-words")).to_have_text("translated")
     expect(page.locator("#document-name")).to_have_text("words.md")
     expect(page.locator("#document-progress")).to_have_js_property("value", 1)
@@ -35,7 +35,7 @@ def test_a_dropped_document(page: Page) -> None:
 
 
 def test_a_document_is_cancelled(page: Page) -> None:
-    page.evaluate(_DROP, "I am a cat, and the house is red.\n\n" * 2_000)
+    page.evaluate(_DROP, "I see a cat, and the house is red.\n\n" * 2_000)
     expect(page.locator("#document-words")).to_contain_text("%")
     with page.expect_response("**/documents/*") as deleted:
         page.get_by_role("button", name="Cancel").click()

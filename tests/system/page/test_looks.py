@@ -53,7 +53,7 @@ def test_axe_finds_nothing(browser: Browser, server: Server, viewport: ViewportS
     page.goto("/")
     page.locator("#alternatives").select_option("3")
     choose_beam_width(page, "4")
-    page.locator("#text").fill("The old dog likes Canada. I am a cat.")
+    page.locator("#text").fill("The old dog likes Canada. I see a cat.")
     wait_until_done(page)
     page.get_by_text("History").click()
     for token in (0, 3):
@@ -82,12 +82,12 @@ def test_panes_grow_and_scroll_together(page: Page) -> None:
         return boxes[0]["height"]
 
     few = height()
-    text.fill("I am a cat.\n" * 14)
+    text.fill("I see a cat.\n" * 14)
     wait_until_done(page)
     more = height()
     assert more > few + 50
     assert text.evaluate("pane => pane.scrollHeight - pane.clientHeight") <= 1, "all lines are seen"
-    text.fill("I am a cat.\n" * 99 + "Yes.")
+    text.fill("I see a cat.\n" * 99 + "Yes.")
     expect(output).to_contain_text("Oui.")
     wait_until_done(page)
     assert more < height() <= 0.6 * DESKTOP["height"] + 1

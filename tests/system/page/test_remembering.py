@@ -9,7 +9,7 @@ from tests.system.page.pages import wait_until_done
 
 pytestmark = needs_chromium
 
-CAT, CHAT = "I am a cat.", "Je suis un chat."
+CAT, CHAT = "I see a cat.", "Je vois un chat."
 
 
 def _address(page: Page) -> dict[str, list[str]]:
@@ -18,8 +18,8 @@ def _address(page: Page) -> dict[str, list[str]]:
 
 def test_a_link_is_translated(page: Page) -> None:
     page.goto("/?q=I+am+a+cat.%0AYes.&source=en&target=fr")
-    expect(page.locator("#text")).to_have_value("I am a cat.\nYes.")
-    expect(page.locator("#output")).to_have_text("Je suis un chat.\nOui.")
+    expect(page.locator("#text")).to_have_value("I see a cat.\nYes.")
+    expect(page.locator("#output")).to_have_text("Je vois un chat.\nOui.")
 
 
 def test_a_link_with_languages_that_are_not_served(page: Page) -> None:
@@ -29,11 +29,11 @@ def test_a_link_with_languages_that_are_not_served(page: Page) -> None:
 
 
 def test_a_text_is_kept_on_reload(page: Page) -> None:
-    page.locator("#text").fill("I am a cat & a dog.")
+    page.locator("#text").fill("I see a cat & a dog.")
     wait_until_done(page)
-    assert _address(page) == {"q": ["I am a cat & a dog."], "source": ["en"], "target": ["fr"]}
+    assert _address(page) == {"q": ["I see a cat & a dog."], "source": ["en"], "target": ["fr"]}
     page.reload()
-    expect(page.locator("#text")).to_have_value("I am a cat & a dog.")
+    expect(page.locator("#text")).to_have_value("I see a cat & a dog.")
     wait_until_done(page)
     page.locator("#text").fill("")
     expect(page.locator("#output")).to_be_empty()
@@ -41,7 +41,7 @@ def test_a_text_is_kept_on_reload(page: Page) -> None:
 
 
 def test_a_long_text_is_kept_on_reload_without_an_address(page: Page) -> None:
-    text = "I am a cat. " * 200
+    text = "I see a cat. " * 200
     page.locator("#text").fill(text)
     expect(page.locator(".token").first).to_be_visible()
     assert "q" not in _address(page)

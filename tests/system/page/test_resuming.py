@@ -8,8 +8,8 @@ from tests.system.browser import needs_chromium
 
 pytestmark = needs_chromium
 
-TEXT = "I am a cat. The old dog likes Canada."
-WHOLE = "Je suis un chat. Le vieux chien aime le Canada."
+TEXT = "I see a cat. The old dog likes Canada."
+WHOLE = "Je vois un chat. Le vieux chien aime le Canada."
 
 
 def _beginning(route: Route, events: int) -> None:
@@ -40,7 +40,7 @@ def test_a_stream_that_breaks_goes_on_with_its_last_event(page: Page, complaints
     page.route("**/translate", answer)
     page.locator("#text").fill(TEXT)
     expect(page.locator("#timing")).to_contain_text("The connection was lost")
-    expect(page.locator("#output")).to_have_text("Je suis un")
+    expect(page.locator("#output")).to_have_text("Je vois un")
     expect(page.locator("#timing")).to_contain_text("tokens/s")
     expect(page.locator("#output")).to_have_text(WHOLE)
     expect(page.locator("#output-error")).to_be_empty()

@@ -30,12 +30,12 @@ def test_a_translation_is_read_by_a_voice_of_the_machine(context: BrowserContext
     page = listened(context.new_page(), complaints)
     page.add_init_script(_VOICES)
     page.goto("/")
-    page.locator("#text").fill("I am a cat.")
+    page.locator("#text").fill("I see a cat.")
     wait_until_done(page)
     expect(page.locator("#listen-source")).to_be_hidden()  # its voice would send the text away
     page.get_by_role("button", name="Listen").click()
     [[text, voice]] = page.evaluate("spoken.map(({ text, voice }) => [text, voice.name])")
-    assert (text, voice) == ("Je suis un chat.", "of this machine")
+    assert (text, voice) == ("Je vois un chat.", "of this machine")
     expect(page.get_by_role("button", name="Silence")).to_be_visible()
     page.evaluate("spoken[0].dispatchEvent(new Event('end'))")
     expect(page.get_by_role("button", name="Listen")).to_be_visible()
@@ -43,7 +43,7 @@ def test_a_translation_is_read_by_a_voice_of_the_machine(context: BrowserContext
 
 
 def test_without_a_voice_there_is_no_button(page: Page) -> None:
-    page.locator("#text").fill("I am a cat.")
+    page.locator("#text").fill("I see a cat.")
     wait_until_done(page)
     if page.evaluate("speechSynthesis.getVoices().length") == 0:
         expect(page.locator("#listen")).to_be_hidden()

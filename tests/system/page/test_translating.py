@@ -16,14 +16,14 @@ pytestmark = needs_chromium
 
 
 def test_what_is_typed_is_translated(page: Page, server: Server) -> None:
-    page.locator("#text").press_sequentially("I am a cat.", delay=5)
-    expect(page.locator("#output")).to_have_text("Je suis un chat.")
+    page.locator("#text").press_sequentially("I see a cat.", delay=5)
+    expect(page.locator("#output")).to_have_text("Je vois un chat.")
     expect(page.locator("#timing")).to_have_text(
         # Numbers of this request: time, tokens, rate.
         re.compile(r"^First token \d+ ms · 6 tokens · \d+ tokens/s$")
     )
     expect(page.locator("#count")).to_have_text("11 of 50,000 characters")
-    expect(page.locator("#announcement")).to_have_text("Je suis un chat.")
+    expect(page.locator("#announcement")).to_have_text("Je vois un chat.")
     page.locator("#text").fill("")
     expect(page.locator("#output")).to_be_empty()
     expect(page.locator("#inside-empty")).to_be_visible()
@@ -36,27 +36,27 @@ def test_who_types_before_the_languages_are_there_waits_for_them(
     held: list[Route] = []
     page.route("**/languages", lambda route: held.append(route))
     page.goto("/")
-    page.locator("#text").fill("I am a cat.")
+    page.locator("#text").fill("I see a cat.")
     page.locator("#translate").click()
     expect(page.locator("#stop")).to_be_enabled()
     assert held
     held[0].continue_()
-    expect(page.locator("#output")).to_have_text("Je suis un chat.")
+    expect(page.locator("#output")).to_have_text("Je vois un chat.")
     assert not complaints
 
 
 def test_keys_translate_when_typing_does_not(page: Page) -> None:
     page.get_by_label("Translate as I type").uncheck()
-    page.locator("#text").fill("I am a cat.")
+    page.locator("#text").fill("I see a cat.")
     page.locator("#text").press("Control+Enter")
-    expect(page.locator("#output")).to_have_text("Je suis un chat.")
+    expect(page.locator("#output")).to_have_text("Je vois un chat.")
 
 
 def test_tokens_arrive_one_after_the_other(page: Page) -> None:
     """The answer is held back in the middle: what came before is on the page already."""
     events = httpx.post(
         f"{page.url}translate",
-        json={"q": "I am a cat.", "source": "en", "target": "fr", "stream": True},
+        json={"q": "I see a cat.", "source": "en", "target": "fr", "stream": True},
     ).content.split(b"\r\n\r\n")
     script = """
         (() => {
@@ -71,8 +71,8 @@ def test_tokens_arrive_one_after_the_other(page: Page) -> None:
         })()
     """
     page.evaluate(script % json.dumps(b"\r\n\r\n".join([*events[:4], b""]).decode()))
-    page.locator("#text").fill("I am a cat.")
-    expect(page.locator("#output")).to_have_text("Je suis un")
+    page.locator("#text").fill("I see a cat.")
+    expect(page.locator("#output")).to_have_text("Je vois un")
     expect(page.locator("#output")).to_have_attribute("aria-busy", "true")
     expect(page.locator("#timing")).to_have_text("3 tokens")
 
@@ -94,7 +94,7 @@ def test_stop_frees_the_slots(page: Page, server: Server, how: str) -> None:
 
 
 def test_errors_are_shown_where_they_belong(page: Page, complaints: list[str]) -> None:
-    page.locator("#text").fill("I am a cat.")
+    page.locator("#text").fill("I see a cat.")
     wait_until_done(page)
     page.locator("#alternatives").select_option("3")
     choose_beam_width(page, "2")
@@ -134,12 +134,12 @@ def test_languages_swap_with_their_texts(context: BrowserContext, complaints: li
     page = listened(context.new_page(), complaints)
     page.route("**/languages", lambda route: route.fulfill(json=known))
     page.goto("/")
-    page.locator("#text").fill("I am a cat.")
+    page.locator("#text").fill("I see a cat.")
     wait_until_done(page)
     with page.expect_request("**/translate") as sent:
         page.get_by_role("button", name="Swap languages").click()
     body = body_of(sent.value)
-    assert (body["q"], body["source"], body["target"]) == ("Je suis un chat.", "fr", "en")
+    assert (body["q"], body["source"], body["target"]) == ("Je vois un chat.", "fr", "en")
     expect(page.locator("#language-error")).to_have_text("en is not supported; available: fr")
     complaints.clear()
 
@@ -190,9 +190,9 @@ def test_a_server_of_one_direction_does_not_swap(page: Page) -> None:
 
 def test_copy(context: BrowserContext, page: Page) -> None:
     expect(page.get_by_role("button", name="Copy")).to_be_disabled()
-    page.locator("#text").fill("I am a cat.")
+    page.locator("#text").fill("I see a cat.")
     wait_until_done(page)
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Copy").click()
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
-    assert page.evaluate("navigator.clipboard.readText()") == "Je suis un chat."
+    assert page.evaluate("navigator.clipboard.readText()") == "Je vois un chat."
