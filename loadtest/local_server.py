@@ -1,4 +1,4 @@
-"""A `dragoman serve` of one's own, its processes, and what is asked of it, for the checks that start a server."""
+"""A `dragoman serve` of one's own, its processes, and requests to it, for the checks that start a server."""
 
 import lzma
 import os
@@ -29,7 +29,7 @@ class ServerFailed(Exception):
     """The server did not become ready, or a stream of it broke its word."""
 
 
-class Said(NamedTuple):
+class StreamedTranslation(NamedTuple):
     """A translation, and the log-probability of each of its tokens."""
 
     text: str
@@ -208,7 +208,7 @@ def connect(server: Server) -> httpx.AsyncClient:
     return httpx.AsyncClient(base_url=server.url, timeout=120.0, limits=limits)
 
 
-async def stream(client: httpx.AsyncClient, text: str, body: dict[str, Any]) -> Said:
+async def stream(client: httpx.AsyncClient, text: str, body: dict[str, Any]) -> StreamedTranslation:
     """Translate one text as a stream. Raises `ServerFailed`."""
     pieces: list[str] = []
     logprobs: list[float] = []
@@ -224,7 +224,7 @@ async def stream(client: httpx.AsyncClient, text: str, body: dict[str, Any]) -> 
                 raise ServerFailed(f"{text!r}: {data['error']}")
             elif event.event == "done" and "".join(pieces) != data["translatedText"]:
                 raise ServerFailed(f"{text!r}: the tokens give another text than the end")
-    return Said("".join(pieces), tuple(logprobs))
+    return StreamedTranslation("".join(pieces), tuple(logprobs))
 
 
 async def first_token_seconds(client: httpx.AsyncClient, text: str, body: dict[str, Any]) -> float:

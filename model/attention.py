@@ -84,7 +84,7 @@ class RelativeBias(nn.Module):
         return (mask + biases.permute(0, 3, 1, 2)).contiguous()
 
     def buckets(self, distances: Tensor) -> Tensor:
-        """The bucket of each distance, which is the key's position less the query's."""
+        """Return the bucket of each distance, which is the key's position less the query's."""
         count = self.biases.num_embeddings
         ahead = torch.zeros_like(distances)
         if self.looks_ahead:

@@ -108,7 +108,7 @@ class BeamSearch:
         return first.choices[known:end]
 
     def score(self, path: Path) -> float:
-        """The sum of log-probabilities, divided by (number of tokens, eos included) ** length penalty."""
+        """Return the sum of log-probabilities, divided by (number of tokens, eos included) ** length penalty."""
         return path.total / math.pow(len(path.choices), self._length_penalty)
 
     def _extended(self, extension: Extension) -> Path:

@@ -1,24 +1,17 @@
 """Keys and values: how queries look at them, and what the decoder keeps of earlier positions.
 
 The model sees only protocols: a `Cache` remembers, and what it returns is a `KeyValueView` to look at; a `DecoderCache`
-also advances the states of recurrent layers. They know nothing of requests; slots are row numbers here.
+also advances the states of recurrent layers. The caches of this module remember nothing; `model.slot_cache` serves.
 """
 
-import contextlib
-import math
-import mmap
-from array import array
-from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from model.config import DecoderMemory, ModelConfig
-from model.kernels import attend_packed, attend_slots, copy_slots
-from model.recurrence import PLACES, advance_slots, scan
+from model.kernels import attend_packed
+from model.recurrence import scan
 
 
 class KeyValueView(Protocol):
@@ -75,47 +68,6 @@ class PackedKV(NamedTuple):
         return attend_packed(tokens[0], tokens[1], tokens[2], self.offsets).transpose(0, 1)[None]
 
 
-class SlotKV(NamedTuple):
-    """The buffer of one layer, `[slots, heads, positions, head_dim]`, and what each query sees of it.
-
-    A query of row r looks at the first `lengths[r, query]` positions of slot `slots[r, query]`.
-    """
-
-    keys: Tensor
-    values: Tensor
-    slots: Tensor
-    lengths: Tensor
-
-    def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
-        assert mask is None
-        assert not dropout
-        queries = query.transpose(1, 2)
-        mixed = attend_slots(
-            queries.flatten(0, 1), self.keys, self.values, self.slots.flatten(), self.lengths.flatten()
-        )
-        return mixed.view_as(queries).transpose(1, 2)
-
-
-class PaddedKV(NamedTuple):
-    """The buffer of one layer, `[slots, heads, positions, head_dim]`.
-
-    Row r attends to the first `width` positions of `slots[r]` that its mask leaves visible. No shape depends on a
-    tensor's value, which is what a CUDA graph needs.
-    """
-
-    keys: Tensor
-    values: Tensor
-    slots: Tensor
-    width: int
-
-    def gathered(self) -> KV:
-        """`[rows, heads, width, head_dim]` each."""
-        return KV(self.keys[self.slots, :, : self.width], self.values[self.slots, :, : self.width])
-
-    def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
-        return self.gathered().attend(query, mask, dropout)
-
-
 class Cache(Protocol):
     """Memory of the positions already decoded, for self-attention."""
 
@@ -166,170 +118,3 @@ class PackedSources:
 
     def update(self, layer: int, new: KV) -> PackedKV:
         return PackedKV(*new, self._offsets)
-
-
-class _Buffer(NamedTuple):
-    """The form of a buffer `[layers, slots, heads, positions, width]`."""
-
-    slots: int
-    heads: int
-    positions: int
-    width: int
-    dtype: torch.dtype | None = None
-    """None: that of the weights."""
-
-
-def _key_value_buffers(config: ModelConfig, slots: int, positions: int) -> dict[str, _Buffer]:
-    form = _Buffer(slots, config.num_heads, positions, config.head_dim)
-    return {"target_keys": form, "target_values": form}
-
-
-def _state_buffers(config: ModelConfig, slots: int, positions: int) -> dict[str, _Buffer]:
-    # With the slot more that `advance_slots` writes to.
-    return {"target_states": _Buffer(slots + 1, 1, PLACES, config.d_model, torch.float32)}
-
-
-_TARGET_BUFFERS: Final[dict[DecoderMemory, Callable[[ModelConfig, int, int], dict[str, _Buffer]]]] = {
-    "self_attention": _key_value_buffers,
-    "ssru": _state_buffers,
-}
-"""Buffers that keep targets, as functions of (config, slots, longest target)."""
-
-
-class SlotCache:
-    """The serving buffer: what is kept of up to `slots` requests, allocated once.
-
-    Self-attention K/V grow by one position a step, a recurrent layer has the last states instead of them; source K/V
-    are written once per request. A slot
-    keeps whatever its last user left: each query sees exactly the positions that its own request wrote. Every
-    number starts out finite, since hidden ones are multiplied by 0 where attention pads.
-    """
-
-    def __init__(
-        self,
-        config: ModelConfig,
-        *,
-        slots: int,
-        max_source_length: int,
-        max_target_length: int,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str = "cpu",
-    ) -> None:
-        def buffer(form: _Buffer) -> Tensor:
-            shape = (config.decoder_layers, *form[:4])
-            if torch.device(device).type == "cpu":
-                return _untouched(shape, form.dtype or dtype)
-            return torch.zeros(shape, dtype=form.dtype or dtype, device=device)
-
-        self.slots = slots
-        self.max_target_length = max_target_length
-        forms = _TARGET_BUFFERS[config.decoder_memory](config, slots, max_target_length)
-        self._target = {name: buffer(form) for name, form in forms.items()}
-        source = _Buffer(slots, config.num_heads, max_source_length, config.head_dim)
-        self._source = KV(buffer(source), buffer(source))
-
-    def buffers(self) -> dict[str, Tensor]:
-        """The memory itself, `[layers, slots, heads, positions, width]` each, for who reads and writes in place."""
-        return {**self._target, "source_keys": self._source.keys, "source_values": self._source.values}
-
-    def write_source(self, slots: Sequence[int], lengths: Sequence[int], source: Sequence[KV]) -> None:
-        """Store what `Transformer.encode_packed` gave for sources of `lengths`, in their `slots`."""
-        for layer, new in enumerate(source):
-            for buffer, packed in zip(self._source, new, strict=True):
-                for slot, each in zip(slots, torch.split(packed[0], list(lengths), dim=1), strict=True):
-                    buffer[layer, slot, :, : each.shape[1]] = each
-
-    def write_padded_source(self, slots: Tensor, source: Sequence[KV]) -> None:
-        """Store what `Transformer.encode` gave, `[sources, heads, length, head_dim]`, padding included.
-
-        `slots [sources]`.
-        """
-        for layer, new in enumerate(source):
-            for buffer, padded in zip(self._source, new, strict=True):
-                buffer[layer][slots, :, : padded.shape[2]] = padded
-
-    def copy_target(self, copies: Sequence[tuple[int, int, int]]) -> None:
-        """Give slots what others keep of targets: (from slot, to slot, how many positions), one after the other."""
-        if copies:
-            # Of recurrent states fewer are kept than there are positions.
-            places = min(buffer.shape[3] for buffer in self._target.values())
-            shorter = ((origin, destination, min(count, places)) for origin, destination, count in copies)
-            # By way of an array: PyTorch takes longer to read lists.
-            table = torch.frombuffer(array("q", chain.from_iterable(shorter)), dtype=torch.int64).view(-1, 3)
-            for buffer in self._target.values():
-                copy_slots(buffer, table)
-
-    def copy_target_at_once(self, origins: Tensor, destinations: Tensor, positions: int) -> None:
-        """Copy the same number of positions for all, unlike `copy_target`; no slot is both read and written."""
-        for arena in self._target.values():
-            arena[:, destinations, :, :positions] = arena[:, origins, :, :positions]
-
-    def source(self, slots: Tensor, lengths: Tensor) -> list[SlotKV]:
-        """The source of each query, one `SlotKV` a layer; `slots` and `lengths` are `[rows, queries]`."""
-        return [SlotKV(keys, values, slots, lengths) for keys, values in zip(*self._source, strict=True)]
-
-    def rows(self, slots: Tensor, positions: Tensor) -> "SlotRows":
-        """The cache of one decode call: queries at `positions`, in `slots`, both `[rows, queries]`."""
-        return SlotRows(self._target, slots, positions)
-
-    def padded_source(self, slots: Tensor, width: int) -> list[PaddedKV]:
-        """The source of each row, one `PaddedKV` a layer; `slots [rows]`, no source longer than `width`."""
-        return [PaddedKV(keys, values, slots, width) for keys, values in zip(*self._source, strict=True)]
-
-    def padded_rows(self, slots: Tensor, positions: Tensor, width: int) -> "PaddedRows":
-        """The cache of one decode call: one query a row, all at `positions` below `width`; both `[rows, 1]`."""
-        return PaddedRows(self.rows(slots, positions), width)
-
-
-def _untouched(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Zeros that cost memory page by page, when they are first used: most requests are far shorter than the longest.
-
-    PyTorch would write the zeros, and NumPy would have the system use huge pages.
-    """
-    size = math.prod(shape) * dtype.itemsize
-    try:
-        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except OSError as error:
-        raise RuntimeError(f"no {size} bytes of memory for keys and values ({error}): fewer slots need less") from None
-    with contextlib.suppress(AttributeError, OSError):  # a hint, and not every system knows it
-        memory.madvise(mmap.MADV_NOHUGEPAGE)
-    return torch.frombuffer(memory, dtype=dtype).view(shape)
-
-
-class SlotRows:
-    """Some rows of a `SlotCache` at some positions, as the decoder's `Cache` for one call."""
-
-    def __init__(self, target: Mapping[str, Tensor], slots: Tensor, positions: Tensor) -> None:
-        self._target = target
-        self._slots = slots
-        self._positions = positions
-        self._lengths = positions + 1
-
-    def update(self, layer: int, new: KV) -> SlotKV:
-        keys, values = self._target["target_keys"][layer], self._target["target_values"][layer]
-        # Index tensors around a slice put [rows, queries] first, hence the transpose of the new K/V.
-        keys[self._slots, :, self._positions] = new.keys.transpose(1, 2)
-        values[self._slots, :, self._positions] = new.values.transpose(1, 2)
-        return SlotKV(keys, values, self._slots, self._lengths)
-
-    def recur(self, layer: int, keep: Tensor, new: Tensor) -> Tensor:
-        states = self._target["target_states"][layer, :, 0]
-        rows = advance_slots(
-            states, self._slots.flatten(), self._positions.flatten(), keep.flatten(0, 1), new.flatten(0, 1)
-        )
-        return rows.view_as(keep)
-
-
-class PaddedRows:
-    """`SlotRows` for queries with a mask."""
-
-    def __init__(self, rows: SlotRows, width: int) -> None:
-        self._rows = rows
-        self._width = width
-
-    def update(self, layer: int, new: KV) -> PaddedKV:
-        keys, values, slots, _ = self._rows.update(layer, new)
-        return PaddedKV(keys, values, slots[:, 0], self._width)
-
-    def recur(self, layer: int, keep: Tensor, new: Tensor) -> Tensor:
-        return self._rows.recur(layer, keep, new)

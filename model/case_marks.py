@@ -129,7 +129,7 @@ def _normalised(text: str) -> MarkedText:
 
 
 def _last_of_capitals(words: list[re.Match[str]], first: int) -> int | None:
-    """The last word of a passage in capitals that begins with word `first`, if two of its words are so at least."""
+    """Return the last word of a passage in capitals from word `first` on, if at least two of its words are so."""
     last, count = None, 0
     for number in range(first, len(words)):
         kind = _kind(words[number][0])
@@ -142,13 +142,13 @@ def _last_of_capitals(words: list[re.Match[str]], first: int) -> int | None:
 
 
 def is_upper(letter: str) -> bool:
-    """True for a letter whose lower case is one letter that gives it back."""
+    """Return True for a letter whose lower case is one letter that gives it back."""
     lower = letter.lower()
     return lower != letter and len(lower) == 1 and lower.upper() == letter and letter.isalpha() and lower.isalpha()
 
 
 def is_lower(letter: str) -> bool:
-    """True for a letter whose upper case is one letter that gives it back."""
+    """Return True for a letter whose upper case is one letter that gives it back."""
     upper = letter.upper()
     return upper != letter and len(upper) == 1 and is_upper(upper) and upper.lower() == letter
 
@@ -171,7 +171,7 @@ def _lowered(word: str) -> str:
 
 @functools.lru_cache(maxsize=100_000)
 def _parts(word: str) -> tuple[tuple[str, int], ...]:
-    """The parts of a word outside passages of capitals: its mark or "", and where it ends."""
+    """Return the parts of a word outside passages of capitals: its mark or "", and where it ends."""
     if _kind(word) == "upper":
         return ((UPPER, len(word)),)
     starts = [0, *(i for i in range(1, len(word)) if is_upper(word[i]))]
@@ -191,7 +191,7 @@ class CaseRestorer:
         self._literal = False
 
     def push(self, text: str) -> str:
-        """The next part of the text, without marks."""
+        """Return the next part of the text, without marks."""
         if not (self._pending or self._in_word or self._in_capitals or self._literal or _MARK.search(text)):
             return text
         return "".join(map(self._next, text))

@@ -49,12 +49,12 @@ def save_checkpoint(
 
 
 def scale_of(name: str) -> str:
-    """The name of the scales `[rows]` of a matrix that is stored in int8."""
+    """Return the name of the scales `[rows]` of a matrix that is stored in int8."""
     return f"{name}.scale"
 
 
 def load_model(directory: Path, dtype: torch.dtype = torch.float32) -> Transformer:
-    """The model in evaluation mode, its weights converted to `dtype`; raises `CheckpointError`."""
+    """Load the model in evaluation mode, its weights converted to `dtype`; raises `CheckpointError`."""
     config = load_config(directory)
     path = directory / WEIGHTS_FILE
     verify(path, config)
@@ -69,6 +69,9 @@ def load_model(directory: Path, dtype: torch.dtype = torch.float32) -> Transform
         for name in expected.keys() & stored:
             scale = _read(path, scale_of(name)) if scale_of(name) in stored else None
             problems += _filled(expected[name], _read(path, name), scale, name)
+            if scale is not None:
+                names = [name, *(other for other, one in tied.items() if one == name)]
+                model.stored_scales |= dict.fromkeys(names, scale)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path}: {error}") from None
     if problems:

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from model import kernels
-from model.cache import SlotCache
 from model.config import Activation, ModelConfig
 from model.decode_step import NO_OUTPUTS, Outputs, Queries
 from model.plain_rows import NO_PLAIN_ROWS, PlainRows
 from model.quantized_linear import INT8_MAX, quantise_rows
 from model.sampling import Sampled
+from model.slot_cache import SlotCache
 from model.topk import NO_BEAMS, Beams, Extensions
 from model.transformer import Transformer
 
@@ -138,8 +138,10 @@ def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:
         if isinstance(module, nn.LayerNorm):
             yield f"{name}.weight", module.weight.detach().float().contiguous()
             yield f"{name}.bias", module.bias.detach().float().contiguous()
+    names = {module: name for name, module in modules.items()}
     for name, parts in _linears(modules):
-        quantised, scales = quantise_rows(_together([part.weight.detach().float() for part in parts]), INT8_MAX)
+        rows = [_quantised(part, model.stored_scales.get(f"{names[part]}.weight")) for part in parts]
+        quantised, scales = map(_together, zip(*rows, strict=True))
         for part in parts:
             del part.weight  # or there would be two of all of them
         yield f"{name}.weight", quantised.to(torch.int8)
@@ -147,8 +149,18 @@ def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:
         yield f"{name}.bias", torch.cat([_bias(part) for part in parts])
 
 
-def _together(weights: list[Tensor]) -> Tensor:
-    return weights[0] if len(weights) == 1 else torch.cat(weights)
+def _quantised(linear: nn.Linear, stored: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return whole numbers and the scale of each row; those of a checkpoint in int8 as they were stored there."""
+    weight = linear.weight.detach().float()
+    if stored is not None:
+        numbers = (weight * stored[:, None]).round_()
+        if numbers.abs().max() <= INT8_MAX:
+            return numbers, 1 / stored
+    return quantise_rows(weight, INT8_MAX)
+
+
+def _together(tensors: Sequence[Tensor]) -> Tensor:
+    return tensors[0] if len(tensors) == 1 else torch.cat(list(tensors))
 
 
 def _linears(modules: dict[str, nn.Module]) -> Iterator[tuple[str, list[nn.Linear]]]:

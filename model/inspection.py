@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from torch import Tensor
 
 from model.attention import attention_weights, padding_mask
-from model.cache import KV, KeyValueView, PaddedKV, PaddedRows, SlotKV, SlotRows
+from model.cache import KV, KeyValueView
+from model.slot_cache import PaddedKV, PaddedRows, SlotKV, SlotRows
 
 
 class InspectedKV:
@@ -53,7 +54,7 @@ class InspectedCache:
         return InspectedKV(self._cache.update(layer, new), lambda weights: self._record(layer, weights), self._rows)
 
     def recur(self, layer: int, keep: Tensor, new: Tensor) -> Tensor:
-        """A recurrent layer has no weights to record."""
+        """Advance a recurrent layer, which has no weights to record."""
         return self._cache.recur(layer, keep, new)
 
 

@@ -23,7 +23,7 @@ ACTIVATIONS: Final[dict[Activation, Callable[[Tensor], Tensor]]] = {
 
 
 def sinusoidal_positions(length: int, d_model: int) -> Tensor:
-    """The position table `[length, d_model]` of Vaswani et al. 2017, section 3.5.
+    """Return the position table `[length, d_model]` of Vaswani et al. 2017, section 3.5.
 
     PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos(pos / 10000^(2i/d)).
     """
@@ -121,7 +121,7 @@ RESIDUALS: Final[dict[NormOrder, type[PreNorm]]] = {"pre": PreNorm, "post": Post
 
 
 def final_norm(config: ModelConfig) -> nn.Module:
-    """The norm at the end of a stack: pre-norm leaves its sum unnormalised, post-norm does not."""
+    """Return the norm at the end of a stack: pre-norm leaves its sum unnormalised, post-norm does not."""
     return norm_of(config) if config.norm_order == "pre" else nn.Identity()
 
 

@@ -152,7 +152,7 @@ class PlainProduct:
 
 @functools.cache
 def _operator_limit() -> int:
-    """The largest weight with which oneDNN's product is exact on this processor; 0 if there is none.
+    """Return the largest weight with which oneDNN's product is exact on this processor; 0 if there is none.
 
     Where the processor lacks VNNI oneDNN adds pairs of uint8 * int8 in 16 bits, which saturate: 2 * 255 *
     127 > 32767. Weights of 7 bits do not (2 * 255 * 63 < 32767), so there we give up a bit of the weights.

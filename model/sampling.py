@@ -37,7 +37,7 @@ class Sampled(NamedTuple):
 
 
 def greedy(logits: Tensor) -> Sampled:
-    """The most probable token of each row of `logits [batch, vocab]`."""
+    """Return the most probable token of each row of `logits [batch, vocab]`."""
     best = logits.max(dim=-1)
     return Sampled(best.indices, best.values - logits.logsumexp(dim=-1))
 

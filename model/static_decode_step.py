@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from model.attention import look_ahead_mask, padding_mask
-from model.cache import SlotCache
 from model.config import ModelConfig
 from model.inspection import InspectedCache, InspectedKV
 from model.sampling import Sampled, SamplingParameters, greedy, noise_states, sample
+from model.slot_cache import SlotCache
 from model.transformer import Transformer
 
 INPUTS: Final = 8

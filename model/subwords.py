@@ -41,11 +41,11 @@ class Pieces(Protocol):
         ...
 
     def spans(self, text: str) -> list[Span]:
-        """The characters that each id of a text stands for: from, up to; with white space and gaps."""
+        """Return the characters that each id of a text stands for: from, up to; with white space and gaps."""
         ...
 
     def find(self, piece: str) -> int | None:
-        """The id of a special piece."""
+        """Return the id of a special piece."""
         ...
 
     def bytes_of(self, token_id: int) -> bytes:
@@ -150,7 +150,7 @@ class CaseMarkedPieces:
         return self._inner.find(piece)
 
     def bytes_of(self, token_id: int) -> bytes:
-        """The UTF-8 of a piece, case marks included: `CaseRestorer` takes them out."""
+        """Return the UTF-8 of a piece, case marks included: `CaseRestorer` takes them out."""
         return self._inner.bytes_of(token_id)
 
 
@@ -201,14 +201,14 @@ class JsonPieces:
         return [token if self._bytes[token] else self._unknown for token in ids]
 
     def _unknown_id(self, model: dict[str, Any]) -> int:
-        """The unknown piece, which Unigram names by id and BPE by name; byte-level BPE needs none."""
+        """Return the id of the unknown piece, which Unigram names by id and BPE by name; byte-level BPE needs none."""
         found = model.get("unk_id")
         if found is None:
             found = self._tokenizer.token_to_id(model.get("unk_token") or _UNKNOWN)
         return 0 if found is None else int(found)
 
     def name(self, token_id: int) -> str:
-        """The piece as it is written in the file."""
+        """Return the piece as it is written in the file."""
         return self._names[token_id]
 
     def find(self, piece: str) -> int | None:

@@ -61,7 +61,7 @@ class Prompt(BaseModel):
 
 
 def language_tag(language: str) -> str:
-    """The piece that asks a model of several target languages for one of them (Johnson et al. 2017)."""
+    """Return the piece that asks a model of several target languages for one of them (Johnson et al. 2017)."""
     return f"<2{language}>"
 
 
@@ -83,7 +83,7 @@ class Tokenizer:
 
     @classmethod
     def from_sentencepiece(cls, model: bytes) -> Self:
-        """Both sides share a model that numbers its pieces itself."""
+        """Build a tokenizer whose two sides share a model, which numbers its pieces itself."""
         return cls({TRAINED_FILE: model})
 
     @classmethod
@@ -118,7 +118,7 @@ class Tokenizer:
         return self.piece_id(_EOS)
 
     def piece_id(self, piece: str) -> int:
-        """The id of a special piece on the target side; raises `ValueError` if there is none."""
+        """Return the id of a special piece on the target side; raises `ValueError` if there is none."""
         found = self._target.find(piece)
         if found is None:
             raise ValueError(f"the tokenizer has no {piece}")
@@ -166,7 +166,7 @@ class Tokenizer:
         return self._special(self._target, self.prompt.target_prefix, target, source)
 
     def spans(self, text: str, target: str | None = None, source: str | None = None) -> list[tuple[int, int] | None]:
-        """The characters of `text`, from and up to, that each of its ids (`encode`) stands for.
+        """Return the characters of `text`, from and up to, that each of its ids (`encode`) stands for.
 
         Without white space; None for what stands for no character: tags, eos, a space of its own. The bytes of a
         character all stand for it.
@@ -186,7 +186,7 @@ class Tokenizer:
         return [*(None for _ in prefix), *reversed(spans), *(None for _ in suffix)]
 
     def has_tag(self, language: str) -> bool:
-        """True if there is a special piece for `language`."""
+        """Return True if there is a special piece for `language`."""
         return bool(self._special(self._source, ("{target}",), language, None))
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -194,11 +194,11 @@ class Tokenizer:
         return "".join(map(detokenizer.push, ids)) + detokenizer.flush()
 
     def piece_bytes(self, token_id: int) -> bytes:
-        """The UTF-8 that a token of a translation stands for by itself: see `Pieces.bytes_of`; b"" for a case mark."""
+        """Return the UTF-8 of a token of a translation by itself (`Pieces.bytes_of`); b"" for a case mark."""
         return b"" if token_id in self._case_marks else self._target.bytes_of(token_id)
 
     def marked_bytes(self, token_id: int) -> bytes:
-        """The UTF-8 of a token, like `piece_bytes`, but with case marks."""
+        """Return the UTF-8 of a token, like `piece_bytes`, but with case marks."""
         return self._target.bytes_of(token_id)
 
     def whole_text(self, token_id: int) -> str | None:
@@ -277,11 +277,11 @@ class Detokenizer:
         return other
 
     def push(self, token_id: int) -> str:
-        """The text that this token completes; often a word, sometimes nothing."""
+        """Return the text that this token completes; often a word, sometimes nothing."""
         return self._written(self._decoded(token_id))
 
     def push_all(self, token_ids: Iterable[int]) -> list[str]:
-        """The texts that these tokens complete: as `push` with one after the other."""
+        """Return the texts that these tokens complete: as `push` with one after the other."""
         known, texts = self._tokenizer.whole_texts, []
         for token_id in token_ids:
             text = None if self._holds_bytes else known.get(token_id)
@@ -301,7 +301,7 @@ class Detokenizer:
         return self._case is None and not self._at_start
 
     def flush(self) -> str:
-        """The rest of the text at the end; nothing of an unfinished character."""
+        """Return the rest of the text at the end; nothing of an unfinished character."""
         return self._written(self._decoder.decode(b"", final=True))
 
     def _written(self, text: str) -> str:

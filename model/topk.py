@@ -30,7 +30,7 @@ class Extensions(NamedTuple):
 
 
 def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` largest of each row of `scores [rows, columns]` and their columns, in descending order.
+    """Return the `count` largest of each row of `scores [rows, columns]` and their columns, in descending order.
 
     As `topk`, except that equal ones come, and are chosen, in the order of their columns.
     """

@@ -32,6 +32,8 @@ class Transformer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
+        self.stored_scales: dict[str, Tensor] = {}
+        """Factors by which the rows of weights were multiplied when they were stored in int8, `[rows]`, by name."""
         self.embedding = nn.Embedding(config.vocab_size, config.d_model)
         self.source_embedding = (
             None if config.source_vocab_size is None else nn.Embedding(config.source_vocab_size, config.d_model)

@@ -13,16 +13,9 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from model.checkpoint_config import (
-    CheckpointConfig,
-    CheckpointError,
-    Direction,
-    content_id,
-    load_config,
-    load_tokenizer,
-)
+from model.checkpoint_config import CheckpointConfig, content_id, load_config, load_tokenizer
 from service.access.control import AccessControl
-from service.api import documents, error_handlers, openapi, operations, page, suggestions, translate
+from service.api import documents, error_handlers, languages, openapi, operations, page, suggestions, translate
 from service.api.compat import chat
 from service.api.compat import routes as compat
 from service.api.compat.table import EXCHANGES
@@ -37,24 +30,23 @@ from service.api.middleware import (
     TrailingSlash,
     UnexpectedErrors,
 )
-from service.document_jobs import DocumentJobs
+from service.document_jobs.jobs import DocumentJobs
 from service.documents.limits import DocumentLimits
 from service.engine.messages import EngineOptions
 from service.errors import EngineFailed
 from service.glossary_store import GlossaryStore
-from service.hub.names import HubIndex, HubName, hidden_name
+from service.hub.names import HubIndex
 from service.observability import tracing
 from service.observability.metrics import Metrics
 from service.observability.tracing import RequestTracing
+from service.registry.configured_models import configured_models
 from service.registry.directory import ModelsDirectory
-from service.registry.importing import ImportLimits, ensure_imported
-from service.registry.loading import Build
+from service.registry.importing import ImportLimits
 from service.registry.memory_budget import MemoryBudget
-from service.registry.model_version import ModelVersion, State
 from service.registry.on_demand import PublicModels
 from service.registry.process_memory import MEGABYTE
 from service.registry.registry import ModelRegistry
-from service.registry.scan import FoundModel, ignored_entries, scan
+from service.registry.scan import FoundModel
 from service.registry.served_model import ServedModel
 from service.settings import Networks, Settings, UnusableSettingError
 from service.suggestion_store import SuggestionStore
@@ -118,6 +110,7 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
     )
     app.state.service = service
     app.include_router(translate.router)
+    app.include_router(languages.router)
     app.include_router(suggestions.router)
     app.include_router(deepl.router)
     app.include_router(documents.router)
@@ -127,7 +120,7 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
     app.include_router(chat.router)
     app.include_router(operations.router)
     app.include_router(page.router)
-    translating = (translate, deepl, documents, compat, chat)
+    translating = (translate, languages, deepl, documents, compat, chat)
     for route in (route for module in translating for route in module.router.routes):
         if isinstance(route, APIRoute):
             service.metrics.expect_requests(route.path)
@@ -172,7 +165,7 @@ def build_service(settings: Settings) -> ServiceContext:
         return build_model(found, path, settings, metrics, segments)
 
     library = ModelRegistry(
-        _entries(settings, build),
+        configured_models(settings, build),
         build,
         MemoryBudget(None if settings.max_models_memory_mb is None else settings.max_models_memory_mb * MEGABYTE),
         directory=ModelsDirectory(
@@ -203,46 +196,6 @@ def build_service(settings: Settings) -> ServiceContext:
 def _public_models(settings: Settings) -> PublicModels:
     limit = None if settings.cache_limit_gb is None else int(settings.cache_limit_gb * _GIGABYTE)
     return PublicModels(settings.hub_options, settings.models if isinstance(settings.models, HubIndex) else None, limit)
-
-
-def _entries(settings: Settings, build: Build) -> list[ModelVersion]:
-    if isinstance(settings.models, Path):
-        return _directory_entries(settings.models)
-    if isinstance(settings.models, HubIndex):
-        return []  # the registry lists the index
-    if settings.models is not None:
-        return [_named_entry(each, on_demand=settings.on_demand) for each in settings.models]
-    if isinstance(settings.model, HubName):
-        return [_named_entry(settings.model)]
-    if hidden := hidden_name(settings.model):
-        logger.info("%s is the directory here; %s is the public model", settings.model, hidden)
-    # Read now, not in the background: an error in a single model is reported before the server starts.
-    found = FoundModel(settings.model.resolve().name, settings.model, "")
-    try:
-        path = ensure_imported(settings.model, ImportLimits(settings.max_import_mb))
-    except OSError as error:
-        raise UnusableSettingError(f"model: {error}") from None
-    return [ModelVersion(found, model=build(found, path))]
-
-
-def _directory_entries(directory: Path) -> list[ModelVersion]:
-    models = scan(directory)
-    if odd := ignored_entries(directory, models):
-        logger.warning("ignored entries, which are no models: %s", ", ".join(odd))
-    if not models:
-        raise CheckpointError(f"{directory}: there is no checkpoint in it")
-    return [ModelVersion(each) for each in models.values()]
-
-
-def _named_entry(model: Path | HubName, *, on_demand: bool = False) -> ModelVersion:
-    """Build the entry of a model that the settings name; it is downloaded or imported in the background, or later."""
-    if isinstance(model, HubName):
-        if on_demand and model.languages is not None:
-            source, target = model.languages
-            directions = [Direction(source=source, target=target)]
-            return ModelVersion(FoundModel(str(model), model, ""), State.REMOTE, directions=directions)
-        return ModelVersion(FoundModel(str(model), model, ""), State.DOWNLOADING)
-    return ModelVersion(FoundModel(model.resolve().name, model, ""))
 
 
 def build_model(

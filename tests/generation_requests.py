@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from msgspec.structs import fields, replace
 
-from service.engine.messages import GenerationRequest, Prompt, Sampling, Search
+from service.engine.generation_request import GenerationRequest, Prompt, Sampling, Search
 
 _GREEDY: Final = Sampling()
 

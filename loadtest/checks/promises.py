@@ -20,8 +20,8 @@ from rich.progress import track
 
 from loadtest.checks import limits, repeats
 from loadtest.local_server import (
-    Said,
     Server,
+    StreamedTranslation,
     connect,
     engine_deaths,
     first_token_seconds,
@@ -199,12 +199,12 @@ async def _translate_all(server: Server, sentences: Sequence[str], body: dict[st
 
 async def _independence(
     server: Server, sentences: Sequence[str], body: dict[str, Any]
-) -> tuple[list[Said], list[Said], list[str]]:
+) -> tuple[list[StreamedTranslation], list[StreamedTranslation], list[str]]:
     async with connect(server) as client:
         alone = [await stream(client, sentence, body) for sentence in track(sentences, "alone")]
         order = list(range(len(sentences)))
         random.Random(1).shuffle(order)
-        mixed: dict[int, Said] = {}
+        mixed: dict[int, StreamedTranslation] = {}
         arrays: dict[int, str] = {}
 
         async def stream_one(index: int) -> None:
@@ -221,25 +221,25 @@ async def _independence(
     return alone, [mixed[index] for index in sorted(order)], [arrays[index] for index in sorted(order)]
 
 
-async def _undisturbed(server: Server, texts: Sequence[str], body: dict[str, Any]) -> list[Said]:
+async def _undisturbed(server: Server, texts: Sequence[str], body: dict[str, Any]) -> list[StreamedTranslation]:
     async with connect(server) as client:
         return await asyncio.gather(*(stream(client, text, body) for text in texts))
 
 
 async def _disturbed(
     server: Server, texts: Sequence[str], body: dict[str, Any], kills: int, seconds: float
-) -> tuple[list[Said], int]:
+) -> tuple[list[StreamedTranslation], int]:
     """Return the translations made while `kills` engines are killed, and how many engines died."""
     async with connect(server) as client:
         killing = asyncio.create_task(_kill(server, client, kills, seconds))
-        said = await asyncio.gather(*(stream(client, text, body) for text in texts))
+        translations = await asyncio.gather(*(stream(client, text, body) for text in texts))
         if not killing.done():
             killing.cancel()
             raise typer.BadParameter(
                 "the streams ended before all engines were killed: give more, or longer, sentences"
             )
         await killing
-        return said, await engine_deaths(client)
+        return translations, await engine_deaths(client)
 
 
 async def _kill(server: Server, client: httpx.AsyncClient, kills: int, seconds: float) -> None:

@@ -27,8 +27,9 @@ from model.config import ModelConfig
 from service.api.schemas.translation import TranslateRequest
 from service.cli.pulling import local_checkpoint
 from service.engine.channel import frame
+from service.engine.generation_request import GenerationRequest, Prompt, Search
 from service.engine.loop import EngineLoop
-from service.engine.messages import Admitted, Command, GenerationRequest, Prompt, Report, Search, StepReport, Submit
+from service.engine.messages import Admitted, Command, Report, StepReport, Submit
 from service.engine.modes import MODES
 from service.engine.runner import Runner
 from service.engine.scheduler import Scheduler

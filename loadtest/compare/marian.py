@@ -2,8 +2,8 @@
 
 Same layers, widths, heads and vocabulary as Dragoman's model, but not the same weights: Marian
 normalises after each sublayer, ours before, so no weights fit both. Both are random and neither can
-generate eos, so each request takes exactly the tokens it asks for. A static batch computes every row
-until its longest is done; only what was asked for is counted.
+generate eos, so each request takes exactly as many tokens as it requests. A static batch computes every row
+until its longest is done; only requested tokens are counted.
 """
 
 from collections.abc import Iterator, Sequence

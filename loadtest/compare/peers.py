@@ -21,7 +21,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Tokens that requests asked for and got within `seconds`, and the answers in the order of the requests.
+    """Tokens that were requested and generated within `seconds`, and the answers in the order of the requests.
 
     In a closed loop, tokens and seconds are those while all of the concurrency was in use.
     """

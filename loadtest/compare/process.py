@@ -78,7 +78,7 @@ def peer_process(name: str, job: Job) -> Iterator[PeerProcess]:
         peer.wait_until_loaded()
         yield peer
     except BaseException:
-        # Whatever it is doing, nobody will ask for the result.
+        # Whatever it is doing, nobody will read the result.
         process.terminate()
         raise
     finally:

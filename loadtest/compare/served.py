@@ -96,16 +96,16 @@ def _server(name: str, package: Path, python: Path) -> Iterator[Served]:
         with zipfile.ZipFile(package) as archive:
             archive.extractall(directory)
         [metadata] = Path(directory).glob("*/metadata.json")
-        said = json.loads(metadata.read_bytes())
+        described = json.loads(metadata.read_bytes())
         if name == "dragoman":
             command = python_command("-m", "service", "serve", "--model", str(package), "--port", str(port))
-            languages = said["from_code"], said["to_code"]
+            languages = described["from_code"], described["to_code"]
             with _started([*command, "--log-level", "error", "--cache-mb", "0"], {}, languages, port) as served:
                 yield served
         else:
             script = Path(__file__).with_name("libretranslate_server.py")
             # Its own name for the simplified kind.
-            languages = {"zh": "zh-Hans"}.get(said["from_code"], said["from_code"]), said["to_code"]
+            languages = {"zh": "zh-Hans"}.get(described["from_code"], described["from_code"]), described["to_code"]
             command = [str(python), "-P", str(script), str(port), directory]
             with _started(command, {"PYTHONPATH": ""}, languages, port) as served:
                 yield served

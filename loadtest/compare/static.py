@@ -17,7 +17,7 @@ from loadtest.compare.peers import Answer, Measured
 from loadtest.compare.workload import Arrival, Request
 
 Translate = Callable[[Sequence[Request]], None]
-"""Translate one batch, and check that every request got what it asked for."""
+"""Translate one batch, and check that every request got as many tokens as it requested."""
 
 LARGEST_BATCH: Final = 64
 """The number of slots of Dragoman's engine."""

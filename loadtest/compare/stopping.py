@@ -1,4 +1,4 @@
-"""Random weights that stop where they are told: the first word of a source says after how many tokens.
+"""Random weights that stop on command: the first word of a source sets the number of tokens.
 
 Without training no model ends a sentence when it should, and lengths forced from outside cost engines differently:
 CTranslate2 takes one length for a batch, not one for each row. So the weights decide, which every engine meets in the

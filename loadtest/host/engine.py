@@ -17,8 +17,9 @@ from loadtest.host.null_runner import NullRunner
 from loadtest.sentences import SENTENCES
 from model.checkpoint_config import load_config, load_tokenizer
 from service.engine.channel import Frames, SocketChannel, frame
+from service.engine.generation_request import GenerationRequest, Prompt, Search
 from service.engine.loop import EngineLoop
-from service.engine.messages import GenerationRequest, Prompt, Report, Search, StepReport, Submit
+from service.engine.messages import Report, StepReport, Submit
 from service.engine.scheduler import Scheduler
 from service.engine.worker import OBJECTS_BETWEEN_COLLECTIONS
 from service.errors import EngineFailed

@@ -1,4 +1,4 @@
-"""Translations that are known, asked for again and again: each must come back token for token."""
+"""Canaries: requests whose translations are known, sent again and again; each must come back token for token."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import httpx
 from httpx_sse import ServerSentEvent, SSEError, aconnect_sse
 
-from loadtest.local_server import Said
+from loadtest.local_server import StreamedTranslation
 from loadtest.sentences import LANGUAGES, SENTENCES
 from loadtest.soak.wire import new_id
 
@@ -44,10 +44,10 @@ def canaries(count: int) -> list[Canary]:
     ]
 
 
-class Told(NamedTuple):
+class Answered(NamedTuple):
     """A canary's translation, and its seconds since it was admitted."""
 
-    said: Said
+    translation: StreamedTranslation
     seconds: float
 
 
@@ -68,7 +68,7 @@ class Reading:
     """Time of the last event; before the first one, time of the start."""
     connections: int = 0
 
-    def take(self, event: ServerSentEvent) -> Said | None:
+    def take(self, event: ServerSentEvent) -> StreamedTranslation | None:
         """Take the next event; return the translation with the last one. Raises `Broken`."""
         data = event.json()
         if event.event == "error":
@@ -84,7 +84,7 @@ class Reading:
         elif event.event == "done":
             if "".join(self.texts) != data["translatedText"]:
                 raise Broken("the tokens give another text than the end")
-            return Said("".join(self.texts), tuple(self.logprobs))
+            return StreamedTranslation("".join(self.texts), tuple(self.logprobs))
         return None
 
 
@@ -120,21 +120,21 @@ class Tally:
         finally:
             del self.in_flight[request_id]
 
-    async def ask(self, client: httpx.AsyncClient, canary: Canary, expected: Said) -> float | None:
-        """Ask, and compare. The seconds since the canary was admitted; None where it broke."""
+    async def check(self, client: httpx.AsyncClient, canary: Canary, expected: StreamedTranslation) -> float | None:
+        """Translate and compare; return the seconds since the canary was admitted, None if it broke."""
         self.asked += 1
         try:
-            said, seconds = await self.say(client, canary)
+            translation, seconds = await self.translate(client, canary)
         except (Broken, SSEError, httpx.HTTPError) as error:
             self.problems.append(f"canary {canary.text[:40]!r} {canary.options}: {type(error).__name__} {error}")
             return None
-        if said == expected:
+        if translation == expected:
             self.identical += 1
         else:
             self.problems.append(f"canary {canary.text[:40]!r} {canary.options}: another text or log-probability")
         return seconds
 
-    async def say(self, client: httpx.AsyncClient, canary: Canary) -> Told:
+    async def translate(self, client: httpx.AsyncClient, canary: Canary) -> Answered:
         """Translate as a stream: wait while refused, and resume what breaks off, both a bounded number of times.
 
         Raises `Broken`, and the errors of a server that sends something else than events.
@@ -143,19 +143,19 @@ class Tally:
         with self.sent(new_id()):
             while True:
                 try:
-                    said = await self._read(client, reading)
+                    translation = await self._read(client, reading)
                 except httpx.TransportError as error:
-                    said = None
+                    translation = None
                     if reading.connections > _CONNECTIONS:
                         raise Broken(f"broken off {reading.connections} times: {error!r}") from None
-                if said is not None and reading.admitted_at is not None:
+                if translation is not None and reading.admitted_at is not None:
                     self.characters += len(canary.text)
-                    return Told(said, time.monotonic() - reading.admitted_at)
+                    return Answered(translation, time.monotonic() - reading.admitted_at)
                 if time.monotonic() > reading.progress_at + _PATIENCE_SECONDS:
                     raise Broken(f"refused or without an event for {_PATIENCE_SECONDS:.0f} s")
                 await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _read(self, client: httpx.AsyncClient, reading: Reading) -> Said | None:
+    async def _read(self, client: httpx.AsyncClient, reading: Reading) -> StreamedTranslation | None:
         """Read one connection; return the translation with its end, None if it was refused."""
         request_id = new_id()
         headers = {"X-Request-ID": request_id}
@@ -172,19 +172,19 @@ class Tally:
             reading.connections += 1
             reading.admitted_at = reading.admitted_at or time.monotonic()
             self.resumed += is_resumed
-            heard: float | None = None
+            last_event_at: float | None = None
             async for event in source.aiter_sse():
                 if not event.data:
                     continue  # httpx-sse makes an event of the keep-alive comment
                 now = time.monotonic()
-                if heard is not None:
-                    self.longest_pause_seconds = max(self.longest_pause_seconds, now - heard)
+                if last_event_at is not None:
+                    self.longest_pause_seconds = max(self.longest_pause_seconds, now - last_event_at)
                 elif is_resumed:
                     self.longest_loss_seconds = max(self.longest_loss_seconds, now - reading.progress_at)
-                heard = now
-                if (said := reading.take(event)) is not None:
+                last_event_at = now
+                if (translation := reading.take(event)) is not None:
                     self.ids[request_id] = now
-                    return said
+                    return translation
         raise httpx.RemoteProtocolError("a stream without an end")
 
 

@@ -52,7 +52,7 @@ async def soak(supervisor: Supervisor, places: Places, plan: Plan, key: str) -> 
     async with connect(supervisor.server) as client:
         tally = Tally(key)
         await _warm_up(client)
-        alone = [(bird, (await tally.say(client, bird)).said) for bird in canaries(_CANARIES)]
+        alone = [(bird, (await tally.translate(client, bird)).translation) for bird in canaries(_CANARIES)]
         site = Site(supervisor, client, plan.rng, places, ENGINES * SLOTS + WAITING, alone, tally)
         supervising = asyncio.create_task(supervisor.supervise())
         try:
@@ -79,7 +79,7 @@ async def _round(site: Site, plan: Plan, number: int) -> None:
 
     async def lane() -> None:
         while not over.is_set():
-            await site.tally.ask(site.client, *site.rng.choice(site.alone))
+            await site.tally.check(site.client, *site.rng.choice(site.alone))
 
     async def fault(name: str) -> None:
         try:

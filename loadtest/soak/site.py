@@ -11,7 +11,7 @@ from typing import Final
 
 import httpx
 
-from loadtest.local_server import Said, Server
+from loadtest.local_server import Server, StreamedTranslation
 from loadtest.soak.canaries import Canary, Tally
 from loadtest.soak.supervisor import Supervisor
 from loadtest.soak.wire import Answer
@@ -48,7 +48,7 @@ class Site:
     places: Places
     capacity: int
     """Sentences that running and waiting requests may have at once."""
-    alone: Sequence[tuple[Canary, Said]]
+    alone: Sequence[tuple[Canary, StreamedTranslation]]
     """Translation of each canary without faults."""
     tally: Tally
     started: float = field(default_factory=time.monotonic)

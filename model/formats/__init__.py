@@ -65,7 +65,7 @@ def _imported(path: Path, directory: Path, hint: LanguageHint, max_bytes: int) -
 
 @contextmanager
 def _unpacked(path: Path, beside: Path, max_bytes: int) -> Iterator[Path]:
-    """An Argos package is a zip file. It is unpacked where there is room for what is made of it."""
+    """Unpack an Argos package, which is a zip file, where there is room for its content."""
     source_bytes(path, max_bytes)
     if not path.is_file():
         yield path

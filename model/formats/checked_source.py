@@ -56,7 +56,7 @@ class Options:
         return name in self._values
 
     def number(self, name: str, default: int | None = None) -> int:
-        """A count or an id; 0 stands for what is missing or wrong, until `check`."""
+        """Return a count or an id; 0 stands for what is missing or wrong, until `check`."""
         value = self.get(name, default)
         if isinstance(value, list) and value:  # some have several ends of sentence
             value = value[0]
@@ -66,7 +66,7 @@ class Options:
         return 0
 
     def only(self, name: str, *allowed: Any, default: Any = None) -> Any:
-        """The value, if it is one of `allowed`; what is absent is `default`, or the first of them."""
+        """Return the value, if it is one of `allowed`; what is absent is `default`, or the first of them."""
         value = self.get(name, allowed[0] if default is None else default)
         if value not in allowed:
             self.refuse(f"{name} is {value}")
@@ -74,7 +74,7 @@ class Options:
         return value
 
     def same(self, *names: str) -> int:
-        """A number that two sides must agree on."""
+        """Return a number that two sides must agree on."""
         numbers = {name: self.number(name) for name in names}
         if len(set(numbers.values())) > 1:
             self.refuse(" but ".join(f"{name} is {value}" for name, value in numbers.items()))
@@ -103,7 +103,7 @@ class Weights:
         self._problems: list[str] = []
 
     def take(self, name: str) -> Tensor:
-        """The tensor of that name; where it is missing an empty one, until `check`."""
+        """Return the tensor of that name; where it is missing an empty one, until `check`."""
         if name in self._left:
             return self._left.pop(name)
         self.refuse(f"missing {name}")
@@ -176,7 +176,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_files(directory: Path, names: dict[str, str]) -> dict[str, bytes]:
-    """The files of these names, by ours."""
+    """Read the files of these names; return them by ours."""
     try:
         return {ours: read_bytes(directory / theirs) for theirs, ours in names.items()}
     except OSError as error:
@@ -218,7 +218,7 @@ def _read_torch(path: Path) -> Iterator[tuple[str, Tensor]]:
 def table(
     layers: int, names: Iterable[tuple[str, str]], kinds: Sequence[str] = ("weight", "bias")
 ) -> list[tuple[str, str]]:
-    """A table of (ours, theirs) for every layer `{i}`, with each kind of parameter."""
+    """Return a table of (ours, theirs) for every layer `{i}`, with each kind of parameter."""
     return [
         (f"{ours.format(i=i)}.{kind}", f"{theirs.format(i=i)}.{kind}")
         for i in range(layers)
@@ -228,7 +228,7 @@ def table(
 
 
 def impossible(vocab_size: int, *token_ids: int) -> Tensor:
-    """A bias `[vocab_size]` of the projection under which these are never written."""
+    """Return a bias `[vocab_size]` of the projection under which these are never written."""
     bias = torch.zeros(vocab_size)
     bias[list(token_ids)] = NEVER
     return bias

@@ -120,9 +120,9 @@ def _mbart(directory: Path, options: Options, hint: LanguageHint) -> Imported:
     )
     weights = _weights(directory, config)
     vocabulary = read_vocabulary(directory, config.vocab_size)
-    # That of the first kind is also what transformers takes where nothing is said; the second is MBart50Tokenizer.
-    said = tokenizer_class(directory) or options.get("tokenizer_class", "MBartTokenizer")
-    if "MBartTokenizer" in said:
+    # That of the first kind is also what transformers takes where nothing is stated; the second is MBart50Tokenizer.
+    stated = tokenizer_class(directory) or options.get("tokenizer_class", "MBartTokenizer")
+    if "MBartTokenizer" in stated:
         return source_tag_suffix(directory, vocabulary, config, weights, hint)
     return tagged_both_sides(directory, vocabulary, config, weights)
 
@@ -215,7 +215,7 @@ def _norms(config: ModelConfig) -> list[tuple[str, str]]:
 
 
 def _embeddings(stored: Weights, config: ModelConfig) -> dict[str, Tensor]:
-    """Each is stored once, under any of its names, or several times."""
+    """Take the embeddings, each of which is stored under one or several of its names."""
     encoder, decoder = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
     weights = {}
     if config.source_vocab_size is not None:

@@ -85,7 +85,7 @@ def _named(directory: Path, place: int, given: str | None) -> str | None:
 
 
 def are_languages(pieces: Iterable[str]) -> bool:
-    """True if the pieces contain language tags of one of these kinds, except Marian's."""
+    """Return True if the pieces contain language tags of one of these kinds, except Marian's."""
     return len(_language_tags(pieces)) > 1
 
 

@@ -74,7 +74,7 @@ def read(directory: Path, hint: LanguageHint) -> Imported:
 
 
 def _pieces(directory: Path) -> tuple[dict[str, bytes], list[str]]:
-    """The files of the tokenizer, and its pieces."""
+    """Return the files of the tokenizer, and its pieces."""
     for name in ("spiece.model", "sentencepiece.model"):
         if (directory / name).exists() and not (directory / "tokenizer.json").exists():
             files = read_files(directory, {name: "tokenizer.model"})

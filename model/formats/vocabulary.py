@@ -48,7 +48,7 @@ def read_vocabulary(directory: Path, size: int) -> Vocabulary:
 
 
 def _fairseq_vocabulary(path: Path) -> dict[str, int]:
-    """The pieces of a SentencePiece model, but as fairseq numbers the first of them: with one for padding."""
+    """Return the pieces of a SentencePiece model, but as fairseq numbers the first of them: with one for padding."""
     processor = sentencepiece.SentencePieceProcessor(model_proto=read_bytes(path))
     pieces = [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
     if pieces[:3] != ["<unk>", "<s>", "</s>"]:

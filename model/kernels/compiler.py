@@ -101,7 +101,7 @@ def file_name() -> str:
 
 
 def _compile(compiler: str, scratch: Path) -> Path:
-    """Every object, then the library; raises SubprocessError."""
+    """Compile every object, then the library; raises SubprocessError."""
     installed = Path(torch.__file__).parent
     listed = " ".join(f"X({variant})" for variant in VARIANTS)
     pytorch = [f"-I{installed / 'include'}", _OPENMP]

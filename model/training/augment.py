@@ -47,7 +47,7 @@ class Context(NamedTuple):
         return options[int(self.random.integers(len(options)))]
 
     def word(self) -> str:
-        """A made-up word of lower-case letters."""
+        """Make up a word of lower-case letters."""
         letters = self.random.integers(26, size=int(self.random.integers(3, 9)))
         return "".join(string.ascii_lowercase[i] for i in letters)
 
@@ -67,7 +67,7 @@ def _uppercase(pair: Pair, context: Context) -> Pair | None:
 
 
 def _title_case(pair: Pair, context: Context) -> Pair | None:
-    """A heading in Title Case, as English has them, for a target in sentence case, as French has it."""
+    """Make a heading in Title Case, as English has them, for a target in sentence case, as French has it."""
     words = pair.source.split()
     if not 2 <= len(words) <= _LONGEST_CAPITALS or _VERBATIM.search(pair.source):
         return None
@@ -103,7 +103,7 @@ def _emoji(pair: Pair, context: Context) -> Pair | None:
 
 
 def _copied_words(pair: Pair, context: Context) -> Pair | None:
-    """A made-up name, or something that is never translated, in the place of a name that both sides hold once."""
+    """Put a made-up name, or something that is never translated, in the place of a name that both sides hold once."""
     shared = [name for name in _shared_once(_NAME, pair) if name in context.names]
     if not shared:
         return None
@@ -125,7 +125,7 @@ def _numbers(pair: Pair, context: Context) -> Pair | None:
 
 
 def _dates_and_prices(pair: Pair, context: Context) -> Pair | None:
-    """A date or a price behind the sentence, or alone, written as each language writes it."""
+    """Write a date or a price after the sentence, or alone, as each language writes it."""
     written = _price(context) if context.random.random() < 0.5 else _date(context)
     if context.random.random() < 0.3:
         return Pair(*written)
@@ -217,14 +217,14 @@ class Augmenter:
         self._names = names
 
     def draw(self, random: np.random.Generator) -> list[Kind]:
-        """The kinds to try on a pair, in this order; most often none."""
+        """Draw the kinds to try on a pair, in this order; most often none."""
         if not self._shares:
             return []
         draws = random.random(len(self._shares))
         return [kind for draw, (kind, share) in zip(draws, self._shares, strict=True) if draw < share]
 
     def change(self, pair: Pair, kinds: Sequence[Kind], random: np.random.Generator) -> Pair | None:
-        """The pair as the first of `kinds` that applies changes it, or None."""
+        """Return the pair as the first of `kinds` that applies changes it, or None."""
         context = Context(random, self._languages, self._names)
         changed = (kind(pair, context) for kind in kinds)
         return next((each for each in changed if each is not None), None)

@@ -184,11 +184,11 @@ class TrainConfig(_Section):
         return self
 
     def languages(self, corpus: Corpus) -> tuple[str, str]:
-        """The languages of the corpus' two columns."""
+        """Return the languages of the corpus' two columns."""
         return corpus.source_language or self.source_language, corpus.target_language or self.target_language
 
     def directions(self) -> tuple[Direction, ...]:
-        """The directions that the model learns, in the order of the corpora."""
+        """Return the directions that the model learns, in the order of the corpora."""
         found = []
         for corpus in self.data.train:
             source, target = self.languages(corpus)

@@ -47,7 +47,7 @@ class CorpusError(ValueError):
 
 
 def read_pairs(path: Path) -> Iterator[Pair]:
-    """The pairs of a TSV file; raises `CorpusError` on a line that is not two non-empty columns of UTF-8."""
+    """Read the pairs of a TSV file; raises `CorpusError` on a line that is not two non-empty columns of UTF-8."""
     number = 0
     try:
         with _open_bytes(path) as lines:
@@ -68,7 +68,7 @@ def _open_bytes(path: Path) -> IO[bytes]:
 
 
 def fingerprint(pair: Pair, languages: tuple[str, str]) -> int:
-    """A hash of a pair and its languages, in this process: 64 bits take a tenth of the pair's room."""
+    """Return a hash of a pair and its languages, in this process: 64 bits take a tenth of the pair's room."""
     return hash((pair, languages))
 
 
@@ -134,7 +134,7 @@ class CorpusFilter:
 
 
 def _is_surely_another(text: str, language: str) -> bool:
-    """True if the identifier is sure of another language; languages it does not know are skipped."""
+    """Return True if the identifier is sure of another language; languages it does not know are skipped."""
     name = language.partition("-")[0]
     if name not in _known_languages():
         return False
@@ -156,7 +156,7 @@ class LoadedCorpus(NamedTuple):
 
 
 def corpus_path(corpus: Corpus, directory: Path) -> Path:
-    """The file of a corpus: in the data directory, or, for the small corpora of the trainer, at the path itself."""
+    """Return the file of a corpus: in the data directory, or at the path itself for the trainer's own small corpora."""
     path = directory / corpus.path
     return corpus.path if corpus.path.exists() and not path.exists() else path
 

@@ -32,7 +32,7 @@ class Part(NamedTuple):
 def load_parts(
     corpora: list[Corpus], config: TrainConfig, directory: Path, validated: Collection[Part] = ()
 ) -> list[Part]:
-    """The pairs of each corpus, in both directions where it says so, without those in or close to `validated`.
+    """Load the pairs of each corpus, in both directions where it says so, without those in or close to `validated`.
 
     Logs how many pairs the filters dropped, by reason.
     """
@@ -60,7 +60,7 @@ def train_tokenizer(
     target_languages: Collection[str] = (),
     sample: int = 400_000,
 ) -> Tokenizer:
-    """A SentencePiece unigram model for all languages; bytes stand in for rare characters.
+    """Train a SentencePiece unigram model for all languages; bytes stand in for rare characters.
 
     With several target languages it has a tag for each. Raises `ValueError` where the text is too little for the size.
     """

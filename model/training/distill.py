@@ -89,7 +89,7 @@ def _claim(output: Path, config: TrainConfig, teacher: Path, parts: list[Part], 
 
 
 def _sources(part: Part) -> Iterable[str]:
-    """Each of them once, in the order of the corpus."""
+    """Return each source once, in the order of the corpus."""
     return dict.fromkeys(pair.source for pair in part.pairs)
 
 

@@ -109,7 +109,7 @@ class OfflineTranslator:
 def load_translator(
     checkpoint: Path, precision: Precision = "float32", hint: LanguageHint = ANY, device: str = "cpu"
 ) -> OfflineTranslator:
-    """The checkpoint, on a CPU all linear layers of its model replaced (the output projection too, the embedding not).
+    """Load a checkpoint; on a CPU all linear layers are replaced, the output projection too, the embedding not.
 
     Raises `CheckpointError`, and `ValueError` for a device that is not there, and languages that the model lacks,
     or that have to be given.
@@ -124,13 +124,13 @@ def load_translator(
 def _direction(config: CheckpointConfig, hint: LanguageHint) -> Direction:
     every = config.all_directions()
     possible = [each for each in every if hint.source in (None, each.source) and hint.target in (None, each.target)]
-    # A model that is not told the source's language does not need to know it.
-    told = {each.target if config.prompt.ignores_source else each for each in possible}
-    if len(told) != 1:
-        asked = "-".join(code or "?" for code in hint)
+    # A model that does not read the source's language does not need to know it.
+    distinct = {each.target if config.prompt.ignores_source else each for each in possible}
+    if len(distinct) != 1:
+        requested = "-".join(code or "?" for code in hint)
         names = ", ".join(map(str, every[:_MOST_NAMED])) + (", ..." if len(every) > _MOST_NAMED else "")
-        advice = "; say which source and target" if told else ""
-        raise ValueError(f"languages {asked}: the model translates {names}{advice}")
+        advice = "; say which source and target" if distinct else ""
+        raise ValueError(f"languages {requested}: the model translates {names}{advice}")
     return possible[0]
 
 
@@ -142,7 +142,7 @@ def translate_all(
 ) -> Iterator[Translation]:
     """Translate any number of texts; yields their translations in order, some thousands at a time.
 
-    `progress` is told of each batch how many texts it held. Raises `ValueError`, naming the lines
+    `progress` is called with the number of texts of each batch. Raises `ValueError`, naming the lines
     (counted from 1), for texts over the model's length, before their chunk is translated.
     """
     remaining = iter(texts)

@@ -26,12 +26,12 @@ _ENDS: Final = {mark: kind for kind, marks in (("stop", ".!…"), ("colon", ":")
 
 
 def find_mismatch(source: str, target: str) -> str:
-    """The first sign of a bad pair, in a few words, for counting; "" for none."""
+    """Return the first sign of a bad pair, in a few words, for counting; "" for none."""
     return next((name for name, is_bad in _RULES.items() if is_bad(source, target)), "")
 
 
 def _lengths(source: str, target: str) -> bool:
-    """True if the lengths differ too much; short texts may differ more."""
+    """Return True if the lengths differ too much; short texts may differ more."""
     ratio = abs(math.log((len(target) + 15) / (len(source) + 15)))
     return ratio > 0.5 + 2.4 / math.sqrt(len(source) + len(target))
 
@@ -92,7 +92,7 @@ def _broken(source: str, target: str) -> bool:
 
 
 def _lost_letters(source: str, target: str) -> bool:
-    """A question mark in the place of an accent; in French, a space in the place of an apostrophe."""
+    """Return True for a question mark in the place of an accent, and in French for a space in that of an apostrophe."""
     lost = _QUESTION_MARK_IN_WORD.search(target) and not _QUESTION_MARK_IN_WORD.search(source)
     return bool(lost or _LOST_APOSTROPHE.search(target))
 

@@ -26,6 +26,6 @@ def build_optimisers(model: Transformer, options: OptimiserConfig) -> list[Optim
 
 
 def _matrices(model: Transformer) -> list[nn.Parameter]:
-    """The weights of linear layers, without the output projection: rows of a vocabulary are not a matrix to Muon."""
+    """Return the weights of linear layers, without the output projection, whose rows are no matrix to Muon."""
     linear = (module for module in model.modules() if isinstance(module, nn.Linear) and module is not model.projection)
     return [parameter for module in linear for parameter in module.parameters() if parameter.ndim == 2]

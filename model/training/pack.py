@@ -85,7 +85,7 @@ class PackedPairs:
         return self.ids[start:middle], self.ids[middle:end]
 
     def per_pair(self, values: Iterable[float]) -> NDArray[np.float32]:
-        """A value of each part, for each of its pairs."""
+        """Return a value of each part, for each of its pairs."""
         counts = [part.pairs for part in self.parts]
         return np.repeat(np.fromiter(values, dtype=np.float32, count=len(counts)), counts)
 

@@ -70,7 +70,7 @@ class Group:
             start += gradient.numel()
 
     def sum(self, *values: float) -> list[float]:
-        """Each value summed over the processes; all of them must call."""
+        """Sum each value over the processes; all of them must call."""
         if self.size == 1:
             return list(values)
         summed = torch.tensor(values, dtype=torch.float64, device=self.device)

@@ -132,7 +132,7 @@ class RunLog:
 
 
 def _forget_after(step: int, path: Path) -> None:
-    """A run that died resumes before the last rows that it wrote, and will write them again."""
+    """Drop rows that will be written again: a run that died resumes before the last rows that it wrote."""
     if path.is_file():
         header, *rows = path.read_text(encoding="utf-8").splitlines(keepends=True) or [""]
         kept = [row for row in rows if _is_whole(row) and int(row.split(",")[0]) <= step]
@@ -140,7 +140,7 @@ def _forget_after(step: int, path: Path) -> None:
 
 
 def _is_whole(row: str) -> bool:
-    """False for a row that a full disk or a power cut has cut off."""
+    """Return False for a row that a full disk or a power cut has cut off."""
     first, *others = row.split(",")
     return row.endswith("\n") and first.isdecimal() and len(others) == len(COLUMNS) - 1
 

@@ -17,7 +17,7 @@ _QUOTE_MARKS: Final = '"“”„«»'
 _PLAIN: Final = str.maketrans({"œ": "oe", "…": "..."} | dict.fromkeys("’‘`´ʼ", "'") | dict.fromkeys("–—‑−", "-"))
 # In French a currency may stand in the place of the decimal comma: 2 € 50, 2 euros 50.
 _DECIMAL_MARK: Final = r"(?:[.,]| ?(?:€|\$|£|euros?|dollars?|livres?) ?)"
-# Words, up to 40 characters of them, said three times in a row.
+# Words, up to 40 characters of them, written three times in a row.
 _RUNAWAY: Final = re.compile(r"(?<!\w)([^\W\d_].{0,40}?)(?:\W+\1){2,}(?!\w)")
 # In characters, to the source; a short one may gain a few more: "Thanks" is "Merci beaucoup".
 _MIN_LENGTH_RATIO: Final = 0.3
@@ -165,7 +165,7 @@ def _judge(category: str, cases: tuple[Case, ...], translations: Mapping[str, st
 
 
 def markdown(results: list[CategoryResult]) -> str:
-    """A table: category, passed/total, and the first failure of each."""
+    """Write a table: category, passed/total, and the first failure of each."""
     lines = ["| category | passed | a failure |", "|---|---|---|"]
     lines += [f"| {_cell(one.category)} | {one.passed}/{one.total} | {_example(one)} |" for one in results]
     passed, total = sum(one.passed for one in results), sum(one.total for one in results)

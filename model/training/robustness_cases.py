@@ -33,7 +33,7 @@ Pieces = Annotated[tuple[Piece, ...], BeforeValidator(_split), Field(min_length=
 class Case(BaseModel):
     """A source and what any good translation of it has.
 
-    Unless said otherwise, case, kinds of space, of apostrophe, of dash and of double quotation mark do not count.
+    Unless one says otherwise, case, kinds of space, of apostrophe, of dash and of double quotation mark do not count.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -81,7 +81,7 @@ def count(piece: str, text: str) -> int:
 
 
 def cases_path(direction: Direction, name: str = "robustness") -> Path:
-    """A file of cases that comes with the trainer; raises `CaseError` where there is none of that name."""
+    """Return a file of cases that comes with the trainer; raises `CaseError` where there is none of that name."""
     path = CASES / f"{name}.{direction}.toml"
     if not path.is_file():
         names = sorted(each.name.split(".")[0] for each in CASES.glob(f"*.{direction}.toml"))
@@ -90,7 +90,7 @@ def cases_path(direction: Direction, name: str = "robustness") -> Path:
 
 
 def load_cases(path: Path) -> Cases:
-    """The cases of a TOML file, `"category" = [{ source = ..., ... }, ...]`; raises `CaseError` with all problems."""
+    """Load the cases of a TOML file, `"category" = [{ source = ... }, ...]`; raises `CaseError` with all problems."""
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:

@@ -38,7 +38,7 @@ class Batch(NamedTuple):
     target_tokens: int
 
     def to(self, device: torch.device) -> "Batch":
-        """The batch on a device, its numbers as int64; from pinned memory the copy does not wait."""
+        """Copy the batch to a device, its numbers as int64; from pinned memory the copy does not wait."""
         sides = [
             Rows(*(each.to(device, non_blocking=True).long() for each in side)) for side in (self.source, self.target)
         ]
@@ -109,7 +109,7 @@ class PairReader:
         self._part_of = np.repeat(np.arange(len(parts)), [part.pairs for part in parts])
 
     def order(self, epoch: int) -> NDArray[np.int64]:
-        """The pairs of an epoch by their numbers.
+        """Return the pairs of an epoch by their numbers.
 
         A repeat of 1.5 is once, and in half of the epochs, drawn for each pair, once more.
         """
@@ -183,7 +183,7 @@ def _leave_signals_to_the_run(worker: int) -> None:
 
 
 def validation_batches(pairs: PackedPairs, lengths: RowLengths, rows: int) -> list[Batch]:
-    """The same batches every time; the last one is filled up with empty rows."""
+    """Return the same batches every time; the last one is filled up with empty rows."""
     fitting = [pair for pair in map(pairs.pair, range(len(pairs))) if lengths.fit(pair)]
     packed = fill_up(pack_rows(fitting, lengths), rows)
     return [_batch(*both) for both in zip(*(_as_batches(side, rows) for side in packed), strict=True)]

@@ -26,13 +26,13 @@ class Decay:
         return cls(step, second, max(1.0, step * options.decay / (1 - options.decay)), math.inf, factor)
 
     def left(self, step: int, second: float) -> float:
-        """The share of the decay that is left, from 1 to 0."""
+        """Return the share of the decay that is left, from 1 to 0."""
         done = max((step - self.first_step) / self.steps, (second - self.first_second) / self.seconds)
         return max(0.0, 1.0 - done)
 
 
 def share_left(options: OptimiserConfig, step: int, second: float) -> float:
-    """The share of a run that is left after `step` steps and `second` seconds, from 1 to 0."""
+    """Return the share of a run that is left after `step` steps and `second` seconds, from 1 to 0."""
     done = step / options.max_steps
     if options.minutes is not None:
         done = max(done, second / 60 / options.minutes)
@@ -40,12 +40,12 @@ def share_left(options: OptimiserConfig, step: int, second: float) -> float:
 
 
 def is_decaying(options: OptimiserConfig, step: int, second: float, decay: Decay | None) -> bool:
-    """True in the last part of a flat run, when its learning rate falls."""
+    """Return True in the last part of a flat run, when its learning rate falls."""
     return decay is not None or (options.schedule == "flat" and share_left(options, step, second) < options.decay)
 
 
 def is_over(options: OptimiserConfig, step: int, second: float, decay: Decay | None) -> bool:
-    """True when nothing of the run is left."""
+    """Return True when nothing of the run is left."""
     return (share_left(options, step, second) if decay is None else decay.left(step, second)) <= 0.0
 
 

@@ -101,7 +101,7 @@ class _Run:
         logger.info("%d pairs, %.1fM parameters", len(self.pack.train), parameters / 1e6)
 
     def _open_pack(self, data: Path) -> Pack:
-        """The pack that `data` is, or one made of the corpora in it."""
+        """Open the pack that `data` is, or make one of the corpora in it."""
         if not (data / PACK_FILE).exists():
             data = self._prepare(data)
         pack = load_pack(data)

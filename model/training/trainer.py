@@ -92,7 +92,7 @@ class Trainer:
         return self._seconds + time.monotonic() - self._since
 
     def is_over(self) -> bool:
-        """True when the schedule has come to its end."""
+        """Return True when the schedule has come to its end."""
         return is_over(self.config.optimiser, self.step, self.seconds, self.decay)
 
     def decay_now(self, minutes: float | None = None) -> None:
@@ -159,7 +159,7 @@ class Trainer:
         self._target_tokens += target_tokens
 
     def report(self) -> Report:
-        """The steps since the last report; waits for the device. All processes must call.
+        """Return the steps since the last report; waits for the device. All processes must call.
 
         Raises `TrainingError` when the loss or the gradient is not a number: nothing may be saved then.
         """
@@ -194,7 +194,7 @@ class Trainer:
         return total / number
 
     def averaged_model(self) -> Transformer:
-        """The weights to ship."""
+        """Return the weights to ship."""
         model = self.average.module
         assert isinstance(model, Transformer)
         return model

@@ -38,7 +38,7 @@ class WorkingCopy:
         self._copy.train()
 
     def nats(self, batch: Batch, label_smoothing: float) -> Tensor:
-        """The loss of a batch, summed over its target tokens (`smoothed_cross_entropy`)."""
+        """Return the loss of a batch, summed over its target tokens (`smoothed_cross_entropy`)."""
         states = self._teach(batch.source, batch.target).flatten(0, 1)
         pad = self._model.config.pad_id
         return smoothed_cross_entropy(
@@ -58,7 +58,7 @@ class WorkingCopy:
 
 
 def uses_bfloat16(options: OptimiserConfig, device: str) -> bool:
-    """True if matrix products run in bfloat16; "auto" decides by what the processor has instructions for."""
+    """Return True if matrix products run in bfloat16; "auto" decides by what the processor has instructions for."""
     if options.precision != "auto":
         return options.precision == "bfloat16"
     if device == "cuda":

@@ -23,13 +23,12 @@ from service.api.document_schemas import (
     TranslatedFile,
     form_of,
 )
-from service.api.openapi import CALLER_ERRORS, Responses, errors_of
+from service.api.openapi import CALLER_ERRORS, ErrorResponse, Responses, errors_of
 from service.api.request_body import body_of, parse_body
-from service.api.schemas.base import ErrorResponse
 from service.api.sse import encode
 from service.api.translate import unless_disconnected
 from service.api.uploads import FORM_BYTES, UploadDependency, start_job
-from service.document_jobs import DocumentJob
+from service.document_jobs.job import DocumentJob
 from service.errors import DocumentNotReady, UnknownDocument
 from service.translation.translator import FieldNames
 
@@ -83,7 +82,7 @@ async def progress(
 ) -> DocumentStatus | Response:
     """Return the state, or follow it by server-sent events if the client accepts `text/event-stream`.
 
-    A document whose state nobody asks for is cancelled after ten minutes.
+    A document whose state nobody requests is cancelled after ten minutes.
     """
     job = service.documents.find(document_id)
     if _EVENT_STREAM not in request.headers.get("accept", ""):

@@ -1,9 +1,9 @@
-"""The types of request fields: their limits, and error messages for people."""
+"""The bases of requests and the types of their fields: limits, and error messages for people."""
 
 import re
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, WrapValidator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, WrapValidator, model_validator
 from pydantic_core import PydanticCustomError, ValidationError, from_json
 
 from service.text.glossary import LONGEST_TERM, MAX_ENTRIES, VISIBLE
@@ -19,6 +19,19 @@ class RequestBody(BaseModel):
     """
 
     model_config = ConfigDict(cache_strings="none")
+
+
+class Request(RequestBody):
+    """Base of requests that refuse unknown fields and name them, but not a megabyte of them."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_fields(cls, value: Any) -> Any:
+        if isinstance(value, dict) and len(value) > (most := 2 * len(cls.model_fields)):
+            raise PydanticCustomError("too_many_fields", f"more than {most} fields")
+        return value
 
 
 def has_more_values(json: bytes, most: int) -> bool:

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from fastapi import FastAPI
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from service.api.sse import EVENT_NAMES
 
@@ -27,6 +27,14 @@ EVENTS: Final[dict[str, Any]] = {
 
 Responses = dict[int | str, dict[str, Any]]
 
+
+class ErrorResponse(BaseModel):
+    """An error: a message for people and a stable code."""
+
+    error: str = Field(examples=["q: field required"])
+    code: str = Field(examples=["invalid_request"])
+
+
 _MEANINGS: Final[Mapping[int, str]] = {
     400: "bad input, with the name of the field",
     403: "wrong API key",
@@ -44,6 +52,8 @@ _MEANINGS: Final[Mapping[int, str]] = {
 
 CALLER_ERRORS: Final = (403, 413, 429, 503)
 """Errors of all routes that identify their caller; 413 because the key may be in a body."""
+BAD_INPUT: Final = {400: "bad input, with the name of the field; or a missing API key"}
+"""The meaning of 400 where LibreTranslate's clients send it for a missing key."""
 
 _SCHEMES: Final[dict[str, Any]] = {
     "Bearer": {"type": "http", "scheme": "bearer"},

@@ -1,14 +1,13 @@
-"""The routes of LibreTranslate, and the streaming of translations."""
+"""The routes that translate as LibreTranslate does, and the streaming of translations."""
 
 import asyncio
 import re
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Annotated, Any, Final, TypeVar
 
-from babel import Locale, UnknownLocaleError
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
@@ -16,20 +15,10 @@ from starlette.requests import ClientDisconnect
 from service.access.payments import Caller, Streamed
 from service.api.authentication import CallerDependency, owner_of
 from service.api.dependencies import ServiceContext, ServiceDependency
-from service.api.openapi import CALLER_ERRORS, EVENTS, Responses, errors_of
+from service.api.openapi import BAD_INPUT, CALLER_ERRORS, EVENTS, ErrorResponse, Responses, errors_of
 from service.api.request_body import body_of, check_url, parse_body
-from service.api.schemas.base import ErrorResponse
-from service.api.schemas.languages import (
-    DetectedLanguage,
-    DetectRequest,
-    FrontendSettings,
-    Language,
-    LanguageChoice,
-    NamedLanguage,
-)
 from service.api.schemas.translation import StreamQuery, TranslateRequest, TranslateResponse
 from service.api.sse import AnswerShape, TranslationStream, answer
-from service.documents.formats import FORMATS
 from service.errors import InvalidRequest
 from service.text.glossary import EMPTY_GLOSSARY, Glossary
 from service.translation.events import Finished
@@ -41,12 +30,8 @@ router = APIRouter(tags=["translation"])
 T = TypeVar("T")
 
 _EVENT_ID: Final = re.compile("[0-9]{1,15}")
-_TYPING_PAUSE_MILLISECONDS: Final = 300
 _EVENT_STREAM: Final = "text/event-stream"
-_OWN: Final = {400: "bad input, with the name of the field; or a missing API key"}
-_DETECTION_ERRORS: Final = errors_of(ErrorResponse, *CALLER_ERRORS, 400, own=_OWN)
-_ERRORS: Final = errors_of(ErrorResponse, *CALLER_ERRORS, 400, 404, 500, 504, own=_OWN)
-_UNAVAILABLE: Final = errors_of(ErrorResponse, 503)
+_ERRORS: Final = errors_of(ErrorResponse, *CALLER_ERRORS, 400, 404, 500, 504, own=BAD_INPUT)
 _STREAM_DOCUMENTATION: Final[Responses] = {
     200: {
         "content": {_EVENT_STREAM: {"schema": EVENTS}},
@@ -97,69 +82,6 @@ async def translate_stream(
     After the last event there is nothing to resume: the answer is 204, at which an `EventSource` stops.
     """
     return await _stream(request, service, caller, query, last_event_id)
-
-
-@router.post(
-    "/detect",
-    summary="Detect the language of a text",
-    responses=_DETECTION_ERRORS,
-    openapi_extra=body_of(DetectRequest),
-)
-async def detect(request: Request, service: ServiceDependency, caller: CallerDependency) -> list[DetectedLanguage]:
-    """Return the languages of `/languages` that the text may be in, the most probable first."""
-    body = await parse_body(request, DetectRequest, or_url=True)
-    text = body.q if isinstance(body.q, str) else " ".join(body.q)
-    return [
-        DetectedLanguage(language=each.language, confidence=each.confidence) for each in service.translator.detect(text)
-    ]
-
-
-@router.get(
-    "/languages",
-    summary="List languages and their targets",
-    responses=_UNAVAILABLE,
-    response_model_exclude_none=True,
-)
-async def languages(service: ServiceDependency) -> list[Language]:
-    """Return all source and target languages. Each is one of its own targets: its text is copied."""
-    known, downloadable = service.translator.languages, service.translator.downloadable
-    return [_language(code, known[code], downloadable.get(code, ())) for code in sorted(known)]
-
-
-@router.get("/frontend/settings", summary="Settings for a web page, in LibreTranslate's format", responses=_UNAVAILABLE)
-async def frontend_settings(service: ServiceDependency) -> FrontendSettings:
-    first = service.translator.directions[0]
-    source = NamedLanguage(code=first.source, name=language_name(first.source))
-    if len({direction.source for direction in service.translator.directions}) > 1:
-        source = NamedLanguage(code=AUTOMATIC, name="Detect language")
-    return FrontendSettings(
-        charLimit=service.translator.limits.max_characters,
-        frontendTimeout=_TYPING_PAUSE_MILLISECONDS,
-        apiKeys=service.access.has_keys,
-        keyRequired=service.access.key_required,
-        suggestions=service.suggestions.is_enabled,
-        filesTranslation=service.settings.max_documents > 0,
-        supportedFilesFormat=[f".{name}" for name in FORMATS] if service.settings.max_documents else [],
-        language=LanguageChoice(
-            source=source,
-            target=NamedLanguage(code=first.target, name=language_name(first.target)),
-        ),
-    )
-
-
-@cache
-def language_name(code: str) -> str:
-    """Return the English name of a language; its code if there is none."""
-    try:
-        return Locale.parse(code, sep="-").english_name or code
-    except (UnknownLocaleError, ValueError):
-        return code
-
-
-def _language(code: str, targets: Iterable[str], downloadable: Iterable[str]) -> Language:
-    return Language(
-        code=code, name=language_name(code), targets=sorted(targets), downloadable=sorted(downloadable) or None
-    )
 
 
 async def _start(

@@ -19,7 +19,8 @@ from service.api.error_handlers import invalid_request
 from service.api.field_types import RequestBody
 from service.api.request_body import MULTIPART, media_type
 from service.api.translate import stored_glossary
-from service.document_jobs import DocumentJob, DocumentRequest, options_of_documents
+from service.document_jobs.job import DocumentJob, DocumentRequest
+from service.document_jobs.jobs import options_of_documents
 from service.documents.document import open_document
 from service.documents.options import ReadOptions
 from service.errors import InsufficientStorage, InvalidRequest, MissingField

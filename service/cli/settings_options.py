@@ -132,7 +132,7 @@ def _bounds(field: FieldInfo) -> str:
 
 
 def _option(name: str, group: str) -> inspect.Parameter:
-    """The option of one setting, without a default of its own: only options that the user gives are passed on."""
+    """Build the option of one setting, without a default of its own: only options that the user gives are passed on."""
     field = Settings.model_fields[name]
     flag = f"--{name.replace('_', '-')}"
     is_switch = field.annotation is bool

@@ -28,7 +28,7 @@ class Frames:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The bodies of all messages complete so far."""
+        """Return the bodies of all messages complete so far."""
         self._buffer += data
         bodies = []
         start = 0

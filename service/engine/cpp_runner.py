@@ -2,8 +2,8 @@
 
 import torch
 
-from model.cache import SlotCache
 from model.cpp_transformer import CppTransformer
+from model.slot_cache import SlotCache
 from model.transformer import Transformer
 from service.engine.batching import SourceBatch, StepBatch, StepScores
 

@@ -26,9 +26,9 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from model.attention import padding_mask
-from model.cache import SlotCache
 from model.plain_rows import PlainRows
 from model.sampling import restricts
+from model.slot_cache import SlotCache
 from model.static_decode_step import Bucket, SamplingKind, StaticDecodeStep, StepBuffers, StepTables
 from model.transformer import Transformer
 from service.engine.batching import ONE_STEP, Block, SourceBatch, StepBatch, StepScores, extensions_of

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from model.beam_search import Choice, Extension
-from service.engine.messages import GivenTerm
+from service.engine.generation_request import GivenTerm
 
 # Shares of the attention. The embedded model most often writes the stand-in of what is copied by itself, and a rule
 # that needs less, half of the attention, makes such translations worse.

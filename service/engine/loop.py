@@ -104,7 +104,7 @@ class EngineLoop:
         plain = self._plain.queries(plan.plain)
         batch = step_batch(groups, copies, self._scheduler.bos_id, plain, self._block(plan))
         scores = self._runner.decode(batch)
-        return select_tokens(groups, batch, scores), scores
+        return select_tokens(groups, batch, scores) if groups else [], scores
 
     def _block(self, plan: Plan) -> Block:
         """Return the limits of the next block: the more requests wait, and the less they wait for, the shorter."""

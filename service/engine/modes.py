@@ -29,12 +29,12 @@ class Mode:
     runners: dict[str, BuildRunner]
 
     def build_runner(self, model: Transformer, slots: int, max_length: int) -> Runner:
-        """The model is the runner's from then on: to keep, to change or to drop."""
+        """Build the runner; the model is the runner's from then on: to keep, to change or to drop."""
         return self.runners[model.embedding.weight.device.type](model, slots, max_length)
 
 
 def mode_on(name: str, device: torch.device) -> Mode:
-    """The mode of that name; raises RuntimeError if the device cannot run it."""
+    """Return the mode of that name; raises RuntimeError if the device cannot run it."""
     mode = MODES[name]
     if device.type not in mode.runners:
         able = " and ".join(other for other, each in MODES.items() if device.type in each.runners)

@@ -5,10 +5,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from model.cache import KeyValueView, SlotCache
+from model.cache import KeyValueView
 from model.inspection import InspectedCache, InspectedKV
 from model.plain_rows import with_samples
 from model.sampling import greedy
+from model.slot_cache import SlotCache
 from model.transformer import Transformer
 from service.engine.batching import SourceBatch, StepBatch, StepScores, extensions_of
 

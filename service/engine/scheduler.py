@@ -27,10 +27,12 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from model.beam_search import Choice, Extension, Inspection
-from service.engine.messages import Alternative, BeamReport, GenerationRequest, TokenReport
-from service.engine.sequences import sequence_of
+from service.engine.generation_request import GenerationRequest
+from service.engine.messages import Alternative, BeamReport, TokenReport
+from service.engine.sequences.beam import BeamSequence
 from service.engine.sequences.plain import PlainTable
 from service.engine.sequences.sequence import SearchDiffers, TargetSequence
+from service.engine.sequences.single import SingleSequence
 
 logger = logging.getLogger(__name__)
 
@@ -225,3 +227,8 @@ def _bare(choice: Choice) -> Choice:
 
 def _report(request_id: int, choice: Choice) -> TokenReport:
     return TokenReport(request_id, choice.token, choice.logprob, term=choice.term, inspection=choice.inspection)
+
+
+def sequence_of(request: GenerationRequest, slots: Sequence[int], eos_id: int) -> TargetSequence:
+    """Return the sequence of a request that has just been given its slots."""
+    return (BeamSequence if request.search.beam.size > 1 else SingleSequence)(request, slots, eos_id)

@@ -15,7 +15,7 @@ from model.sampling import SamplingParameters, noise_states, sample
 from model.topk import Extensions
 from service.engine.batching import StepBatch, StepScores
 from service.engine.forced_terms import attended_term, first_token, started_term
-from service.engine.messages import GenerationRequest
+from service.engine.generation_request import GenerationRequest
 from service.engine.sequences.rows import UNCONSTRAINED, Row
 
 Steps = list[list[Extension]]
@@ -50,7 +50,7 @@ def _ranked_steps(extensions: Extensions | None) -> Iterator[Steps]:
 
 
 def _select_for_rows(rows: Sequence[Row], batch: StepBatch, scores: StepScores) -> list[list[Extension]]:
-    """Each row's `num_extensions` extensions, the best first; fewer where the vocabulary has no more.
+    """Return each row's `num_extensions` extensions, the best first; fewer where the vocabulary has no more.
 
     Nothing for rows whose beams are ranked. Of another beam's rows, which stand together, only those that are among its
     `num_extensions` best in all of them.
@@ -193,7 +193,7 @@ def _select_forced(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]
 
 
 def _select_beam(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
-    """A beam's: the best by their sums."""
+    """Return a beam's extensions, the best by their sums."""
     totals = torch.tensor([row.total for row in rows])
     sizes = [len(list(beam)) for _, beam in groupby(rows, key=lambda row: row.source_slot)]
     best = best_extensions(logits, totals, sizes, max(row.num_extensions for row in rows))
@@ -208,7 +208,7 @@ def _select_beam(rows: Sequence[Row], logits: Tensor) -> list[list[Extension]]:
 
 
 def _top_k_per_row(logits: Tensor, count: int) -> Extensions:
-    """The best of each row."""
+    """Return the best of each row."""
     return best_extensions(logits, torch.zeros(len(logits)), [1] * len(logits), count)
 
 

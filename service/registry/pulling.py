@@ -50,7 +50,7 @@ async def pull_in_background(
         *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=stderr
     )
     try:
-        last, said = await asyncio.gather(_last_report(process, on_report), _said(process))
+        last, printed = await asyncio.gather(_last_report(process, on_report), _standard_error(process))
         status = await process.wait()
     except BaseException:
         process.kill()
@@ -61,7 +61,7 @@ async def pull_in_background(
     if last is not None and last.error is not None:
         reason = last.error.removeprefix(f"{name}: ")  # here the name stands beside the reason
         raise (TemporaryHubError if last.temporary else HubError)(reason)
-    logger.error("a download ended with %d: %s", status, said)
+    logger.error("a download ended with %d: %s", status, printed)
     raise TemporaryHubError(f"{name}: its download ended with {status}; the log says more")
 
 
@@ -74,7 +74,7 @@ async def list_in_background(index: HubIndex, options: HubOptions) -> Mapping[Hu
     )
     try:
         async with asyncio.timeout(_LIST_SECONDS):
-            listed, said = await process.communicate()
+            listed, printed = await process.communicate()
     except BaseException as error:
         process.kill()
         await process.wait()
@@ -82,7 +82,7 @@ async def list_in_background(index: HubIndex, options: HubOptions) -> Mapping[Hu
             raise TemporaryHubError(f"{index} cannot be listed: no end after {_LIST_SECONDS:.0f} s") from None
         raise
     if process.returncode:
-        reason = said.decode(errors="replace").strip().removeprefix("dragoman: ")
+        reason = printed.decode(errors="replace").strip().removeprefix("dragoman: ")
         raise TemporaryHubError(reason or f"{index} cannot be listed: the process ended with {process.returncode}")
     rows = msgspec.json.decode(listed, type=list[_Row])
     return {
@@ -108,6 +108,6 @@ async def _last_report(process: asyncio.subprocess.Process, on_report: Callable[
     return report
 
 
-async def _said(process: asyncio.subprocess.Process) -> str:
+async def _standard_error(process: asyncio.subprocess.Process) -> str:
     """Return the end of what the process wrote to standard error."""
     return "" if process.stderr is None else (await process.stderr.read()).decode(errors="replace")[-2000:].strip()

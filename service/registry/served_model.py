@@ -9,7 +9,7 @@ from typing import Final
 
 from model.checkpoint_config import CheckpointConfig
 from model.tokenizer import Tokenizer
-from service.engine.messages import GenerationRequest, Prompt, Search
+from service.engine.generation_request import GenerationRequest, Prompt, Search
 from service.errors import NotReady
 from service.supervisor.generation import Generation
 from service.supervisor.pool import EnginePool

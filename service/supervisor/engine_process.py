@@ -13,7 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from service.engine.channel import Frames, frame
-from service.engine.messages import Admitted, Command, Failed, GenerationRequest, Ready, Report, StepReport, Submit
+from service.engine.generation_request import GenerationRequest
+from service.engine.messages import Admitted, Command, Failed, Ready, Report, StepReport, Submit
 from service.errors import EngineFailed
 from service.supervisor.engine_requests import EngineObserver, EngineRequests
 from service.supervisor.fork_server import Engine, ForkServer
@@ -56,6 +57,7 @@ class EngineProcess:
         self._requests = EngineRequests(observer, self._send)
         self._engine: Engine | None = None
         self._supervisor: asyncio.Task[None] | None = None
+        self._reaping: set[asyncio.Task[None]] = set()
         self._loaded = asyncio.Event()
         self._start_failure: str | None = None
         self._started = asyncio.Event()
@@ -137,6 +139,7 @@ class EngineProcess:
             self._supervisor.cancel()
             await asyncio.gather(self._supervisor, return_exceptions=True)
         await self._fork_server.release(self)
+        await asyncio.gather(*self._reaping)
         self._requests.fail(held, reason)
         if not self._started.is_set():
             self._start_failure = reason
@@ -192,7 +195,7 @@ class EngineProcess:
                 is_explained = self._requests.engine_ended()
                 self._slots_used = 0
                 self.on_change()
-                await self._reap()
+                await self._end()
             if not self._started.is_set():
                 # A restart would not help a first start that failed.
                 self._start_failure = self._start_failure or "the engine process ended before it was ready"
@@ -239,24 +242,17 @@ class EngineProcess:
             return time.monotonic() - self._last_report_at > _READY_SECONDS
         return len(self._requests) > 0 and watchdog.is_hung(self._last_report_at, self._timeout_seconds)
 
-    async def _reap(self) -> None:
-        """Wait until the engine has ended; kill it after a while."""
+    async def _end(self) -> None:
+        """Wait until the engine has ended."""
         engine, self._engine = self._engine, None
         if engine is None:
             return
-        try:
-            async with asyncio.timeout(_STOP_SECONDS):
-                if not engine.commands.is_closing():
-                    engine.commands.write_eof()
-                while await engine.reports.read(_READ_BYTES):
-                    pass
-        except TimeoutError:
-            engine.kill()
-        except OSError:
-            pass  # it has ended
-        engine.commands.close()
+        await engine.end(_STOP_SECONDS)
         if self._options.forks:
-            await engine.clear_away()
+            # Not awaited: a zombie must not delay the next engine.
+            reaping = asyncio.create_task(engine.reap())
+            self._reaping.add(reaping)
+            reaping.add_done_callback(self._reaping.discard)
 
     def _handle(self, report: Report) -> None:
         match report:

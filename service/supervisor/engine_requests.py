@@ -1,36 +1,13 @@
-"""The requests of one replica: which its engine has, which wait, and which are suspected of killing engines.
-
-An engine that dies takes nothing with it: the next one gets every request with the tokens already received. But a
-request may be the cause of the death, and would kill the next engine, too. So each request that the engine had
-admitted counts the death; a new token clears it, because it has got past the place where the engine died. After two
-deaths without a new token a request is a suspect: it runs alone, one suspect after the other, until it has cleared
-itself by a new token. A suspect whose engine dies twice more, with no other request in it, fails.
-
-A request that the engine had, but had not reported as admitted, most likely only waited. But it may have killed the
-engine when this took it up. So it becomes a suspect after three deaths: two are what a neighbour needs to be one.
-"""
+"""The requests of one replica: which its engine has, which wait, and which are suspected of killing engines."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from service.engine.messages import (
-    Admitted,
-    Cancel,
-    Command,
-    GenerationRequest,
-    StepReport,
-    Submit,
-    TokenReport,
-    TokenRun,
-)
+from service.engine.generation_request import GenerationRequest
+from service.engine.messages import Admitted, Cancel, Command, StepReport, Submit, TokenReport, TokenRun
 from service.errors import EngineFailed, RequestFailed
 from service.supervisor.generation import Generation
-
-_SUSPECT_DEATHS: Final = 2
-_SUSPECT_EARLY_DEATHS: Final = 3
-_FATAL_DEATHS: Final = 2
-"""Deaths of engines that had no other request: one may be a coincidence."""
 
 
 class EngineObserver:
@@ -146,20 +123,19 @@ class EngineRequests:
             self._count_death(each)
         self._sent.clear()
         self._admitted.clear()
-        fatal = [each for each in held if each.deaths.alone >= _FATAL_DEATHS]
+        causes = [each for each in held if each.deaths.are_proof]
         died = "the engine died each time it ran this request, last with no other request in it"
-        self._fail(fatal, RequestFailed(died))
-        self._suspects = [each for each in self.in_flight if _is_suspect(each)]
-        return bool(fatal)
+        self._fail(causes, RequestFailed(died))
+        self._suspects = [each for each in self.in_flight if each.deaths.are_suspicious]
+        return bool(causes)
 
     def _count_death(self, generation: Generation) -> None:
-        deaths, is_admitted = generation.deaths, generation.request_id in self._admitted
+        is_admitted = generation.request_id in self._admitted
         if not self._suspects:
-            admitted, early = deaths.admitted + is_admitted, deaths.early + (not is_admitted)
-            generation.deaths = deaths._replace(admitted=admitted, early=early)
+            generation.deaths = generation.deaths.with_another(is_admitted=is_admitted)
         elif is_admitted or self._submits == 1:
             # Otherwise the engine may have died of the suspect before, whose cancellation it had not read yet.
-            generation.deaths = deaths._replace(alone=deaths.alone + 1)
+            generation.deaths = generation.deaths.with_another_alone()
 
     def fail(self, generations: Iterable[Generation], reason: str) -> None:
         """Fail those of `generations` that are still in flight, for a reason that is not theirs."""
@@ -238,7 +214,7 @@ class EngineRequests:
         """Run the next suspect, or at last all requests, once a suspect has a new token or has ended."""
         if self._suspects:
             left = [each for each in self._suspects if each.request_id in self._generations]
-            self._suspects = [each for each in left if _is_suspect(each)]
+            self._suspects = [each for each in left if each.deaths.are_suspicious]
             self._dispatch()
 
     def _dispatch(self) -> None:
@@ -272,8 +248,3 @@ class EngineRequests:
         self.release(generation)
         generation.move(self._new_id(), self._cancel)
         self._hold(generation)
-
-
-def _is_suspect(generation: Generation) -> bool:
-    deaths = generation.deaths
-    return deaths.admitted >= _SUSPECT_DEATHS or deaths.early >= _SUSPECT_EARLY_DEATHS

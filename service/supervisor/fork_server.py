@@ -26,8 +26,9 @@ _LEAST_LOAD_SECONDS: Final = 30.0
 _TIMES_SLOWER: Final = 10
 _STOP_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 1.0
-_CLEAR_SECONDS: Final = 0.01
-_CLEAR_TRIES: Final = 500
+_READ_BYTES: Final = 1 << 16
+_REAP_SECONDS: Final = 0.01
+_REAP_TRIES: Final = 500
 
 
 class Engine(NamedTuple):
@@ -44,19 +45,33 @@ class Engine(NamedTuple):
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
-    async def clear_away(self) -> None:
+    async def end(self, patience: float) -> None:
+        """Wait until the process has ended; kill it after so many seconds."""
+        try:
+            async with asyncio.timeout(patience):
+                if not self.commands.is_closing():
+                    self.commands.write_eof()
+                while await self.reports.read(_READ_BYTES):
+                    pass
+        except TimeoutError:
+            self.kill()
+        except OSError:
+            pass  # it has ended
+        self.commands.close()
+
+    async def reap(self) -> None:
         """Reap the process once it has ended: the first process of a container inherits forks whose parent has died."""
-        for _ in range(_CLEAR_TRIES):
+        for _ in range(_REAP_TRIES):
             try:
                 if os.waitpid(self.pid, os.WNOHANG) != (0, 0):  # noqa: ASYNC222
                     return
             except ChildProcessError:
-                # A parent that is about to die has it still: it is inherited a moment later, unless the system reaps it.
+                # A dying parent still has it: it is inherited a moment later, or the system reaps it.
                 try:
                     os.kill(self.pid, 0)
                 except ProcessLookupError:
                     return
-            await asyncio.sleep(_CLEAR_SECONDS)
+            await asyncio.sleep(_REAP_SECONDS)
 
 
 class ForkServer:
@@ -80,7 +95,7 @@ class ForkServer:
         return None if self._process is None else self._process.pid
 
     async def fork(self, replica: int) -> Engine:
-        """An engine process that will say when it is ready. Loads the model first if need be.
+        """Start an engine process, which reports when it is ready. Load the model first if need be.
 
         A fork server that does not answer is replaced: this is tried a few times. Raises `EngineFailed` if there can be
         no engine, and OSError.
@@ -115,7 +130,7 @@ class ForkServer:
         return process
 
     async def _replace(self, process: ForkingProcess) -> None:
-        """Called when the process has died, even if no engine has died and no stream waits."""
+        """Replace the process when it has died, even if no engine has died and no stream waits."""
         await process.ended()
         if self._process is not process:
             return

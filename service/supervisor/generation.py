@@ -3,34 +3,17 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
-from service.engine.messages import (
-    BeamReport,
-    FinishReason,
-    GenerationRequest,
-    Resume,
-    SegmentReport,
-    TokenReport,
-    TokenRun,
-)
+from service.engine.generation_request import GenerationRequest, Resume
+from service.engine.messages import BeamReport, FinishReason, SegmentReport, TokenReport, TokenRun
 from service.errors import DeadlineExceeded, ServiceError
+from service.supervisor.deaths import NO_DEATHS
 
 _MOST_AT_ONCE: Final = 64
 """Reports that one `read` returns: who reads them makes events, and must let others have their turn."""
-
-
-class Deaths(NamedTuple):
-    """Numbers of engines that have died with a request: after its admission, before it, and with no other request."""
-
-    admitted: int = 0
-    early: int = 0
-    alone: int = 0
-
-
-_NONE: Final = Deaths()
 
 
 class Generation:
@@ -45,7 +28,7 @@ class Generation:
         """The time at which the present engine got the request."""
         self.admitted_at: float | None = None
         self.last_token_at: float | None = None
-        self.deaths = _NONE
+        self.deaths = NO_DEATHS
         """Engines that have died with this request since its last new token."""
         self._reports: list[SegmentReport] = []
         self._finish_reason: FinishReason | None = None
@@ -80,7 +63,7 @@ class Generation:
         self._cancel = cancel
 
     def deliver(self, tokens: TokenReport | TokenRun) -> None:
-        self.deaths = _NONE
+        self.deaths = NO_DEATHS
         self._finish_reason = tokens.finish_reason
         self._reports.append(tokens)
         self._arrived.set()
@@ -89,7 +72,7 @@ class Generation:
         if self._beams_to_skip > 0:
             self._beams_to_skip -= 1  # reported by an engine that died: the search was started again
             return
-        self.deaths = _NONE
+        self.deaths = NO_DEATHS
         self._beams_sent += 1
         self._reports.append(beam)
         self._arrived.set()

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 from typing import Final
 
-from service.engine.messages import GenerationRequest
+from service.engine.generation_request import GenerationRequest
 from service.errors import QueueFull
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.generation import Generation

@@ -11,7 +11,8 @@ from typing import Final
 
 import msgspec
 
-from service.engine.messages import GenerationRequest, Sampling, TokenReport, TokenRun, joined
+from service.engine.generation_request import GenerationRequest, Sampling
+from service.engine.messages import TokenReport, TokenRun, joined
 from service.supervisor.generation import Generation
 from service.supervisor.segment_store import SegmentStore
 from service.supervisor.shared_generation import SharedGeneration

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
-from service.engine.messages import GenerationRequest, TokenReport, TokenRun
+from service.engine.generation_request import GenerationRequest
+from service.engine.messages import TokenReport, TokenRun
 from service.errors import RequestFailed, ServiceError
 from service.supervisor.generation import Generation
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from service.engine.messages import Beam, Constraints, Inspect, Sampling
+from service.engine.generation_request import Beam, Constraints, Inspect, Sampling
 from service.registry.served_model import ServedModel
 from service.text.glossary import EMPTY_GLOSSARY, Glossary
 from service.text.splitter import Splitting

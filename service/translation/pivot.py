@@ -1,64 +1,34 @@
-"""A segment on its way through one model or two: the handover of the first translation to the second model."""
+"""The sentence in the pivot language: what the first of two models makes of a segment, for the second one to read."""
 
-import asyncio
-from collections.abc import Coroutine, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from service.engine.messages import TokenReport
-from service.errors import ServiceError
 from service.supervisor.generation import Generation
 from service.text.segment import Term
 from service.translation.postprocess import StreamingPostprocessor
 from service.translation.preprocess import EncodedSegment, PivotSentence
 
 
-class SubmittedSegment(NamedTuple):
-    """A segment submitted to an engine, or copied."""
+class FirstTranslation(NamedTuple):
+    """The first model's translation of a segment."""
 
-    encoded: EncodedSegment
-    generation: Generation | None
-    is_cut: bool = False
-    """True if the first model's translation was cut at its maximum length."""
-
-
-class PivotHandover:
-    """A submitted segment; on a pivot route, the first model's translation is handed over to the second model."""
-
-    def __init__(self, first: SubmittedSegment, second: Coroutine[Any, Any, Sequence[SubmittedSegment]] | None) -> None:
-        self._first = first
-        self._second = None if second is None else asyncio.create_task(second)
-        if self._second is not None:
-            # If the translation is closed first, nobody awaits the task: mark its exception as retrieved.
-            self._second.add_done_callback(lambda task: task.cancelled() or task.exception())
-
-    @property
-    def characters(self) -> int:
-        """The number of characters of the text that the segment stands for."""
-        return len(self._first.encoded.segment.text)
-
-    async def final_segments(self) -> Sequence[SubmittedSegment]:
-        """Return the segments whose translations are sent; raises the error of the first model."""
-        return [self._first] if self._second is None else await self._second
-
-    def close(self) -> None:
-        for generation in self._generations():
-            generation.close()
-        if self._second is not None:
-            self._second.cancel()
-
-    def fail(self, error: ServiceError) -> None:
-        for generation in self._generations():
-            generation.fail(error)
-
-    def _generations(self) -> Iterator[Generation]:
-        second, known = self._second, [self._first]
-        if second is not None and second.done() and not second.cancelled() and second.exception() is None:
-            known += second.result()
-        return (each.generation for each in known if each.generation is not None)
+    sentence: PivotSentence
+    tokens: int
+    is_cut: bool
+    """True if it was cut at its maximum length."""
 
 
-def pivot_sentence(encoded: EncodedSegment, tokens: Sequence[TokenReport]) -> PivotSentence:
-    """Return the sentence that the first model made of a segment, for the second model to read."""
+async def first_translation(encoded: EncodedSegment, generation: Generation, deadline: float) -> FirstTranslation:
+    """Wait for the first model's translation of a segment. Raises the errors of `Generation.read`."""
+    while await generation.read(deadline):
+        pass
+    generation.close()
+    tokens = generation.tokens
+    return FirstTranslation(_sentence(encoded, tokens), len(tokens), tokens[-1].finish_reason == "length")
+
+
+def _sentence(encoded: EncodedSegment, tokens: Sequence[TokenReport]) -> PivotSentence:
     # The text around the sentence and the final encoding are left to the second step.
     encoding = "plain" if encoded.segment.encoding == "attribute" else encoded.segment.encoding
     segment = encoded.segment._replace(before="", after="", separator="", capitals=False, encoding=encoding)

@@ -5,7 +5,7 @@ from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
-from service.engine.messages import GivenTerm
+from service.engine.generation_request import GivenTerm
 from service.errors import InvalidRequest
 from service.registry.routing import Leg
 from service.registry.served_model import CLOSING, ServedModel

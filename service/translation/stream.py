@@ -1,42 +1,29 @@
-"""A translation in progress: it submits segments to engines and yields events in the order of the text."""
+"""A translation in progress: it reads the tokens of its segments and yields events in the order of the text."""
 
 import asyncio
 import secrets
 import time
-from collections import deque
-from collections.abc import AsyncGenerator, Callable, Sequence
-from concurrent.futures import Executor
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import aclosing
-from itertools import islice
 from typing import Final
 
-from msgspec.structs import replace
-
-from service.engine.messages import GenerationRequest, Prompt, Search
 from service.errors import DeadlineExceeded, ServiceError
 from service.registry.served_model import ServedModel
-from service.supervisor.generation import Generation
 from service.translation.events import Event, Finished, ModelLoading, Started, Timings, Usage
 from service.translation.fairness import FirstTokenPriority
-from service.translation.job import Job, Progress, Work
-from service.translation.options import Limits, TranslationOptions, default_target_length
-from service.translation.pivot import PivotHandover, SubmittedSegment, pivot_sentence
-from service.translation.preprocess import EncodedSegment
+from service.translation.job import Job, Progress
+from service.translation.options import Limits
 from service.translation.results import SegmentAssembly, TextAssembly, Version, copied_events, segment_finished
+from service.translation.window import SegmentInFlight, SegmentWindow, mark_as_retrieved
 
 LONGEST_WAIT_SECONDS: Final = 15.0
 """A response begins only when engines can answer; a request waits no longer for it."""
-_BACKGROUND_SEGMENTS: Final = 8
-"""Segments of a document that are decoded at once."""
-_LOOK_AHEAD_SECONDS: Final = 0.05
-"""Processor time of one look-ahead; the rest of the text is prepared later."""
 _LOADING_SECONDS: Final = 0.5
 """Interval between two looks at the progress of a model that is fetched."""
-_NO_WORK: Final = Work(iter(()), ())
 
 
 class Translation:
-    """A request in progress. Keeps a window of its segments in the engines; `events` are in the order of the text."""
+    """A request in progress. `events` are in the order of the text, whatever order its segments are finished in."""
 
     def __init__(
         self, job: Job, limits: Limits, priority: FirstTokenPriority, on_close: Callable[["Translation"], None]
@@ -49,31 +36,20 @@ class Translation:
         self._failure: ServiceError | None = None
         self._started_at = time.monotonic()
         self._deadline = asyncio.get_running_loop().time() + (job.options.timeout_seconds or limits.timeout_seconds)
-        # A beam holds a slot for each hypothesis: long texts leave as many slots to others as without a beam.
-        in_flight = limits.max_segments_in_flight
-        if job.options.is_background:
-            in_flight = min(in_flight, _BACKGROUND_SEGMENTS)
-        self._window = max(in_flight // job.options.beam.size, 1)
-        self._ahead: deque[PivotHandover] = deque()
-        self._filling: asyncio.Task[None] | None = None
+        self._window = SegmentWindow(job.options, limits, self._deadline, job.executor, priority)
+        self._models: Collection[ServedModel] = ()
+        self._fetching: asyncio.Task[None] | None = None
         self._segments = 0
-        self._source_tokens = 0
         self._generated_tokens = 0
-        self._first: Generation | None = None
         self._first_token_at: float | None = None
         self.characters_sent = 0
         """Characters of the sentences whose translation `events` has begun to yield."""
-        self.is_in_preparation = True
-        """True until the first segments have been submitted."""
-        self._is_long = job.options.is_background
-        self._work = _NO_WORK
         if job.missing:
-            self._filling = asyncio.create_task(self._fetch())
-            self._filling.add_done_callback(_mark_as_retrieved)
+            self._fetching = asyncio.create_task(self._fetch())
+            self._fetching.add_done_callback(mark_as_retrieved)
         else:
             try:
                 self._begin()
-                self._look_ahead()
             except BaseException:
                 self.close()
                 raise
@@ -82,155 +58,61 @@ class Translation:
         """Fetch missing models, then submit the first segments."""
         await asyncio.gather(*(model.fetch() for model in self._job.missing))
         self._begin()
-        if self._job.executor is None:
-            self._submit_all(self._prepare(self._window))
-        else:
-            await self._fill(self._job.executor)
 
     def _begin(self) -> None:
-        self._work = self._job.begin()
-        for model in self._work.models:
+        """Keep the models in service, and submit the first segments."""
+        work = self._job.begin()
+        self._models = work.models
+        for model in self._models:
             model.acquire(self)
+        self._window.start(work.segments)
 
-    def _look_ahead(self) -> None:
-        """Submit the next segments of the text, as many as the window allows; if it is long, in the background."""
-        if self._job.executor is None:
-            self._submit_all(self._prepare(self._window - len(self._ahead)))
-        elif self._filling is None or self._filling.done():
-            if self._filling is not None:
-                self._filling.result()
-            self._filling = asyncio.create_task(self._fill(self._job.executor))
-            self._filling.add_done_callback(_mark_as_retrieved)
-
-    async def _fill(self, executor: Executor) -> None:
-        count = self._window - len(self._ahead)
-        prepared = await asyncio.get_running_loop().run_in_executor(executor, self._prepare, count)
-        self._submit_all(prepared)
-
-    def _prepare(self, count: int) -> list[EncodedSegment]:
-        """Prepare the next segments, at most `count`; at least one if the text has more. Runs in any thread."""
-        # All are prepared before any is submitted, so that an engine gets them in one batch; but a text that is slow to
-        # split, or an adversarial glossary, must leave time to others.
-        until = time.thread_time() + _LOOK_AHEAD_SECONDS
-        prepared: list[EncodedSegment] = []
-        for segment in islice(self._work.segments, count):
-            prepared.append(segment)
-            if time.thread_time() >= until:
-                break
-        return prepared
-
-    def _submit_all(self, prepared: Sequence[EncodedSegment]) -> None:
-        # The deadline is otherwise checked while waiting for the engine, which a fast engine never makes necessary.
-        if prepared and asyncio.get_running_loop().time() >= self._deadline:
-            raise DeadlineExceeded("the translation was not finished in time")
-        for work in prepared:
-            first = self._submit(work)
-            is_last = work.then is None or first.generation is None
-            self._ahead.append(PivotHandover(first, None if is_last else self._hand_over(first)))
-        if self.is_in_preparation:
-            self.is_in_preparation = False
-            is_background = self._job.options.is_background
-            self._is_long = is_background or len(self._ahead) == self._window
-            if self._source_tokens and not is_background:
-                self._priority.expect(self)
-
-    async def _next(self) -> PivotHandover | None:
-        """Return the next segment once it is submitted, or None at the end of the text."""
-        if not self._ahead and self._filling is not None:
-            filling = self._filling
-            await asyncio.wait([filling], timeout=self._deadline - asyncio.get_running_loop().time())
-            if not filling.done():
-                raise DeadlineExceeded("the translation was not finished in time")
-            self._filling = None
-            if not filling.cancelled():
-                filling.result()
-        if not self._ahead:
-            return None
-        if self._failure is not None:
-            raise self._failure
-        return self._ahead[0]
-
-    def _submit(self, work: EncodedSegment, *, is_cut: bool = False) -> SubmittedSegment:
-        self._source_tokens += len(work.source_ids)
-        options = self._job.options if work.then is None else self._job.options.of_first()
-        generation = (
-            work.model.submit(self._request(work, work.model, options), options.cache_scope)
-            if work.model and work.source_ids
-            else None
-        )
-        self._first = self._first or generation
-        return SubmittedSegment(work, generation, is_cut)
-
-    async def _hand_over(self, first: SubmittedSegment) -> list[SubmittedSegment]:
-        """Submit the first model's translation to the second model."""
-        assert first.generation is not None
-        assert first.encoded.then is not None
-        while await first.generation.read(self._deadline):
-            pass
-        first.generation.close()
-        tokens = first.generation.tokens
-        self._generated_tokens += len(tokens)
-        is_cut = tokens[-1].finish_reason == "length"
-        sentence = pivot_sentence(first.encoded, tokens)
-        return [self._submit(each, is_cut=is_cut) for each in first.encoded.then(first.encoded, sentence)]
-
-    def _request(self, work: EncodedSegment, model: ServedModel, options: TranslationOptions) -> GenerationRequest:
-        ids = work.source_ids
-        length = options.max_new_tokens or default_target_length(len(ids), len(work.forced_ids), model)
-        return GenerationRequest(
-            Prompt(ids, list(work.prompt_ids)),
-            Search(length, options.sampling, options.beam),
-            replace(
-                options.constraints,
-                forced_ids=list(work.forced_ids),
-                terms=list(work.terms),
-                closing_ids=list(work.closing_ids),
-            ),
-            # Tags are placed by the alignment.
-            inspect=replace(options.inspect, alignment=options.inspect.alignment or bool(work.segment.marks)),
-            yields_to_new=self._is_long,
-        )
+    @property
+    def is_in_preparation(self) -> bool:
+        """True until the first segments have been submitted."""
+        return self._window.is_in_preparation
 
     def close(self) -> None:
         """Cancel all unfinished segments; may be called twice."""
-        if self._filling is not None:
-            self._filling.cancel()
-        while self._ahead:
-            self._ahead.popleft().close()
-        self.is_in_preparation = False
-        self._priority.arrived(self)
-        for model in self._work.models:
+        if self._fetching is not None:
+            self._fetching.cancel()
+        self._window.close()
+        for model in self._models:
             model.release(self)
         self._on_close(self)
 
     def fail(self, error: ServiceError) -> None:
         """End the translation: `events` raises `error` next."""
         self._failure = error
-        for each in self._ahead:
-            each.fail(error)
+        self._window.fail(error)
 
     def progress(self) -> Progress:
         """Return the progress until now, for traces."""
+        first = self._window.first
         return Progress(
             self._started_at,
-            None if self._first is None else self._first.admitted_at,
+            None if first is None else first.admitted_at,
             self._first_token_at,
             time.monotonic(),
             self._segments,
-            self._source_tokens,
-            self._generated_tokens,
+            self._window.source_tokens,
+            self._all_generated_tokens,
         )
+
+    @property
+    def _all_generated_tokens(self) -> int:
+        return self._generated_tokens + self._window.pivot_tokens
 
     @property
     def lacks_engines(self) -> bool:
         """True while dead engines of one of its models are replaced, and none can answer."""
-        return any(model.pool.replacing for model in self._work.models)
+        return any(model.pool.replacing for model in self._models)
 
     async def wait_for_engines(self) -> None:
         """Wait while dead engines are replaced. Raises `NotReady` after 15 s, or at the deadline if that is earlier."""
         now = asyncio.get_running_loop().time
         until = min(self._deadline, now() + LONGEST_WAIT_SECONDS)
-        for model in self._work.models:
+        for model in self._models:
             await model.wait_for_engines(until - now())
 
     async def finished(self) -> Finished:
@@ -275,7 +157,7 @@ class Translation:
                     is_last = assembly.is_finished
                     if self._first_token_at is None and assembly.tokens:
                         self._first_token_at = time.monotonic()
-                        self._priority.arrived(self)
+                        self._priority.arrived(self._window)
                     unsent = self._count_as_sent(unsent)
                     if is_last:  # its own event comes with the last token: each send has its price
                         self._generated_tokens += assembly.tokens
@@ -286,19 +168,22 @@ class Translation:
                     yield events
                     await self._give_way()
                 submitted.generation.close()
-            if self._ahead:  # not closed meanwhile
-                self._ahead.popleft()
-                self._look_ahead()
+            self._window.advance()
         now = time.monotonic()
-        usage = Usage(self._segments, self._source_tokens, self._generated_tokens)
+        usage = Usage(self._segments, self._window.source_tokens, self._all_generated_tokens)
         timings = Timings((self._first_token_at or now) - self._started_at, now - self._started_at)
         yield [Finished([text.finished() for text in texts], usage, timings, job.detected, job.pivots)]
 
     async def _loading(self) -> AsyncGenerator[Sequence[ModelLoading]]:
-        """Yield the progress of missing models, if there are any, until the work has begun."""
+        """Yield the progress of missing models, if there are any, until all are here and the first segments submitted.
+
+        Raises `DeadlineExceeded`, the error of a fetch, and the error passed to `fail`.
+        """
+        if self._fetching is None:
+            return
         now = asyncio.get_running_loop().time
         shown: list[ModelLoading] = []
-        while self._filling is not None and not self._filling.done() and self._work is _NO_WORK:
+        while not self._fetching.done():
             if self._failure is not None:
                 raise self._failure
             progress = [(model.name, model.progress()) for model in self._job.missing]
@@ -308,7 +193,16 @@ class Translation:
                 raise DeadlineExceeded(f"the model was not here in time; it is still being fetched ({names})")
             if loading != shown:
                 yield (shown := loading)
-            await asyncio.wait([self._filling], timeout=min(_LOADING_SECONDS, self._deadline - now()))
+            await asyncio.wait([self._fetching], timeout=min(_LOADING_SECONDS, self._deadline - now()))
+        if not self._fetching.cancelled():
+            self._fetching.result()
+
+    async def _next(self) -> SegmentInFlight | None:
+        """Return the next segment once it is submitted, or None at the end of the text."""
+        current = await self._window.next()
+        if current is not None and self._failure is not None:
+            raise self._failure
+        return current
 
     def _count_as_sent(self, characters: int) -> int:
         """Count a segment's characters once: returns how many are left to count, 0."""
@@ -316,13 +210,7 @@ class Translation:
         return 0
 
     async def _give_way(self) -> None:
-        if self._is_long:
+        if self._window.is_long:
             await self._priority.wait_for_others()
         else:
             await asyncio.sleep(0)
-
-
-def _mark_as_retrieved(task: asyncio.Task[None]) -> None:
-    """Mark the exception of a task as retrieved, which nobody may await."""
-    if not task.cancelled():
-        task.exception()

@@ -220,8 +220,8 @@ class Translator:
         self.check_length(texts, names.text)
         limits = self.limits
         if options.beam.alternatives >= limits.max_beam_size:
-            asked, most = options.beam.alternatives, limits.max_beam_size - 1
-            raise InvalidRequest("alternatives", f"{asked} are requested, the limit is {most}")
+            requested, most = options.beam.alternatives, limits.max_beam_size - 1
+            raise InvalidRequest("alternatives", f"{requested} are requested, the limit is {most}")
         if options.beam.size > limits.max_beam_size:
             raise InvalidRequest("beam_size", f"{options.beam.size} is requested, the limit is {limits.max_beam_size}")
 

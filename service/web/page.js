@@ -210,9 +210,9 @@ async function translate() {
     for await (const event of events) {
       translation.apply(event);
       if (event.event === "start") showDetected(translation);
-      if (event.event === "loading") showLoading(event.data);
       if (event.event === "token") append(translation, event.data.segment);
-      if (translation.tokens > 0) drawSoon(translation);
+      if (event.event === "loading") showLoading(event.data);
+      else drawSoon(translation);
     }
     finish(translation);
   } catch (error) {

@@ -106,5 +106,5 @@ def test_the_commands_say_what_the_config_file_says() -> None:
     for text in ((ROOT / "deploy/ray/README.md").read_text(), sys.modules[application.__module__].__doc__ or ""):
         [(place, arguments)] = re.findall(r"^serve run (\S+) (.+)$", text, re.MULTILINE)
         assert place == described["import_path"]
-        said = Options.model_validate(dict(argument.split("=") for argument in arguments.split()))
-        assert said == Options(**described["args"])
+        options = Options.model_validate(dict(argument.split("=") for argument in arguments.split()))
+        assert options == Options(**described["args"])

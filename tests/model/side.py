@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from model.cache import SlotCache
 from model.config import Activation, ModelConfig, NormOrder
 from model.cpp_transformer import CppTransformer, DecodeScores
 from model.decode_step import Outputs, Queries
+from model.slot_cache import SlotCache
 from model.transformer import Transformer
 
 SLOTS = 12

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from model.attention import SelfAttention, attention_weights
-from model.cache import SlotCache
 from model.config import Activation, ModelConfig, NormOrder
-from model.cpp_transformer import CppTransformer
+from model.cpp_transformer import CppTransformer, _weights
 from model.decode_step import NO_OUTPUTS, Queries
 from model.kernels.compiler import VARIANTS
 from model.layers import DecoderLayer
 from model.quantized_linear import Int8Linear, replace_linears
+from model.slot_cache import SlotCache
 from tests.conftest import random_model
 from tests.model.side import SLOTS, Side, fused_config, packed, random_sources
 
@@ -40,6 +40,25 @@ def test_it_is_the_model_with_int8_linears(variant: str, norm_order: NormOrder, 
 )
 def test_public_checkpoints_differ_from_ours(kind: dict[str, Any]) -> None:
     _assert_is_the_model(fused_config().model_copy(update=kind))
+
+
+def test_numbers_that_were_stored_in_int8_stay_as_they_are() -> None:
+    """A row whose largest number is not 127 would otherwise get another scale, and other numbers."""
+    config = fused_config()
+    model = random_model(config)
+    with torch.no_grad():
+        for name, module in model.named_modules():
+            if isinstance(module, nn.Linear):
+                scales = torch.full((module.out_features,), 100 / float(module.weight.abs().max()))
+                module.weight.copy_((module.weight * scales[:, None]).round() / scales[:, None])
+                model.stored_scales[f"{name}.weight"] = scales
+    weights = dict(_weights(copy.deepcopy(model)))
+    for part, name in enumerate(("query", "key", "value")):
+        stored = model.get_parameter(f"encoder.0.self_attention.{name}.weight")
+        rows = slice(part * config.d_model, (part + 1) * config.d_model)
+        numbers, scales = (weights[f"encoder.0.self_attention.qkv.{kind}"][rows] for kind in ("weight", "scale"))
+        torch.testing.assert_close(numbers * scales[:, None], stored, rtol=1e-6, atol=1e-7)
+        assert numbers.abs().max() <= 100
 
 
 def test_what_it_does_not_know() -> None:

@@ -4,9 +4,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.cache import NoCache, SlotCache
+from model.cache import NoCache
 from model.config import ModelConfig
 from model.recurrence import PLACES, advance_slots, scan
+from model.slot_cache import SlotCache
 from model.ssru import SSRU
 
 WIDTH = 6

@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 
 from model.attention import padding_mask
-from model.cache import SlotCache
 from model.config import DecoderMemory, ModelConfig, NormOrder
+from model.slot_cache import SlotCache
 from model.transformer import Rows, Transformer
 from tests.conftest import random_model
 

@@ -7,7 +7,8 @@ import torch
 
 from model.config import ModelConfig
 from model.decoding import Hypothesis, beam_decode, greedy_decode
-from service.engine.messages import Beam, Cancel, Command, Constraints, GenerationRequest, Sampling, Submit
+from service.engine.generation_request import Beam, Constraints, GenerationRequest, Sampling
+from service.engine.messages import Cancel, Command, Submit
 from tests.conftest import random_model
 from tests.generation_requests import changed, generation_request
 from tests.parity.engine import EOS, Arrivals, Run, alignment_of, logprobs_of, sources
@@ -88,7 +89,7 @@ def test_beams_of_every_width_beside_greedy_and_sampled_requests(run: Run, confi
             assert arrivals.tokens[number] == alone.tokens[0]
 
 
-def test_what_is_told_early_stays(run: Run, config: ModelConfig) -> None:
+def test_what_is_reported_early_stays(run: Run, config: ModelConfig) -> None:
     """Tokens come before the search ends, and it ends as the oracle's."""
     texts = sources(30)
     arrivals = run(config, _submits([generation_request(s, LIMIT, beam=Beam(4)) for s in texts]), slots=64, seed=1)

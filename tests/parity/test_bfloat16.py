@@ -7,7 +7,8 @@ import torch
 
 from model.config import ModelConfig
 from model.transformer import Transformer
-from service.engine.messages import Beam, Command, GenerationRequest, Sampling, Submit
+from service.engine.generation_request import Beam, GenerationRequest, Sampling
+from service.engine.messages import Command, Submit
 from service.engine.modes import MODES
 from tests.conftest import random_model
 from tests.generation_requests import changed, generation_request

@@ -6,7 +6,8 @@ import torch
 from model.config import ModelConfig
 from model.decoding import beam_decode, greedy_decode
 from model.sampling import SamplingParameters, noise_states, sample
-from service.engine.messages import Beam, Cancel, Command, Sampling, Submit
+from service.engine.generation_request import Beam, Sampling
+from service.engine.messages import Cancel, Command, Submit
 from tests.conftest import random_model
 from tests.generation_requests import changed, generation_request
 from tests.parity.engine import Run, sources
@@ -71,7 +72,7 @@ def test_a_forced_prefix_continues_as_if_never_interrupted(run: Run, config: Mod
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
-def test_a_prompt_is_read_and_not_told(run: Run, config: ModelConfig, beam_size: int) -> None:
+def test_a_prompt_is_read_and_not_reported(run: Run, config: ModelConfig, beam_size: int) -> None:
     """Some models read the target language in the decoder; such prompts run alone and beside requests without one."""
     prompt = [40, 41]
     some = sources(6)

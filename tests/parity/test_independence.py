@@ -13,8 +13,9 @@ from model.checkpoint_config import load_tokenizer
 from model.tokenizer import Tokenizer
 from service.engine import loop
 from service.engine.batching import ONE_STEP, Block
+from service.engine.generation_request import Beam, Constraints, GenerationRequest, Sampling
 from service.engine.loop import EngineLoop
-from service.engine.messages import Beam, Command, Constraints, GenerationRequest, Sampling, Submit, TokenReport
+from service.engine.messages import Command, Submit, TokenReport
 from service.engine.modes import MODES
 from service.engine.runner import Runner
 from service.engine.scheduler import Scheduler

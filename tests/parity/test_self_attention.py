@@ -6,7 +6,8 @@ import torch
 from model.checkpoint import load_model
 from model.checkpoint_config import load_tokenizer
 from model.config import ModelConfig
-from service.engine.messages import Beam, Command, GivenTerm, Sampling, Submit, TokenReport
+from service.engine.generation_request import Beam, GivenTerm, Sampling
+from service.engine.messages import Command, Submit, TokenReport
 from service.engine.modes import MODES
 from service.settings import EMBEDDED_MODEL
 from tests.conftest import random_model

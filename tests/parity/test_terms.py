@@ -3,7 +3,8 @@
 import pytest
 
 from model.config import ModelConfig
-from service.engine.messages import Beam, GenerationRequest, GivenTerm, Sampling, Submit, TokenReport
+from service.engine.generation_request import Beam, GenerationRequest, GivenTerm, Sampling
+from service.engine.messages import Submit, TokenReport
 from tests.generation_requests import changed, generation_request
 from tests.parity.engine import EOS, Run, sources
 

@@ -133,8 +133,8 @@ def test_a_damaged_description_is_passed_over(tmp_path: Path, field: str, damage
     writer = GlossaryStore(tmp_path)
     damaged, good = (writer.add(name, FRENCH, {"cat": "matou"}, None) for name in ("damaged", "good"))
     file = tmp_path / f"{damaged.id}.json"
-    told = json.loads(file.read_bytes()) | {field: json.loads(damage)}
-    file.write_text(json.dumps(told))
+    content = json.loads(file.read_bytes()) | {field: json.loads(damage)}
+    file.write_text(json.dumps(content))
     store = GlossaryStore(tmp_path)
     assert [each.id for each in store.all(None)] == [good.id]
     with pytest.raises(UnknownGlossary):
@@ -167,8 +167,8 @@ def test_what_cannot_be_written_leaves_nothing(
     with pytest.raises(InsufficientStorage, match="glossaries: the server's disk is full"):
         GlossaryStore(tmp_path).add("pets", FRENCH, {"cat": "matou"}, None)
     assert [*tmp_path.iterdir()] == []
-    [told] = caplog.records
-    assert (told.__dict__["reason"], told.exc_info) == ("no space left", None)
+    [record] = caplog.records
+    assert (record.__dict__["reason"], record.exc_info) == ("no space left", None)
 
 
 def test_what_cannot_be_deleted_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

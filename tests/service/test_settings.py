@@ -109,7 +109,7 @@ def test_a_device_that_does_not_exist() -> None:
         ("--models", "x --model y", "model and models: only one of them can be set"),
     ],
 )
-def test_what_is_allowed_is_said_in_words(flag: str, value: str, message: str) -> None:
+def test_allowed_values_are_named_in_words(flag: str, value: str, message: str) -> None:
     result = CliRunner().invoke(app, ["serve", flag, *value.split(" ")])
     assert result.exit_code == 2
     assert result.stderr.startswith(f"dragoman: {message}")
@@ -128,7 +128,7 @@ def test_one_model_and_a_directory_of_models_exclude_one_another(tmp_path: Path)
         Settings(models=tmp_path, model=tmp_path)
 
 
-def test_variables_that_are_no_settings_are_told_with_what_they_may_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_that_are_no_settings_are_reported_with_what_they_may_mean(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [each for each in os.environ if each.upper().startswith("DRAGOMAN_")]:
         monkeypatch.delenv(name)
     for name in ("DRAGOMAN_SLOTS", "dragoman_replicas", "DRAGOMAN_API_KEY", "DRAGOMAN_BIND", "OTHER_SLOTZ"):

@@ -43,7 +43,7 @@ def _client(server: Server) -> httpx.AsyncClient:
     return httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits)
 
 
-def _told(events: list[Event]) -> list[Event]:
+def _repeatable(events: list[Event]) -> list[Event]:
     """Return the events without what tells one request from another, and without times."""
     assert events[-1].name == "done"
     volatile = ("id", "timings")
@@ -67,14 +67,14 @@ async def test_every_event_is_the_same(cached: Server, server: Server, options: 
     """All texts, log-probabilities and ids, decoded and replayed; also the rest of a stream that is resumed."""
     text = _text(options)
     async with _client(server) as plain, _client(cached) as client:
-        expected = _told(await stream(plain, text, **options))
-        assert _told(await stream(client, text, **options)) == expected
+        expected = _repeatable(await stream(plain, text, **options))
+        assert _repeatable(await stream(client, text, **options)) == expected
         before = _counts(cached)
-        assert _told(await stream(client, text, **options)) == expected
+        assert _repeatable(await stream(client, text, **options)) == expected
         headers = {"Last-Event-ID": "1"}
         body = {"q": text, **REQUEST, **options}
         async with client.stream("POST", "/translate", json=body, headers=headers) as response:
-            assert _told([event async for event in read_events(response)]) == expected[2:]
+            assert _repeatable([event async for event in read_events(response)]) == expected[2:]
         after = _counts(cached)
     assert after["hits"] - before["hits"] == 2
     assert after["generated"] == before["generated"], "an engine has worked"
@@ -89,9 +89,9 @@ async def test_what_is_not_kept_is_decoded_again(cached: Server, options: dict[s
     """Samples whose seed nobody gave, and what is inspected."""
     async with _client(cached) as client:
         before = _counts(cached)
-        first = _told(await stream(client, PLAIN, **options))
+        first = _repeatable(await stream(client, PLAIN, **options))
         between = _counts(cached)
-        assert _told(await stream(client, PLAIN, **options)) == first
+        assert _repeatable(await stream(client, PLAIN, **options)) == first
         after = _counts(cached)
     assert after["generated"] - between["generated"] == between["generated"] - before["generated"] > 0
     assert {**after, "generated": 0} == {**before, "generated": 0}
@@ -100,12 +100,12 @@ async def test_what_is_not_kept_is_decoded_again(cached: Server, options: dict[s
 async def test_many_clients_with_the_same_page_share_one_decode(cached: Server, server: Server) -> None:
     page = " ".join(SENTENCES[40:70])
     async with _client(server) as plain, _client(cached) as client:
-        expected = _told(await stream(plain, page))
+        expected = _repeatable(await stream(plain, page))
         before = _counts(cached)
         pages = await asyncio.gather(*(stream(client, page) for _ in range(32)))
         after = _counts(cached)
     if COMPILES:
-        assert all(_told(each) == expected for each in pages)
+        assert all(_repeatable(each) == expected for each in pages)
     assert len({text_of(each) for each in pages}) == 1
     assert after["misses"] - before["misses"] == 30
     assert after["hits"] + after["joined"] - before["hits"] - before["joined"] == 31 * 30
@@ -117,12 +117,12 @@ async def test_both_models_of_a_pivot_are_spared(start_server: StartServer, tmp_
     relabel_embedded_model(tmp_path / "models" / "fr-it", "fr-it")
     with start_server("--models", str(tmp_path / "models"), "--cache-mb", "8") as server:
         async with _client(server) as client:
-            first = _told(await stream(client, PLAIN, target="it", temperature=0.5))
+            first = _repeatable(await stream(client, PLAIN, target="it", temperature=0.5))
             assert _counts(server)["misses"] == 1, "only the second model samples"
-            greedy = _told(await stream(client, PLAIN, target="it"))
+            greedy = _repeatable(await stream(client, PLAIN, target="it"))
             before = _counts(server)
-            assert _told(await stream(client, PLAIN, target="it")) == greedy
-            assert _told(await stream(client, PLAIN, target="it", temperature=0.5)) == first
+            assert _repeatable(await stream(client, PLAIN, target="it")) == greedy
+            assert _repeatable(await stream(client, PLAIN, target="it", temperature=0.5)) == first
             after = _counts(server)
     assert (before["hits"], before["misses"], after["hits"], after["misses"]) == (1, 2, 4, 2)
 
@@ -133,7 +133,7 @@ async def test_an_engine_dies_under_shared_decodes(start_server: StartServer, op
     text = " ".join(SENTENCES[:100])
     with start_server("--cache-mb", "8", "--slots", "16") as server, start_server() as plain:
         async with _client(plain) as client:
-            expected = _told(await stream(client, text, **options))
+            expected = _repeatable(await stream(client, text, **options))
         async with _client(server) as client:
             readers = [asyncio.create_task(stream(client, text, **options)) for _ in range(4)]
             await asyncio.to_thread(server.wait_until_busy)
@@ -147,7 +147,7 @@ async def test_an_engine_dies_under_shared_decodes(start_server: StartServer, op
         assert [event.id for event in events] == list(range(len(events)))
         assert text_of(events) == events[-1].data["translatedText"]
         if COMPILES:
-            assert _told(events) == expected
+            assert _repeatable(events) == expected
     assert counts["misses"] == 100
     assert counts["hits"] + counts["joined"] == 7 * 100
 
@@ -164,7 +164,7 @@ async def test_a_client_that_leaves_takes_nothing_from_others(start_server: Star
                 assert [(await anext(events)).name for _ in range(2)] == ["start", "token"]
             whole = await stays
             assert text_of(whole) == whole[-1].data["translatedText"]
-            assert _told(await stream(client, text, beam_size=4)) == _told(whole)
+            assert _repeatable(await stream(client, text, beam_size=4)) == _repeatable(whole)
 
             both = [asyncio.create_task(stream(client, LONG_TEXT, beam_size=8)) for _ in range(2)]
             await asyncio.to_thread(server.wait_until_busy)

@@ -119,7 +119,7 @@ def test_json(server: Server, tmp_path: Path, remote: bool) -> None:
 
 
 @pytest.mark.parametrize("remote", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_a_glossary_and_a_language_that_is_not_told(server: Server, tmp_path: Path, remote: bool) -> None:
+def test_a_glossary_and_a_language_that_is_not_given(server: Server, tmp_path: Path, remote: bool) -> None:
     glossary = tmp_path / "glossary.csv"
     glossary.write_text('cat,"matou, gros",en,fr\n')
     where = (*(("--url", server.url) if remote else ()), "--glossary", str(glossary), "--source", "auto")
@@ -159,7 +159,9 @@ def test_a_bar_where_somebody_looks(server: Server, tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("remote", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_what_cannot_be_done_is_said(server: Server, arguments: tuple[str, ...], message: str, remote: bool) -> None:
+def test_what_cannot_be_done_is_reported(
+    server: Server, arguments: tuple[str, ...], message: str, remote: bool
+) -> None:
     done = _translate(*(("--url", server.url) if remote else ()), *arguments)
     assert done.returncode == 2
     assert done.stderr.startswith(f"dragoman: {message}")

@@ -21,7 +21,7 @@ class Direction(TypedDict):
 DIRECTION: Direction = {"source": "en", "target": "fr"}
 
 
-def _told(events: list[Event]) -> list[object]:
+def _repeatable(events: list[Event]) -> list[object]:
     """Return the events without ids and timings, which differ each time."""
     return [
         (type(each), getattr(each, "text", None), getattr(each, "index", None), getattr(each, "segment", None))
@@ -57,7 +57,7 @@ def test_a_stream_outlives_its_connection(server: Server, whole: list[Event], le
     for cuts in _cuts(length):
         with cutting_proxy(_port(server), cuts, reset=reset) as proxy, Client(proxy.url) as client:
             events = list(client.stream(TEXT, **DIRECTION))
-        assert _told(events) == _told(whole), cuts
+        assert _repeatable(events) == _repeatable(whole), cuts
         done = events[-1]
         assert isinstance(done, Done)
         assert "".join(each.text for each in events if isinstance(each, Token)) == done.translatedText
@@ -68,7 +68,9 @@ async def test_so_does_the_asynchronous_one(server: Server, whole: list[Event], 
     for cuts in _cuts(length)[::3]:
         with cutting_proxy(_port(server), cuts, reset=True) as proxy:
             async with AsyncClient(proxy.url) as client:
-                assert _told([event async for event in client.stream(TEXT, **DIRECTION)]) == _told(whole), cuts
+                assert _repeatable([event async for event in client.stream(TEXT, **DIRECTION)]) == _repeatable(whole), (
+                    cuts
+                )
 
 
 @pytest.mark.parametrize("options", [{"beam_size": 4, "alternatives": 2}, {"temperature": 0.8, "seed": 3}])
@@ -81,12 +83,12 @@ def test_whatever_it_decodes_with(server: Server, options: dict[str, Any]) -> No
 
 
 def test_another_replica_goes_on(server: Server, start_server: StartServer, whole: list[Event]) -> None:
-    """The same request on another server: what it says is what the first one would have said."""
+    """The same request on another server: it sends what the first one would have sent."""
     middle = whole[len(whole) // 2]
     assert isinstance(middle, Token)
     with start_server() as other, Client(other.url) as client:
         again = list(client.stream(TEXT, **DIRECTION))
-        assert _told(again) == _told(whole)
+        assert _repeatable(again) == _repeatable(whole)
         response = httpx.post(
             f"{other.url}/translate",
             json={"q": TEXT, **DIRECTION, "stream": True},

@@ -126,18 +126,18 @@ async def test_a_stream_that_is_silent_for_longer_is_not_cut(impatient: Server) 
         expected = text_of(await stream(client, text))
         async with client.stream("POST", "/translate", json={"q": text, **REQUEST}) as response:
             lines = response.aiter_lines()
-            said = [await anext(lines)]
+            received = [await anext(lines)]
             [engine] = impatient.engine_pids()
             os.kill(engine, signal.SIGSTOP)
             try:
-                while said.count(": keep-alive") < 5:
-                    said.append(await anext(lines))
+                while received.count(": keep-alive") < 5:
+                    received.append(await anext(lines))
             finally:
                 os.kill(engine, signal.SIGCONT)
-            said += [line async for line in lines]
-    tokens = [json.loads(line.removeprefix("data: ")) for line in said if line.startswith("data: ")]
+            received += [line async for line in lines]
+    tokens = [json.loads(line.removeprefix("data: ")) for line in received if line.startswith("data: ")]
     assert "".join(token["text"] for token in tokens if "logprob" in token) == expected
-    assert said.count("event: done") == 1
+    assert received.count("event: done") == 1
 
 
 @pytest.mark.parametrize("streams", [True, False], ids=["stream", "JSON"])

@@ -60,7 +60,7 @@ async def test_a_beam_streams_what_it_answers(client: httpx.AsyncClient, beam_si
     assert all("alternatives" not in event.data for event in events)
 
 
-async def test_a_stream_tells_the_live_hypotheses_to_whom_asks(client: httpx.AsyncClient) -> None:
+async def test_a_stream_sends_the_live_hypotheses_if_requested(client: httpx.AsyncClient) -> None:
     events = await stream(client, TEXT, beam_size=3, hypotheses=True)
     plain = await stream(client, TEXT, beam_size=3)
     others = [event for event in events if event.name != "hypotheses"]
@@ -97,7 +97,7 @@ async def test_hypotheses_are_a_beam_s(client: httpx.AsyncClient, options: dict[
     assert response.json()["error"].startswith("hypotheses: ")
 
 
-async def test_a_stream_tells_alternatives_and_candidates(client: httpx.AsyncClient) -> None:
+async def test_a_stream_sends_alternatives_and_candidates(client: httpx.AsyncClient) -> None:
     events = await stream(client, TEXT, alternatives=2, top_candidates=3)
     segments = [event.data for event in events if event.name == "segment"]
     for segment in segments:
@@ -121,7 +121,7 @@ async def test_a_stream_tells_alternatives_and_candidates(client: httpx.AsyncCli
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
-async def test_a_stream_tells_where_each_token_comes_from(client: httpx.AsyncClient, beam_size: int) -> None:
+async def test_a_stream_sends_where_each_token_comes_from(client: httpx.AsyncClient, beam_size: int) -> None:
     """Names and numbers stay as they are: both sides of a pair are known. And the second sentence counts on."""
     text = "  Sarah met Daniel in 1987.\nThe old dog likes Canada."
     found = []
@@ -139,7 +139,7 @@ async def test_a_stream_tells_where_each_token_comes_from(client: httpx.AsyncCli
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
-async def test_a_stream_tells_all_attention(client: httpx.AsyncClient, beam_size: int) -> None:
+async def test_a_stream_sends_all_attention(client: httpx.AsyncClient, beam_size: int) -> None:
     """The strongest place is the alignment's; a sentence's first token tells which characters the weights belong to."""
     text = "42\n  The old dog likes Canada. I am a cat."
     events = await stream(client, text, attention=True, beam_size=beam_size)
@@ -164,7 +164,7 @@ async def test_a_stream_tells_all_attention(client: httpx.AsyncClient, beam_size
     "options",
     [{}, {"beam_size": 4}, {"temperature": 0.7, "seed": 3}, {"target_prefix": "Le vieux"}, {"format": "html"}],
 )
-async def test_a_stream_tells_the_self_attention(client: httpx.AsyncClient, options: dict[str, object]) -> None:
+async def test_a_stream_sends_the_self_attention(client: httpx.AsyncClient, options: dict[str, object]) -> None:
     """Each layer's weights cover the start and all tokens before."""
     text = "The old dog likes Canada."
     events = await stream(client, text, self_attention=True, **options)
@@ -257,7 +257,7 @@ def test_a_beam_is_no_wider_than_the_slots(start_server: StartServer) -> None:
     ("field", "value"),
     [("top_candidates", 3), ("alignment", True), ("attention", True), ("self_attention", True)],
 )
-async def test_what_only_a_stream_tells_is_refused_without_one(
+async def test_what_only_a_stream_sends_is_refused_without_one(
     client: httpx.AsyncClient, field: str, value: int
 ) -> None:
     body: dict[str, str | int] = {"q": "Yes.", "source": "en", "target": "fr", field: value}

@@ -39,7 +39,7 @@ def test_what_works_is_tried_out() -> None:
     assert report["problems"] == []
 
 
-def test_what_is_broken_is_said(tmp_path: Path) -> None:
+def test_what_is_broken_is_reported(tmp_path: Path) -> None:
     done = _doctor("--models", str(tmp_path))
     assert done.returncode == 2
     assert done.stderr == f"dragoman: {tmp_path}: there is no checkpoint in it\n"
@@ -81,7 +81,7 @@ def test_a_wrong_setting_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "shown"),
     [
         ("redis://user:hidden@127.0.0.1:6379/0", "redis://user:***@127.0.0.1:6379/0"),
         ("redis://127.0.0.1:6379/0?password=hidden&db=1", "redis://127.0.0.1:6379/0?password=***&db=1"),
@@ -90,5 +90,5 @@ def test_a_wrong_setting_is_named() -> None:
         ("redis://127.0.0.1:6379/0", "redis://127.0.0.1:6379/0"),
     ],
 )
-def test_a_password_is_not_told(given: str, told: str) -> None:
-    assert visible_settings(Settings.model_validate({"redis_url": given}))["redis_url"] == told
+def test_a_password_is_not_shown(given: str, shown: str) -> None:
+    assert visible_settings(Settings.model_validate({"redis_url": given}))["redis_url"] == shown

@@ -45,7 +45,7 @@ async def test_without_descriptors_streams_go_on_and_the_crowd_waits(start_serve
     """Connections over the limit are not kept, and nothing spins; a stream that runs does not mind; and when the crowd
     has left, those who come are served, with nothing left of it."""
     with start_server() as server:
-        text = " ".join(SENTENCES[:60])
+        text = " ".join(SENTENCES * 4)
         port = int(server.url.rsplit(":", 1)[1])
         async with _client(server) as client:
             expected = text_of(await stream(client, text))

@@ -223,7 +223,7 @@ async def test_an_engine_that_dies_under_a_storm_of_requests(start_server: Start
         # A request left behind would hold up the drain at the end of this test.
 
 
-async def test_a_stream_that_outlasts_the_drain_is_told(start_server: StartServer) -> None:
+async def test_a_stream_that_outlasts_the_drain_ends_with_an_error(start_server: StartServer) -> None:
     with start_server("--drain-seconds", "0.2") as server:
         body = {"q": LONG_TEXT, **REQUEST}
         async with _client(server) as client, client.stream("POST", "/translate", json=body) as response:
@@ -267,7 +267,7 @@ def test_broken_weights_end_the_server_with_the_reason(tmp_path: Path) -> None:
     assert "model.safetensors" in last
 
 
-def test_a_port_in_use_is_said(server: Server) -> None:
+def test_a_port_in_use_is_reported(server: Server) -> None:
     status, message = _serve("--port", server.url.rsplit(":", 1)[1])
     assert status == 2
     [line] = message.splitlines()

@@ -65,7 +65,7 @@ async def test_a_step_without_memory_fails_its_own_requests(
 async def test_an_engine_that_the_kernel_kills_for_memory_costs_nobody_an_answer(
     start_server: StartServer, group: MemoryGroup
 ) -> None:
-    """Another, with memory, takes over what it had; only who comes in between is told to come again."""
+    """Another, with memory, takes over what it had; only requests in between are refused."""
     with start_server(*ROOMY) as server:
         async with _client(server) as client:
             [engine] = server.engine_pids()
@@ -76,11 +76,11 @@ async def test_an_engine_that_the_kernel_kills_for_memory_costs_nobody_an_answer
             assert server.metric("dragoman_engine_restarts_total") == 1
             assert server.engine_pids() != [engine]
             expected = [answer.json() for answer in await _ask(client)]
-        told = [(answer.status_code, answer.json()) for answer in answers]
-        survived = [each for each in zip(told, expected, strict=True) if each[0][0] == 200]
+        received = [(answer.status_code, answer.json()) for answer in answers]
+        survived = [each for each in zip(received, expected, strict=True) if each[0][0] == 200]
         assert survived, "whose work the engine had"
         assert all(answer == (200, whole) for answer, whole in survived)
-        assert {(status, answer.get("code")) for status, answer in told} <= {(200, None), (503, "not_ready")}
+        assert {(status, answer.get("code")) for status, answer in received} <= {(200, None), (503, "not_ready")}
         server.wait_for_metric("dragoman_slots_used", 0)
 
 

@@ -105,9 +105,10 @@ def test_every_answer_is_documented(server: Server) -> None:
                 assert ("Retry-After" in response["headers"]) is (status in ("429", "456", "503"))
                 assert status == "204" or response["content"], (method, path, status)
     for model in ("GlossaryInfo", "LanguagePair", "TranslateResponse"):
-        for field, told in schema["components"]["schemas"][model]["properties"].items():
+        for field, described in schema["components"]["schemas"][model]["properties"].items():
             # A model has examples of its own, a boolean needs none.
-            assert "examples" in told or "$ref" in str(told) or told.get("type") == "boolean", (model, field)
+            is_clear = "examples" in described or "$ref" in str(described) or described.get("type") == "boolean"
+            assert is_clear, (model, field)
     for path in ("/translate", "/detect", "/v2/translate"):
         kinds = schema["paths"][path]["post"]["requestBody"]["content"]
         assert set(kinds) == {"application/json", "application/x-www-form-urlencoded", "multipart/form-data"}
@@ -131,7 +132,7 @@ def test_a_status_that_is_not_documented_fails_a_test() -> None:
             documented.check(method, path, status)
 
 
-def test_a_path_tells_all_its_methods(server: Server) -> None:
+def test_a_path_lists_all_its_methods(server: Server) -> None:
     for path, methods in (("/v2/usage", "GET, POST"), ("/translate", "POST"), ("/languages", "GET"), ("/", "GET")):
         answer = httpx.delete(f"{server.url}{path}")
         assert (answer.status_code, answer.headers["allow"]) == (405, methods)

@@ -37,8 +37,8 @@ async def test_head_is_get_without_a_body(client: httpx.AsyncClient, server: Ser
     for path in (*pages, "/languages", "/frontend/settings", "/v2/languages", "/translate", "/nowhere"):
         full, head = await client.get(path), await client.head(path)
         assert (head.status_code, head.content) == (full.status_code, b""), path
-        told = ("content-type", "content-length", "etag")
-        assert [head.headers.get(name) for name in told] == [full.headers.get(name) for name in told], path
+        compared = ("content-type", "content-length", "etag")
+        assert [head.headers.get(name) for name in compared] == [full.headers.get(name) for name in compared], path
     assert (await client.head("/metrics")).status_code == 200
     logged = server.log.read_text()
     assert '"method": "HEAD", "route": "/languages", "status": 200' in logged

@@ -67,7 +67,7 @@ async def _stream(server: Server, q: str, source: str, target: str, **options: o
         return await stream(client, q, source=source, target=target, beam_size=2, scores=True, **options)
 
 
-async def test_a_stream_says_so_and_tells_the_second_translation(pivoting: Server) -> None:
+async def test_a_stream_says_so_and_sends_the_second_translation(pivoting: Server) -> None:
     text = "The cat sat on the mat. It was black.\n\n- A dog ran.\n"
     whole = _translate(pivoting, text, "en", "it", beam_size=2, scores=True)
     events = await _stream(pivoting, text, "en", "it")
@@ -131,12 +131,12 @@ def test_alternatives_are_of_the_second_translation(pivoting: Server) -> None:
 
 async def test_self_attention_is_that_of_the_second_model(pivoting: Server) -> None:
     between = _translate(pivoting, "The cat.", "en", "fr", beam_size=2)["translatedText"]
-    told = []
+    weights = []
     for text, source in (("The cat.", "en"), (between, "fr")):
         events = await _stream(pivoting, text, source, "it", self_attention=True)
-        told.append([event.data["self_attention"] for event in events if event.name == "token"])
-    assert told[0] == told[1]
-    assert len(told[0]) > 2
+        weights.append([event.data["self_attention"] for event in events if event.name == "token"])
+    assert weights[0] == weights[1]
+    assert len(weights[0]) > 2
 
 
 GLOSSARY = {"cat": "micio", "black cat": "gatto nero", "R": "R&D"}

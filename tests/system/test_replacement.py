@@ -90,7 +90,7 @@ async def test_without_any_engine_streams_pause_and_new_ones_wait(
 ) -> None:
     """All engines and the fork server die under half of the streams, and the others begin while there is none."""
     with start_server("--replicas", "2") as server:
-        work = _work(streams, sentences=8)
+        work = _work(streams, sentences=30)
         early, late = work[::2], work[1::2]
         async with _client(server) as client:
             expected = await _texts(client, early), await _texts(client, late)
@@ -137,7 +137,7 @@ async def test_three_deaths_in_a_row_are_nobodys_fault(start_server: StartServer
             expected = await _texts(client, work)
             running = asyncio.create_task(_texts(client, work))
             for restarts in range(3):
-                while server.metric("dragoman_engine_restarts_total") < restarts:
+                while server.metric("dragoman_engine_restarts_total") < restarts:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
                 await asyncio.to_thread(server.wait_until_busy)
                 _kill(server.engine_pids())
@@ -169,7 +169,7 @@ async def test_a_request_that_kills_engines_fails_alone(
 async def test_streams_leave_a_replica_that_is_not_back_at_once(start_server: StartServer) -> None:
     """The fork server does not answer for seconds, which is as long as a late back-off."""
     with start_server("--replicas", "2") as server:
-        work = _work(8, sentences=3)
+        work = _work(8, sentences=60)
         async with _client(server) as client:
             expected = await _texts(client, work)
             running = asyncio.create_task(_texts(client, work))
@@ -186,7 +186,7 @@ async def test_a_checkpoint_that_is_gone_for_a_moment_costs_nobody(start_server:
     """The checkpoint is copied anew, while everything that has it in memory dies and streams run and begin."""
     model = shutil.copytree(EMBEDDED_MODEL, tmp_path / "model")
     with start_server("--model", str(model), "--replicas", "2") as server:
-        work = _work(8, sentences=30)
+        work = _work(8, sentences=60)
         early, late = work[::2], work[1::2]
         async with _client(server) as client:
             expected = await _texts(client, early), await _texts(client, late)
@@ -213,7 +213,7 @@ async def test_other_weights_are_never_run_under_the_tokenizer_that_was_read(
     reason = "its files have changed since the server read them"
     request = {"q": "I am a cat.", "source": "en", "target": "fr"}
     with start_server("--model", str(model)) as server:
-        text = " ".join(SENTENCES[:60])
+        text = " ".join(SENTENCES * 4)
         async with _client(server) as client:
             expected = await _texts(client, [(text, {})])
             running = asyncio.create_task(_texts(client, [(text, {})]))

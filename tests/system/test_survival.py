@@ -27,7 +27,7 @@ KINDS: list[dict[str, object]] = [
 ]
 
 
-def _told(events: list[Event]) -> list[tuple[str, object]]:
+def _outlines(events: list[Event]) -> list[tuple[str, object]]:
     return [(each.name, _outline(each.data)) for each in events if each.name in ("token", "hypotheses", "segment")]
 
 
@@ -57,7 +57,7 @@ async def test_every_kind_of_stream_survives(start_server: StartServer, how: sig
             assert events[-1].name == "done"
             assert [event.id for event in events] == list(range(len(events)))
             assert text_of(events) == events[-1].data["translatedText"]
-            assert _told(events) == _told(whole)
+            assert _outlines(events) == _outlines(whole)
             assert events[-1].data.get("alternatives") == whole[-1].data.get("alternatives")
         assert server.metric("dragoman_engine_restarts_total") == 1
         assert server.engine_pids() != [engine]
@@ -72,16 +72,16 @@ async def test_streams_survive_the_process_that_has_loaded_the_model(
     with start_server("--slots", "16") as server:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
         async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:
-            texts = [" ".join(SENTENCES[i * 10 : i * 10 + 50]) for i in range(4)]
-            expected = [_told(await stream(client, text)) for text in texts]
+            texts = [" ".join((SENTENCES * 2)[i * 10 : i * 10 + 150]) for i in range(4)]
+            expected = [_outlines(await stream(client, text)) for text in texts]
             [engine], [has_loaded_it] = server.engine_pids(), children(server.process.pid)
             os.kill(has_loaded_it, how)
-            assert [_told(await stream(client, text)) for text in texts] == expected
+            assert [_outlines(await stream(client, text)) for text in texts] == expected
             assert server.metric("dragoman_engine_restarts_total") == 0
             running = [asyncio.create_task(stream(client, text)) for text in texts]
             await asyncio.to_thread(server.wait_until_busy)
             os.kill(engine, signal.SIGKILL)
-            assert [_told(events) for events in await asyncio.gather(*running)] == expected
+            assert [_outlines(events) for events in await asyncio.gather(*running)] == expected
         assert children(server.process.pid) != [has_loaded_it]
 
 

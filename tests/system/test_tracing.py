@@ -64,10 +64,10 @@ async def test_a_request_s_spans(exporter: InMemorySpanExporter, caplog: pytest.
     assert caplog.records[0].__dict__["trace_id"] == PARENT.split("-")[1]
     assert stream.parent is None
     for span in (whole, stream):
-        told = _attributes(span)
-        assert (told["http.route"], told["http.response.status_code"]) == ("/translate", 200)
-        assert told["dragoman.segments"] == 3
-        assert told["dragoman.generated_tokens"] == _tokens(answers[1])
+        attributes = _attributes(span)
+        assert (attributes["http.route"], attributes["http.response.status_code"]) == ("/translate", 200)
+        assert attributes["dragoman.segments"] == 3
+        assert attributes["dragoman.generated_tokens"] == _tokens(answers[1])
         children = [each for each in spans if each.parent and each.parent.span_id == span.context.span_id]
         assert [each.name for each in children] == ["queue", "prefill", "decode"]
         assert [each.end_time for each in children[:2]] == [each.start_time for each in children[1:]]
@@ -107,7 +107,7 @@ print(create_app(Settings()).title)
     assert done.stdout == "Dragoman\n"
 
 
-def test_a_missing_extra_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.resources", None)
     with pytest.raises(UnusableSettingError, match=r"traces: .*dragoman\[otel\]"):
         create_app(Settings(traces=True))

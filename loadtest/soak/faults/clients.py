@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from loadtest.local_server import Said
+from loadtest.local_server import StreamedTranslation
 from loadtest.sentences import LANGUAGES, SENTENCES
 from loadtest.soak import fuzz
 from loadtest.soak.canaries import Canary
@@ -149,7 +149,7 @@ async def crowd(site: Site) -> None:
 async def bad_networks(site: Site) -> None:
     """Put proxies between that delay, hold back, are slow and cut: our client still gets every text whole."""
 
-    async def one(canary: Canary, said: Said) -> None:
+    async def one(canary: Canary, expected: StreamedTranslation) -> None:
         started = time.monotonic()
         cuts = iter(site.rng.sample(range(1, 3000), 2))
 
@@ -171,7 +171,7 @@ async def bad_networks(site: Site) -> None:
                 site.problems.append(f"bad_networks: {error.code} {error}")
             else:
                 site.count("bad_networks", "ok")
-                if text != said.text:
+                if text != expected.text:
                     site.problems.append(f"bad_networks: another text for {canary.text[:40]!r}")
 
     await site.all_of("bad_networks", [one(*each) for each in site.rng.sample(site.alone, 4)])

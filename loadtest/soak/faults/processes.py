@@ -67,7 +67,7 @@ class Loss(NamedTuple):
         ready = ENGINES if self.http else len(engines)
         replacing = asyncio.create_task(replaced(site, self.name, gone, ready, log_bytes))
         # An engine that hangs is noticed when it is given work: the canaries see to that.
-        if (seconds := await site.tally.ask(site.client, *site.alone[0])) is not None:
+        if (seconds := await site.tally.check(site.client, *site.alone[0])) is not None:
             site.answered_seconds.setdefault(self.name, []).append(seconds)
         site.replaced_seconds.setdefault(self.name, []).append(await replacing)
 

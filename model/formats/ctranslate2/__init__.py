@@ -18,7 +18,7 @@ from model.tokenizer import Prompt, Tokenizer
 
 
 def find(path: Path) -> Path | None:
-    """The directory of the model in `path`: that, or the `model` of an unpacked Argos package in or below it."""
+    """Find the directory of the model in `path`: that, or the `model` of an unpacked Argos package in or below it."""
     for directory in (path, path / "model", *path.glob("*/model")):
         if (directory / "model.bin").exists():
             return directory
@@ -30,11 +30,11 @@ def read(directory: Path, hint: LanguageHint) -> Imported:
     path, described = directory / "model.bin", directory / "config.json"
     source_words, target_words = vocabularies(directory)
     vocabulary = read_tokenizer(directory, source_words, target_words)
-    variables, said = read_content(path)
-    said = (read_json(described) if described.exists() else {}) | said
+    variables, stated = read_content(path)
+    stated = (read_json(described) if described.exists() else {}) | stated
     numbers = Options({name: value.item() for name, value in variables.items() if not value.dim()}, path)
     tensors = {name: value for name, value in variables.items() if value.dim()}
-    special = special_pieces(Options(said, described))
+    special = special_pieces(Options(stated, described))
     config = configuration(numbers, tensors, special, target_words)
     from_zero = bool(numbers.get(ZERO_START, 0))
     weights = translated(Variables(tensors, path), config, starts_from_zero=from_zero)

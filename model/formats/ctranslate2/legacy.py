@@ -27,7 +27,7 @@ _FLAGS: Final = {
 
 
 def moved(variables: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The variables of a revision before 5 by their names of today."""
+    """Return the variables of a revision before 5 by their names of today."""
     found = {_MOVED.get(name, name): value for name, value in variables.items()}
     for name, missing in _COMMON.items():
         value = found.pop(name, torch.tensor(missing, dtype=torch.int8))

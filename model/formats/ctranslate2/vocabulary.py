@@ -37,7 +37,7 @@ def _vocabulary(directory: Path, name: str) -> list[str] | None:
 
 
 def read_tokenizer(directory: Path, source: list[str], target: list[str]) -> Vocabulary:
-    """The tokenizer beside a model whose vocabularies are `source` and `target`. Raises `CheckpointError`."""
+    """Read the tokenizer beside a model whose vocabularies are `source` and `target`. Raises `CheckpointError`."""
     if source is target and (directory / "tokenizer.json").exists():
         return _of_hugging_face(directory, target)
     files = _sentencepiece(directory)

@@ -53,7 +53,7 @@ class Variables(Weights):
     """Tensors in their own types; int8 ones with their scales, as our checkpoints have them."""
 
     def named(self, ours: Sequence[str], theirs: str, extra: int = 0) -> dict[str, Tensor]:
-        """One tensor of theirs as several of ours, whose rows stand below one another; `extra` rows are zero."""
+        """Return one tensor of theirs as several of ours, whose rows stand below one another; `extra` rows are zero."""
         tensor = functional.pad(self.take(theirs), (0, 0, 0, extra))
         scale = self.take_if(f"{theirs}_scale")
         if (tensor.dtype == torch.int8) != (scale is not None):
@@ -64,7 +64,7 @@ class Variables(Weights):
         return parts
 
     def linear(self, ours: Sequence[str], theirs: str) -> dict[str, Tensor]:
-        """One layer of theirs as several of ours, whose outputs stand side by side. A bias that is missing is zero."""
+        """Return one layer of theirs as several of ours, whose outputs stand side by side. A missing bias is zero."""
         weights = self.named([f"{name}.weight" for name in ours], f"{theirs}/weight")
         bias = self.take_if(f"{theirs}/bias")
         if bias is None:

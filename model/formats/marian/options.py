@@ -77,10 +77,10 @@ def configuration(options: Options) -> ModelConfig:
 
 def _order(options: Options) -> NormOrder:
     names = ("transformer-preprocess", "transformer-postprocess", "transformer-postprocess-top")
-    said = [str(options.get(name, default)) for name, default in zip(names, ("", "dan", ""), strict=True)]
-    found = tuple(each.replace("d", "") for each in said)
+    stated = [str(options.get(name, default)) for name, default in zip(names, ("", "dan", ""), strict=True)]
+    found = tuple(each.replace("d", "") for each in stated)
     if found not in _ORDERS:
-        options.refuse(f"{', '.join(names)} are {', '.join(map(repr, said))}")
+        options.refuse(f"{', '.join(names)} are {', '.join(map(repr, stated))}")
     return _ORDERS.get(found, "post")
 
 

@@ -45,19 +45,19 @@ class Parameters:
         return name in self._left
 
     def vector(self, name: str) -> Tensor:
-        """A bias or a part of a norm."""
+        """Return a bias or a part of a norm."""
         values, multiplier = self._take(name)
         if multiplier is not None:
             self._problems.append(f"{name} is int8")
         return values.flatten()
 
     def linear(self, ours: str, theirs: str, extra: int = 0) -> dict[str, Tensor]:
-        """A matrix as our `[out, in]`, with `extra` outputs that are 0."""
+        """Return a matrix as our `[out, in]`, with `extra` outputs that are 0."""
         values, multiplier = self._take(theirs)
         return _scaled(ours, values.T if multiplier is None else values, multiplier, extra)
 
     def rows(self, ours: str, theirs: str, extra: int = 0) -> dict[str, Tensor]:
-        """A table of words, with `extra` rows of zeros."""
+        """Return a table of words, with `extra` rows of zeros."""
         return _scaled(ours, *self._take(theirs), extra)
 
     def check(self) -> None:

@@ -18,7 +18,7 @@ from service.api.openapi import CALLER_ERRORS, errors_of
 from service.api.request_body import body_of, parse_body
 from service.api.sse import AnswerShape, TranslationStream
 from service.api.translate import until_engines_answer, until_finished
-from service.engine.messages import Sampling
+from service.engine.generation_request import Sampling
 from service.errors import InvalidRequest
 from service.translation.events import Event, Finished, TokenGenerated, Usage
 from service.translation.options import TranslationOptions

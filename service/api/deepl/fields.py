@@ -6,7 +6,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from service.api.field_types import RequestBody, Texts
-from service.engine.messages import Beam
+from service.engine.generation_request import Beam
 from service.errors import InvalidRequest
 from service.text.splitter import Splitting
 from service.text.xml import XmlTags, find_xml_error

@@ -10,8 +10,9 @@ from service.api.authentication import CallerDependency
 from service.api.deepl.common import NAMES, deepl_errors
 from service.api.deepl.fields import DeepLRequest
 from service.api.dependencies import ServiceDependency
+from service.api.languages import language_name
 from service.api.request_body import body_of, form_fields, parse_body
-from service.api.translate import language_name, stored_glossary, until_finished
+from service.api.translate import stored_glossary, until_finished
 from service.errors import InvalidRequest
 
 router = APIRouter(prefix="/v2", tags=["as DeepL"])

@@ -2,8 +2,7 @@
 
 from pydantic import BaseModel, Field
 
-from service.api.field_types import ApiKey, OtherApiKey, Secret, Texts
-from service.api.schemas.base import Request
+from service.api.field_types import ApiKey, OtherApiKey, Request, Secret, Texts
 
 
 class DetectedLanguage(BaseModel):

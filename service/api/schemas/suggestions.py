@@ -2,8 +2,7 @@
 
 from pydantic import BaseModel, Field
 
-from service.api.field_types import ApiKey, LanguageCode, OtherApiKey
-from service.api.schemas.base import Request
+from service.api.field_types import ApiKey, LanguageCode, OtherApiKey, Request
 
 
 class SuggestionRequest(Request):

@@ -5,10 +5,19 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, Field
 
-from service.api.field_types import Alternatives, ApiKey, Entries, Flag, LanguageCode, OtherApiKey, Secret, Texts
-from service.api.schemas.base import Request
+from service.api.field_types import (
+    Alternatives,
+    ApiKey,
+    Entries,
+    Flag,
+    LanguageCode,
+    OtherApiKey,
+    Request,
+    Secret,
+    Texts,
+)
 from service.api.schemas.languages import DetectedLanguage
-from service.engine.messages import Beam, Constraints, Inspect, Sampling
+from service.engine.generation_request import Beam, Constraints, Inspect, Sampling
 from service.errors import InvalidRequest
 from service.text.glossary import Glossary
 from service.translation.options import MAX_BEAM_SIZE, TranslationOptions

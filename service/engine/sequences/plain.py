@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from service.engine.messages import ENDS, GenerationRequest, TokenBlock
+from service.engine.generation_request import GenerationRequest
+from service.engine.messages import ENDS, TokenBlock
 from service.engine.sequences.sequence import PlainState
 
 _STOP: Final = ENDS.index("stop")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from service.engine.messages import Constraints, GenerationRequest
+from service.engine.generation_request import Constraints, GenerationRequest
 
 UNCONSTRAINED: Final = Constraints()
 

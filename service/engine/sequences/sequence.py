@@ -41,7 +41,7 @@ class TargetSequence(Protocol):
         ...
 
     def rows(self) -> list[Row]:
-        """The rows of the next step."""
+        """Return the rows of the next step."""
         ...
 
     def advance(self, extensions: list[Extension]) -> StepResult:

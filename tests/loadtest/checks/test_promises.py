@@ -38,12 +38,12 @@ def test_independence(file: Path) -> None:
 def test_a_difference_is_noticed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = 0
 
-    async def stream(client: httpx.AsyncClient, text: str, body: dict[str, Any]) -> local_server.Said:
+    async def stream(client: httpx.AsyncClient, text: str, body: dict[str, Any]) -> local_server.StreamedTranslation:
         nonlocal calls
         calls += 1
         is_wrong = calls == 15
-        said = await local_server.stream(client, text, body)
-        return said._replace(logprobs=(*said.logprobs, 0.0)) if is_wrong else said
+        translation = await local_server.stream(client, text, body)
+        return translation._replace(logprobs=(*translation.logprobs, 0.0)) if is_wrong else translation
 
     monkeypatch.setattr(promises, "stream", stream)
     result = CliRunner().invoke(app, ["independence", str(file), "--count", "12", *FLAGS])
@@ -81,7 +81,7 @@ def test_survival(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_a_kill_that_fails_is_told(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kill_that_fails_is_reported(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def kill(pid: int) -> None:
         raise ProcessLookupError(pid)
 
@@ -139,7 +139,7 @@ def test_fairness(file: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_book_that_is_too_short_is_told(file: Path) -> None:
+def test_a_book_that_is_too_short_is_reported(file: Path) -> None:
     command = ["fairness", str(file), "--characters", "100", "--requests", "300", *FLAGS]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 2

@@ -102,7 +102,7 @@ def test_without_arrivals(measured: _Measure) -> None:
     assert measured.comparison.loads == []
 
 
-def test_a_busy_machine_is_said_to_be(measured: _Measure, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_busy_machine_is_reported(measured: _Measure, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(machine, "load_average", lambda: [1.5, 1.0, 1.0])
     done = _run("--shape", "base", "--json", str(tmp_path / "figures.json"))
 
@@ -111,7 +111,7 @@ def test_a_busy_machine_is_said_to_be(measured: _Measure, monkeypatch: pytest.Mo
     assert "1.50" in warning
 
 
-def test_there_are_slots_for_all_unless_told_otherwise_and_then_that_is_said(measured: _Measure) -> None:
+def test_there_are_slots_for_all_or_the_table_names_the_queue(measured: _Measure) -> None:
     done = _run("--shape", "base", "--cores", "1", "--concurrency", "1,300")
     assert (measured.comparison.slots, "queue" in done.output) == (300, False)
     done = _run("--shape", "base", "--cores", "1", "--concurrency", "1,300", "--slots", "200")

@@ -6,7 +6,7 @@ from loadtest.compare.machine import describe, load_average, warning
 from service.hardware import usable_cores
 
 
-def test_a_busy_machine_is_said_to_be() -> None:
+def test_a_busy_machine_is_reported() -> None:
     assert warning([0.05, 3.0, 3.0]) is None
     assert "2.20" in (warning([2.2, 0.0, 0.0]) or "")
 

@@ -97,11 +97,11 @@ def test_arrivals_are_a_share_of_each_ones_own_capacity(calls: Calls) -> None:
 
 
 def test_runs_that_count(calls: Calls) -> None:
-    told: list[Run] = []
-    result = measure(COMPARISON, TOY, told.append)
+    reported: list[Run] = []
+    result = measure(COMPARISON, TOY, reported.append)
 
-    assert len(told) == len(calls) == run_count(COMPARISON)
-    assert result.runs == [run for run in told if run.round > 0]
+    assert len(reported) == len(calls) == run_count(COMPARISON)
+    assert result.runs == [run for run in reported if run.round > 0]
     assert result.memory == {"dragoman": MEMORY, "other": MEMORY}
 
 

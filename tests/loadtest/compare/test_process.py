@@ -22,7 +22,7 @@ def job(tmp_path: Path) -> Job:
     return Job(tmp_path, cores=1, mode="fp32", replicas=1)
 
 
-def test_a_failure_is_told_and_the_process_goes_on(job: Job) -> None:
+def test_a_failure_is_reported_and_the_process_goes_on(job: Job) -> None:
     [request] = make_requests(1, TOY, seed=0)
     with peer_process("dragoman", job) as peer:
         with pytest.raises(WrongLength, match="dragoman: "):

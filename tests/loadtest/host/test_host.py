@@ -14,8 +14,9 @@ from loadtest.host.clients import StreamFailed, read_streams
 from loadtest.host.measure import HostSpeed
 from loadtest.host.null_runner import NullRunner
 from service.cli.main import app
+from service.engine.generation_request import Sampling
 from service.engine.loop import EngineLoop
-from service.engine.messages import Sampling, Submit
+from service.engine.messages import Submit
 from service.engine.scheduler import Scheduler
 from tests.conftest import one_line
 from tests.generation_requests import generation_request

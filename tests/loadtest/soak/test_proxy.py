@@ -7,7 +7,7 @@ import pytest
 
 from loadtest.soak.proxy import Weather, proxy
 
-TOLD = b"0123456789" * 2000
+SENT = b"0123456789" * 2000
 
 
 @pytest.fixture
@@ -16,9 +16,9 @@ async def port() -> AsyncIterator[int]:
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readline()
-        writer.write(TOLD[:1000])
+        writer.write(SENT[:1000])
         await reader.readline()
-        writer.write(TOLD[1000:])
+        writer.write(SENT[1000:])
         await reader.read()
         writer.close()
 
@@ -34,7 +34,7 @@ async def _read(port: int, weather: Weather) -> bytes:
         first = await reader.read(1)
         writer.write(b"two\n")
         received = first
-        while len(received) < len(TOLD) and (piece := await reader.read(1 << 16)):
+        while len(received) < len(SENT) and (piece := await reader.read(1 << 16)):
             received += piece
         writer.close()
         return received
@@ -45,9 +45,9 @@ async def _read(port: int, weather: Weather) -> bytes:
 )
 async def test_everything_arrives(port: int, weather: Weather) -> None:
     """Held-back data arrives, too, though the connection stays open."""
-    assert await _read(port, weather) == TOLD
+    assert await _read(port, weather) == SENT
 
 
 @pytest.mark.parametrize("bytes_", [1, 999, 1500, 19_999])
 async def test_a_cut_is_exact(port: int, bytes_: int) -> None:
-    assert await _read(port, Weather(cut_after_bytes=bytes_)) == TOLD[:bytes_]
+    assert await _read(port, Weather(cut_after_bytes=bytes_)) == SENT[:bytes_]

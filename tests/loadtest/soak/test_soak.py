@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from loadtest.soak import __main__ as soak
 from loadtest.soak import canaries, fuzz, wire
-from loadtest.soak.canaries import Tally, Told
+from loadtest.soak.canaries import Answered, Tally
 from loadtest.soak.checks import check_charges, check_log
 from loadtest.soak.faults import FAULTS
 from loadtest.soak.report import Ending, Limits, Reading, summary
@@ -60,18 +60,19 @@ def test_a_short_soak_of_every_fault() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_canary_that_differs_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Tally.say
+    real = Tally.translate
     count = 0
 
-    async def say(self: Tally, *arguments: Any) -> Told:
+    async def translate(self: Tally, *arguments: Any) -> Answered:
         nonlocal count
         count += 1
-        told = await real(self, *arguments)
+        answered = await real(self, *arguments)
         if count != 30:
-            return told
-        return told._replace(said=told.said._replace(logprobs=(*told.said.logprobs[:-1], 0.5)))
+            return answered
+        changed = answered.translation._replace(logprobs=(*answered.translation.logprobs[:-1], 0.5))
+        return answered._replace(translation=changed)
 
-    monkeypatch.setattr(Tally, "say", say)
+    monkeypatch.setattr(Tally, "translate", translate)
     status, seen = _run("--seconds", "2", "--round-seconds", "1", "--only", "half_open")
     assert status == 1
     assert ["another text or log-probability" in problem for problem in seen["problems"]] == [True]

@@ -135,7 +135,7 @@ def test_tokens_that_are_not_known_are_not_guessed(tmp_path: Path, tokenizer: To
         import_checkpoint(converted, tmp_path / "ours", ENGLISH_FRENCH)
 
 
-def test_a_model_of_a_pair_says_its_languages_or_is_told_them(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_a_model_of_a_pair_names_its_languages_or_is_given_them(tmp_path: Path, tokenizer: Tokenizer) -> None:
     _marian(tmp_path, tokenizer)
     converted = tmp_path / "converted"
     files = ["source.spm", "target.spm"]

@@ -30,7 +30,7 @@ def test_languages_are_what_the_tokenizer_has(tmp_path: Path, tokenizer: Tokeniz
     }
 
 
-def test_the_first_mbart_is_told_languages_behind_the_text_and_in_the_place_of_a_start(
+def test_the_first_mbart_reads_languages_after_the_text_and_in_the_place_of_a_start(
     tmp_path: Path, tokenizer: Tokenizer
 ) -> None:
     mbart_cc25(tmp_path, tokenizer)

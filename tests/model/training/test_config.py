@@ -78,8 +78,8 @@ def test_fields_that_contradict_one_another_are_refused(
         content[name] = content[name] | change if isinstance(change, dict) else change
     with pytest.raises(ValidationError) as error:
         TrainConfig.model_validate(content)
-    said = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.value.errors())
-    assert problem in said
+    problems = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.value.errors())
+    assert problem in problems
 
 
 def test_a_batch_is_whole_rows_of_both_sides() -> None:

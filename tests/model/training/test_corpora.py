@@ -58,7 +58,7 @@ def test_filters(experiment: TrainConfig, pair: Pair, reason: str | None) -> Non
     assert dict(chosen.dropped) == ({} if reason is None else {reason: 1})
 
 
-def test_languages_are_not_judged_when_told_so_or_unknown(experiment: TrainConfig) -> None:
+def test_languages_are_not_judged_when_the_config_says_so_or_unknown(experiment: TrainConfig) -> None:
     pair = Pair("Das Haus ist sehr alt und ziemlich klein.", "La maison est très vieille et assez petite.")
     corpus = Corpus(path=Path("x"))
     assert not CorpusFilter(corpus, experiment, set()).keeps(pair)
@@ -123,7 +123,7 @@ def test_a_pair_counts_once_among_all_corpora_of_its_languages(experiment: Train
 
 
 @pytest.mark.parametrize("damage", [b"no archive", None])
-def test_a_broken_archive_is_said(tmp_path: Path, damage: bytes | None) -> None:
+def test_a_broken_archive_is_reported(tmp_path: Path, damage: bytes | None) -> None:
     path = tmp_path / "x.tsv.xz"
     path.write_bytes(damage or lzma.compress(b"a\tb\n" * 1000)[:-30])
     with pytest.raises(CorpusError, match=r"x\.tsv\.xz: not a whole \.xz file, after line \d+"):

@@ -149,7 +149,7 @@ def translated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return texts
 
 
-def test_case_counts_unless_told_otherwise(checkpoint: Path, test_set: Path, translated: list[str]) -> None:
+def test_case_counts_by_default(checkpoint: Path, test_set: Path, translated: list[str]) -> None:
     translated += [text.upper() for text in REFERENCES]
     cased = evaluate(checkpoint, test_set, EvaluationOptions(limit=3))
     assert cased.bleu.value < 50

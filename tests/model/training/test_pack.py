@@ -146,8 +146,10 @@ def test_a_file_that_is_not_as_it_was_is_named(tmp_path: Path, name: str, damage
         path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]) if content else b"x")
     else:
         path.unlink()
-    said = "No such file or directory" if damage == "missing" else "is cut off or was changed"
-    with pytest.raises(PackError, match=rf"/pack/{name}(:| ).*{said}; delete .*/pack and prepare the pack again$") as e:
+    reported = "No such file or directory" if damage == "missing" else "is cut off or was changed"
+    with pytest.raises(
+        PackError, match=rf"/pack/{name}(:| ).*{reported}; delete .*/pack and prepare the pack again$"
+    ) as e:
         load_pack(tmp_path / "pack")
     assert "\n" not in str(e.value)
 

@@ -116,7 +116,7 @@ def test_a_source_may_repeat_itself() -> None:
     assert check(_case("No, no, no, cat!"), "Non, non, non, le chat !") == []
 
 
-def test_all_problems_are_told() -> None:
+def test_all_problems_are_reported() -> None:
     case = _case("cat {name} 12?", verbatim=["{name}"], numbers=["12"], ends_with="?")
     assert check(case, "Le chien dort.") == [
         "lacks chat",

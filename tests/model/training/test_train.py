@@ -220,7 +220,7 @@ def test_minutes_end_a_run(experiment: TrainConfig, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("minutes", [None, 0.01])
-def test_a_flat_run_decays_when_it_is_told_to_and_is_over_then(
+def test_a_flat_run_decays_on_request_and_is_over_then(
     experiment: TrainConfig, tmp_path: Path, minutes: float | None
 ) -> None:
     run = tmp_path / "run"

@@ -152,5 +152,5 @@ async def test_what_cannot_be_given_back_does_not_hide_what_failed(
         with pytest.raises(DeadlineExceeded):
             await ends_while_locked()
         assert await access.characters_used(caller) == 9
-    [told] = [each for each in caplog.records if each.message == "characters could not be refunded"]
-    assert (told.__dict__["key_name"], told.__dict__["characters"]) == ("kiosk", 9)
+    [record] = [each for each in caplog.records if each.message == "characters could not be refunded"]
+    assert (record.__dict__["key_name"], record.__dict__["characters"]) == ("kiosk", 9)

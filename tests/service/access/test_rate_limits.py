@@ -1,4 +1,4 @@
-"""Limits of a minute: what is let through, and that whoever waits as long as told is let through."""
+"""Limits of a minute: the requests that are let through, at once or after the returned wait."""
 
 import asyncio
 import random
@@ -67,7 +67,7 @@ async def test_a_clock_that_is_set_locks_nobody_out(clock: Clock, jump: float) -
 
 @pytest.mark.parametrize("started", [0.0, 20.0, 59.0])
 @pytest.mark.parametrize(("used", "cost"), [((5, 0), 5), ((5, 0), 1), ((0, 5), 2), ((3, 2), 3), ((4, 1), 1)])
-async def test_who_waits_as_long_as_told_is_let_through(
+async def test_who_waits_as_long_as_required_is_let_through(
     clock: Clock, started: float, used: tuple[int, int], cost: int
 ) -> None:
     """`used` are in the minute before, and in this one."""
@@ -87,7 +87,7 @@ async def test_who_waits_as_long_as_told_is_let_through(
 
 
 async def test_a_caller_is_sent_away_for_no_longer_than_needed(clock: Clock) -> None:
-    """The seconds that it is told are those after which a first attempt is let through, whenever it used what."""
+    """The returned seconds are the shortest wait after which a request is let through."""
     chance = random.Random(0)
     clock.now += 0.37  # what is weighed is no whole number then, which rounding could make more or less
     for caller in map(str, range(300)):
@@ -145,7 +145,7 @@ def test_streams_are_counted_while_they_are_open() -> None:
     assert not streams.is_full("a", 1)
 
 
-def test_redis_without_its_client_is_said_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redis_without_its_client_is_reported_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("redis", "redis.asyncio"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(UnusableSettingError, match=r"redis_url: .*dragoman\[redis\]"):

@@ -90,7 +90,7 @@ async def test_paths_of_models_are_shown_to_callers_with_a_key_where_keys_are_re
 ) -> None:
     shown, hidden = f"{tmp_path}: broken", "shown to callers with an API key"
     failed = ModelVersion(FoundModel("en-fr", tmp_path, ""), State.FAILED, shown)
-    monkeypatch.setattr("service.app._entries", lambda *_: [failed])
+    monkeypatch.setattr("service.app.configured_models", lambda *_: [failed])
     path = tmp_path / "keys.db"
     with closing(KeyStore(path, create=True)) as file:
         key = file.add("kiosk", KeyLimits())
@@ -98,8 +98,8 @@ async def test_paths_of_models_are_shown_to_callers_with_a_key_where_keys_are_re
     async def reason(client: httpx.AsyncClient, **headers: str) -> str:
         response = await client.get("/models", headers=headers)
         assert response.status_code == 200
-        told: str = response.json()[0]["reason"]
-        return told
+        message: str = response.json()[0]["reason"]
+        return message
 
     closed = connect(keys=path)
     assert await reason(closed) == await reason(closed, Authorization="Bearer wrong") == hidden
@@ -155,9 +155,9 @@ async def test_without_the_setting_no_origin_is_allowed(connect: Connect) -> Non
 async def test_a_request_id_is_kept_if_it_is_harmless(connect: Connect, given: str, kept: bool) -> None:
     client = connect()
     for path in ("/livez", "/readyz", "/not-there", "/v2/usage"):
-        told = (await client.get(path, headers={"X-Request-ID": given})).headers["x-request-id"]
-        assert (told == given) is kept
-        assert told
+        returned = (await client.get(path, headers={"X-Request-ID": given})).headers["x-request-id"]
+        assert (returned == given) is kept
+        assert returned
 
 
 async def test_a_bug_is_answered_with_an_id_and_to_other_origins(
@@ -211,7 +211,7 @@ async def test_so_is_a_stream_with_a_glossary_named(connect: Connect, monkeypatc
     assert threading.main_thread() not in threads
 
 
-async def test_a_damaged_glossary_is_said_and_the_others_are_there(connect: Connect, tmp_path: Path) -> None:
+async def test_a_damaged_glossary_is_reported_and_the_others_are_there(connect: Connect, tmp_path: Path) -> None:
     store = GlossaryStore(tmp_path)
     direction = Direction(source="en", target="fr")
     damaged, good = (store.add(name, direction, {"cat": "matou"}, None).id for name in ("damaged", "good"))

@@ -144,10 +144,10 @@ async def test_a_whole_stream() -> None:
 
 async def test_before_the_end_is_sent_the_charge_is_settled() -> None:
     sent: list[str] = []
-    told: list[int] = []
+    calls: list[int] = []
 
     async def before_end() -> None:
-        told.append(len(sent))
+        calls.append(len(sent))
 
     async def send(message: Message) -> None:
         sent.extend(line for line in message.get("body", b"").decode().split("\r\n") if line.startswith("event"))
@@ -164,7 +164,7 @@ async def test_before_the_end_is_sent_the_charge_is_settled() -> None:
         )
         await response({"type": "http", "method": "POST", "state": {}}, asyncio.Event().wait, send)  # type: ignore[arg-type]
         assert sent[2] == ("event: done" if error is None else "event: error")
-    assert told == [2], "once, after the token and before `done`; never before an error"
+    assert calls == [2], "once, after the token and before `done`; never before an error"
 
 
 async def test_a_resumed_stream_starts_behind_the_last_event() -> None:
@@ -252,7 +252,7 @@ async def test_a_stream_that_fails_costs_nothing(error: Exception | None, used: 
         (EndlessTranslation(EVENTS[:2]), True, ClientDisconnect),
     ],
 )
-async def test_what_it_runs_in_is_told_how_it_ended(
+async def test_its_context_is_left_with_its_error(
     translation: ScriptedTranslation, reader_leaves: bool, end: type[Exception] | None
 ) -> None:
     ends: list[type[Exception] | None] = []

@@ -1,4 +1,4 @@
-"""`dragoman keys`: what people type, and what they are told."""
+"""`dragoman keys`: commands as people type them, and their output."""
 
 import json
 import re
@@ -34,8 +34,8 @@ def test_a_key_s_life(path: Path) -> None:
         assert found.limits == KeyLimits(60, 9000, 500_000, 4)
         file.charge(Payer(found, this_month()), 1234)
     listed = _keys("list").stdout
-    for told in ("kiosk", "60", "9,000", "1,234"):
-        assert told in listed
+    for shown in ("kiosk", "60", "9,000", "1,234"):
+        assert shown in listed
     [line] = _keys("list", "--json").stdout.splitlines()
     assert json.loads(line)["usage"] == {"requests": 1, "characters": 1234}
     assert key not in listed + line
@@ -64,7 +64,7 @@ def test_the_option_goes_before_the_variable(path: Path) -> None:
     assert not path.exists()
 
 
-def test_what_is_wrong_is_said(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_wrong_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for arguments, message in (
         (("list",), "keys.db: there is no such file"),
         (("remove", "kiosk"), "keys.db: there is no such file"),

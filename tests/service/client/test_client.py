@@ -217,7 +217,7 @@ def test_languages(serve: Serve, waits: list[float]) -> None:
     assert len(waits) == 1
 
 
-def test_the_language_that_was_detected_is_told(serve: Serve) -> None:
+def test_the_language_that_was_detected_is_returned(serve: Serve) -> None:
     one, both = (
         '{"language":"en","confidence":99.5}',
         '[{"language":"en","confidence":99.5},{"language":"de","confidence":7.0}]',

@@ -6,25 +6,18 @@ from hypothesis import strategies as st
 
 from model.beam_search import Inspection
 from service.engine.channel import Frames, SocketChannel, frame
-from service.engine.messages import (
-    Alternative,
+from service.engine.generation_request import (
     Beam,
-    Cancel,
     Constraints,
     GenerationRequest,
     GivenTerm,
     Inspect,
     Prompt,
-    Ready,
-    Report,
     Resume,
     Sampling,
     Search,
-    StepReport,
-    StepStats,
-    Submit,
-    TokenReport,
 )
+from service.engine.messages import Alternative, Cancel, Ready, Report, StepReport, StepStats, Submit, TokenReport
 
 
 @given(bodies=st.lists(st.binary(max_size=300), max_size=8), cuts=st.lists(st.integers(1, 50), max_size=40))

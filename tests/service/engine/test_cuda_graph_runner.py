@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from model.cache import SlotCache
 from model.config import ModelConfig
 from model.decode_step import NO_OUTPUTS, Queries
 from model.decoding import greedy_decode
 from model.plain_rows import NO_PLAIN_ROWS, PlainRows
+from model.slot_cache import SlotCache
 from service.engine.batching import ONE_STEP, Block, SourceBatch, StepBatch, StepScores
 from service.engine.cuda_graph_runner import CudaGraphRunner
 from service.engine.device import CapturedStep, PlainExecutor
@@ -271,7 +271,7 @@ def test_logits_are_of_the_rows_that_want_them(config: ModelConfig, device: torc
         (torch.OutOfMemoryError("CUDA out of memory"), torch.OutOfMemoryError),
     ],
 )
-def test_a_lost_device_is_told_from_a_failed_step(
+def test_a_lost_device_is_distinguished_from_a_failed_step(
     config: ModelConfig,
     device: torch.device,
     monkeypatch: pytest.MonkeyPatch,

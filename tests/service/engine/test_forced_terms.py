@@ -3,7 +3,7 @@
 import pytest
 
 from service.engine.forced_terms import attended_term, started_term, term_progress
-from service.engine.messages import GivenTerm
+from service.engine.generation_request import GivenTerm
 
 TERMS = [GivenTerm(1, 3, [5, 6]), GivenTerm(4, 5, [5])]
 

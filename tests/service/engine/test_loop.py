@@ -8,18 +8,9 @@ import torch
 
 from model.beam_search import Extension
 from service.engine.batching import ONE_STEP, Block, SourceBatch, StepBatch, StepScores, extensions_of
+from service.engine.generation_request import Beam, Sampling
 from service.engine.loop import LONG_BLOCK, SHORT_BLOCK, EngineLoop
-from service.engine.messages import (
-    Admitted,
-    Beam,
-    Cancel,
-    Command,
-    Report,
-    Sampling,
-    StepReport,
-    Submit,
-    TokenReport,
-)
+from service.engine.messages import Admitted, Cancel, Command, Report, StepReport, Submit, TokenReport
 from service.engine.runner import DeviceLost
 from service.engine.scheduler import Scheduler
 from service.engine.sequences.sequence import StepResult

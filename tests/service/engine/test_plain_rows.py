@@ -5,7 +5,8 @@ import math
 import msgspec
 import torch
 
-from service.engine.messages import Sampling, StepReport, StepStats, TokenRun
+from service.engine.generation_request import Sampling
+from service.engine.messages import StepReport, StepStats, TokenRun
 from service.engine.plain_rows import PlainTensors, StepTokens
 from service.engine.sequences.plain import PlainTable
 from service.engine.sequences.sequence import PlainState

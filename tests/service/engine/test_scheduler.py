@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.beam_search import Choice, Extension
-from service.engine.messages import Beam, GenerationRequest, TokenReport
+from service.engine.generation_request import Beam, GenerationRequest
+from service.engine.messages import TokenReport
 from service.engine.plain_rows import PlainTensors, StepTokens
 from service.engine.scheduler import MAX_PREFIX_ROWS, Plan, Scheduler
 from tests.generation_requests import changed, generation_request
@@ -250,7 +251,7 @@ def test_random_histories(slots: int, max_prefill: int, actions: list[tuple[str,
     assert not scheduler.has_work
 
 
-def test_a_search_that_differs_from_what_was_told_ends_its_own_request() -> None:
+def test_a_search_that_differs_from_what_was_reported_ends_its_own_request() -> None:
     scheduler = _scheduler(slots=4)
     scheduler.add(1, generation_request([9, EOS], 5, beam=Beam(2), sent_ids=[4]))
     scheduler.add(2, changed(_request(), candidates=1))

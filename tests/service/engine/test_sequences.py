@@ -3,8 +3,8 @@
 import pytest
 
 from model.beam_search import Choice, Extension, Inspection
-from service.engine.messages import Beam, GenerationRequest, GivenTerm
-from service.engine.sequences import sequence_of
+from service.engine.generation_request import Beam, GenerationRequest, GivenTerm
+from service.engine.scheduler import sequence_of
 from service.engine.sequences.beam import BeamSequence
 from service.engine.sequences.rows import Row
 from service.engine.sequences.sequence import SearchDiffers, StepResult
@@ -83,7 +83,7 @@ def test_the_first_child_inherits_and_only_others_are_copied() -> None:
     assert sequence.copies() == [], "one child each"
 
 
-def test_a_beam_tells_what_is_settled_and_its_alternatives_at_the_end() -> None:
+def test_a_beam_reports_what_is_settled_and_its_alternatives_at_the_end() -> None:
     sequence = BeamSequence(_request(beam=2, alternatives=1), [0, 1], EOS)
     assert _tokens(sequence.advance([_extension(0, 5, -0.1), _extension(0, 6, -0.2)])) == []
     assert _tokens(sequence.advance([_extension(0, 8, -0.3), _extension(0, 7, -0.4)])) == [5]
@@ -93,7 +93,7 @@ def test_a_beam_tells_what_is_settled_and_its_alternatives_at_the_end() -> None:
     assert [(path.ids, path.total) for path in end.alternatives] == [([5, 7, 4, EOS], -4.0)]
 
 
-def test_a_beam_tells_its_live_hypotheses_to_whom_asks() -> None:
+def test_a_beam_reports_its_live_hypotheses_if_requested() -> None:
     steps = [
         [_extension(0, 5, -0.1), _extension(0, 6, -0.2)],
         [_extension(1, 8, -0.3), _extension(0, 7, -0.4), _extension(0, EOS, -0.5)],
@@ -111,7 +111,7 @@ def test_a_beam_tells_its_live_hypotheses_to_whom_asks() -> None:
     assert not any(sequence.advance(step).live for step in steps), "nobody else pays"
 
 
-def test_a_beam_behind_a_prefix_tells_it_first() -> None:
+def test_a_beam_after_a_prefix_reports_it_first() -> None:
     sequence = BeamSequence(changed(_request(forced=[5, 6], beam=2), hypotheses=True, decoder_ids=[40]), [0, 1], EOS)
     [first] = sequence.advance([_extension(0, 5, -1.0), _extension(0, 6, -2.0)]).live
     assert (first.ids, first.logprob) == ([5, 6], -3.0)

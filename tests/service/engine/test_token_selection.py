@@ -8,7 +8,7 @@ import torch
 
 from model.beam_search import Extension
 from service.engine.batching import StepScores, extensions_of, step_batch
-from service.engine.messages import Beam, Constraints, Sampling
+from service.engine.generation_request import Beam, Constraints, Sampling
 from service.engine.sequences.rows import Row
 from service.engine.token_selection import Steps, select_tokens
 from tests.generation_requests import generation_request
@@ -131,7 +131,7 @@ def test_the_strongest_place_of_the_source_is_never_its_end() -> None:
     assert not third
 
 
-def test_attention_is_told_of_the_row_s_own_source_to_whom_asks() -> None:
+def test_attention_to_the_row_s_own_source_is_reported_if_requested() -> None:
     short = generation_request([5, 2], 9, alignment=True, attention=True)
     rows = [Row(short, 0, 0, []), Row(generation_request([5, 6, 2], 9, alignment=True), 1, 1, [])]
     [[first], [second]] = _choose(rows, torch.zeros(2, 4))
@@ -139,7 +139,7 @@ def test_attention_is_told_of_the_row_s_own_source_to_whom_asks() -> None:
     assert not second.choice.inspection.attention
 
 
-def test_self_attention_is_told_of_the_row_s_own_text_to_whom_asks() -> None:
+def test_self_attention_to_the_row_s_own_text_is_reported_if_requested() -> None:
     asking, silent = generation_request([5, 2], 9, self_attention=True), generation_request([5, 2], 9)
     rows = [
         Row(asking, 0, 0, [], num_extensions=0, forced=3),

@@ -138,7 +138,7 @@ async def test_models_and_engines_are_seen_as_they_are() -> None:
     entry.state, entry.reason = State.LOADING, "no room for its engines the last time"
     assert {'dragoman_model_load_failed{model="en-fr"} 1.0', 'dragoman_models{state="loading"} 1.0'} <= seen()
     service.library.versions.clear()
-    assert not any("en-fr" in line for line in seen()), "what is gone is no longer told"
+    assert not any("en-fr" in line for line in seen()), "an unloaded model has no metrics"
 
 
 def test_a_first_failure_is_a_rise_from_zero() -> None:

@@ -62,7 +62,7 @@ async def test_an_error_names_the_file(foreign: Path, cache: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("printed", "message"),
     [
         ("warning: old\ndragoman: model.bin: ends too early", "model.bin: ends too early"),
         ("Traceback (most recent call last):\nMemoryError", "its import ended with 3; the log says more"),
@@ -70,10 +70,10 @@ async def test_an_error_names_the_file(foreign: Path, cache: Path) -> None:
     ],
 )
 async def test_only_the_error_itself_is_reported(
-    said: str, message: str, foreign: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    printed: str, message: str, foreign: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     command = tmp_path / "python"
-    command.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{said}\nEND\nexit 3\n")
+    command.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{printed}\nEND\nexit 3\n")
     command.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(command))
     with pytest.raises(CheckpointError, match=f"^{re.escape(message)}$"):

@@ -31,7 +31,7 @@ _LONGER_THAN_ALL_CHANCES: Final = 2.5  # which an engine gets to be heard, howev
         (str(EMBEDDED_MODEL), "bf16", "cuda:99", r"device: there is no cuda:99"),
     ],
 )
-async def test_a_first_start_that_fails_is_told_and_not_repeated(
+async def test_a_first_start_that_fails_is_reported_and_not_repeated(
     checkpoint: str, mode: str, device: str, reason: str
 ) -> None:
     """The error is the engine's own reason, or reports that it just died."""

@@ -4,16 +4,7 @@ from array import array
 
 import pytest
 
-from service.engine.messages import (
-    Admitted,
-    Cancel,
-    Command,
-    StepReport,
-    StepStats,
-    Submit,
-    TokenBlock,
-    TokenReport,
-)
+from service.engine.messages import Admitted, Cancel, Command, StepReport, StepStats, Submit, TokenBlock, TokenReport
 from service.errors import EngineFailed
 from service.supervisor.engine_requests import EngineObserver, EngineRequests
 from service.supervisor.generation import Generation

@@ -1,6 +1,7 @@
 """Reports that the reader of a request gets when its engine dies."""
 
-from service.engine.messages import Beam, BeamReport, LiveHypothesis, SegmentReport, TokenReport, TokenRun
+from service.engine.generation_request import Beam
+from service.engine.messages import BeamReport, LiveHypothesis, SegmentReport, TokenReport, TokenRun
 from service.supervisor.generation import Generation
 from tests.generation_requests import generation_request
 
@@ -28,7 +29,7 @@ async def _received(generation: Generation) -> list[SegmentReport]:
     return received
 
 
-async def test_a_search_that_is_begun_again_tells_no_step_twice() -> None:
+async def test_a_search_that_is_begun_again_reports_no_step_twice() -> None:
     for deaths in ([1], [3], [4], [2, 4]):
         generation = Generation(0, generation_request([9, 2], 9, beam=Beam(2), hypotheses=True), lambda _: None)
         sent = 0

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from service.engine.messages import Beam, EngineOptions, GenerationRequest
+from service.engine.generation_request import Beam, GenerationRequest
+from service.engine.messages import EngineOptions
 from service.errors import EngineFailed, QueueFull
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.engine_requests import EngineObserver

@@ -9,21 +9,8 @@ import msgspec
 import pytest
 
 from model.beam_search import Inspection
-from service.engine.messages import (
-    Alternative,
-    Beam,
-    Constraints,
-    FinishReason,
-    GenerationRequest,
-    GivenTerm,
-    Inspect,
-    Prompt,
-    Sampling,
-    StepReport,
-    StepStats,
-    TokenReport,
-    TokenRun,
-)
+from service.engine.generation_request import Beam, Constraints, GenerationRequest, GivenTerm, Inspect, Prompt, Sampling
+from service.engine.messages import Alternative, FinishReason, StepReport, StepStats, TokenReport, TokenRun
 from service.errors import DeadlineExceeded, EngineFailed, NotReady
 from service.supervisor.generation import Generation
 from service.supervisor.segment_cache import SegmentCache
@@ -154,9 +141,9 @@ def test_no_field_of_a_request_is_forgotten() -> None:
     """A new field gets a line above, unless it only says when something happens."""
     groups: list[type[msgspec.Struct]] = [Prompt, Sampling, Beam, Constraints]
     names = {name for group in groups for name in group.__struct_fields__} | {"max_new_tokens", "alignment"}
-    told = {name for each in CHANGES for name in each} - {"sampling", "beam"}
+    varied = {name for each in CHANGES for name in each} - {"sampling", "beam"}
     in_values = {"temperature", "top_k", "top_p", "seed", "size", "length_penalty", "alternatives"}
-    assert told | in_values == names
+    assert varied | in_values == names
     # Never reach the cache: the rest of what is inspected, what is resumed, and who waits for whom.
     assert set(Inspect.__struct_fields__) - names == {"candidates", "attention", "self_attention", "hypotheses"}
     assert set(GenerationRequest.__struct_fields__) == {

@@ -21,7 +21,7 @@ def _text(written: list[list[Aligned]]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("sentence", "said", "expected"),
+    ("sentence", "translated", "expected"),
     [
         ("Call 555-1234", "Appelle 5577234", "Appelle 555-1234"),
         ("Their number is 58,583,767.", "Leur numéro est 583 767.", "Leur numéro est 58,583,767."),
@@ -33,13 +33,13 @@ def _text(written: list[list[Aligned]]) -> str:
         ("٥٨٥٨٣ قطة", "58853 chats", "٥٨٥٨٣ chats"),
     ],
 )
-def test_a_changed_number_is_written_as_in_the_sentence(sentence: str, said: str, expected: str) -> None:
-    for parts in ([said], [*said]):
+def test_a_changed_number_is_written_as_in_the_sentence(sentence: str, translated: str, expected: str) -> None:
+    for parts in ([translated], [*translated]):
         assert _text(_repaired(sentence, parts)) == expected
 
 
 @pytest.mark.parametrize(
-    ("sentence", "said", "expected"),
+    ("sentence", "translated", "expected"),
     [
         ("$1,234.56 and 12,345.67", "$1,234,56 et 12 345.67", "$1\u202f234,56 et 12\u202f345,67"),
         ("It is 1,234.5 km.", "C'est 12 345 km.", "C'est 1\u202f234,5 km."),
@@ -49,8 +49,8 @@ def test_a_changed_number_is_written_as_in_the_sentence(sentence: str, said: str
         ("2,000 cats", "2.000 chats", "2\u202f000 chats"),
     ],
 )
-def test_wrong_separators_become_those_of_the_language(sentence: str, said: str, expected: str) -> None:
-    for parts in ([said], [*said]):
+def test_wrong_separators_become_those_of_the_language(sentence: str, translated: str, expected: str) -> None:
+    for parts in ([translated], [*translated]):
         assert _text(_repaired(sentence, parts)) == expected
 
 
@@ -61,7 +61,7 @@ def test_a_language_whose_numbers_are_unknown_keeps_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sentence", "said"),
+    ("sentence", "translated"),
     [
         ("It is 1,234,567.5 now.", "C'est 1 234 567,5 maintenant."),
         ("In 2000, 250 came.", "En 2000 250 sont venus."),
@@ -93,20 +93,20 @@ def test_a_language_whose_numbers_are_unknown_keeps_them() -> None:
         ("Python 3.10 of 3.125", "Python 3.10 de 3,125"),
     ],
 )
-def test_a_number_with_the_same_value_or_similar_to_none_stays(sentence: str, said: str) -> None:
-    for parts in ([said], [*said]):
-        assert _text(_repaired(sentence, parts)) == said
+def test_a_number_with_the_same_value_or_similar_to_none_stays(sentence: str, translated: str) -> None:
+    for parts in ([translated], [*translated]):
+        assert _text(_repaired(sentence, parts)) == translated
 
 
 @given(
     number=st.from_regex(r"[1-9]\d{2,8}(?:[-:. ]\d{2,4}){0,2}", fullmatch=True),
-    said=st.text(st.sampled_from("0123456789 .,:-/abé"), max_size=40),
+    translated=st.text(st.sampled_from("0123456789 .,:-/abé"), max_size=40),
     cuts=st.lists(st.integers(0, 40)),
 )
-def test_the_parts_of_a_translation_make_no_difference(number: str, said: str, cuts: list[int]) -> None:
-    places = sorted({0, len(said), *(min(cut, len(said)) for cut in cuts)})
-    parts = [said[start:end] for start, end in pairwise(places)]
-    assert _text(_repaired(f"It is {number}.", parts)) == _text(_repaired(f"It is {number}.", [said]))
+def test_the_parts_of_a_translation_make_no_difference(number: str, translated: str, cuts: list[int]) -> None:
+    places = sorted({0, len(translated), *(min(cut, len(translated)) for cut in cuts)})
+    parts = [translated[start:end] for start, end in pairwise(places)]
+    assert _text(_repaired(f"It is {number}.", parts)) == _text(_repaired(f"It is {number}.", [translated]))
 
 
 def test_only_a_number_is_held_back() -> None:

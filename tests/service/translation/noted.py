@@ -2,7 +2,8 @@
 
 from typing import Protocol
 
-from service.engine.messages import GenerationRequest, TokenReport
+from service.engine.generation_request import GenerationRequest
+from service.engine.messages import TokenReport
 from service.supervisor.generation import Generation
 from service.translation.options import Limits
 from service.translation.translator import Translator

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from model.tokenizer import Tokenizer
-from service.engine.messages import GenerationRequest, TokenReport
+from service.engine.generation_request import GenerationRequest
+from service.engine.messages import TokenReport
 from service.errors import DeadlineExceeded, InvalidRequest, QueueFull
 from service.supervisor.generation import Generation
 from service.translation import fairness
@@ -48,7 +49,7 @@ async def test_slow_preparation_is_spread_over_several_steps(
         now += 1.0
         return now
 
-    monkeypatch.setattr("service.translation.stream.time.thread_time", clock)
+    monkeypatch.setattr("service.translation.window.time.thread_time", clock)
     monkeypatch.setattr(pool, "submit", _answers_at_once(pool))
     translation = translator.start(["The cat sat. " * 9], "en", "fr", TranslationOptions())
     assert len(pool.requests) == 1

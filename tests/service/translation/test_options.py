@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from service.engine.messages import Beam, Inspect, Sampling
+from service.engine.generation_request import Beam, Inspect, Sampling
 from service.text.glossary import Glossary
 from service.translation.options import TranslationOptions
 

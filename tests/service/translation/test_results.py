@@ -97,7 +97,7 @@ def test_a_sentence_in_capitals_is_translated_in_capitals(tokenizer: Tokenizer) 
 
 
 @pytest.mark.parametrize(
-    ("segment", "said", "expected"),
+    ("segment", "translated", "expected"),
     [
         (Segment("(", "58,583 cats", ")"), "5858 3 chats", "(58,583 chats)"),
         (Segment("", "the 58,583", ".", encoding="attribute"), "le 58683 '", "le 58,583 &#x27;."),
@@ -106,11 +106,11 @@ def test_a_sentence_in_capitals_is_translated_in_capitals(tokenizer: Tokenizer) 
         (Segment("", "58,583 b", "", marks=[Mark(0, 6, "<b>", "</b>")]), "58683", "<b>58,583</b>"),
     ],
 )
-def test_a_number_is_repaired(tokenizer: Tokenizer, segment: Segment, said: str, expected: str) -> None:
+def test_a_number_is_repaired(tokenizer: Tokenizer, segment: Segment, translated: str, expected: str) -> None:
     """Alternatives are repaired too, copied terms are not, and live hypotheses do not interfere."""
     reports = [
         TokenReport(1, token, -0.5, term=0 if word == "X" else None, inspection=Inspection(alignment=(0, 0.9)))
-        for word in said.split(" ")
+        for word in translated.split(" ")
         for token in tokenizer.encode_target(word)
     ]
     reports.append(TokenReport(1, tokenizer.eos_id, -0.5, "stop", alternatives=[Alternative(list(reports), -1.0)]))
@@ -123,7 +123,7 @@ def test_a_number_is_repaired(tokenizer: Tokenizer, segment: Segment, said: str,
 
 
 @pytest.mark.parametrize(
-    ("sentence", "term", "said", "expected"),
+    ("sentence", "term", "translated", "expected"),
     [
         ("the URL here", "URL", "le X chat", "le URL chat"),
         ("URL here", "URL", "X le chat", "URL le chat"),
@@ -134,13 +134,15 @@ def test_a_number_is_repaired(tokenizer: Tokenizer, segment: Segment, said: str,
         ("見URL。", "URL", "le X chat", "le URL chat"),  # a script without spaces gives no evidence
     ],
 )
-def test_a_copied_term_is_unchanged(tokenizer: Tokenizer, sentence: str, term: str, said: str, expected: str) -> None:
+def test_a_copied_term_is_unchanged(
+    tokenizer: Tokenizer, sentence: str, term: str, translated: str, expected: str
+) -> None:
     """The spaces around a term are those of the source, whatever the model wrote."""
     start = sentence.index(term)
     segment = Segment("", sentence, "", terms=[Term(start, start + len(term), term, is_copy=True)])
     reports = [
         TokenReport(1, token, -0.5, term=0 if word == "X" else None)
-        for word in said.split()
+        for word in translated.split()
         for token in tokenizer.encode_target(word)
     ]
     reports.append(TokenReport(1, tokenizer.eos_id, -0.5, "stop", alternatives=[Alternative(list(reports), -1.0)]))
@@ -158,7 +160,7 @@ def test_a_target_prefix_is_not_repaired(tokenizer: Tokenizer, forced: int, expe
 
 
 @pytest.mark.parametrize(
-    ("sentence", "said", "expected"),
+    ("sentence", "translated", "expected"),
     [
         ("See {a}us now", "le 0 chat", "le {a}chat"),
         ("See {a} us now", "le X 0 X chat X", "le {a} chat"),
@@ -170,13 +172,13 @@ def test_a_target_prefix_is_not_repaired(tokenizer: Tokenizer, forced: int, expe
         ("{a}는 학생입니다", "0 chat", "{a} chat"),
     ],
 )
-def test_no_placeholder_is_left_over(tokenizer: Tokenizer, sentence: str, said: str, expected: str) -> None:
+def test_no_placeholder_is_left_over(tokenizer: Tokenizer, sentence: str, translated: str, expected: str) -> None:
     """Spaces added for the placeholder are dropped too; words that begin like a placeholder stay."""
     start = sentence.index("{a}")
     segment = Segment("", sentence, "", terms=[Term(start, start + 3, "{a}", is_copy=True)])
     reports = [
         TokenReport(1, token, -0.5, term=0 if word == "0" else None)
-        for word in said.split()
+        for word in translated.split()
         for token in tokenizer.encode_target("X" if word == "0" else word)
     ]
     assembly = SegmentAssembly(0, segment, tokenizer)
@@ -184,7 +186,7 @@ def test_no_placeholder_is_left_over(tokenizer: Tokenizer, sentence: str, said: 
 
 
 @pytest.mark.parametrize(
-    ("segment", "said", "expected"),
+    ("segment", "translated", "expected"),
     [
         (Segment("", "A cat.", "", terms=[Term(2, 5, "matou")]), "un X", "un matou"),
         (Segment("- ", "Cat here.", "", terms=[Term(0, 3, "gros matou")]), "X ici", "- Gros matou ici"),
@@ -199,12 +201,12 @@ def test_no_placeholder_is_left_over(tokenizer: Tokenizer, sentence: str, said: 
         (Segment("", "黒猫。", "", terms=[Term(1, 2, "chat")]), "le X", "le chat"),
     ],
 )
-def test_a_glossary_term_fits_its_place(tokenizer: Tokenizer, segment: Segment, said: str, expected: str) -> None:
+def test_a_glossary_term_fits_its_place(tokenizer: Tokenizer, segment: Segment, translated: str, expected: str) -> None:
     """A term gets its capital, its escapes, no space where the language has none, and no ending from the model (+)."""
     ending = next(each for each in range(len(tokenizer)) if tokenizer.piece_bytes(each) == b"s")
     reports = [
         TokenReport(1, token, -0.5, term=0 if word == "X" else None)
-        for word in said.split()
+        for word in translated.split()
         for token in ([ending] if word == "+s" else tokenizer.encode_target(word))
     ]
     assembly = SegmentAssembly(0, segment, tokenizer)

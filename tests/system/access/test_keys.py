@@ -46,7 +46,7 @@ def test_every_way_to_bring_a_key(keyed: KeyedServer) -> None:
 @pytest.mark.parametrize(
     ("key", "status", "code"), [(None, 400, "key_required"), ("", 400, "key_required"), ("wrong", 403, "invalid_key")]
 )
-def test_without_a_right_key_nothing_is_told(keyed: KeyedServer, key: str | None, status: int, code: str) -> None:
+def test_without_a_right_key_nothing_is_returned(keyed: KeyedServer, key: str | None, status: int, code: str) -> None:
     """LibreTranslate's statuses, and DeepL's one."""
     body = {"q": TEXT, **REQUEST, **({} if key is None else {"api_key": key})}
     answers = [

@@ -51,8 +51,8 @@ def _check_refused(server: Server, key: str, reason: str) -> None:
         assert theirs.get_usage().character.count == 0
     log = server.log.read_text()
     lines = [json.loads(line) for line in log.splitlines()]
-    told = [line["reason"] for line in lines if line["message"] == "the key file cannot be used"]
-    assert told == [reason] * 3
+    reasons = [line["reason"] for line in lines if line["message"] == "the key file cannot be used"]
+    assert reasons == [reason] * 3
     assert "Traceback" not in log
 
 

@@ -114,7 +114,9 @@ def test_deepl_s_usage_counts_characters(deepl_client: deepl.DeepLClient) -> Non
         ({"formality": "more"}, "formality: is not available for any language"),
     ],
 )
-def test_deepl_is_told_what_is_wrong(deepl_client: deepl.DeepLClient, options: dict[str, Any], message: str) -> None:
+def test_deepl_s_client_reports_what_is_wrong(
+    deepl_client: deepl.DeepLClient, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(deepl.DeepLException, match=f"Bad request, message: {message}") as caught:
         deepl_client.translate_text("Yes.", **{"source_lang": "EN", "target_lang": "FR", **options})
     assert caught.value.http_status_code == 400

@@ -15,12 +15,12 @@ from tests.system.sentences import SENTENCES
 _LISTEN = """
     (url) => new Promise((resolve, reject) => {
         const source = new EventSource(url);
-        const told = { tokens: [], connections: 0 };
-        source.onopen = () => { told.connections += 1; };
-        source.addEventListener("token", (event) => told.tokens.push([event.lastEventId, JSON.parse(event.data).text]));
+        const seen = { tokens: [], connections: 0 };
+        source.onopen = () => { seen.connections += 1; };
+        source.addEventListener("token", (event) => seen.tokens.push([event.lastEventId, JSON.parse(event.data).text]));
         source.addEventListener("done", (event) => {
             source.close();
-            resolve({ ...told, text: JSON.parse(event.data).translatedText });
+            resolve({ ...seen, text: JSON.parse(event.data).translatedText });
         });
         // Without data it is the browser's own: the connection broke, and it tries again.
         source.addEventListener("error", (event) => event.data && reject(new Error(event.data)));
@@ -32,10 +32,10 @@ _LISTEN = """
 _NEVER_CLOSE = """
     (url) => new Promise((resolve) => {
         const source = new EventSource(url);
-        const told = { done: 0, connections: 0 };
-        source.onopen = () => { told.connections += 1; };
-        source.addEventListener("done", () => { told.done += 1; });
-        source.addEventListener("error", () => source.readyState === EventSource.CLOSED && resolve(told));
+        const seen = { done: 0, connections: 0 };
+        source.onopen = () => { seen.connections += 1; };
+        source.addEventListener("done", () => { seen.done += 1; });
+        source.addEventListener("error", () => source.readyState === EventSource.CLOSED && resolve(seen));
     })
 """
 
@@ -48,18 +48,18 @@ def browser() -> Iterator[Browser]:
 
 @needs_chromium
 def test_an_event_source(browser: Browser, server: Server) -> None:
-    told = _listen(browser, server.url)
-    assert told["text"] == "".join(text for _, text in told["tokens"])
-    assert told["connections"] == 1
+    seen = _listen(browser, server.url)
+    assert seen["text"] == "".join(text for _, text in seen["tokens"])
+    assert seen["connections"] == 1
 
 
 @needs_chromium
 def test_an_event_source_resumes(browser: Browser, server: Server) -> None:
     expected = _listen(browser, server.url)
     with cutting_proxy(int(server.url.rsplit(":", 1)[1]), [900] * 3, reset=True) as proxy:
-        told = _listen(browser, proxy.url)
-    assert told["connections"] > 1
-    assert (told["tokens"], told["text"]) == (expected["tokens"], expected["text"])
+        seen = _listen(browser, proxy.url)
+    assert seen["connections"] > 1
+    assert (seen["tokens"], seen["text"]) == (expected["tokens"], expected["text"])
 
 
 @needs_chromium
@@ -67,15 +67,15 @@ def test_an_event_source_that_nobody_closes_stops_after_the_last_event(browser: 
     page = browser.new_page()
     page.goto(f"{server.url}/livez")
     query = httpx.QueryParams({"q": "I am a cat.", "source": "en", "target": "fr"})
-    told = page.evaluate(_NEVER_CLOSE, f"/translate/stream?{query}")
+    seen = page.evaluate(_NEVER_CLOSE, f"/translate/stream?{query}")
     page.close()
-    assert told == {"done": 1, "connections": 1}
+    assert seen == {"done": 1, "connections": 1}
 
 
 def _listen(browser: Browser, url: str) -> dict[str, Any]:
     page = browser.new_page()
     page.goto(f"{url}/livez")
     query = httpx.QueryParams({"q": " ".join(SENTENCES[:3]), "source": "en", "target": "fr"})
-    told: dict[str, Any] = page.evaluate(_LISTEN, f"/translate/stream?{query}")
+    seen: dict[str, Any] = page.evaluate(_LISTEN, f"/translate/stream?{query}")
     page.close()
-    return told
+    return seen

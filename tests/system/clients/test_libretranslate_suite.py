@@ -28,7 +28,9 @@ class Client:
     def __getattr__(self, method):
         def send(path, **body):
             response = httpx.request(method.upper(), os.environ["SERVER"] + path, timeout=60, **body)
-            return SimpleNamespace(status_code=response.status_code, data=response.content)
+            is_json = response.headers["content-type"].startswith("application/json")
+            json = response.json() if is_json else None
+            return SimpleNamespace(status_code=response.status_code, data=response.content, json=json)
 
         return send
 

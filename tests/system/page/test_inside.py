@@ -24,9 +24,9 @@ def test_the_beam_is_seen_while_it_searches(page: Page) -> None:
     page.locator("#text").fill(text)
     live = page.locator("#live .label")
     expect(page.locator("#beam-step")).to_have_text(str(first - 1))
-    told = json.loads(events[first - 1].split(b"data: ")[1])["hypotheses"]
+    hypotheses = json.loads(events[first - 1].split(b"data: ")[1])["hypotheses"]
     written = [json.loads(event.split(b"data: ")[1])["text"] for event in events if b"event: token" in event]
-    expect(live).to_have_text([each["text"].strip() for each in told])
+    expect(live).to_have_text([each["text"].strip() for each in hypotheses])
     expect(page.locator("#output")).to_be_empty()
     page.evaluate("goOn()")
     wait_until_done(page)
@@ -48,8 +48,8 @@ def test_a_sentence_is_chosen_before_its_first_token(page: Page) -> None:
     page.locator("#text").fill(text)
     page.locator("#sentence").select_option(label="1")
     page.locator("#sentence").select_option(label="2")
-    told = json.loads(events[first - 1].split(b"data: ")[1])["hypotheses"]
-    expect(page.locator("#live .label")).to_have_text([each["text"].strip() for each in told])
+    hypotheses = json.loads(events[first - 1].split(b"data: ")[1])["hypotheses"]
+    expect(page.locator("#live .label")).to_have_text([each["text"].strip() for each in hypotheses])
     page.evaluate("goOn()")
     wait_until_done(page)
     options = page.locator("#tokens [role=option]")
@@ -67,7 +67,7 @@ def _beam_events(page: Page, text: str) -> list[bytes]:
 
 
 def _hold(page: Page, events: list[bytes], at: int) -> None:
-    """Let the page's next answer be these events, of which those from `at` on come when it is told to go on."""
+    """Let the page's next answer be these events, of which those from `at` on come when it is released."""
     halves = [b"\r\n\r\n".join(half).decode() for half in ([*events[:at], b""], events[at:])]
     page.evaluate(_HELD % json.dumps(halves))
 
@@ -89,7 +89,7 @@ _HELD = """
         }), { headers: { "Content-Type": "text/event-stream" } });
     })()
 """
-"""An answer whose second half comes when the page is told to go on."""
+"""An answer whose second half comes when the page releases it."""
 
 
 def test_inside_the_model(page: Page) -> None:

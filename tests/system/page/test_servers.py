@@ -16,7 +16,7 @@ from tests.system.sentences import LONG_TEXT
 pytestmark = needs_chromium
 
 
-def test_a_server_that_is_not_ready_is_said(start_server: StartServer, browser: Browser) -> None:
+def test_a_server_that_is_not_ready_is_reported(start_server: StartServer, browser: Browser) -> None:
     with start_server("--slots", "1", "--max-waiting", "0") as server:
         context = browser.new_context(base_url=server.url)
         pages = [context.new_page() for _ in range(2)]

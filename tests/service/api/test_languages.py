@@ -3,7 +3,7 @@
 import pytest
 from babel import Locale
 
-from service.api.translate import language_name
+from service.api.languages import language_name
 
 
 @pytest.mark.parametrize(

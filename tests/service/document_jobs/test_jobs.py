@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from service.document_jobs import DocumentJobs
+from service.document_jobs.jobs import DocumentJobs
 from service.documents.limits import DocumentLimits
 from service.errors import InsufficientStorage, QueueFull, UnknownDocument
 from service.translation.translator import Translator

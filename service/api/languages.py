@@ -1,0 +1,92 @@
+"""The routes about languages as in LibreTranslate: the list, the detection, and the settings for a web page."""
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Final
+
+from babel import Locale, UnknownLocaleError
+from fastapi import APIRouter, Request
+
+from service.api.authentication import CallerDependency
+from service.api.dependencies import ServiceDependency
+from service.api.openapi import BAD_INPUT, CALLER_ERRORS, ErrorResponse, errors_of
+from service.api.request_body import body_of, parse_body
+from service.api.schemas.languages import (
+    DetectedLanguage,
+    DetectRequest,
+    FrontendSettings,
+    Language,
+    LanguageChoice,
+    NamedLanguage,
+)
+from service.documents.formats import FORMATS
+from service.translation.translator import AUTOMATIC
+
+router = APIRouter(tags=["translation"])
+
+_TYPING_PAUSE_MILLISECONDS: Final = 300
+_DETECTION_ERRORS: Final = errors_of(ErrorResponse, *CALLER_ERRORS, 400, own=BAD_INPUT)
+_UNAVAILABLE: Final = errors_of(ErrorResponse, 503)
+
+
+@router.post(
+    "/detect",
+    summary="Detect the language of a text",
+    responses=_DETECTION_ERRORS,
+    openapi_extra=body_of(DetectRequest),
+)
+async def detect(request: Request, service: ServiceDependency, caller: CallerDependency) -> list[DetectedLanguage]:
+    """Return the languages of `/languages` that the text may be in, the most probable first."""
+    body = await parse_body(request, DetectRequest, or_url=True)
+    text = body.q if isinstance(body.q, str) else " ".join(body.q)
+    return [
+        DetectedLanguage(language=each.language, confidence=each.confidence) for each in service.translator.detect(text)
+    ]
+
+
+@router.get(
+    "/languages",
+    summary="List languages and their targets",
+    responses=_UNAVAILABLE,
+    response_model_exclude_none=True,
+)
+async def languages(service: ServiceDependency) -> list[Language]:
+    """Return all source and target languages. Each is one of its own targets: its text is copied."""
+    known, downloadable = service.translator.languages, service.translator.downloadable
+    return [_language(code, known[code], downloadable.get(code, ())) for code in sorted(known)]
+
+
+@router.get("/frontend/settings", summary="Settings for a web page, in LibreTranslate's format", responses=_UNAVAILABLE)
+async def frontend_settings(service: ServiceDependency) -> FrontendSettings:
+    first = service.translator.directions[0]
+    source = NamedLanguage(code=first.source, name=language_name(first.source))
+    if len({direction.source for direction in service.translator.directions}) > 1:
+        source = NamedLanguage(code=AUTOMATIC, name="Detect language")
+    return FrontendSettings(
+        charLimit=service.translator.limits.max_characters,
+        frontendTimeout=_TYPING_PAUSE_MILLISECONDS,
+        apiKeys=service.access.has_keys,
+        keyRequired=service.access.key_required,
+        suggestions=service.suggestions.is_enabled,
+        filesTranslation=service.settings.max_documents > 0,
+        supportedFilesFormat=[f".{name}" for name in FORMATS] if service.settings.max_documents else [],
+        language=LanguageChoice(
+            source=source,
+            target=NamedLanguage(code=first.target, name=language_name(first.target)),
+        ),
+    )
+
+
+@cache
+def language_name(code: str) -> str:
+    """Return the English name of a language; its code if there is none."""
+    try:
+        return Locale.parse(code, sep="-").english_name or code
+    except (UnknownLocaleError, ValueError):
+        return code
+
+
+def _language(code: str, targets: Iterable[str], downloadable: Iterable[str]) -> Language:
+    return Language(
+        code=code, name=language_name(code), targets=sorted(targets), downloadable=sorted(downloadable) or None
+    )

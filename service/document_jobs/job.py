@@ -1,0 +1,86 @@
+"""One document on its way through the server, and what its translation needs. Knows no files and no translator."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from service.documents.document import Document
+from service.errors import ServiceError
+from service.translation.options import TranslationOptions
+
+State = Literal["queued", "translating", "done", "error"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentRequest:
+    """A document in a directory of its own, and everything that its translation needs."""
+
+    owner: str
+    document: Document
+    name: str
+    source: str
+    target: str
+    characters: int
+    options: TranslationOptions
+    charge: AbstractAsyncContextManager[object]
+    """Has been entered; is left with the error if there is one."""
+
+
+@dataclass(eq=False)
+class DocumentJob:
+    """A document on its way. `state` is final if it is `done` or `error`."""
+
+    request: DocumentRequest
+    id: str = field(default_factory=lambda: secrets.token_hex(16))
+    key: str = field(default_factory=lambda: secrets.token_hex(16))
+    state: State = "queued"
+    error: ServiceError | None = None
+    characters_done: int = 0
+    started_at: float | None = None
+    wanted_at: float = field(default_factory=time.monotonic)
+    ended_at: float | None = None
+    readers: int = 0
+    """Clients that wait for it or follow its progress; while there are some, it is wanted."""
+    task: asyncio.Task[None] | None = None
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def result(self) -> Path:
+        return self.request.document.path.with_name("result")
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in ("done", "error")
+
+    @property
+    def seconds_left(self) -> int | None:
+        """An estimate of the time that the translation still takes; None before it has begun."""
+        if self.started_at is None or not self.characters_done:
+            return None
+        pace = (time.monotonic() - self.started_at) / self.characters_done
+        return round(pace * max(self.request.characters - self.characters_done, 0))
+
+    def changed(self) -> None:
+        """Wake all who wait for a change."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    @contextmanager
+    def wanted(self) -> Iterator[None]:
+        """Count a client that waits for as long as the context lasts."""
+        self.readers += 1
+        try:
+            yield
+        finally:
+            self.readers -= 1
+            self.wanted_at = time.monotonic()
+
+    async def wait_for_change(self) -> None:
+        """Wait until the progress or the state changes; at once if it is over."""
+        if not self.is_over:
+            await self._changed.wait()

@@ -1,0 +1,236 @@
+"""The segments of a request that are in flight: prepared and submitted ahead of the reader of their tokens."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Coroutine, Iterator, Sequence
+from concurrent.futures import Executor
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from service.engine.generation_request import GenerationRequest, Prompt, Search
+from service.errors import DeadlineExceeded, ServiceError
+from service.registry.served_model import ServedModel
+from service.supervisor.generation import Generation
+from service.translation.fairness import FirstTokenPriority
+from service.translation.options import Limits, TranslationOptions, default_target_length
+from service.translation.pivot import first_translation
+from service.translation.preprocess import EncodedSegment
+
+_BACKGROUND_SEGMENTS: Final = 8
+"""Segments of a document that are decoded at once."""
+_LOOK_AHEAD_SECONDS: Final = 0.05
+"""Processor time of one look-ahead; the rest of the text is prepared later."""
+
+
+class SubmittedSegment(NamedTuple):
+    """A segment submitted to an engine, or copied."""
+
+    encoded: EncodedSegment
+    generation: Generation | None
+    is_cut: bool = False
+    """True if the first model's translation was cut at its maximum length."""
+
+
+class SegmentInFlight:
+    """A segment on its way through one model; on a pivot route, through two."""
+
+    def __init__(self, first: SubmittedSegment, second: Coroutine[Any, Any, Sequence[SubmittedSegment]] | None) -> None:
+        """`second` hands the first model's translation over to the second model."""
+        self._first = first
+        self._second = None if second is None else asyncio.create_task(second)
+        if self._second is not None:
+            self._second.add_done_callback(mark_as_retrieved)  # nobody awaits it if the translation is closed first
+
+    @property
+    def characters(self) -> int:
+        """The number of characters of the text that the segment stands for."""
+        return len(self._first.encoded.segment.text)
+
+    async def final_segments(self) -> Sequence[SubmittedSegment]:
+        """Return the segments whose translations are sent; raises the error of the first model."""
+        return [self._first] if self._second is None else await self._second
+
+    def close(self) -> None:
+        for generation in self._generations():
+            generation.close()
+        if self._second is not None:
+            self._second.cancel()
+
+    def fail(self, error: ServiceError) -> None:
+        for generation in self._generations():
+            generation.fail(error)
+
+    def _generations(self) -> Iterator[Generation]:
+        second, known = self._second, [self._first]
+        if second is not None and second.done() and not second.cancelled() and second.exception() is None:
+            known += second.result()
+        return (each.generation for each in known if each.generation is not None)
+
+
+class SegmentWindow:
+    """The window of one request over its segments: as many as may be in flight, in the order of the text.
+
+    Prepares a segment when there is room for it, and submits it to the engines of its model. Knows no events.
+    """
+
+    def __init__(
+        self,
+        options: TranslationOptions,
+        limits: Limits,
+        deadline: float,
+        executor: Executor | None,
+        priority: FirstTokenPriority,
+    ) -> None:
+        """`executor` prepares a long text outside of the event loop; None prepares a short text in it.
+
+        `deadline` is on the event loop's clock. `priority` makes long texts give way until the first token has come.
+        """
+        self._options = options
+        self._deadline = deadline
+        self._executor = executor
+        self._priority = priority
+        # A beam holds a slot for each hypothesis: long texts leave as many slots to others as without a beam.
+        in_flight = limits.max_segments_in_flight
+        if options.is_background:
+            in_flight = min(in_flight, _BACKGROUND_SEGMENTS)
+        self._size = max(in_flight // options.beam.size, 1)
+        self._segments: Iterator[EncodedSegment] = iter(())
+        self._ahead: deque[SegmentInFlight] = deque()
+        self._filling: asyncio.Task[None] | None = None
+        self.source_tokens = 0
+        """Source tokens of all segments submitted so far."""
+        self.pivot_tokens = 0
+        """Tokens that first models have generated for second models."""
+        self.first: Generation | None = None
+        """The first segment that is translated, not copied."""
+        self.is_in_preparation = True
+        """True until the first segments have been submitted."""
+        self.is_long = options.is_background
+        """True if the text fills the window, or is part of a document."""
+
+    def start(self, segments: Iterator[EncodedSegment]) -> None:
+        """Submit the first segments; those of a long text in the background."""
+        self._segments = segments
+        self._fill()
+
+    async def next(self) -> SegmentInFlight | None:
+        """Return the first segment of the window once it is submitted, or None at the end of the text.
+
+        Raises `DeadlineExceeded`, and the errors of preparing and submitting.
+        """
+        if not self._ahead and self._filling is not None:
+            filling = self._filling
+            await asyncio.wait([filling], timeout=self._deadline - asyncio.get_running_loop().time())
+            if not filling.done():
+                raise DeadlineExceeded("the translation was not finished in time")
+            self._filling = None
+            if not filling.cancelled():
+                filling.result()
+        return self._ahead[0] if self._ahead else None
+
+    def advance(self) -> None:
+        """Drop the first segment, which has been read to its end, and submit others; do nothing if it is closed."""
+        if self._ahead:
+            self._ahead.popleft()
+            self._fill()
+
+    def fail(self, error: ServiceError) -> None:
+        """End all segments in flight: whoever reads them gets `error`."""
+        for each in self._ahead:
+            each.fail(error)
+
+    def close(self) -> None:
+        """Cancel all unfinished segments; may be called twice."""
+        if self._filling is not None:
+            self._filling.cancel()
+        while self._ahead:
+            self._ahead.popleft().close()
+        self.is_in_preparation = False
+        self._priority.arrived(self)
+
+    def _fill(self) -> None:
+        """Submit as many of the next segments as the window has room for."""
+        if self._executor is None:
+            self._submit_all(self._prepare(self._size - len(self._ahead)))
+        elif self._filling is None or self._filling.done():
+            if self._filling is not None:
+                self._filling.result()
+            self._filling = asyncio.create_task(self._fill_in_background(self._executor))
+            self._filling.add_done_callback(mark_as_retrieved)
+
+    async def _fill_in_background(self, executor: Executor) -> None:
+        count = self._size - len(self._ahead)
+        prepared = await asyncio.get_running_loop().run_in_executor(executor, self._prepare, count)
+        self._submit_all(prepared)
+
+    def _prepare(self, count: int) -> list[EncodedSegment]:
+        """Prepare the next segments, at most `count`; at least one if the text has more. Runs in any thread."""
+        # All are prepared before any is submitted, so that an engine gets them in one batch; but a text that is slow to
+        # split, or an adversarial glossary, must leave time to others.
+        until = time.thread_time() + _LOOK_AHEAD_SECONDS
+        prepared: list[EncodedSegment] = []
+        for segment in islice(self._segments, count):
+            prepared.append(segment)
+            if time.thread_time() >= until:
+                break
+        return prepared
+
+    def _submit_all(self, prepared: Sequence[EncodedSegment]) -> None:
+        # The deadline is otherwise checked while waiting for the engine, which a fast engine never makes necessary.
+        if prepared and asyncio.get_running_loop().time() >= self._deadline:
+            raise DeadlineExceeded("the translation was not finished in time")
+        for encoded in prepared:
+            first = self._submit(encoded)
+            is_last = encoded.then is None or first.generation is None
+            self._ahead.append(SegmentInFlight(first, None if is_last else self._hand_over(first)))
+        if self.is_in_preparation:
+            self.is_in_preparation = False
+            self.is_long = self._options.is_background or len(self._ahead) == self._size
+            if self.source_tokens and not self._options.is_background:
+                self._priority.expect(self)
+
+    def _submit(self, encoded: EncodedSegment, *, is_cut: bool = False) -> SubmittedSegment:
+        self.source_tokens += len(encoded.source_ids)
+        options = self._options if encoded.then is None else self._options.of_first()
+        generation = (
+            encoded.model.submit(self._request(encoded, encoded.model, options), options.cache_scope)
+            if encoded.model and encoded.source_ids
+            else None
+        )
+        self.first = self.first or generation
+        return SubmittedSegment(encoded, generation, is_cut)
+
+    async def _hand_over(self, first: SubmittedSegment) -> list[SubmittedSegment]:
+        """Submit the first model's translation to the second model."""
+        assert first.generation is not None
+        assert first.encoded.then is not None
+        translated = await first_translation(first.encoded, first.generation, self._deadline)
+        self.pivot_tokens += translated.tokens
+        second = first.encoded.then(first.encoded, translated.sentence)
+        return [self._submit(each, is_cut=translated.is_cut) for each in second]
+
+    def _request(self, encoded: EncodedSegment, model: ServedModel, options: TranslationOptions) -> GenerationRequest:
+        ids = encoded.source_ids
+        length = options.max_new_tokens or default_target_length(len(ids), len(encoded.forced_ids), model)
+        return GenerationRequest(
+            Prompt(ids, list(encoded.prompt_ids)),
+            Search(length, options.sampling, options.beam),
+            replace(
+                options.constraints,
+                forced_ids=list(encoded.forced_ids),
+                terms=list(encoded.terms),
+                closing_ids=list(encoded.closing_ids),
+            ),
+            # Tags are placed by the alignment.
+            inspect=replace(options.inspect, alignment=options.inspect.alignment or bool(encoded.segment.marks)),
+            yields_to_new=self.is_long,
+        )
+
+
+def mark_as_retrieved(task: asyncio.Task[Any]) -> None:
+    """Mark the exception of a task as retrieved, which nobody may await."""
+    if not task.cancelled():
+        task.exception()
