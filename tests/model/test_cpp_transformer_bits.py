@@ -21,7 +21,7 @@ from tests.model.side import SLOTS, Side, fused_config, random_sources
 pytestmark = pytest.mark.usefixtures("operators")
 
 _SIZES: Final[list[dict[str, int]]] = [{}, {"d_model": 64, "ffn_dim": 192, "num_heads": 2}]
-"""Of `fused_config`, and those that fill the tiles of AMX, which computes other rows by other instructions."""
+"""Changes to `fused_config`: none, and sizes that fill the tiles of AMX, which other sizes do not use."""
 
 
 @pytest.mark.parametrize("sizes", _SIZES)
