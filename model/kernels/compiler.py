@@ -21,8 +21,10 @@ _SOURCES: Final = Path(__file__).parent
 _COMPILER_SECONDS: Final = 600
 
 # What compute.cpp is compiled for, the best first; variants.cpp says which one a processor takes.
+_AVX512VNNI: Final = ["-march=x86-64-v4", "-mavx512vnni", "-mprefer-vector-width=512"]
 _X86_64: Final = {
-    "avx512vnni": ["-march=x86-64-v4", "-mavx512vnni", "-mprefer-vector-width=512"],
+    "amx": [*_AVX512VNNI, "-mamx-tile", "-mamx-int8"],
+    "avx512vnni": _AVX512VNNI,
     "avxvnni": ["-march=x86-64-v3", "-mavxvnni"],
     "avx2": ["-march=x86-64-v3"],
 }

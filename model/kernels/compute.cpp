@@ -77,29 +77,33 @@ inline void finish(float* out, float value) {
   if constexpr (epilogue == Epilogue::add) *out += value;
 }
 
-template <int Rows, Epilogue epilogue>
-void linear_rows(const Linear& layer, const uint8_t* q, const float* scales, int64_t block, float* out, int64_t stride) {
-  int32_t tile[Rows * kBlock];
-  const int64_t q_stride = layer.groups * kGroup, first = block * kBlock;
-  multiply<Rows>(layer.weight + block * layer.groups * kBlock * kGroup, q, q_stride, layer.groups, tile);
+// Writes one row of a block from its products.
+template <Epilogue epilogue>
+inline void finish_row(const Linear& layer, const int32_t* products, float scale, int64_t block, float* out) {
+  const int64_t first = block * kBlock;
   const float *weight_scale = layer.scale + first, *bias = layer.bias + first;
   const int32_t* sum128 = layer.sum128 + first;
   const int64_t width = layer.out - first < kBlock ? layer.out - first : kBlock;
-  for (int r = 0; r < Rows; ++r) {
-    float values[kBlock];
+  float values[kBlock];
 #pragma omp simd
-    for (int64_t i = 0; i < kBlock; ++i) {
-      const int32_t product = tile[r * kBlock + i] - (kZeroPoint ? sum128[i] : 0);
-      values[i] = static_cast<float>(product) * weight_scale[i] * scales[r] + bias[i];
-    }
-    float* row = out + r * stride;
-    if (width == kBlock) {
-#pragma omp simd
-      for (int64_t i = 0; i < kBlock; ++i) finish<epilogue>(row + i, values[i]);
-    } else {
-      for (int64_t i = 0; i < width; ++i) finish<epilogue>(row + i, values[i]);
-    }
+  for (int64_t i = 0; i < kBlock; ++i) {
+    const int32_t product = products[i] - (kZeroPoint ? sum128[i] : 0);
+    values[i] = static_cast<float>(product) * weight_scale[i] * scale + bias[i];
   }
+  if (width == kBlock) {
+#pragma omp simd
+    for (int64_t i = 0; i < kBlock; ++i) finish<epilogue>(out + i, values[i]);
+  } else {
+    for (int64_t i = 0; i < width; ++i) finish<epilogue>(out + i, values[i]);
+  }
+}
+
+template <int Rows, Epilogue epilogue>
+void linear_rows(const Linear& layer, const uint8_t* q, const float* scales, int64_t block, float* out, int64_t stride) {
+  int32_t products[Rows * kBlock];
+  multiply<Rows>(layer.weight + block * layer.groups * kBlock * kGroup, q, layer.groups * kGroup, layer.groups, products);
+  for (int r = 0; r < Rows; ++r)
+    finish_row<epilogue>(layer, products + r * kBlock, scales[r], block, out + r * stride);
 }
 
 // As many rows at a time as the registers hold, then the rest.
@@ -115,9 +119,42 @@ void linear_block(const Linear& layer, const uint8_t* q, const float* scales, in
                                    stride);
 }
 
+#if defined(__AMX_INT8__)
+template <Epilogue epilogue>
+void linear_tiles(const Linear& layer, const uint8_t* q, const float* scales, int64_t rows, int64_t first, int64_t last,
+                  float* out, int64_t stride) {
+  const int64_t q_stride = layer.groups * kGroup, rest = rows % kTileRows, whole = rows - rest;
+  const Tiles tiles(rest);
+  int32_t products[kTileRows * kBlock];
+  for (int64_t block = first; block < last; ++block) {
+    const int8_t* weight = layer.weight + block * layer.groups * kBlock * kGroup;
+    float* to = out + (block - first) * kBlock;
+    const auto finish_rows = [&](int64_t row, int64_t count) {
+      for (int64_t r = 0; r < count; ++r)
+        finish_row<epilogue>(layer, products + r * kBlock, scales[row + r], block, to + (row + r) * stride);
+    };
+    for (int64_t row = 0; row < whole; row += kTileRows) {
+      tiles.multiply(weight, q + row * q_stride, q_stride, layer.groups, products);
+      finish_rows(row, kTileRows);
+    }
+    if (rest >= kFewestTileRows) {
+      tiles.multiply_rest(weight, q + whole * q_stride, q_stride, layer.groups, products);
+      finish_rows(whole, rest);
+    } else {
+      linear_block<kMostRows, epilogue>(layer, q + whole * q_stride, scales + whole, rest, block, to + whole * stride,
+                                        stride);
+    }
+  }
+}
+#endif
+
 template <Epilogue epilogue>
 void linear_blocks(const Linear& layer, const uint8_t* q, const float* scales, int64_t rows, int64_t first, int64_t last,
                    float* out, int64_t stride) {
+#if defined(__AMX_INT8__)
+  if (rows >= kFewestTileRows && layer.groups % kTileGroups == 0)
+    return linear_tiles<epilogue>(layer, q, scales, rows, first, last, out, stride);
+#endif
   for (int64_t block = first; block < last; ++block)
     linear_block<kMostRows, epilogue>(layer, q, scales, rows, block, out + (block - first) * kBlock, stride);
 }

@@ -1,5 +1,7 @@
 """The C++ int8 transformer's bits: the same alone and among others, on any processor, however steps are taken."""
 
+from typing import Final
+
 import pytest
 import torch
 from torch import Tensor
@@ -18,11 +20,17 @@ from tests.model.side import SLOTS, Side, fused_config, random_sources
 
 pytestmark = pytest.mark.usefixtures("operators")
 
+_SIZES: Final[list[dict[str, int]]] = [{}, {"d_model": 64, "ffn_dim": 192, "num_heads": 2}]
+"""Changes to `fused_config`: none, and sizes that fill the tiles of AMX, which other sizes do not use."""
 
+
+@pytest.mark.parametrize("sizes", _SIZES)
 @pytest.mark.parametrize("memory", ["self_attention", "ssru"])
 @pytest.mark.parametrize("variant", VARIANTS, indirect=True)
-def test_a_row_has_the_same_bits_alone_and_among_others(variant: str, memory: DecoderMemory) -> None:
-    config = fused_config().model_copy(update={"decoder_memory": memory})
+def test_a_row_has_the_same_bits_alone_and_among_others(
+    variant: str, memory: DecoderMemory, sizes: dict[str, int]
+) -> None:
+    config = fused_config().model_copy(update={"decoder_memory": memory, **sizes})
     model = random_model(config)
     together, alone = Side(model), Side(model)
     sources = random_sources(SLOTS, config)
@@ -43,11 +51,14 @@ def test_a_row_has_the_same_bits_alone_and_among_others(variant: str, memory: De
         assert torch.equal(buffer, alone.cache.buffers()[name]), name
 
 
+@pytest.mark.parametrize("sizes", _SIZES)
 @pytest.mark.parametrize("memory", ["self_attention", "ssru"])
 @pytest.mark.parametrize("activation", ["relu", "gelu", "swish"])
-def test_every_variant_gives_the_same_bits(activation: Activation, memory: DecoderMemory) -> None:
+def test_every_variant_gives_the_same_bits(
+    activation: Activation, memory: DecoderMemory, sizes: dict[str, int]
+) -> None:
     """A stream can go on in a process on another kind of machine."""
-    config = fused_config(activation=activation).model_copy(update={"decoder_memory": memory})
+    config = fused_config(activation=activation).model_copy(update={"decoder_memory": memory, **sizes})
     model = random_model(config)
     sources = random_sources(SLOTS, config)
     slots, lengths = torch.arange(SLOTS), torch.tensor([len(source) for source in sources])
