@@ -100,7 +100,8 @@ async def test_html_keeps_its_tags_which_follow_their_words(client: httpx.AsyncC
     """Streamed as a whole, and by beams too."""
     html = (
         '<h1 class="a">I see a cat.</h1>\n<p>The <b>black</b> cat sleeps. <!-- c -->'
-        '<a href="x?a=1&amp;b=2">I see a cat.</a>\n<img src="c.png" alt="I see a cat."></p><pre>The black cat</pre><script>if (a < b) "cat"</script>'
+        '<a href="x?a=1&amp;b=2">I see a cat.</a>\n<img src="c.png" alt="I see a cat."></p>'
+        '<pre>The black cat</pre><script>if (a < b) "cat"</script>'
     )
     translated = await translate(client, html, format="html")
     assert isinstance(translated, str)
