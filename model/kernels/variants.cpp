@@ -3,6 +3,7 @@
 #include "compute.h"
 
 #if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -28,7 +29,9 @@ bool runs_avx512vnni() {
 bool runs_amx() {
 #if defined(__linux__)
   constexpr int64_t kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM
-  return runs_avx512vnni() && __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-int8") &&
+  constexpr unsigned kTileAndInt8 = 3u << 24;                      // Clang's __builtin_cpu_supports lacks both
+  unsigned a, b, c, d = 0;
+  return runs_avx512vnni() && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & kTileAndInt8) == kTileAndInt8 &&
          syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 #else
   return false;
