@@ -24,6 +24,8 @@ LITERAL: Final = "\ue004"
 """The next character is a mark in the text itself."""
 
 CASE_MARKS: Final = (TITLE, UPPER, UPPER_BEGIN, UPPER_END, LITERAL)
+VISIBLE: Final = {TITLE: "⇧", UPPER: "⇪", UPPER_BEGIN: "⇪", UPPER_END: "⇩", LITERAL: "⎋"}
+"""Each mark for people who look at single tokens."""
 
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _MARK: Final = re.compile("([" + "".join(CASE_MARKS) + "])")

@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from pydantic import BaseModel, ConfigDict
 
-from model.case_marks import CASE_MARKS, UPPER_BEGIN, UPPER_END, CaseRestorer
+from model.case_marks import CASE_MARKS, UPPER_BEGIN, UPPER_END, VISIBLE, CaseRestorer
 from model.subwords import CaseMarkedPieces, JsonPieces, Pieces, SentencePieces
 
 _PAD, _BOS, _EOS = "<pad>", "<s>", "</s>"
@@ -76,7 +76,7 @@ class Tokenizer:
         self.marks_case = isinstance(self._target, CaseMarkedPieces)
         """True where upper case is written as marks (model/case_marks.py), so that case needs no other care."""
         marks = {mark: self.piece_id(mark) for mark in CASE_MARKS} if self.marks_case else {}
-        self._case_marks = frozenset(marks.values())
+        self._case_marks = {token_id: VISIBLE[mark] for mark, token_id in marks.items()}
         self.whole_texts: dict[int, str | None] = {}
         """The results of `whole_text` so far."""
         self._capitals = [marks[mark] for mark in (UPPER_BEGIN, UPPER_END) if mark in marks]
@@ -196,6 +196,10 @@ class Tokenizer:
     def piece_bytes(self, token_id: int) -> bytes:
         """Return the UTF-8 of a token of a translation by itself (`Pieces.bytes_of`); b"" for a case mark."""
         return b"" if token_id in self._case_marks else self._target.bytes_of(token_id)
+
+    def label(self, token_id: int) -> str:
+        """Return a token's own text for people, with a sign for a case mark (`VISIBLE`); "" for `</s>` alone."""
+        return self._case_marks.get(token_id) or self.piece_bytes(token_id).decode(errors="replace")
 
     def marked_bytes(self, token_id: int) -> bytes:
         """Return the UTF-8 of a token, like `piece_bytes`, but with case marks."""

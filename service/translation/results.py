@@ -187,7 +187,7 @@ class SegmentAssembly:
         return self._text_offset + start, self._text_offset + end
 
     def _piece(self, token_id: int) -> str:
-        return self._segment.render(self._tokenizer.piece_bytes(token_id).decode(errors="replace"))
+        return self._segment.render(self._tokenizer.label(token_id))
 
 
 def _with_joined_runs(reports: Iterable[SegmentReport]) -> Iterator[SegmentReport]:

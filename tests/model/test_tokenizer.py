@@ -10,7 +10,7 @@ import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.case_marks import CASE_MARKS, CaseRestorer, mark_case
+from model.case_marks import CASE_MARKS, VISIBLE, CaseRestorer, mark_case
 from model.tokenizer import Detokenizer, Prompt, Tokenizer
 
 
@@ -203,6 +203,8 @@ def test_a_copied_stream_keeps_a_mark_and_a_started_character(case_marked_tokeni
 def test_a_case_mark_is_no_text_by_itself(case_marked_tokenizer: Tokenizer) -> None:
     marks = [case_marked_tokenizer.piece_id(mark) for mark in CASE_MARKS]
     assert [case_marked_tokenizer.piece_bytes(mark) for mark in marks] == [b""] * len(marks)
+    assert [case_marked_tokenizer.label(mark) for mark in marks] == [*VISIBLE.values()]
+    assert case_marked_tokenizer.label(case_marked_tokenizer.piece_id("</s>")) == ""
     assert [case_marked_tokenizer.marked_bytes(mark).decode() for mark in marks] == list(CASE_MARKS)
     assert case_marked_tokenizer.piece_bytes(case_marked_tokenizer.encode("cat")[-2]) != b""
 
