@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from model.case_marks import VISIBLE
 from tests.system.conftest import COMPILES, Server, StartServer
 from tests.system.sentences import LONG_TEXT, SENTENCES
 from tests.system.sse import REQUEST, read_events, stream, text_of
@@ -30,8 +31,7 @@ async def test_alternatives_have_libretranslate_s_shapes(client: httpx.AsyncClie
     assert several["translatedText"][0] == one["translatedText"]
     assert several["alternatives"][:2] == [one["alternatives"], []]
     for text in several["alternatives"][2]:
-        assert "chat" in text, "an alternative is a whole text"
-        assert "attend" in text
+        assert text.count(".") + text.count("!") > 1, "an alternative is a whole text"
     assert "alternatives" not in await _answer(client, SENTENCES[1])
 
 
@@ -117,7 +117,7 @@ async def test_a_stream_sends_alternatives_and_candidates(client: httpx.AsyncCli
     for data in greedy:
         [best] = data["candidates"]
         assert best["logprob"] == pytest.approx(data["logprob"], abs=1e-4)
-        assert best["text"].strip() in data["text"]
+        assert best["text"] in VISIBLE.values() or best["text"].strip() in data["text"].lower()
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
@@ -145,7 +145,8 @@ async def test_a_stream_sends_all_attention(client: httpx.AsyncClient, beam_size
     events = await stream(client, text, attention=True, beam_size=beam_size)
     spans = {event.data["segment"]: event.data["source_tokens"] for event in events if "source_tokens" in event.data}
     assert spans.keys() == {1, 2}
-    words = "".join(text[each[0] : each[1]] for each in spans[1] if each)
+    # A case mark has the place of its word.
+    words = "".join(text[start:end] for start, end in dict.fromkeys(tuple(each) for each in spans[1] if each))
     assert words == "TheolddoglikesCanada."
     tokens = [event.data for event in events if event.name == "token" and event.data["logprob"] is not None]
     assert {data["segment"] for data in tokens} == {1, 2}
@@ -193,7 +194,7 @@ async def test_a_target_prefix_begins_the_translation(client: httpx.AsyncClient,
     assert len(answer) > len(prefix) + 10
     events = await stream(client, text, target_prefix=prefix, **options)
     assert text_of(events) == answer
-    assert next(event.data["text"] for event in events if event.name == "token").startswith("  Le")
+    assert "".join(event.data["text"] for event in events if event.name == "token").startswith(f"  {prefix}")
 
 
 async def test_the_start_of_a_translation_as_prefix_changes_nothing(client: httpx.AsyncClient) -> None:

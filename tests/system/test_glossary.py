@@ -27,11 +27,11 @@ def _translate(server: Server, q: str | list[str], **options: Any) -> Any:
 def test_its_terms_are_written(server: Server, options: dict[str, Any]) -> None:
     answer = _translate(server, ["I have a cat.", "The black cat sleeps.", "My dog sleeps."], **options)
     cat, black_cat, dog = answer["translatedText"]
-    assert " matou" in cat
+    assert "matou" in cat.lower()
     assert " félin noir" in black_cat
     assert " chien " in dog
     for other in answer.get("alternatives", [[]])[0]:
-        assert " matou" in other
+        assert "matou" in other.lower()
 
 
 async def test_a_stream_has_them_too(server: Server) -> None:

@@ -64,7 +64,7 @@ def test_schemathesis_finds_nothing(server: Server, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_schemathesis_finds_nothing_behind_keys_and_in_glossaries(tmp_path: Path, start_server: StartServer) -> None:
     with closing(KeyStore(tmp_path / "keys.db", create=True)) as file:
-        key, poor = file.add("rich", KeyLimits()), file.add("poor", KeyLimits(characters_per_month=11))
+        key, poor = file.add("rich", KeyLimits()), file.add("poor", KeyLimits(characters_per_month=12))
     flags = ("--keys", str(tmp_path / "keys.db"), "--glossaries", str(tmp_path / "glossaries"))
     rich, spent = ({"Authorization": f"DeepL-Auth-Key {each}"} for each in (key, poor))
     with start_server(*flags) as server, httpx.Client(base_url=f"{server.url}/v2") as client:

@@ -148,11 +148,11 @@ def test_terms_of_a_glossary_go_through_both(pivoting: Server, options: dict[str
     texts = ["I have a cat and a dog.", "The black cat sleeps.", "A cat, a black cat and a cat at https://cat.org"]
     answer = _translate(pivoting, texts, "en", "it", glossary=GLOSSARY, **options)
     one, black, three = answer["translatedText"]
-    assert one.count("micio") == black.count("gatto nero") == three.count("gatto nero") == 1
+    assert one.count("micio") == black.lower().count("gatto nero") == three.count("gatto nero") == 1
     assert three.lower().count("micio") == 2
     assert three.count("https://cat.org") == 1
     for other in answer.get("alternatives", [[]])[0]:
-        assert other.count("micio") == 1
+        assert other.lower().count("micio") == 1
     assert not _STAND_INS.search(str(answer))
 
 

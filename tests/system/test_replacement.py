@@ -90,7 +90,7 @@ async def test_without_any_engine_streams_pause_and_new_ones_wait(
 ) -> None:
     """All engines and the fork server die under half of the streams, and the others begin while there is none."""
     with start_server("--replicas", "2") as server:
-        work = _work(streams, sentences=30)
+        work = _work(streams, sentences=20)
         early, late = work[::2], work[1::2]
         async with _client(server) as client:
             expected = await _texts(client, early), await _texts(client, late)

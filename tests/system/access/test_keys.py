@@ -85,7 +85,7 @@ def test_deepl_with_a_key(keyed: KeyedServer) -> None:
         for _ in range(2):
             client.translate_text(TEXT, source_lang="EN", target_lang="FR")
         usage = client.get_usage().character
-        assert (usage.count, usage.limit) == (22, 30)
+        assert (usage.count, usage.limit) == (24, 30)
         with pytest.raises(deepl.QuotaExceededException):
             client.translate_text(TEXT, source_lang="EN", target_lang="FR")
         assert client.get_usage().character.count == 22

@@ -21,7 +21,7 @@ def deepl_client(server: Server) -> Iterator[deepl.DeepLClient]:
 def test_deepl_translates_one_text_and_several(deepl_client: deepl.DeepLClient) -> None:
     one = deepl_client.translate_text("I see a cat.", source_lang="EN", target_lang="FR")
     assert isinstance(one, deepl.TextResult)
-    assert (one.text, one.detected_source_lang, one.billed_characters) == ("Je vois un chat.", "EN", 11)
+    assert (one.text, one.detected_source_lang, one.billed_characters) == ("Je vois un chat.", "EN", 12)
     detected = deepl_client.translate_text("The <b>black</b> cat.", target_lang="FR", tag_handling="html")
     assert isinstance(detected, deepl.TextResult)
     assert (detected.text, detected.detected_source_lang) == ("Le chat <b>noir</b>.", "EN")
@@ -37,7 +37,7 @@ def test_deepl_translates_one_text_and_several(deepl_client: deepl.DeepLClient) 
 
 def test_deepl_translates_xml(deepl_client: deepl.DeepLClient) -> None:
     """The second request is of the kind that Weblate sends."""
-    document = "<doc><title>Yes.</title><par>I am a <b>black</b> cat. No.</par></doc>"
+    document = "<doc><title>Yes.</title><par>I see a <b>black</b> cat. No.</par></doc>"
     placeholders = 'Please open <x id="7"></x> now.'
     for text, options, expected in (
         (document, {}, "<doc><title>Oui.</title><par>Je vois un chat <b>noir</b>. Non.</par></doc>"),
@@ -96,7 +96,7 @@ def test_deepl_s_usage_counts_characters(deepl_client: deepl.DeepLClient) -> Non
     deepl_client.translate_text(["I see a cat.", "Yes."], source_lang="EN", target_lang="FR")
     usage = deepl_client.get_usage()
     assert before is not None
-    assert usage.character.count == before + 15
+    assert usage.character.count == before + 16
     assert not usage.any_limit_reached
 
 
@@ -288,7 +288,7 @@ def test_deepl_s_forms_and_variants(server: Server) -> None:
     ).json()
     assert answer == {
         "translations": [
-            {"detected_source_language": "EN", "text": "Je vois un chat.", "billed_characters": 11},
+            {"detected_source_language": "EN", "text": "Je vois un chat.", "billed_characters": 12},
             {"detected_source_language": "EN", "text": "Oui.", "billed_characters": 4},
         ]
     }

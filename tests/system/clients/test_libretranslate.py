@@ -128,7 +128,7 @@ def test_suggestions(server: Server, start_server: StartServer, tmp_path: Path) 
         for wrong, error in (
             ({"s": ""}, "s: string should have at least 1 character"),
             ({"target": "zz"}, "zz is not supported"),
-            ({"s": "x" * 50_001}, "q: 50012 characters, the limit is 50000"),
+            ({"s": "x" * 50_001}, "q: 50013 characters, the limit is 50000"),
         ):
             refused = httpx.post(f"{storing.url}/suggest", json=fields | wrong)
             assert refused.json()["error"] == error

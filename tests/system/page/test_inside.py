@@ -123,7 +123,7 @@ def test_the_triangle_is_the_masked_self_attention(page: Page) -> None:
     columns, rows = triangle.locator("thead th"), triangle.locator("tbody tr")
     expect(rows).to_have_count(len(tokens))
     expect(columns).to_have_count(len(tokens))
-    assert columns.all_inner_texts()[:3] == ["start", "·Le", "·vieux"]
+    assert columns.all_inner_texts()[:3] == ["start", "⇧", "·le"]
     expect(page.get_by_label("Decoder layer")).to_have_value("1")
     for layer in (1, 0):
         page.get_by_label("Decoder layer").select_option(str(layer))

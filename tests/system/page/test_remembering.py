@@ -17,7 +17,7 @@ def _address(page: Page) -> dict[str, list[str]]:
 
 
 def test_a_link_is_translated(page: Page) -> None:
-    page.goto("/?q=I+am+a+cat.%0AYes.&source=en&target=fr")
+    page.goto("/?q=I+see+a+cat.%0AYes.&source=en&target=fr")
     expect(page.locator("#text")).to_have_value("I see a cat.\nYes.")
     expect(page.locator("#output")).to_have_text("Je vois un chat.\nOui.")
 
@@ -43,11 +43,11 @@ def test_a_text_is_kept_on_reload(page: Page) -> None:
 def test_a_long_text_is_kept_on_reload_without_an_address(page: Page) -> None:
     text = "I see a cat. " * 200
     page.locator("#text").fill(text)
-    expect(page.locator(".token").first).to_be_visible()
+    expect(page.locator(".token:not(:empty)").first).to_be_visible()
     assert "q" not in _address(page)
     page.reload()
     expect(page.locator("#text")).to_have_value(text)
-    expect(page.locator(".token").first).to_be_visible()
+    expect(page.locator(".token:not(:empty)").first).to_be_visible()
 
 
 def test_history_is_kept_in_the_browser_until_it_is_forgotten(context: BrowserContext, page: Page) -> None:

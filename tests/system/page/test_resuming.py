@@ -29,7 +29,7 @@ def test_a_stream_that_breaks_goes_on_with_its_last_event(page: Page, complaints
         resumed.append(route.request.headers.get("last-event-id"))
         match len(resumed):
             case 1:
-                _beginning(route, 4)
+                _beginning(route, 5)
             case 2:
                 route.abort()
             case 3:
@@ -44,7 +44,7 @@ def test_a_stream_that_breaks_goes_on_with_its_last_event(page: Page, complaints
     expect(page.locator("#timing")).to_contain_text("tokens/s")
     expect(page.locator("#output")).to_have_text(WHOLE)
     expect(page.locator("#output-error")).to_be_empty()
-    assert resumed == [None, "3", "3", "3"]
+    assert resumed == [None, "4", "4", "4"]
     # A browser notes each failed request on its console.
     assert len(complaints) == 2
     complaints.clear()
