@@ -149,12 +149,16 @@ class SegmentAssembly:
         return generated
 
     def versions(self) -> list[Version]:
-        """Return the translation and its alternatives, the best first."""
+        """Return the translation and its alternatives, the best first; an empty text is no alternative."""
         assert self._last is not None
         others = self._last.alternatives if isinstance(self._last, TokenReport) else ()
         return [
             self._best,
-            *(Version(self._text_of(each.tokens), each.logprob, len(each.tokens)) for each in others),
+            *(
+                Version(self._text_of(each.tokens), each.logprob, len(each.tokens))
+                for each in others
+                if self._tokenizer.decode([token.token_id for token in each.tokens]).strip()
+            ),
         ]
 
     def _text_of(self, tokens: Sequence[TokenReport]) -> str:

@@ -47,6 +47,14 @@ def test_alternatives_carry_the_white_space_too(tokenizer: Tokenizer) -> None:
     assert quiet.alternatives is UNSET
 
 
+def test_an_empty_hypothesis_is_no_alternative(tokenizer: Tokenizer) -> None:
+    empty, other = (Alternative(_reports(tokenizer, text), -7.0) for text in ("", "the dog"))
+    assembly = SegmentAssembly(0, Segment("<b>", "x", "</b>"), tokenizer)
+    for report in _reports(tokenizer, "the cat", alternatives=[empty, other]):
+        assembly.push(report)
+    assert [version.text for version in assembly.versions()] == ["<b>the cat</b>", "<b>the dog</b>"]
+
+
 def test_a_candidate_is_the_text_of_its_token(tokenizer: Tokenizer) -> None:
     first = tokenizer.encode("the")[0]
     report = TokenReport(1, first, -0.5, inspection=Inspection([(first, -0.5), (tokenizer.eos_id, -1.0)]))
