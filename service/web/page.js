@@ -6,15 +6,15 @@ import { DocumentView } from "./document.js";
 import { decimal, element } from "./elements.js";
 import { HistoryView } from "./history.js";
 import { InsideView } from "./inside.js";
+import { AUTOMATIC, Languages } from "./languages.js";
 import { scrollTogether } from "./panes.js";
+import { SourcePane } from "./source_pane.js";
 import { SpeechButton } from "./speech.js";
 import { resumable } from "./stream.js";
+import { TargetPane } from "./target_pane.js";
 import { Translation, TranslationError } from "./translation.js";
 
 const CANDIDATES = 5;
-const FRAME_MILLISECONDS = 16;
-const RESTS = 4; // times as long as it was drawing, a page leaves to its reader
-const AUTOMATIC = "auto";
 const ERROR_PLACES = {
   q: "text",
   source: "language",
@@ -25,50 +25,43 @@ const ERROR_PLACES = {
   api_key: "key",
 };
 const WRONG_KEY = "invalid_key";
-const END = "\u200b"; // so that a line end at the end of a text makes a line
 const KEPT_KEY = "api-key"; // in the storage of the tab
 
 const $ = (id) => document.getElementById(id);
-const [form, text, output, from, to] = ["form", "text", "output", "from", "to"].map($);
+const [form, text, output] = ["form", "text", "output"].map($);
+const source = new SourcePane({ area: text, backdrop: $("backdrop"), counter: $("count") });
+const target = new TargetPane(output, { onPoint: (token) => highlight(null, token), onDraw: drawn });
 const inside = new InsideView($("inside"), highlight);
-const names = new Intl.DisplayNames(["en"], { type: "language" });
+const languages = new Languages({ from: $("from"), to: $("to"), button: $("swap"), onChange: showLanguages });
+const earlier = new HistoryView($("history"), { onChoose: again, nameOf: (code) => languages.nameOf(code) });
+const voices = [
+  new SpeechButton($("listen-source"), () => ({ text: source.text, language: sourceLanguage() })),
+  new SpeechButton($("listen"), () => ({ text: target.text, language: languages.target })),
+];
 
-let languages = [];
-let limit = null;
 let pause = 0; // in typing, before it is translated
 let running = null;
 let typing = null;
-let drawing = null;
-let effort = 0; // milliseconds that the last drawing took
-const undrawn = document.createDocumentFragment();
-const earlier = new HistoryView($("history"), { onChoose: again, nameOf });
-const voices = [
-  new SpeechButton($("listen-source"), () => ({ text: text.value, language: sourceLanguage() })),
-  new SpeechButton($("listen"), () => ({ text: output.textContent, language: to.value })),
-];
-let reading = true; // at the end of the translation, and to be kept there
 
 // --- languages
 
 async function load() {
   const [settings, known] = await Promise.all(["frontend/settings", "languages"].map(getJson));
-  // A language is one of its own targets, for clients that want a copy; some languages are only targets.
-  languages = known
-    .map((each) => ({ ...each, targets: each.targets.filter((code) => code !== each.code) }))
-    .filter(({ targets }) => targets.length > 0);
-  limit = settings.charLimit > 0 ? settings.charLimit : null;
+  source.limit = settings.charLimit > 0 ? settings.charLimit : null;
   pause = settings.frontendTimeout;
-  const detects = settings.language.source.code === AUTOMATIC;
-  from.replaceChildren(...languages.map(({ code, name }) => new Option(name, code)));
-  if (detects) from.prepend(new Option("Detect language", AUTOMATIC, true, true));
+  languages.fill(known, settings.language.source.code === AUTOMATIC);
+  languages.choose({ target: settings.language.target.code });
   const wanted = readAddress();
-  if ([...from.options].some(({ value }) => value === wanted.source)) from.value = wanted.source;
-  listTargets(settings.language.target.code);
-  if ([...to.options].some(({ value }) => value === wanted.target)) listTargets(wanted.target);
-  if (text.value === "") text.value = wanted.text ?? "";
-  count();
+  languages.choose(wanted);
+  source.text ||= wanted.text ?? "";
+  source.count();
   if (settings.apiKeys) askForKey();
-  new DocumentView(settings, () => ({ source: from.value, target: to.value, key: $("key").value.trim() }));
+  new DocumentView(settings, () => ({ ...chosen(), key: $("key").value.trim() }));
+}
+
+/** The chosen languages. */
+function chosen() {
+  return { source: languages.source, target: languages.target };
 }
 
 function askForKey() {
@@ -87,40 +80,20 @@ async function getJson(path) {
   return response.json();
 }
 
-function listTargets(wanted) {
-  const chosen = languages.find(({ code }) => code === from.value);
-  const codes = chosen ? chosen.targets : [...new Set(languages.flatMap(({ targets }) => targets))].sort();
-  const mark = (code) => (chosen?.downloadable?.includes(code) ? " (is downloaded first)" : "");
-  to.replaceChildren(...codes.map((code) => new Option(nameOf(code) + mark(code), code)));
-  if (codes.includes(wanted)) to.value = wanted;
-  text.lang = from.value === AUTOMATIC ? "" : from.value;
-  output.lang = to.value;
+function showLanguages() {
+  text.lang = languages.source === AUTOMATIC ? "" : languages.source;
+  output.lang = languages.target;
   $("detected").textContent = "";
-  const back = canSwap();
-  $("swap").disabled = !back;
-  $("swap").title = back ? "Swap languages" : "This server does not translate in the other direction";
-}
-
-function nameOf(code) {
-  if (code === AUTOMATIC) return "Detected";
-  return languages.find((each) => each.code === code)?.name ?? names.of(code);
-}
-
-function canSwap() {
-  const reverse = languages.find(({ code }) => code === to.value);
-  return from.value !== AUTOMATIC && reverse?.targets.includes(from.value);
 }
 
 /** The language of the text, as far as it is known. */
 function sourceLanguage() {
-  return from.value === AUTOMATIC ? inside.translation?.source : from.value;
+  return languages.source === AUTOMATIC ? inside.translation?.source : languages.source;
 }
 
 function swap() {
-  const [old, translated] = [from.value, output.textContent];
-  from.value = to.value;
-  listTargets(old);
-  if (translated) text.value = translated;
+  languages.swap();
+  if (target.text) source.text = target.text;
   typed();
 }
 
@@ -140,7 +113,7 @@ function clearErrors() {
 // --- translating
 
 function request() {
-  const body = { q: text.value, source: from.value, target: to.value, stream: true, scores: true };
+  const body = { q: source.text, ...chosen(), stream: true, scores: true };
   if ($("key").value) body.api_key = $("key").value.trim();
   if ($("alternatives").value !== "0") body.alternatives = Number($("alternatives").value);
   if ($("beam").value) body.beam_size = Number($("beam").value);
@@ -152,10 +125,7 @@ function request() {
 function reset() {
   stop();
   clearErrors();
-  clearTimeout(drawing);
-  drawing = null;
-  undrawn.replaceChildren();
-  output.replaceChildren();
+  target.clear();
   $("others").hidden = true;
   $("timing").textContent = "";
   $("copy").disabled = true;
@@ -165,15 +135,13 @@ function reset() {
 
 /** Keep the text and its languages in the address, once there are languages. */
 function remember() {
-  if (languages.length > 0) writeAddress({ text: text.value, source: from.value, target: to.value });
+  if (languages.target) writeAddress({ text: source.text, ...chosen() });
 }
 
 /** Translate an entry of the history again. */
 function again(entry) {
-  from.value = entry.source;
-  listTargets(entry.target);
-  text.value = entry.text;
-  count();
+  languages.choose(entry);
+  source.text = entry.text;
   translate();
   text.focus();
 }
@@ -181,11 +149,10 @@ function again(entry) {
 async function translate() {
   clearTimeout(typing);
   reset();
-  if (text.value.trim() === "") return;
+  if (source.empty) return;
   const mine = (running = new AbortController());
-  const translation = new Translation(text.value);
+  const translation = new Translation(source.text);
   inside.show(translation);
-  reading = true;
   busy(true);
   try {
     await loaded;
@@ -210,9 +177,9 @@ async function translate() {
     for await (const event of events) {
       translation.apply(event);
       if (event.event === "start") showDetected(translation);
-      if (event.event === "token") append(translation, event.data.segment);
+      if (event.event === "token") target.append(translation.sentences[event.data.segment].tokens.at(-1));
       if (event.event === "loading") showLoading(event.data);
-      else drawSoon(translation);
+      else target.drawSoon();
     }
     finish(translation);
   } catch (error) {
@@ -241,38 +208,14 @@ function busy(is) {
   $("stop").disabled = !is;
 }
 
-function append(translation, segment) {
-  const token = translation.sentences[segment].tokens.at(-1);
-  const word = token.text.trimStart();
-  const span = element("span", { class: "token" }, [word]);
-  if (token.from) {
-    span.addEventListener("pointerenter", () => highlight(null, token));
-    span.addEventListener("pointerleave", () => highlight(null, null));
-  }
-  undrawn.append(token.text.slice(0, token.text.length - word.length), span);
-}
-
-/** Delay updates a little: tokens can arrive faster than people read, and the layout of a long text takes time. */
-function drawSoon(translation) {
-  drawing ??= setTimeout(() => {
-    const began = performance.now();
-    $("timing").textContent = `${translation.tokens} tokens`;
-    draw();
-    effort = performance.now() - began;
-  }, FRAME_MILLISECONDS + RESTS * effort);
-}
-
-function draw() {
-  clearTimeout(drawing);
-  drawing = null;
-  output.append(undrawn);
-  $("copy").disabled = output.childElementCount === 0;
+function drawn() {
+  $("timing").textContent = `${inside.translation.tokens} tokens`;
+  $("copy").disabled = target.empty;
   inside.grow();
-  if (reading) output.scrollTop = output.scrollHeight;
 }
 
 function finish(translation) {
-  draw();
+  target.draw();
   const { usage, timings, alternatives = [], alternativeScores = [] } = translation.done;
   const milliseconds = (1000 * timings.time_to_first_token_seconds).toFixed(0);
   const rate = Math.round(usage.generated_tokens / timings.total_seconds);
@@ -282,21 +225,21 @@ function finish(translation) {
   $("others").hidden = alternatives.length === 0;
   $("others").querySelector("ol").replaceChildren(
     ...alternatives.map((each, rank) =>
-      element("li", { lang: to.value }, [
+      element("li", { lang: languages.target }, [
         element("span", { class: "text" }, [each]),
         element("span", { class: "quiet", title: "mean log-probability" }, [decimal(alternativeScores[rank])]),
         copyButton(each, `Copy alternative ${rank + 1}`),
       ]),
     ),
   );
-  $("announcement").textContent = output.textContent;
-  earlier.add({ text: translation.text, translation: output.textContent, source: from.value, target: to.value });
+  $("announcement").textContent = target.text;
+  earlier.add({ text: translation.text, translation: target.text, ...chosen() });
   for (const voice of voices) voice.update();
   inside.finish();
 }
 
 function end(translation, error) {
-  draw();
+  target.draw();
   inside.finish();
   if (error.name !== "AbortError") return showError(error);
   $("timing").textContent = `Stopped after ${translation.tokens} tokens`;
@@ -307,50 +250,28 @@ function stop() {
   running?.abort();
 }
 
-function showDetected({ source, pivot }) {
-  const said = from.value === AUTOMATIC ? [`detected: ${nameOf(source)}`] : [];
-  if (pivot) said.push(`by way of ${nameOf(pivot)}`);
-  $("detected").textContent = said.join(", ");
+function showDetected({ source: detected, pivot }) {
+  const notes = languages.source === AUTOMATIC ? [`detected: ${languages.nameOf(detected)}`] : [];
+  if (pivot) notes.push(`by way of ${languages.nameOf(pivot)}`);
+  $("detected").textContent = notes.join(", ");
 }
 
 // --- the text and its highlights
 
 function typed() {
-  count();
+  source.count();
   highlight(null, null);
   clearTimeout(typing);
-  if (text.value.trim() === "") {
+  if (source.empty) {
     reset();
     remember();
   } else if ($("live").checked) typing = setTimeout(translate, pause);
 }
 
-function count() {
-  const characters = Array.from(text.value).length;
-  $("count").textContent = `${characters.toLocaleString("en")}${limit ? ` of ${limit.toLocaleString("en")}` : ""} characters`;
-}
-
-/** Mark the source of a token, behind the text area, and the token itself. */
+/** Mark a token of a sentence, and the part of the text that it comes from. */
 function highlight(sentence, token) {
-  const backdrop = $("backdrop");
-  backdrop.replaceChildren(`${text.value}${END}`);
-  if (token?.from && inside.translation?.text === text.value) {
-    const [start, end] = token.from;
-    const marked = element("mark", {}, [text.value.slice(start, end)]);
-    backdrop.replaceChildren(text.value.slice(0, start), marked, `${text.value.slice(end)}${END}`);
-  }
-  scroll();
-  output.querySelector(".token.current")?.classList.remove("current");
-  if (sentence && token) tokenSpan(sentence, token)?.classList.add("current");
-}
-
-function tokenSpan(sentence, token) {
-  const earlier = inside.translation.sentences.slice(0, sentence.number).reduce((sum, { tokens }) => sum + tokens.length, 0);
-  return output.children[earlier + token.index];
-}
-
-function scroll() {
-  $("backdrop").scrollTop = text.scrollTop;
+  source.mark(inside.translation?.text === source.text ? token?.from : null);
+  target.mark(sentence && token ? inside.translation.position(sentence, token) : -1);
 }
 
 // --- events
@@ -360,13 +281,13 @@ form.addEventListener("submit", (event) => {
   translate();
 });
 text.addEventListener("input", typed);
-text.addEventListener("scroll", scroll);
 for (const pane of [text, output]) {
-  for (const sign of ["wheel", "touchmove"]) pane.addEventListener(sign, () => (reading = false), { passive: true });
+  // A reader who scrolls is not moved to the end any more.
+  for (const sign of ["wheel", "touchmove"]) pane.addEventListener(sign, () => (target.following = false), { passive: true });
 }
-for (const language of [from, to]) {
-  language.addEventListener("change", () => {
-    listTargets(to.value);
+for (const list of ["from", "to"]) {
+  $(list).addEventListener("change", () => {
+    languages.choose();
     remember();
     typed();
   });
@@ -375,9 +296,9 @@ for (const id of ["alternatives", "beam"]) $(id).addEventListener("change", tran
 $("inside").addEventListener("toggle", () => $("inside").open && translate());
 $("swap").addEventListener("click", swap);
 $("stop").addEventListener("click", stop);
-$("copy").addEventListener("click", () => copy($("copy"), output.textContent, output));
+$("copy").addEventListener("click", () => copy($("copy"), target.text, output));
 $("clear").addEventListener("click", () => {
-  text.value = "";
+  source.text = "";
   typed();
   text.focus();
 });
@@ -386,5 +307,5 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") stop();
 });
 const loaded = load();
-loaded.then(() => text.value !== "" && running === null && typing === null && translate()).catch(showError);
+loaded.then(() => source.text !== "" && running === null && typing === null && translate()).catch(showError);
 scrollTogether([text, output]);

@@ -46,6 +46,12 @@ export class Translation {
     this.tokens += 1;
   }
 
+  /** The position of a token among the tokens of all sentences. */
+  position(sentence, token) {
+    const before = this.sentences.slice(0, sentence.number);
+    return before.reduce((sum, { tokens }) => sum + tokens.length, 0) + token.index;
+  }
+
   /** The server counts code points, strings count UTF-16 units. */
   range(start, end) {
     return [this.offsets(start), this.offsets(end)];
