@@ -88,7 +88,7 @@ def test_deepl_with_a_key(keyed: KeyedServer) -> None:
         assert (usage.count, usage.limit) == (24, 30)
         with pytest.raises(deepl.QuotaExceededException):
             client.translate_text(TEXT, source_lang="EN", target_lang="FR")
-        assert client.get_usage().character.count == 22
+        assert client.get_usage().character.count == 24
     refused = httpx.post(f"{keyed.url}/translate", json={"q": TEXT, **REQUEST, "api_key": keyed.keys["quota"]})
     assert (refused.status_code, refused.json()["code"]) == (429, "quota_exceeded")
 
