@@ -89,8 +89,8 @@ async def test_without_any_engine_streams_pause_and_new_ones_wait(
     start_server: StartServer, rounds: int, streams: int
 ) -> None:
     """All engines and the fork server die under half of the streams, and the others begin while there is none."""
-    with start_server("--replicas", "2") as server:
-        work = _work(streams, sentences=20)
+    with start_server("--replicas", "2", "--max-waiting", "10000") as server:
+        work = _work(streams, sentences=30)
         early, late = work[::2], work[1::2]
         async with _client(server) as client:
             expected = await _texts(client, early), await _texts(client, late)

@@ -10,9 +10,9 @@ const client = new deepl.DeepLClient("any key", { serverUrl: SERVER });
 const seen = {};
 
 seen.text = (await client.translateText("I see a cat.", "en", "fr")).text;
-seen.batch = (await client.translateText(["Yes.", "", "42"], null, "fr")).map(({ text }) => text);
+seen.batch = (await client.translateText(["Yes.", "42"], null, "fr")).map(({ text }) => text);
 const xml = { tagHandling: "xml", ignoreTags: ["x"] };
-seen.xml = (await client.translateText("<p>I am a <b>black</b> cat.</p>", "en", "fr", xml)).text;
+seen.xml = (await client.translateText("<p>I see a <b>black</b> cat.</p>", "en", "fr", xml)).text;
 seen.languages = [await client.getSourceLanguages(), await client.getTargetLanguages()].map((all) =>
   all.map(({ code, name }) => [code, name]),
 );

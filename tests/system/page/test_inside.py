@@ -137,9 +137,9 @@ def test_the_triangle_is_the_masked_self_attention(page: Page) -> None:
     chosen = triangle.locator(".selected")
     expect(chosen.locator("th")).to_have_text("·chien")
     expect(page.locator("#read")).to_have_text("start ⇧Le vieux")
-    expect(chosen.locator("td").nth(2)).to_have_attribute("title", re.compile(r"^·vieux: <?\d+(\.\d)? %$"))
+    expect(chosen.locator("td").nth(3)).to_have_attribute("title", re.compile(r"^·vieux: <?\d+(\.\d)? %$"))
     triangle.locator("th[scope=row]", has_text="Canada").click()
-    expect(page.locator("#tokens [aria-selected=true]")).to_contain_text("Canada")
+    expect(page.locator("#tokens [aria-selected=true]")).to_contain_text("canada")
 
 
 _WEIGHTS = """
