@@ -24,8 +24,10 @@ import httpx
 import pytest
 from httpx_sse import connect_sse
 
+from model.tokenizer import Tokenizer
 from tests.deploy.conftest import ROOT
 from tests.deploy.test_image import CONSTRAINTS
+from tests.service.hub.servers import file_server, publish_repository
 
 PROJECT: Final = "dragoman-test"
 IMAGE: Final = f"{PROJECT}-dragoman"
@@ -253,5 +255,28 @@ def test_compose_serves_watches_and_drains(image: str) -> None:
         # Or they would be stopped first, and the long translation might end meanwhile.
         _run(*COMPOSE, "rm", "--stop", "--force", "locust", "prometheus")
         _assert_drains(container, 3000, *COMPOSE, "down", "--volumes")
+    finally:
+        _run(*COMPOSE, "down", "--volumes", check=False)
+
+
+def test_compose_serves_a_public_model_by_its_name(image: str, tmp_path: Path, tokenizer: Tokenizer) -> None:
+    """The volume keeps the model: the second start needs no hub."""
+    pytest.importorskip("transformers", reason="pip install 'dragoman[load]'")
+    from tests.model.formats.builders import marian
+
+    marian(tmp_path, tokenizer)
+    gateway = _run("docker", "network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Gateway}}").strip()
+    named = {"DRAGOMAN_MODEL": "acme/opus-mt-en-fr"}
+    up = (*COMPOSE, "up", "--detach", "--wait", "--no-build", "dragoman")
+    try:
+        with file_server(gateway) as hub:
+            publish_repository(
+                hub, named["DRAGOMAN_MODEL"], {each.name: each.read_bytes() for each in tmp_path.iterdir()}
+            )
+            _run(*up, environment=named | {"HF_ENDPOINT": hub.url})
+            _assert_translates()
+            _run(*COMPOSE, "down")
+        _run(*up, environment=named | {"DRAGOMAN_OFFLINE": "1"})
+        _assert_translates()
     finally:
         _run(*COMPOSE, "down", "--volumes", check=False)

@@ -34,8 +34,9 @@ class FileServer(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        super().__init__((host, 0), _Handler)
+        self.host = host
         self.answers: dict[str, Answer] = {}
         self.requests: list[tuple[str, str, dict[str, str]]] = []
 
@@ -46,7 +47,7 @@ class FileServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
+        return f"http://{self.host}:{self.server_port}"
 
     def put(self, path: str, body: bytes, **options: Any) -> Answer:
         self.answers[path] = Answer(body, **options)
@@ -112,8 +113,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def file_server() -> Iterator[FileServer]:
-    with FileServer() as server:
+def file_server(host: str = "127.0.0.1") -> Iterator[FileServer]:
+    with FileServer(host) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
