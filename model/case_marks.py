@@ -81,6 +81,10 @@ def mark_text(text: str) -> str:
     return _CAPITAL_AND_SPACE.sub(lambda found: TITLE + found[0].lower(), single_spaced)
 
 
+def has_marks(text: str) -> bool:
+    return _MARK.search(text) is not None
+
+
 class _Marking:
     """The marked output, and the position reached in the input."""
 
@@ -207,9 +211,14 @@ class CaseRestorer:
 
     def push(self, text: str) -> str:
         """Return the next part of the text, without marks."""
-        if not (self._pending or self._in_word or self._in_capitals or self._literal or _MARK.search(text)):
+        if not self.changes_text and not has_marks(text):
             return text
         return "".join(map(self._next, text))
+
+    @property
+    def changes_text(self) -> bool:
+        """True after a mark that may change a text without marks; such a text changes nothing otherwise."""
+        return bool(self._pending or self._in_word or self._in_capitals or self._literal)
 
     def _next(self, character: str) -> str:
         if self._literal:
