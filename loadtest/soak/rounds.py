@@ -54,12 +54,16 @@ async def soak(supervisor: Supervisor, places: Places, plan: Plan, key: str) -> 
         await _warm_up(client)
         alone = [(bird, (await tally.translate(client, bird)).translation) for bird in canaries(_CANARIES)]
         site = Site(supervisor, client, plan.rng, places, ENGINES * SLOTS + WAITING, alone, tally)
+        readings: list[Reading] = []
         supervising = asyncio.create_task(supervisor.supervise())
         try:
-            readings = [await _quiet(site, None)]
+            readings.append(await _quiet(site, None))
             for number in range(plan.rounds):
                 await _round(site, plan, number)
                 readings.append(await _quiet(site, readings[0]))
+        except httpx.HTTPError as error:
+            # What was seen before is reported, too.
+            site.problems.append(f"round {len(readings)}: no answer to /metrics: {type(error).__name__}")
         finally:
             supervising.cancel()
             await asyncio.gather(supervising, return_exceptions=True)
