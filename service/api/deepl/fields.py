@@ -45,7 +45,7 @@ TagNames = Annotated[
     BeforeValidator(_tag_names),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
 ]
-Choice = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, int) else value)]
+Choice = Annotated[str, BeforeValidator(lambda value: str(int(value)) if isinstance(value, int) else value)]
 
 
 class DeepLRequest(RequestBody):
