@@ -30,7 +30,7 @@ export function isCaseMark(text) {
 /** Render a token visibly: its leading space as a dot, and control tokens by name. */
 export function tokenLabel(text) {
   const word = text.trimStart();
-  if (isCaseMark(text)) return [element("span", { title: CASE_MARKS[text] }, [text])];
+  if (isCaseMark(text)) return [element("span", { class: "case-mark", title: CASE_MARKS[text] }, [text])];
   if (word === "") return [element("span", { class: "special" }, [text === "" ? "end" : "space"])];
   return word === text ? [text] : [element("span", { class: "dot" }, ["·"]), word];
 }

@@ -123,6 +123,7 @@ def test_marks_of_upper_case_are_explained(page: Page) -> None:
     expect(cells.nth(2)).to_have_attribute("title", re.compile(r"^dog: "))
     expect(page.locator("#tokens [role=option]").first).to_have_text("⇧")
     expect(page.locator("#tokens [aria-selected=true]")).to_have_text("·le")
+    expect(page.locator("#triangle thead .case-mark")).to_have_attribute("title", "the next letter is upper case")
     expect(page.locator("#case-marks")).to_be_visible()
     page.locator("#text").fill("hello")
     expect(page.locator("#output")).to_have_text("bonjour")
