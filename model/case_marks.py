@@ -32,6 +32,11 @@ _MARK: Final = re.compile("([" + "".join(CASE_MARKS) + "])")
 # SentencePiece's rules (nmt_nfkc) make spaces of the others: invisible characters, its own mark and U+FFFD.
 SPACES: Final = re.compile(r"[\s\u061c\u200b\u200c\u200e\u200f\u2581\ufeff\ufffd]+")
 _CLUSTER: Final = regex.compile(r"\X")
+# Nearly all sentences: NFKC leaves them as they are, and no word has two capitals side by side.
+_CAPITAL: Final = "[A-ZÀ-ÖØ-Þ]"
+_PLAIN: Final = re.compile("[ -~À-ÖØ-öø-ÿ‘’“”–—]*")
+_TWO_CAPITALS: Final = re.compile(_CAPITAL * 2)
+_CAPITAL_AND_SPACE: Final = re.compile(f" ?{_CAPITAL}")
 
 
 class MarkedText(NamedTuple):
@@ -66,6 +71,18 @@ def mark_case(text: str) -> MarkedText:
             marked.lower_to(start + part_end)
     marked.copy_to(len(marked.text))
     return MarkedText("".join(marked.out), marked.origins)
+
+
+def mark_text(text: str) -> str:
+    """Return the text of `mark_case`, which is many times as fast without the offsets."""
+    if not _PLAIN.fullmatch(text) or _TWO_CAPITALS.search(text):
+        return mark_case(text).text
+    single_spaced = "".join(f" {part}" for part in text.split())
+    return _CAPITAL_AND_SPACE.sub(lambda found: TITLE + found[0].lower(), single_spaced)
+
+
+def has_marks(text: str) -> bool:
+    return _MARK.search(text) is not None
 
 
 class _Marking:
@@ -194,9 +211,14 @@ class CaseRestorer:
 
     def push(self, text: str) -> str:
         """Return the next part of the text, without marks."""
-        if not (self._pending or self._in_word or self._in_capitals or self._literal or _MARK.search(text)):
+        if not self.changes_text and not has_marks(text):
             return text
         return "".join(map(self._next, text))
+
+    @property
+    def changes_text(self) -> bool:
+        """True after a mark that may change a text without marks; such a text changes nothing otherwise."""
+        return bool(self._pending or self._in_word or self._in_capitals or self._literal)
 
     def _next(self, character: str) -> str:
         if self._literal:

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 import sentencepiece
 import tokenizers
 
-from model.case_marks import mark_case
+from model.case_marks import mark_case, mark_text
 
 _SPACE: Final = "\u2581"  # SentencePiece's visible space
 _UNKNOWN: Final = "<unk>"
@@ -138,7 +138,7 @@ class CaseMarkedPieces:
         return self._inner.highest
 
     def encode(self, texts: Sequence[str], sampling: float | None = None) -> list[list[int]]:
-        return self._inner.encode([mark_case(text).text for text in texts], sampling)
+        return self._inner.encode([mark_text(text) for text in texts], sampling)
 
     def spans(self, text: str) -> list[Span]:
         marked = mark_case(text)

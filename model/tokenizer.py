@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from pydantic import BaseModel, ConfigDict
 
-from model.case_marks import CASE_MARKS, UPPER_BEGIN, UPPER_END, VISIBLE, CaseRestorer
+from model.case_marks import CASE_MARKS, UPPER_BEGIN, UPPER_END, VISIBLE, CaseRestorer, has_marks
 from model.subwords import CaseMarkedPieces, JsonPieces, Pieces, SentencePieces
 
 _PAD, _BOS, _EOS = "<pad>", "<s>", "</s>"
@@ -77,8 +77,9 @@ class Tokenizer:
         """True where upper case is written as marks (model/case_marks.py), so that case needs no other care."""
         marks = {mark: self.piece_id(mark) for mark in CASE_MARKS} if self.marks_case else {}
         self._case_marks = {token_id: VISIBLE[mark] for mark, token_id in marks.items()}
-        self.whole_texts: dict[int, str | None] = {}
-        """The results of `whole_text` so far."""
+        self._whole_texts: dict[int, str | None] = {}
+        self.plain_texts: dict[int, str] = {}
+        """The results of `whole_text` so far that have no case marks."""
         self._capitals = [marks[mark] for mark in (UPPER_BEGIN, UPPER_END) if mark in marks]
 
     @classmethod
@@ -207,12 +208,15 @@ class Tokenizer:
 
     def whole_text(self, token_id: int) -> str | None:
         """`marked_bytes` as text; None for a part of a character."""
-        if token_id not in self.whole_texts:
+        if token_id not in self._whole_texts:
             try:
-                self.whole_texts[token_id] = self.marked_bytes(token_id).decode()
+                text = self._whole_texts[token_id] = self.marked_bytes(token_id).decode()
             except UnicodeDecodeError:
-                self.whole_texts[token_id] = None
-        return self.whole_texts[token_id]
+                self._whole_texts[token_id] = None
+            else:
+                if not (self.marks_case and has_marks(text)):
+                    self.plain_texts[token_id] = text
+        return self._whole_texts[token_id]
 
     def _text_prefix(self, target: str | None, source: str | None) -> str:
         return self._named(self.prompt.text_prefix, target, source)
@@ -286,11 +290,14 @@ class Detokenizer:
 
     def push_all(self, token_ids: Iterable[int]) -> list[str]:
         """Return the texts that these tokens complete: as `push` with one after the other."""
-        known, texts = self._tokenizer.whole_texts, []
+        plain, texts, passes_on = self._tokenizer.plain_texts, [], self._passes_on
         for token_id in token_ids:
-            text = None if self._holds_bytes else known.get(token_id)
-            texts.append(self._decoded(token_id) if text is None else text)
-        return texts if self._is_passing_on else [*map(self._written, texts)]
+            text = plain.get(token_id) if passes_on else None
+            if text is None:
+                text = self.push(token_id)
+                passes_on = self._passes_on
+            texts.append(text)
+        return texts
 
     def _decoded(self, token_id: int) -> str:
         text = None if self._holds_bytes else self._tokenizer.whole_text(token_id)
@@ -300,9 +307,9 @@ class Detokenizer:
         return text
 
     @property
-    def _is_passing_on(self) -> bool:
-        """True if text is returned as it is decoded."""
-        return self._case is None and not self._at_start
+    def _passes_on(self) -> bool:
+        """True if a text without marks is returned as it is."""
+        return not (self._at_start or self._holds_bytes or (self._case is not None and self._case.changes_text))
 
     def flush(self) -> str:
         """Return the rest of the text at the end; nothing of an unfinished character."""

@@ -66,6 +66,10 @@ _GIGABYTE: Final = 1_000 * MEGABYTE
 _TRANSLATING_GET: Final = ("/translate/stream", "/v2/translate", *(each.path for each in EXCHANGES))
 """Paths whose GET translates: a HEAD would be charged for nothing."""
 
+_TRANSLATING: Final = (translate, languages, deepl, documents, compat, chat)
+_OTHERS: Final = (suggestions, glossaries, multilingual, operations, page)
+"""Modules whose routes the application has, without translating."""
+
 
 def _log_failure(reason: str) -> None:
     logger.error("cannot start: %s", reason)
@@ -109,23 +113,28 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.service = service
-    app.include_router(translate.router)
-    app.include_router(languages.router)
-    app.include_router(suggestions.router)
-    app.include_router(deepl.router)
-    app.include_router(documents.router)
-    app.include_router(glossaries.router)
-    app.include_router(multilingual.router)
-    app.include_router(compat.router)
-    app.include_router(chat.router)
-    app.include_router(operations.router)
-    app.include_router(page.router)
-    translating = (translate, languages, deepl, documents, compat, chat)
-    for route in (route for module in translating for route in module.router.routes):
-        if isinstance(route, APIRoute):
-            service.metrics.expect_requests(route.path)
+    for module in (*_TRANSLATING, *_OTHERS):
+        app.include_router(module.router)
+    _expect_requests(service)
     error_handlers.install(app)
     openapi.install(app, key_required=service.access.key_required)
+    _add_middleware(app, settings, service)
+    if tracer_provider is not None:
+        app.add_middleware(RequestTracing, made=tracer_provider, untraced=UNLOGGED)
+    if settings.trusted_proxies:
+        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=_hosts(settings.trusted_proxies))
+    return app
+
+
+def _expect_requests(service: ServiceContext) -> None:
+    """Make the metrics of each route that translates, so that they are 0 before its first request."""
+    for route in (route for module in _TRANSLATING for route in module.router.routes):
+        if isinstance(route, APIRoute):
+            service.metrics.expect_requests(route.path)
+
+
+def _add_middleware(app: FastAPI, settings: Settings, service: ServiceContext) -> None:
+    """Add what every request passes; what is added last is passed first."""
     app.add_middleware(TrailingSlash)
     app.add_middleware(HeadAsGet, unless=(*_TRANSLATING_GET, *documents.DOWNLOADS))
     uploads = dict.fromkeys(documents.UPLOADS, settings.max_document_bytes + documents.FORM_BYTES)
@@ -140,11 +149,6 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
             expose_headers=("Retry-After", "X-Request-ID"),
         )
     app.add_middleware(RequestObservation, metrics=service.metrics)
-    if tracer_provider is not None:
-        app.add_middleware(RequestTracing, made=tracer_provider, untraced=UNLOGGED)
-    if settings.trusted_proxies:
-        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=_hosts(settings.trusted_proxies))
-    return app
 
 
 def _hosts(networks: Networks) -> list[str]:

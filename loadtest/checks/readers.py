@@ -4,6 +4,7 @@ Knows nothing of Ray.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -21,10 +22,11 @@ _Loss = TypeVar("_Loss")
 
 
 class Resumed(NamedTuple):
-    """A text, and how often its reader had to resume."""
+    """A text, how often its reader had to resume, and the longest pause between two of its tokens, in seconds."""
 
     text: str
     resumptions: int
+    longest_pause: float
 
 
 class Reader:
@@ -36,6 +38,8 @@ class Reader:
         self._last_event_id: str | None = None
         self._pieces: list[str] = []
         self._begun = False
+        self._last_token_at = time.monotonic()
+        self._longest_pause = 0.0
         self.under_way = asyncio.Event()
 
     async def read(self) -> Resumed:
@@ -47,7 +51,7 @@ class Reader:
                 await asyncio.sleep(0.2)
         if whole != "".join(self._pieces):
             raise ValueError("the tokens give another text than the end")
-        return Resumed(whole, resumptions)
+        return Resumed(whole, resumptions, self._longest_pause)
 
     async def _read_on(self) -> str | None:
         """Return the whole translation, or None if the stream broke off."""
@@ -62,8 +66,7 @@ class Reader:
                         return None
                     self._last_event_id = event.id
                     if event.event == "token":
-                        self._pieces.append(data["text"])
-                        self._begun = True
+                        self._add(data["text"])
                         if len(self._pieces) >= _UNDER_WAY:
                             self.under_way.set()
                     elif event.event == "done":
@@ -73,6 +76,14 @@ class Reader:
         except (httpx.TransportError, SSEError, ValueError):
             pass  # refused, cut, or the proxy's own words instead of an event
         return None
+
+    def _add(self, piece: str) -> None:
+        now = time.monotonic()
+        if self._begun:
+            self._longest_pause = max(self._longest_pause, now - self._last_token_at)
+        self._last_token_at = now
+        self._pieces.append(piece)
+        self._begun = True
 
 
 def make_texts(count: int, sentences: int) -> list[str]:
@@ -93,7 +104,7 @@ async def read_alone(client: httpx.AsyncClient, texts: Sequence[str]) -> list[st
 
 async def read_through(
     client: httpx.AsyncClient, texts: Sequence[str], alone: Sequence[str], lose: Callable[[], _Loss]
-) -> tuple[dict[str, int], _Loss]:
+) -> tuple[dict[str, float], _Loss]:
     """Read all texts at once and call `lose` when they are under way; return figures and `lose`'s result."""
     reading = await _begin([Reader(client, text) for text in texts])
     running = sum(not task.done() for task in reading)
@@ -103,6 +114,7 @@ async def read_through(
         "streams": len(texts),
         "streams_that_ran": running,
         "streams_that_resumed": sum(each.resumptions > 0 for each in resumed),
+        "longest_pause_seconds": round(max(each.longest_pause for each in resumed), 1),
         "same_text_as_alone": sum(each.text == text for each, text in zip(resumed, alone, strict=True)),
     }
     return figures, lost

@@ -11,7 +11,7 @@ import numpy as np
 import sentencepiece
 from rich.progress import track
 
-from model.case_marks import CASE_MARKS, mark_case
+from model.case_marks import CASE_MARKS, mark_text
 from model.checkpoint_config import Direction
 from model.tokenizer import Tokenizer, language_tag
 from model.training.config import Corpus, TokenizerConfig, TrainConfig
@@ -76,7 +76,7 @@ def train_tokenizer(
             vocab_size=options.vocab_size,
             control_symbols=tags if len(tags) > 1 else [],
             user_defined_symbols=list(CASE_MARKS) if options.case_marks else [],
-            # `mark_case` puts the first space, before which a mark may stand, and makes all others single.
+            # `mark_text` puts the first space, before which a mark may stand, and makes all others single.
             add_dummy_prefix=not options.case_marks,
             remove_extra_whitespaces=not options.case_marks,
             split_digits=options.split_digits,
@@ -96,4 +96,4 @@ def train_tokenizer(
 
 
 def _marked(sentences: list[str]) -> Iterator[str]:
-    return (mark_case(sentence).text for sentence in sentences)
+    return map(mark_text, sentences)

@@ -24,6 +24,7 @@ _UNFINISHED: Final = regex.compile(rf"{_NUMBER.pattern}{_SEPARATOR}?$")
 # Separators within one figure; other separators are between figures, as in a date or a telephone number.
 _GROUPING: Final = regex.compile(r"(?<=\d)(?:[.,'’]|\s(?=\d{3}(?!\d)))(?=\d)")
 _FIGURE: Final = regex.compile(r"\d+")
+_DIGIT: Final = regex.compile(r"\d")
 # Their size differs between languages: 120 million are 1.2亿.
 _MULTIPLIERS: Final = regex.compile(
     r"[\s-]?(?:hundred|thousand|mill|[bt]r?illi|(?:k|m|bn|mn|mil|mio)\b|mrd|lakh|crore|тыс|млн|млрд|[百千万萬亿億兆천만억])",
@@ -79,9 +80,6 @@ class SentenceNumbers:
         self._whole = {*self._figures.values()}
         short = chain.from_iterable(each for each in self._whole if len(each) <= _MOST_PARTS)
         self._parts = {spelled for figure in short for spelled in (figure, figure.lstrip("0"))}
-
-    def __bool__(self) -> bool:
-        return bool(self._figures)
 
     def repair(self, number: str) -> str:
         """Return a number of the translation as it should be."""
@@ -143,20 +141,20 @@ class NumberRepair:
 
     def __init__(self, sentence: str, languages: tuple[str, str]) -> None:
         """`languages` are those of the sentence and its translation."""
-        self._numbers = SentenceNumbers(sentence, languages)
+        self._numbers = SentenceNumbers(sentence, languages) if _DIGIT.search(sentence) else None
         self._held: Sequence[Aligned] = ()
 
     @property
     def is_needed(self) -> bool:
         """True if the sentence has numbers; otherwise every part is returned as it is."""
-        return bool(self._numbers)
+        return self._numbers is not None
 
     def copy(self) -> Self:
         return copy.copy(self)
 
     def push(self, part: Aligned) -> Sequence[Aligned]:
         """Add a part of the translation and return the parts that are final."""
-        if not self._numbers:
+        if self._numbers is None:
             return [part]
         parts = [*self._held, part]
         text = "".join(each.text for each in parts)
@@ -168,9 +166,10 @@ class NumberRepair:
     def flush(self) -> Sequence[Aligned]:
         """Return the parts that were held back."""
         held, self._held = self._held, ()
-        return [*self._repaired(held)]
+        return [*self._repaired(held)] if held else ()
 
     def _repaired(self, parts: Sequence[Aligned]) -> Iterator[Aligned]:
+        assert self._numbers is not None
         done = 0
         for found in _NUMBER.finditer("".join(part.text for part in parts)):
             number = self._numbers.repair(found[0])

@@ -1,7 +1,7 @@
 """Preprocessing: from texts to segments with token ids, ready for an engine."""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -75,6 +75,9 @@ class Preprocessor:
         self._tokenizer = leg.model.tokenizer
         self._options = options
         self._second = second
+        source, target = self._direction.codes()
+        # A sentence is encoded when its length is checked, and once more soon afterwards.
+        self._ids = lru_cache(maxsize=16)(partial(self._tokenizer.encode, target=target, source=source))
         self._prompt_ids = self._tokenizer.target_prefix(self._direction.target, self._direction.source)
         last = self if second is None else second
         separator = sentence_separator(self._direction.source, last._direction.target)
@@ -161,7 +164,7 @@ class Preprocessor:
         source, target = self._direction.codes()
         segment = segment._replace(languages=(source, target))
         model_input = segment.model_input()
-        ids = self._tokenizer.encode(model_input.text, target, source)
+        ids = self._ids(model_input.text)
         then = None if self._second is None else partial(self._second.encode_pivot, ())
         if not (segment.terms or segment.marks or self._options.inspect.alignment):
             return EncodedSegment(index, self._model, segment, ids, prompt_ids=self._prompt_ids, then=then)
@@ -183,9 +186,8 @@ class Preprocessor:
 
     def _fits(self, segment: Segment) -> bool:
         limit = self._model.max_sentence_tokens
-        source, target = self._direction.codes()
         words = segment.model_input().text
-        if len(words) > limit * _LONGEST_TOKEN or len(self._tokenizer.encode(words, target, source)) > limit:
+        if len(words) > limit * _LONGEST_TOKEN or len(self._ids(words)) > limit:
             return False
         # The prescribed translations have to fit as well.
         given = [term.translation for term in segment.terms if not term.has_placeholder]

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final
 
@@ -265,7 +266,8 @@ def test_compose_serves_a_public_model_by_its_name(image: str, tmp_path: Path, t
     from tests.model.formats.builders import marian
 
     marian(tmp_path, tokenizer)
-    gateway = _run("docker", "network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Gateway}}").strip()
+    subnet = _run("docker", "network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Subnet}}").strip()
+    gateway = str(next(ip_network(subnet).hosts()))
     named = {"DRAGOMAN_MODEL": "acme/opus-mt-en-fr"}
     up = (*COMPOSE, "up", "--detach", "--wait", "--no-build", "dragoman")
     try:
@@ -279,4 +281,5 @@ def test_compose_serves_a_public_model_by_its_name(image: str, tmp_path: Path, t
         _run(*up, environment=named | {"DRAGOMAN_OFFLINE": "1"})
         _assert_translates()
     finally:
+        print(_run(*COMPOSE, "logs", "dragoman", check=False))
         _run(*COMPOSE, "down", "--volumes", check=False)

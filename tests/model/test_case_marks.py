@@ -20,6 +20,7 @@ from model.case_marks import (
     is_lower,
     is_upper,
     mark_case,
+    mark_text,
 )
 
 # Letters whose case is a matter of more than one letter, marks, digits and signs between words, and all other text.
@@ -102,6 +103,12 @@ def test_marking_loses_nothing_but_the_form_of_white_space(text: str) -> None:
     assert restored == (f" {expected}" if expected else "")
     one_by_one = CaseRestorer()
     assert "".join(map(one_by_one.push, marked)) == restored
+
+
+@given(text=st.text(st.sampled_from("abIOéÉßÿ×÷’“–_-.,19  \t\u00a0µ" + TITLE), max_size=30) | _TEXTS)
+@example(text="Hello. I saw McDonald’s sister in Élan-3B, O'Neil")
+def test_the_short_way_marks_the_same(text: str) -> None:
+    assert mark_text(text) == mark_case(text).text
 
 
 @given(text=_TEXTS)

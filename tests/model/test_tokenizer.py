@@ -200,6 +200,18 @@ def test_a_copied_stream_keeps_a_mark_and_a_started_character(case_marked_tokeni
     assert other.push(emoji[3]) + other.push(emoji[4]) == stream.push(emoji[3]) + stream.push(emoji[4]) != ""
 
 
+@pytest.mark.parametrize("length", [1, 3, 100])
+@pytest.mark.parametrize("text", ["The CAT sat, 😀 and THE DOG RAN. Red House", "the cat\nsat 12"])
+def test_several_tokens_at_once_give_the_texts_of_one_after_the_other(
+    any_tokenizer: Tokenizer, text: str, length: int
+) -> None:
+    ids = any_tokenizer.encode(text)
+    one_by_one, at_once = Detokenizer(any_tokenizer), Detokenizer(any_tokenizer)
+    expected = [one_by_one.push(token_id) for token_id in ids]
+    parts = [ids[start : start + length] for start in range(0, len(ids), length)]
+    assert [each for part in parts for each in at_once.push_all(part)] == expected
+
+
 def test_a_case_mark_is_no_text_by_itself(case_marked_tokenizer: Tokenizer) -> None:
     marks = [case_marked_tokenizer.piece_id(mark) for mark in CASE_MARKS]
     assert [case_marked_tokenizer.piece_bytes(mark) for mark in marks] == [b""] * len(marks)

@@ -140,11 +140,11 @@ def _held_until(may_encode: threading.Event) -> Callable[[Tokenizer, str, str, s
 async def test_a_long_text_ends_with_the_error_of_its_preparation(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object) -> list[int]:
+    def broken(*_: object, **__: object) -> list[int]:
         raise ZeroDivisionError("by chance")
 
-    translation = translator.start(["The cat sat. " * 400], "en", "fr", TranslationOptions())
     monkeypatch.setattr(Tokenizer, "encode", broken)
+    translation = translator.start(["The cat sat. " * 400], "en", "fr", TranslationOptions())
     with pytest.raises(ZeroDivisionError):
         await translation.finished()
 
