@@ -209,7 +209,8 @@ function busy(is) {
 }
 
 function drawn() {
-  $("timing").textContent = `${inside.translation.tokens} tokens`;
+  const { tokens } = inside.translation;
+  $("timing").textContent = tokens > 0 ? `${tokens} tokens` : "";
   $("copy").disabled = target.empty;
   inside.grow();
 }
