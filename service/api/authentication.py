@@ -12,6 +12,7 @@ from service.api.request_body import JSON, check_declared_type, media_type, read
 from service.errors import InvalidRequest
 
 _SCHEMES: Final = frozenset({"bearer", "deepl-auth-key"})
+_GOOGLE_HEADER: Final = "X-Goog-Api-Key"
 _FIELDS: Final = ("api_key", "apiKey", "auth_key", "key")
 """Fields of a body or a URL that hold a key: those of LibreTranslate and its clients, of DeepL and of Google."""
 
@@ -68,7 +69,7 @@ def key_before_body(request: Request) -> str | None:
     if scheme.lower() in _SCHEMES:
         return value.strip()
     in_url = (request.query_params.get(field) for field in _FIELDS)
-    return next(filter(None, in_url), None)
+    return next(filter(None, in_url), request.headers.get(_GOOGLE_HEADER))
 
 
 async def _key_in_body(request: Request) -> str | None:

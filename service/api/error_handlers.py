@@ -24,6 +24,8 @@ from service.errors import (
 # A response describes a few problems; it does not repeat a megabyte of wrong fields.
 _MOST_PROBLEMS: Final = 5
 _LONGEST_NAME: Final = 64
+_NAME_ITSELF: Final = "[key]"
+"""Pydantic's location of the name of an entry, after the name."""
 _DEEPL_STATUSES: Final[dict[type[ServiceError], int]] = {KeyRequired: 403, QuotaExceeded: 456}
 _LIBRETRANSLATE: Final = frozenset({"/translate", "/translate_file", "/detect", "/suggest"})
 _TRANSLATE: Final = "/translate"
@@ -91,8 +93,10 @@ def invalid_request(
     by_field: dict[str, str] = {}
     missing: set[str] = set()
     for error in errors:
-        field = ".".join(map(str, error["loc"]))[:_LONGEST_NAME] or nameless
+        place, is_name = error["loc"], error["loc"][-1:] == (_NAME_ITSELF,)
+        field = ".".join(map(str, place[:-2] if is_name else place))[:_LONGEST_NAME] or nameless
         problem = _no_such_field(field, fields) if error["type"] == "extra_forbidden" else str(error["msg"])
+        problem = f"name of an entry: {problem}" if is_name else problem
         by_field.setdefault(field, problem[:1].lower() + problem[1:])
         if error["type"] == "missing":
             missing.add(field)

@@ -25,6 +25,7 @@ _OTHER_FIELDS: Final = 100
 """Fields that a request may have besides texts and glossary; more than exist."""
 _MOST_PROBLEMS: Final = 100
 """Problems that are collected; a response describes a few of them."""
+_LONGEST_ENCODING: Final = 20
 _UTF_8: Final = frozenset({b"utf-8", b"utf8"})
 
 
@@ -74,10 +75,13 @@ def media_type(request: Request) -> str:
 
 
 async def check_declared_type(request: Request) -> None:
-    """Raise `InvalidRequest` for JSON that is declared as a form, as curl's `-d` does unless a header is given.
+    """Raise `InvalidRequest` for a compressed body, and for JSON that is declared as a form.
 
-    No form begins with a brace: its encoders escape braces.
+    curl's `-d` declares a form unless a header is given. No form begins with a brace: its encoders escape braces.
     """
+    if (encoding := request.headers.get("content-encoding", "")).lower() not in ("", "identity"):
+        problem = f"{encoding[:_LONGEST_ENCODING]} is not accepted: send the body uncompressed"
+        raise InvalidRequest("Content-Encoding", problem)
     if media_type(request) == FORM and (await request.body()).lstrip()[:1] == b"{":
         raise InvalidRequest("Content-Type", f"the body is JSON, but it was sent as {FORM}: send Content-Type: {JSON}")
 

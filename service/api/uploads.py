@@ -46,7 +46,7 @@ class Uploaded(NamedTuple):
         fields: dict[str, str | list[str]] = {}
         for name in self.form:
             values = [value for value in self.form.getlist(name) if isinstance(value, str)]
-            if name != "file" or values:
+            if name != "file":
                 fields[name] = values[0] if len(values) == 1 else values
         try:
             return model.model_validate(fields)

@@ -21,7 +21,7 @@ from service.cli.models import app as models_app
 from service.cli.pulling import import_named, local_model, parsed_model
 from service.cli.settings_options import load_settings, takes_settings
 from service.cli.training import app as training_app
-from service.errors import ServiceError
+from service.errors import ServiceError, UnknownLanguage
 from service.hub.errors import HubError
 from service.settings import CommandSettings, Settings, UnusableSettingError, unknown_variables
 
@@ -151,6 +151,8 @@ def translate(  # noqa: PLR0913  each is an option of the command
             typer.echo("dragoman: nothing to translate", err=True)
         with nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8", newline="") as sink:
             asyncio.run(show(sink))
+    except UnknownLanguage as error:
+        fail(f"{error}; for another language give --model, for example Helsinki-NLP/opus-mt-en-de")
     except (ServiceError, ClientError, CheckpointError, UnusableSettingError, InputError) as error:
         fail(str(error))
     except BrokenPipeError:

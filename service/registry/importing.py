@@ -78,7 +78,8 @@ async def import_in_background(path: Path, limits: ImportLimits = DEFAULT_LIMITS
 def _native_path(path: Path) -> Path:
     """Return where the native checkpoint is, or will be. Opens nothing that could be read for ever."""
     if not path.exists():
-        raise CheckpointError(f"{path}: there is no such file or directory")
+        hint = "" if len(path.parts) > 1 else "; a public model has a name such as Helsinki-NLP/opus-mt-en-de"
+        raise CheckpointError(f"{path}: there is no such file or directory{hint}")
     check_kinds(path)
     return platformdirs.user_cache_path("dragoman") / "models" / fingerprint(path) if _is_foreign(path) else path
 

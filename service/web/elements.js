@@ -16,9 +16,21 @@ export function decimal(number) {
   return number.toFixed(3).replace("-", "−");
 }
 
+const CASE_MARKS = {
+  "⇧": "the next letter is upper case",
+  "⇪": "the next words are upper case",
+  "⇩": "the end of upper case",
+};
+
+/** True for a token that only marks upper case, and has no text of its own. */
+export function isCaseMark(text) {
+  return Object.hasOwn(CASE_MARKS, text);
+}
+
 /** Render a token visibly: its leading space as a dot, and control tokens by name. */
 export function tokenLabel(text) {
   const word = text.trimStart();
+  if (isCaseMark(text)) return [element("span", { class: "case-mark", title: CASE_MARKS[text] }, [text])];
   if (word === "") return [element("span", { class: "special" }, [text === "" ? "end" : "space"])];
   return word === text ? [text] : [element("span", { class: "dot" }, ["·"]), word];
 }

@@ -27,8 +27,10 @@ export function emptyTable(container, caption) {
   return { head, body };
 }
 
-export function columnHeader(label) {
-  return element("th", { scope: "col" }, [element("span", {}, label)]);
+/** Build the header of one column, or of several that have the same label. */
+export function columnHeader(label, columns = 1) {
+  const span = columns > 1 ? { scope: "colgroup", colspan: columns } : { scope: "col" };
+  return element("th", span, [element("span", {}, label)]);
 }
 
 export function rowHeader(label) {

@@ -1,6 +1,6 @@
 // The view "inside the model": one sentence, one chosen token, and the weights and candidates of its step.
 
-import { decimal, element, percent, tokenLabel } from "./elements.js";
+import { decimal, element, isCaseMark, percent, tokenLabel } from "./elements.js";
 import { columnHeader, emptyTable, heatCell, rowHeader, weighted } from "./heat.js";
 import { Triangle } from "./triangle.js";
 
@@ -73,7 +73,7 @@ export class InsideView {
     this.following = false;
     this.openSentence(this.translation.sentences[number]);
     this.appendTokens();
-    this.choose(0);
+    this.choose(Math.max(this.sentence.tokens.findIndex(({ piece }) => !isCaseMark(piece)), 0));
     this.showBeam();
     this.showHypotheses();
   }
@@ -88,19 +88,24 @@ export class InsideView {
     this.find("#tokens").replaceChildren();
     this.find("#cross").hidden = sentence.spans.length === 0; // there is none by way of another language
     this.table = emptyTable(this.find("#heatmap"), "Cross-attention of each token over the source, in percent");
-    this.table.head.append(...sentence.spans.map((span, at) => columnHeader([this.sourceLabel(span, at)])));
+    this.table.head.append(...this.sourceParts([]).map(({ label, count }) => columnHeader([label], count)));
     this.triangle.open(sentence);
   }
 
-  sourceLabel(span, at) {
+  sourceName(span, at) {
     if (span) return this.translation.text.slice(...span);
-    const last = at === this.sentence.spans.length - 1;
-    return element("span", { class: "special" }, [last ? "end" : "tag"]);
+    return at === this.sentence.spans.length - 1 ? "end" : "tag";
+  }
+
+  sourceLabel(span, at) {
+    const name = this.sourceName(span, at);
+    return span ? name : element("span", { class: "special" }, [name]);
   }
 
   appendTokens() {
     const strip = this.find("#tokens");
-    const { head, body } = this.table;
+    const { body } = this.table;
+    const columns = this.sentence.spans.map((span, at) => this.sourceName(span, at));
     for (const token of this.sentence.tokens.slice(strip.children.length)) {
       const index = strip.children.length;
       const select = () => this.chooseByHand(index);
@@ -108,11 +113,12 @@ export class InsideView {
       option.addEventListener("click", select);
       option.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && select());
       strip.append(option);
-      const cells = (token.attention ?? []).map((weight, at) => heatCell(weight, head.children[at + 1].textContent));
+      const cells = (token.attention ?? []).map((weight, at) => heatCell(weight, columns[at]));
       const row = element("tr", {}, [rowHeader(tokenLabel(token.piece)), ...cells]);
       row.addEventListener("click", select);
       body.append(row);
     }
+    this.find("#case-marks").hidden = !this.sentence.tokens.some(({ piece }) => isCaseMark(piece));
     this.triangle.grow();
   }
 
@@ -162,14 +168,16 @@ export class InsideView {
     this.find("#looked").replaceChildren(...parts);
   }
 
-  /** The source's tokens with their weights; those of one character, its bytes, are one part. */
+  /** The source's tokens with their weights; those of the same characters, a mark of case or bytes, are one part. */
   sourceParts(attention) {
     const parts = [];
     this.sentence.spans.forEach((span, at) => {
       const weight = attention[at] ?? 0;
       const before = parts.at(-1);
-      if (span && before?.span?.[0] === span[0]) before.weight += weight;
-      else parts.push({ span, weight, label: this.sourceLabel(span, at) });
+      if (span && before?.span?.[0] === span[0]) {
+        before.weight += weight;
+        before.count += 1;
+      } else parts.push({ span, weight, count: 1, label: this.sourceLabel(span, at) });
     });
     return parts;
   }

@@ -25,6 +25,7 @@ const ERROR_PLACES = {
   api_key: "key",
 };
 const WRONG_KEY = "invalid_key";
+const NO_KEY = "key_required";
 const KEPT_KEY = "api-key"; // in the storage of the tab
 
 const $ = (id) => document.getElementById(id);
@@ -101,7 +102,9 @@ function swap() {
 
 function showError(error) {
   const place = error.code === WRONG_KEY ? "key" : (ERROR_PLACES[error.field] ?? "output");
-  $(`${place}-error`).textContent = place === "output" ? error.message : (error.problem ?? error.message);
+  const problem = place === "output" ? error.message : (error.problem ?? error.message);
+  // The server's words are for people who write requests.
+  $(`${place}-error`).textContent = error.code === NO_KEY ? "This server requires an API key." : problem;
   if (place === "text") text.setAttribute("aria-invalid", "true");
 }
 
@@ -209,7 +212,8 @@ function busy(is) {
 }
 
 function drawn() {
-  $("timing").textContent = `${inside.translation.tokens} tokens`;
+  const { tokens } = inside.translation;
+  $("timing").textContent = tokens > 0 ? `${tokens} tokens` : "";
   $("copy").disabled = target.empty;
   inside.grow();
 }

@@ -45,6 +45,12 @@ def test_a_server_s_refusal_is_shown(server: Server) -> None:
     assert (done.returncode, done.stderr) == (2, "dragoman: target: xx is not supported; available: fr\n")
 
 
+def test_a_language_that_the_model_lacks_is_answered_with_the_option_to_give() -> None:
+    done = _translate("--target", "de", "Yes.")
+    hint = "for another language give --model, for example Helsinki-NLP/opus-mt-en-de"
+    assert (done.returncode, done.stderr) == (2, f"dragoman: target: de is not supported; available: fr; {hint}\n")
+
+
 def test_no_server() -> None:
     done = _translate("--url", f"http://127.0.0.1:{free_port()}", "Yes.")
     assert done.returncode == 2

@@ -134,8 +134,9 @@ def test_refused(
 
 
 def test_no_file(documents_server: Server) -> None:
-    answer = httpx.post(f"{documents_server.url}/documents", files={"target": (None, "fr")})
-    assert answer.json()["error"] == "file: field required: a file with its name"
+    for without in ({}, {"file": (None, "I see a cat.")}):
+        answer = httpx.post(f"{documents_server.url}/documents", files={"target": (None, "fr"), **without})
+        assert answer.json()["error"] == "file: field required: a file with its name"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Bad input is answered clearly, whatever it is."""
 
+import gzip
 import json
 
 import httpx
@@ -30,6 +31,12 @@ BAD_REQUESTS = [
     ("huge body", b'{"q": "' + b" " * 3_000_000 + b'"}', 413, "body: more than 2000000 bytes"),
     ("top_k too large", b'{"q": "a", "source": "en", "target": "fr", "top_k": 18446744073709551616}', 400, "top_k: "),
     ("top_k of 2^63", b'{"q": "a", "source": "en", "target": "fr", "top_k": 9223372036854775808}', 400, "top_k: "),
+    (
+        "a glossary's empty term",
+        b'{"q": "a", "source": "en", "target": "fr", "glossary": {"": "b"}}',
+        400,
+        "glossary: name of an entry: must not be blank",
+    ),
     ("no deadline", b'{"q": "a", "source": "en", "target": "fr", "timeout_seconds": 0}', 400, "timeout_seconds: "),
 ]
 
@@ -52,6 +59,14 @@ async def test_json_without_its_content_type_is_answered_with_the_header_to_send
         response = await client.post(path, content=body, headers=headers)
         assert response.status_code == 400
         assert "send Content-Type: application/json" in response.text
+
+
+async def test_a_compressed_body_is_refused(client: httpx.AsyncClient) -> None:
+    body = b'{"q": "a", "source": "en", "target": "fr"}'
+    for path in ("/translate", "/detect", "/v2/translate", "/v1/chat/completions"):
+        response = await client.post(path, content=gzip.compress(body), headers={"Content-Encoding": "gzip"})
+        assert response.status_code == 400
+        assert "Content-Encoding: gzip is not accepted: send the body uncompressed" in response.text
 
 
 async def test_a_megabyte_of_wrong_fields_is_not_repeated(client: httpx.AsyncClient) -> None:

@@ -43,7 +43,7 @@ class ForeignBody(RequestBody):
 
     @abstractmethod
     def wanted(self) -> Wanted:
-        """Return what the request means."""
+        """Return what the request means. Raises `InvalidRequest`."""
 
     @abstractmethod
     def answer(self, done: Translated) -> object:

@@ -15,6 +15,7 @@ from service.api.compat.exchange import (
     names_of,
 )
 from service.api.field_types import LanguageCode, Texts
+from service.errors import MissingField
 from service.translation.options import TranslationOptions
 from service.translation.translator import AUTOMATIC, FieldNames
 
@@ -45,6 +46,8 @@ class KissBody(ForeignBody):
     to: LanguageCode = Field(examples=["fr"])
 
     def wanted(self) -> Wanted:
+        if self.text is None and self.texts is None:
+            raise MissingField("text", "field required, or texts")
         texts = [self.text or ""] if self.texts is None else self.texts
         return Wanted(texts, self.from_ or AUTOMATIC, self.to, PAGE_OPTIONS)
 

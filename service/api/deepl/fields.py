@@ -45,7 +45,12 @@ TagNames = Annotated[
     BeforeValidator(_tag_names),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
 ]
-Choice = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, int) else value)]
+Split = Annotated[
+    Literal["0", "1", "nonewlines"] | None,
+    # DeepL's 0 and 1 are strings; some clients send numbers, or false and true.
+    BeforeValidator(lambda value: str(int(value)) if isinstance(value, int) else value),
+    WithJsonSchema({"enum": [*_SPLITTINGS, 0, 1, False, True, None]}),
+]
 
 
 class DeepLRequest(RequestBody):
@@ -67,7 +72,7 @@ class DeepLRequest(RequestBody):
     splitting_tags: TagNames = frozenset()
     non_splitting_tags: TagNames = frozenset()
     ignore_tags: TagNames = Field(default=frozenset(), description="elements that are copied")
-    split_sentences: Annotated[Literal["0", "1", "nonewlines"] | None, Choice] = Field(
+    split_sentences: Split = Field(
         default=None,
         description="0: the text is one sentence; nonewlines, the default of html: line ends are spaces; 1: they split",
     )

@@ -22,7 +22,7 @@ from service.errors import InvalidRequest
 from service.text.glossary import Glossary
 from service.translation.options import MAX_BEAM_SIZE, TranslationOptions
 
-_MAX_SEED: Final = 2**63 - 1
+MAX_SEED: Final = 2**63 - 1
 _MAX_TOP_K: Final = 2**31 - 1  # more than any vocabulary
 _MAX_CANDIDATES: Final = 20
 _MAX_NGRAM: Final = 64
@@ -59,7 +59,7 @@ class TranslateRequest(Request):
         le=1.0,
         description="sample from the most probable tokens whose probabilities have this sum",
     )
-    seed: int = Field(default=0, ge=0, le=_MAX_SEED, description="same seed, same sample")
+    seed: int = Field(default=0, ge=0, le=MAX_SEED, description="same seed, same sample")
     beam_size: int | None = Field(
         default=None,
         ge=1,

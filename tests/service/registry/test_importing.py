@@ -61,6 +61,15 @@ async def test_an_error_names_the_file(foreign: Path, cache: Path) -> None:
     assert not _content(cache)
 
 
+async def test_a_name_that_is_no_path_is_answered_with_the_form_of_public_names(cache: Path) -> None:
+    for path, hint in ((Path("opus-mt-en-de"), "a public model has a name such as "), (Path("models/en-de"), "")):
+        with pytest.raises(CheckpointError) as error:
+            await import_in_background(path)
+        assert str(error.value).startswith(f"{path}: there is no such file or directory")
+        assert hint in str(error.value)
+        assert bool(hint) is ("public" in str(error.value))
+
+
 @pytest.mark.parametrize(
     ("printed", "message"),
     [

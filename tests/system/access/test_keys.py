@@ -30,8 +30,9 @@ def test_every_way_to_bring_a_key(keyed: KeyedServer) -> None:
         httpx.post(url, json=body, params={"api_key": key}),
         httpx.post(url, json=body, headers={"Authorization": f"Bearer {key}"}),
         httpx.post(url, json=body | {"api_key": ""}, headers={"Authorization": f"DeepL-Auth-Key {key}"}),
+        httpx.post(url, json=body, headers={"X-Goog-Api-Key": key}),
     ]
-    assert [(answer.status_code, answer.json()) for answer in answers] == [(200, {"translatedText": TRANSLATED})] * 6
+    assert [(answer.status_code, answer.json()) for answer in answers] == [(200, {"translatedText": TRANSLATED})] * 7
     of_deepl = {"text": TEXT, "source_lang": "EN", "target_lang": "FR", "auth_key": key}
     for answer in (
         httpx.post(f"{keyed.url}/v2/translate", json=of_deepl),

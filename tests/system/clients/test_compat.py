@@ -106,6 +106,11 @@ def test_a_batch_stays_one(server: Server) -> None:
             {"text": 1, "to": "fr"},
             {"error": "text: input should be a valid string", "code": "invalid_request"},
         ),
+        (
+            "/compat/kiss/translate",
+            {"from": "en", "to": "fr"},
+            {"error": "text: field required, or texts", "code": "invalid_request"},
+        ),
         ("/compat/deeplx/translate", {"text": "a"}, {"code": 400, "message": "target_lang: field required"}),
         (
             "/compat/google/language/translate/v2",
@@ -144,6 +149,7 @@ def test_a_chat_is_translated(server: Server) -> None:
         _chat(CAT, model="dragoman-auto-fr"),
         _chat(CAT, model="dragoman-fr", temperature=0),
         _chat("") | {"messages": [{"role": "user", "content": [{"type": "text", "text": CAT}]}]},
+        _chat(CAT, stream=None, seed=-(2**63 - 1)),
     ):
         answer = httpx.post(url, json=body).json()
         [choice] = answer["choices"]
@@ -165,7 +171,8 @@ def test_a_chat_is_streamed(server: Server) -> None:
         assert response.headers["content-type"].startswith("text/event-stream")
         lines = [line.removeprefix("data: ") for line in response.iter_lines() if line]
     assert lines[-1] == "[DONE]"
-    *chunks, last, usage = map(json.loads, lines[:-1])
+    first, *chunks, last, usage = map(json.loads, lines[:-1])
+    assert first["choices"][0]["delta"] == {"role": "assistant", "content": ""}
     deltas = [chunk["choices"][0]["delta"]["content"] for chunk in chunks]
     assert len(deltas) > 3
     assert "".join(deltas) == "Je vois un chat. Où est la gare ?"
@@ -179,7 +186,17 @@ def test_a_chat_is_streamed(server: Server) -> None:
     [
         ({"model": "gpt-4"}, "model: must be dragoman-SOURCE-TARGET or dragoman-TARGET, with language codes"),
         ({"model": "dragoman-en-zz"}, "model: zz is not supported; available: fr"),
+        ({"model": "dragoman-"}, "model: must be dragoman-SOURCE-TARGET or dragoman-TARGET, with language codes"),
         ({"n": 2}, "n: must be 1"),
+        ({"seed": 2**63}, f"seed: input should be less than or equal to {2**63 - 1}"),
+        ({"seed": -(2**63)}, f"seed: input should be greater than or equal to {1 - 2**63}"),
+        *(
+            (
+                {"messages": [{"role": "user", "content": content}]},
+                "messages.0.content: must be a string, or an array of parts with the type text and a text",
+            )
+            for content in (5, [{"type": "image_url", "image_url": {"url": "x"}}], [{"type": "text"}])
+        ),
         ({"tools": [{"type": "function"}]}, "tools: is not available"),
         ({"messages": [{"role": "system", "content": "a"}]}, "messages: there is none of the role user"),
         ({"response_format": {"type": "json_object"}}, "response_format: is not available"),

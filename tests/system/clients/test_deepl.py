@@ -292,6 +292,8 @@ def test_deepl_s_forms_and_variants(server: Server) -> None:
             {"detected_source_language": "EN", "text": "Oui.", "billed_characters": 4},
         ]
     }
+    for none in ("0", 0, False):
+        assert httpx.post(f"{server.url}/v2/translate", json=fields | {"split_sentences": none}).json() == answer
     languages = httpx.post(f"{server.url}/v2/languages", data={"type": "source"}).json()
     assert languages == [{"language": "EN", "name": "English"}]
     assert set(httpx.post(f"{server.url}/v2/usage").json()) == {"character_count", "character_limit"}

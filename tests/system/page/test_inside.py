@@ -111,6 +111,26 @@ def test_inside_the_model(page: Page) -> None:
     expect(page.locator("#heatmap tbody tr")).to_have_count(page.locator("#tokens [role=option]").count())
 
 
+def test_marks_of_upper_case_are_explained(page: Page) -> None:
+    """A word shares its label with its mark, the first word is chosen before its mark, and a note names the marks."""
+    page.locator("#text").fill("The dog sleeps.")
+    wait_until_done(page)
+    columns = page.locator("#heatmap thead th")
+    assert columns.all_inner_texts().count("The") == 1
+    expect(columns.first).to_have_attribute("colspan", "2")
+    cells = page.locator("#heatmap .selected td.weighted")
+    expect(cells.nth(1)).to_have_attribute("title", re.compile(r"^The: "))
+    expect(cells.nth(2)).to_have_attribute("title", re.compile(r"^dog: "))
+    expect(page.locator("#tokens [role=option]").first).to_have_text("⇧")
+    expect(page.locator("#tokens [aria-selected=true]")).to_have_text("·le")
+    expect(page.locator("#triangle thead .case-mark")).to_have_attribute("title", "the next letter is upper case")
+    expect(page.locator("#case-marks")).to_be_visible()
+    page.locator("#text").fill("hello")
+    expect(page.locator("#output")).to_have_text("bonjour")
+    wait_until_done(page)
+    expect(page.locator("#case-marks")).to_be_hidden()
+
+
 def test_the_triangle_is_the_masked_self_attention(page: Page) -> None:
     """Each layer shows the stream's numbers: a token's row ends at its own position, and the rest is masked."""
     text = "The old dog likes Canada."
@@ -152,9 +172,10 @@ def test_tokens_are_chosen_by_keys_and_by_hovering(page: Page) -> None:
     page.locator("#text").fill("The old dog likes Canada.")
     wait_until_done(page)
     options = page.locator("#tokens [role=option]")
-    expect(options.first).to_have_attribute("aria-selected", "true")
-    options.first.focus()
+    expect(options.nth(1)).to_have_attribute("aria-selected", "true")  # the first one is a mark of upper case
+    options.nth(1).focus()
     page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowRight")
     expect(options.nth(2)).to_be_focused()
     expect(options.nth(2)).to_have_attribute("aria-selected", "true")

@@ -43,7 +43,7 @@ def test_a_server_that_wants_a_key_is_given_one(
         page = listened(context.new_page(), complaints)
         page.goto("/")
         page.locator("#text").fill("I see a cat.")
-        expect(page.locator("#key-error")).to_contain_text("this server requires an API key")
+        expect(page.locator("#key-error")).to_have_text("This server requires an API key.")
         page.get_by_label("API key").fill("wrong")
         expect(page.locator("#key-error")).to_have_text("Invalid API key")
         page.get_by_label("API key").fill(key)

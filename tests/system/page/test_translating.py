@@ -104,6 +104,7 @@ def test_errors_are_shown_where_they_belong(page: Page, complaints: list[str]) -
     wait_until_done(page)
     page.locator("#text").fill("x" * 50_001)
     expect(page.locator("#text-error")).to_have_text("50001 characters, the limit is 50000")
+    expect(page.locator("#timing")).to_be_empty()
     expect(page.locator("#text")).to_have_attribute("aria-invalid", "true")
     page.route("**/translate", lambda route: route.abort())
     page.locator("#text").fill("Yes.")

@@ -1,0 +1,125 @@
+"""The request of OpenAI's chat, and its errors."""
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from service.api.field_types import RequestBody
+from service.api.schemas.translation import MAX_SEED
+from service.engine.generation_request import Sampling
+from service.errors import InvalidRequest
+from service.translation.options import TranslationOptions
+
+_MOST_MESSAGES: Final = 1000
+# Without references, which a description within a route cannot resolve.
+_MESSAGES: Final[dict[str, Any]] = {
+    "type": "array",
+    "minItems": 1,
+    "maxItems": _MOST_MESSAGES,
+    "items": {
+        "type": "object",
+        "required": ["role", "content"],
+        "properties": {"role": {"type": "string"}, "content": {"type": "string"}},
+    },
+}
+
+
+class ChatProblem(BaseModel):
+    message: str = Field(examples=["model: zz is not supported; available: fr"])
+    type: str = Field(examples=["invalid_request"])
+    code: str = Field(examples=["invalid_request"])
+    param: None = None
+
+
+class ChatError(BaseModel):
+    """An error in the shape of OpenAI's."""
+
+    error: ChatProblem
+
+
+class Part(BaseModel):
+    """A part of a message; only texts can be translated."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    type: Literal["text"]
+    text: str
+
+
+def _is_text(part: object) -> bool:
+    return isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
+
+
+def _content(value: object) -> object:
+    """Check all parts in one sentence; Pydantic's union would report a problem for each alternative and part."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(map(_is_text, value)):
+        return value
+    raise PydanticCustomError("content_type", "must be a string, or an array of parts with the type text and a text")
+
+
+class Message(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    role: str
+    content: Annotated[str | list[Part] | None, BeforeValidator(_content)] = None
+
+    def text(self) -> str:
+        parts = self.content or ""
+        return parts if isinstance(parts, str) else "".join(part.text for part in parts)
+
+
+class StreamOptions(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    include_usage: bool | None = None
+
+
+class ChatRequest(RequestBody):
+    """A request of OpenAI's clients. Unknown fields are ignored; options that no model here has are refused."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    model: str = Field(
+        max_length=64, description="dragoman-SOURCE-TARGET, or dragoman-TARGET to detect", examples=["dragoman-en-fr"]
+    )
+    messages: Annotated[list[Message], WithJsonSchema(_MESSAGES)] = Field(
+        min_length=1,
+        max_length=_MOST_MESSAGES,
+        description="the last one of a user is translated, all others have no effect",
+        examples=[[{"role": "user", "content": "I see a cat."}]],
+    )
+    stream: bool | None = Field(default=None, description="null is false")
+    stream_options: Annotated[StreamOptions | None, WithJsonSchema({"type": ["object", "null"]})] = None
+    temperature: Annotated[float, Field(ge=0.0, le=2.0)] | None = Field(default=None, description="above 0: sampling")
+    top_p: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
+    seed: Annotated[int, Field(ge=-MAX_SEED, le=MAX_SEED)] | None = Field(
+        default=None, description="as in `/translate`"
+    )
+    n: int | None = Field(default=None, description="1")
+    stop: Any = Field(default=None, description="not available")
+    tools: Any = Field(default=None, description="not available")
+    response_format: Any = Field(default=None, description="not available but for text")
+
+    def check(self) -> None:
+        """Raise `InvalidRequest` for options that would change the answer and are not available."""
+        if self.n not in (None, 1):
+            raise InvalidRequest("n", "must be 1")
+        for field in ("stop", "tools"):
+            if getattr(self, field):
+                raise InvalidRequest(field, "is not available")
+        if self.response_format not in (None, {"type": "text"}):
+            raise InvalidRequest("response_format", "is not available")
+
+    def text(self) -> str:
+        """Return the text to translate. Raises `InvalidRequest` if there is none."""
+        own = [message for message in self.messages if message.role == "user"]
+        if not own:
+            raise InvalidRequest("messages", "there is none of the role user")
+        return own[-1].text()
+
+    def options(self) -> TranslationOptions:
+        sampling = Sampling(self.temperature or 0.0, 0, 1.0 if self.top_p is None else self.top_p, abs(self.seed or 0))
+        return TranslationOptions(sampling=sampling, has_seed=self.seed is not None)
