@@ -8,7 +8,7 @@ from typing import Final
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
 from sse_starlette import EventSourceResponse, ServerSentEvent
-from starlette.background import BackgroundTask
+from starlette.types import Message, Receive, Scope, Send
 
 from service.api.authentication import CallerDependency
 from service.api.deepl.common import NAMES, deepl_errors
@@ -29,6 +29,7 @@ from service.api.sse import encode
 from service.api.translate import unless_disconnected
 from service.api.uploads import FORM_BYTES, UploadDependency, start_job
 from service.document_jobs.job import DocumentJob
+from service.document_jobs.jobs import DocumentJobs
 from service.errors import DocumentNotReady, UnknownDocument
 from service.translation.translator import FieldNames
 
@@ -217,8 +218,32 @@ def _download(service: ServiceContext, job: DocumentJob) -> Response:
         raise DocumentNotReady
     found = job.request.document.format
     name = f"{job.request.name.rpartition('.')[0]}.{job.request.target}.{found.name}"
-    deletion = BackgroundTask(service.documents.delete, job)
-    return FileResponse(job.result, media_type=found.media_type, filename=name, background=deletion)
+    return _Download(service.documents, job, media_type=found.media_type, filename=name)
+
+
+class _Download(FileResponse):
+    """A translated document, deleted before its last bytes go out: who has the whole file finds it gone.
+
+    A download that was cut off, or that asked for a range of bytes, deletes nothing.
+    """
+
+    def __init__(self, documents: DocumentJobs, job: DocumentJob, *, media_type: str, filename: str) -> None:
+        super().__init__(job.result, media_type=media_type, filename=filename)
+        self._documents = documents
+        self._job = job
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_whole = False
+
+        async def send_after_deletion(message: Message) -> None:
+            nonlocal is_whole
+            if message["type"] == "http.response.start":
+                is_whole = message["status"] == 200
+            elif is_whole and not message.get("more_body", False):
+                await self._documents.delete(self._job)
+            await send(message)
+
+        await super().__call__(scope, receive, send_after_deletion)
 
 
 async def _until_over(job: DocumentJob) -> None:

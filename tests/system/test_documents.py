@@ -75,6 +75,8 @@ def test_a_document_is_a_job_and_gone_after_its_download(documents_server: Serve
     assert found["characters"] == found["characters_done"] == 295
     address = f"{documents_server.url}/documents/{found['id']}/result"
     assert httpx.head(address).status_code == 405
+    assert httpx.get(address, headers={"Range": "bytes=0-1"}).content == b"PK"
+    assert httpx.get(address, headers={"Range": "bytes=9999999-"}).status_code == 416
     result = httpx.get(address)
     assert result.headers["content-disposition"] == 'attachment; filename="report.fr.docx"'
     assert ">accueille</w:t>" in _text(result.content)
