@@ -21,6 +21,7 @@ _PATTERNS: Final = {
 }
 # Matched one by one: all in one expression take six times as long.
 _EXPRESSIONS: Final = [regex.compile(pattern) for pattern in _PATTERNS.values()]
+_TAG: Final = regex.compile(_PATTERNS["tag"])
 _GAP: Final = regex.compile("[ \u00a0]*")
 
 
@@ -35,4 +36,20 @@ def find_verbatim(text: str) -> list[tuple[int, int]]:
             found[-1] = found[-1][0], max(end, found[-1][1])
         else:
             found.append((start, end))
+    return found
+
+
+def find_tags(text: str) -> list[regex.Match[str]]:
+    """Return the tags in the order of the text, without those in a URL, in code or in another copied part."""
+    others = sorted(
+        match.span() for expression in _EXPRESSIONS if expression != _TAG for match in expression.finditer(text)
+    )
+    found: list[regex.Match[str]] = []
+    covered = number = 0
+    for tag in _TAG.finditer(text):
+        while number < len(others) and others[number][0] < tag.start():
+            covered = max(covered, others[number][1])
+            number += 1
+        if covered <= tag.start():
+            found.append(tag)
     return found
