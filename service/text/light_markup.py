@@ -106,7 +106,7 @@ def _html_tags(text: str) -> Iterator[_Tag]:
         Token(kind, tag[0], name, tag[0].endswith("/>")) for kind, tag, name in zip(kinds, found, names, strict=True)
     )
     for number in partners:
-        yield _Tag(*found[number].span(), kinds[number], names[number])
+        yield _Tag(found[number].start(), found[number].end(), kinds[number], names[number])
 
 
 def _is_text(start: int, end: int, verbatim: Sequence[tuple[int, int]]) -> bool:

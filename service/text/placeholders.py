@@ -1,4 +1,4 @@
-"""Parts of texts that are copied instead of translated: URLs, e-mail addresses, placeholders, tags, emoji."""
+"""Parts of texts that are copied, not translated: URLs, e-mail addresses, placeholders, tags, emoji, other scripts."""
 
 from typing import Final
 
@@ -25,13 +25,14 @@ _TAG: Final = regex.compile(_PATTERNS["tag"])
 _GAP: Final = regex.compile("[ \u00a0]*")
 
 
-def find_verbatim(text: str) -> list[tuple[int, int]]:
-    """Return the spans of all copied parts, in the order of the text.
+def find_verbatim(text: str, foreign: regex.Pattern[str] | None = None) -> list[tuple[int, int]]:
+    """Return the spans of all copied parts, in the order of the text; `foreign` finds letters of foreign scripts.
 
     Neighbours are merged: a model that reads several placeholders in a row drops some.
     """
     found: list[tuple[int, int]] = []
-    for start, end in sorted(match.span() for expression in _EXPRESSIONS for match in expression.finditer(text)):
+    expressions = _EXPRESSIONS if foreign is None or text.isascii() else [*_EXPRESSIONS, foreign]
+    for start, end in sorted(match.span() for expression in expressions for match in expression.finditer(text)):
         if found and (start <= found[-1][1] or _GAP.fullmatch(text, found[-1][1], start)):
             found[-1] = found[-1][0], max(end, found[-1][1])
         else:
