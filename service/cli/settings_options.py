@@ -29,7 +29,17 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "suggestions",
     ),
     "Public models by name": ("argos_index", "firefox_index", "cache_limit_gb"),
-    "Engines": ("device", "mode", "threads", "replicas", "slots", "max_prefill", "cache_mb", "engine_timeout_seconds"),
+    "Engines": (
+        "device",
+        "mode",
+        "shortlist",
+        "threads",
+        "replicas",
+        "slots",
+        "max_prefill",
+        "cache_mb",
+        "engine_timeout_seconds",
+    ),
     "Limits of requests": (
         "max_sentence_tokens",
         "max_characters",
