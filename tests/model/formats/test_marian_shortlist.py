@@ -1,7 +1,6 @@
 """Firefox's lexical shortlists: read whole and checked, or refused with the name of the file."""
 
 import struct
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,12 +9,11 @@ from model.checkpoint import load_shortlist
 from model.checkpoint_config import CheckpointError, LanguageHint, load_config
 from model.formats import import_checkpoint
 from tests.model.formats.marian_models import EOS, MarianModel, sentencepiece_model, size_of
+from tests.model.formats.marian_shortlists import FIRST, shortlist_file, some_lists
 from tests.shortlists import words_of
 
 HINT = LanguageHint("en", "pt")
 LEX = "lex.50.50.enpt.s2t.bin"
-FIRST, BEST = 5, 3
-_MASK = 2**64 - 1
 
 
 @pytest.fixture(scope="module")
@@ -28,26 +26,6 @@ def other_vocabulary() -> bytes:
     return sentencepiece_model(90)
 
 
-def _lists(source_words: int, target_words: int) -> list[list[int]]:
-    return [sorted({(7 * i) % target_words, (11 * i + 3) % target_words})[: i % BEST] for i in range(source_words)]
-
-
-def _file(lists: Sequence[Sequence[int]], first: int = FIRST, *, end: int | None = None) -> bytes:
-    """The file, with a checksum that is right; `end` replaces the last offset."""
-    words = [word for each in lists for word in each]
-    offsets = [0]
-    for each in lists:
-        offsets.append(offsets[-1] + len(each))
-    if end is not None:
-        offsets[-1] = end
-    body = struct.pack("<4Q", first, BEST, len(offsets), len(words))
-    body += struct.pack(f"<{len(offsets)}Q", *offsets) + struct.pack(f"<{len(words)}I", *words)
-    checksum = 0
-    for (number,) in struct.iter_unpack("<Q", body[: len(body) // 8 * 8]):
-        checksum ^= (number + 0x9E3779B9 + (checksum << 6) + (checksum >> 2)) & _MASK
-    return struct.pack("<2Q", 0xF11A48D5013417F5, checksum) + body
-
-
 def _write_shared(directory: Path, vocabulary: bytes) -> int:
     """A model with one vocabulary; returns its size."""
     size = size_of(vocabulary)
@@ -58,8 +36,8 @@ def _write_shared(directory: Path, vocabulary: bytes) -> int:
 
 def test_of_a_shared_vocabulary_each_word_can_be_copied(tmp_path: Path, vocabulary: bytes) -> None:
     size = _write_shared(tmp_path, vocabulary)
-    lists = _lists(size, size)
-    (tmp_path / LEX).write_bytes(_file(lists))
+    lists = some_lists(size, size)
+    (tmp_path / LEX).write_bytes(shortlist_file(lists))
     config = import_checkpoint(tmp_path, tmp_path / "made")
     assert config.has_shortlist
     shortlist = load_shortlist(tmp_path / "made")
@@ -77,8 +55,8 @@ def test_two_vocabularies_and_words_after_the_last_offset(
     model.write_binary(tmp_path / "model.enja.intgemm8.bin", quantised=True)
     (tmp_path / "srcvocab.enja.spm").write_bytes(vocabulary)
     (tmp_path / "trgvocab.enja.spm").write_bytes(other_vocabulary)
-    lists = _lists(source - 2, target)
-    (tmp_path / LEX).write_bytes(_file(lists, first=1000))
+    lists = some_lists(source - 2, target)
+    (tmp_path / LEX).write_bytes(shortlist_file(lists, first=1000))
     import_checkpoint(tmp_path, tmp_path / "made", HINT)
     shortlist = load_shortlist(tmp_path / "made")
     assert shortlist is not None
@@ -103,17 +81,17 @@ def _damaged(content: bytes, place: int) -> bytes:
 
 def test_what_is_wrong_is_said_with_the_file_s_name(tmp_path: Path, vocabulary: bytes) -> None:
     size = _write_shared(tmp_path, vocabulary)
-    lists = _lists(size, size)
-    good = _file(lists)
+    lists = some_lists(size, size)
+    good = shortlist_file(lists)
     cases = {
         "is no lexical shortlist: it ends too early": good[:47],
         "is no lexical shortlist in Marian's binary format": _damaged(good, 0),
         f"has {len(good) - 1} bytes, its header says {len(good)}": good[:-1],
         f"has {len(good) + 1} bytes, its header says {len(good)}": good + b"x",
         "its checksum is wrong: it is damaged": _damaged(good, len(good) // 2),
-        "its offsets do not cover its": _file(lists, end=1),
-        f"has {size + 2} source words, the model {size + 1}": _file([*lists, [], []]),
-        "it has a word that is none of the": _file([*lists[:-1], [size + 1]]),
+        "its offsets do not cover its": shortlist_file(lists, end=1),
+        f"has {size + 2} source words, the model {size + 1}": shortlist_file([*lists, [], []]),
+        "it has a word that is none of the": shortlist_file([*lists[:-1], [size + 1]]),
         f"has 48 bytes, its header says {48 + 8 * (2**61 - 1)}": good[:32] + struct.pack("<2Q", 2**61 - 1, 0),
     }
     for problem, content in cases.items():
