@@ -2,7 +2,8 @@
 
 The soak starts a server under a supervisor and translates each canary alone. Then come rounds: some seconds of faults,
 several at a time, while canaries are sent without a pause and resumed if they break off, and then quiet, after which
-nothing may be left over. It prints JSON, and ends with status 1 if a promise was broken.
+nothing may be left over. It prints a line after each round and JSON at the end, and ends with status 1 if a promise was
+broken.
 """
 
 import asyncio

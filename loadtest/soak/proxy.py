@@ -1,7 +1,6 @@
 """The network between a server and its clients: a TCP proxy that delays, holds back, limits the rate and cuts."""
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
@@ -31,6 +30,8 @@ async def proxy(port: int, weather: Callable[[], Weather]) -> AsyncIterator[str]
         task = asyncio.create_task(_connect(reader, writer, port, weather()))
         carrying.add(task)
         task.add_done_callback(carrying.discard)
+        # A task that is cancelled before its first step closes nothing itself.
+        task.add_done_callback(lambda _: writer.close())
 
     server = await asyncio.start_server(serve, _HOST, 0)
     try:
@@ -45,11 +46,8 @@ async def proxy(port: int, weather: Callable[[], Weather]) -> AsyncIterator[str]
 async def _connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int, weather: Weather) -> None:
     try:
         answers, requests = await asyncio.open_connection(_HOST, port)
-    except BaseException as error:
-        writer.transport.abort()
-        if isinstance(error, OSError):
-            return
-        raise
+    except OSError:
+        return
     ways = [
         asyncio.create_task(_carry(reader, requests, Weather())),
         asyncio.create_task(_carry(answers, writer, weather)),
@@ -61,8 +59,6 @@ async def _connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, p
             way.cancel()
         await asyncio.gather(*ways, return_exceptions=True)
         requests.transport.abort()
-        with contextlib.suppress(OSError):
-            writer.close()
 
 
 async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, weather: Weather) -> None:

@@ -84,6 +84,17 @@ async def read(site: Site) -> Reading:
     )
 
 
+def progress(site: Site, readings: Sequence[Reading], rounds: int) -> str:
+    """Return one line about the rounds so far; a soak that is cut off has left these lines."""
+    tally, last = site.tally, readings[-1]
+    found = [*site.problems, *site.supervisor.problems, *tally.problems]
+    return (
+        f"round {len(readings) - 1} of {rounds} after {last.at_seconds:.0f} s: {tally.identical} of {tally.asked} "
+        f"canaries identical, {len(site.supervisor.ends)} HTTP processes and {site.deaths} engines lost, "
+        f"HTTP process {last.http_megabytes:.0f} MB, {len(found)} problems{''.join(f'; {each}' for each in found)}"
+    )
+
+
 def stop(site: Site) -> dict[str, Any]:
     """Send SIGTERM to the idle server: it ends at once, and its other processes with it."""
     server = site.server

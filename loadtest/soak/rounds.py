@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import sys
 import time
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -11,7 +12,7 @@ import httpx
 from loadtest.local_server import connect
 from loadtest.soak.canaries import Broken, Tally, canaries
 from loadtest.soak.faults import FAULTS
-from loadtest.soak.report import Reading, read
+from loadtest.soak.report import Reading, progress, read
 from loadtest.soak.site import ENGINES, SLOTS, WAITING, Places, Site
 from loadtest.soak.supervisor import Supervisor
 
@@ -61,6 +62,7 @@ async def soak(supervisor: Supervisor, places: Places, plan: Plan, key: str) -> 
             for number in range(plan.rounds):
                 await _round(site, plan, number)
                 readings.append(await _quiet(site, readings[0]))
+                print(progress(site, readings, plan.rounds), file=sys.stderr, flush=True)
         except httpx.HTTPError as error:
             # What was seen before is reported, too.
             site.problems.append(f"round {len(readings)}: no answer to /metrics: {type(error).__name__}")

@@ -51,3 +51,19 @@ async def test_everything_arrives(port: int, weather: Weather) -> None:
 @pytest.mark.parametrize("bytes_", [1, 999, 1500, 19_999])
 async def test_a_cut_is_exact(port: int, bytes_: int) -> None:
     assert await _read(port, Weather(cut_after_bytes=bytes_)) == SENT[:bytes_]
+
+
+async def test_its_end_closes_a_connection_of_the_same_moment(port: int) -> None:
+    is_accepted = asyncio.Event()
+
+    def weather() -> Weather:
+        is_accepted.set()
+        return Weather()
+
+    async with proxy(port, weather) as url:
+        connecting = asyncio.create_task(asyncio.open_connection("127.0.0.1", int(url.rsplit(":", 1)[1])))
+        await is_accepted.wait()
+    reader, writer = await connecting
+    async with asyncio.timeout(10):
+        assert await reader.read() == b""
+    writer.close()
