@@ -68,7 +68,7 @@ class CppTransformer:
         )
 
     def __init__(self, model: Transformer, cache: SlotCache, *, has_shortlist: bool = False) -> None:
-        """With a shortlist, logits are computed of the words alone that each source is encoded with."""
+        """`has_shortlist` restricts logits to the words that each source is encoded with."""
         if not self.is_available():
             raise RuntimeError("the C++ operators could not be built")
         config = model.config

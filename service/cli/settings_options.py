@@ -29,17 +29,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "suggestions",
     ),
     "Public models by name": ("argos_index", "firefox_index", "cache_limit_gb"),
-    "Engines": (
-        "device",
-        "mode",
-        "shortlist",
-        "threads",
-        "replicas",
-        "slots",
-        "max_prefill",
-        "cache_mb",
-        "engine_timeout_seconds",
-    ),
+    "Engines": ("device", "mode", "threads", "replicas", "slots", "max_prefill", "cache_mb", "engine_timeout_seconds"),
     "Limits of requests": (
         "max_sentence_tokens",
         "max_characters",
@@ -72,7 +62,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Logs": ("log_level",),
     # In a group of their own: their second names would narrow the columns of others.
-    "Switches": ("anonymous", "offline", "on_demand", "restore_capitals", "traces"),
+    "Switches": ("anonymous", "offline", "on_demand", "restore_capitals", "shortlist", "traces"),
 }
 """Every setting, in the order of the help."""
 

@@ -54,7 +54,7 @@ def test_problems_are_described(changes: dict[str, Any], problem: str) -> None:
 def test_the_words_have_the_logits_that_they_have_among_all(
     variant: str, memory: DecoderMemory, sizes: dict[str, Any]
 ) -> None:
-    """To the bit, whatever the processor; all other words are impossible."""
+    """Every bit is the same, whatever the processor; all other words are impossible."""
     config = fused_config().model_copy(update={"decoder_memory": memory, **sizes})
     model, shortlist = random_model(config), random_shortlist(config)
     every, some = Side(model), Side(model, has_shortlist=True)

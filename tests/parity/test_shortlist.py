@@ -1,4 +1,4 @@
-"""With a shortlist the engine is the oracle of a model that has no other words, whatever the runner."""
+"""An engine with a shortlist is the oracle of a model that has no other words, whatever the runner."""
 
 import shutil
 from collections.abc import Callable
