@@ -4,7 +4,7 @@ An engine that dies takes nothing with it: the next one gets every request with 
 request may be the cause of the death, and would kill the next engine, too. So each request that the engine had
 admitted counts the death; a new token clears it, because it has got past the place where the engine died. After two
 deaths without a new token a request is a suspect: it runs alone, one suspect after the other, until it has cleared
-itself by a new token. A suspect whose engine dies twice more, with no other request in it, fails.
+itself by a new token. A suspect whose engine dies three times more, with no other request in it, fails.
 
 A request that the engine had, but had not reported as admitted, most likely only waited. But it may have killed the
 engine when this took it up. So it becomes a suspect after three deaths: two are what a neighbour needs to be one.
@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 _SUSPECT_DEATHS: Final = 2
 _SUSPECT_EARLY_DEATHS: Final = 3
-_FATAL_DEATHS: Final = 2
-"""Deaths of engines that had no other request: one may be a coincidence."""
+_FATAL_DEATHS: Final = 3
+"""Deaths of engines that had no other request: two may be a coincidence where something else kills engines."""
 
 
 class Deaths(NamedTuple):

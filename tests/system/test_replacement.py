@@ -169,7 +169,7 @@ async def test_a_request_that_kills_engines_fails_alone(
 async def test_streams_leave_a_replica_that_is_not_back_at_once(start_server: StartServer) -> None:
     """The fork server does not answer for seconds, which is as long as a late back-off."""
     with start_server("--replicas", "2") as server:
-        work = _work(8, sentences=60)
+        work = _work(8, sentences=20)
         async with _client(server) as client:
             expected = await _texts(client, work)
             running = asyncio.create_task(_texts(client, work))

@@ -99,11 +99,11 @@ while True:
 """
 
 
-@pytest.mark.parametrize(("announces", "deaths"), [(True, 4), (False, 5)])
+@pytest.mark.parametrize(("announces", "deaths"), [(True, 5), (False, 6)])
 async def test_a_request_that_kills_each_engine_is_given_up(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, announces: bool, deaths: int
 ) -> None:
-    """The last two engines had no other request. An engine may die before it reports the admission."""
+    """The last three engines had no other request. An engine may die before it reports the admission."""
     program = tmp_path / "engine"
     program.write_text(_DIES_OF_REQUESTS.format(python=sys.executable, root=str(Path.cwd()), announces=announces))
     program.chmod(0o700)

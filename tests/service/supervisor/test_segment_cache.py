@@ -282,7 +282,7 @@ async def test_a_request_that_kills_engines_fails_for_each_of_its_readers_by_its
         assert "the engine died" in await _failure(each)
     engine.report(2, "stop")
     assert innocent.finished
-    assert deaths == 4 + 4
+    assert deaths == 5 + 5
 
 
 def _is_poison(generation: Generation) -> bool:
