@@ -232,8 +232,8 @@ def _check_shortlist(name: str, path: Path, config: CheckpointConfig, settings: 
         return
     if settings.models is None:
         raise CheckpointError(
-            f"{path}: shortlist: the model has none. Firefox's have one; import or pull again what was imported before "
-            "shortlists were read"
+            f"{path}: shortlist: the model has none. Firefox's models have one; import again what an earlier version "
+            "has imported"
         )
     logger.info("model has no shortlist and writes all words", extra={"model": name})
 
