@@ -5,9 +5,10 @@
     |   +-- MissingField         a field that is required is missing
     |   +-- UnknownLanguage      no model has the language
     |   +-- UnsupportedFormat    documents of this format cannot be translated
-    +-- KeyRequired         400  an API key is required (DeepL's routes: 403)
-    +-- InvalidKey          403  the API key is unknown to this server
+    +-- KeyRequired         400  an API key is required (DeepL's routes: 403, OpenAI's: 401)
+    +-- InvalidKey          403  the API key is unknown to this server (OpenAI's routes: 401)
     +-- SuggestionsDisabled 403  the server stores no suggestions
+    +-- UnknownModel        404  no model has this name, as OpenAI's clients write it
     +-- UnknownGlossary     404  no glossary of the caller has this id or name
     +-- UnknownDocument     404  no document of the caller has this id; it may be gone
     +-- DocumentNotReady    409  the document is still being translated
@@ -67,6 +68,14 @@ class UnknownLanguage(InvalidRequest):
     def __init__(self, field: str, given: str, available: Iterable[str]) -> None:
         super().__init__(field, f"{given} is not supported; available: {', '.join(available)}")
         self.given = given
+
+
+class UnknownModel(ServiceError):
+    status = 404
+    code = "model_not_found"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"model: there is no {name[:64]}; `GET /v1/models` lists the models")
 
 
 class UnknownGlossary(ServiceError):

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from service.errors import (
+    InvalidKey,
     InvalidRequest,
     KeyRequired,
     MissingField,
@@ -27,6 +28,8 @@ _LONGEST_NAME: Final = 64
 _NAME_ITSELF: Final = "[key]"
 """Pydantic's location of the name of an entry, after the name."""
 _DEEPL_STATUSES: Final[dict[type[ServiceError], int]] = {KeyRequired: 403, QuotaExceeded: 456}
+_OPENAI_STATUSES: Final[dict[type[ServiceError], int]] = {KeyRequired: 401, InvalidKey: 401}
+_OPENAI_CODES: Final = {401: "invalid_api_key"}
 _LIBRETRANSLATE: Final = frozenset({"/translate", "/translate_file", "/detect", "/suggest"})
 _TRANSLATE: Final = "/translate"
 _CLIENT_CLOSED_REQUEST: Final = 499  # nginx's convention; no standard status fits
@@ -45,7 +48,8 @@ def answer(request: Request, error: ServiceError) -> JSONResponse:
     request.state.outcome = error.code
     seconds = error.retry_after_seconds
     headers = {} if seconds is None else {"Retry-After": str(seconds)}
-    status = _DEEPL_STATUSES.get(type(error), error.status) if _is_deepl(request) else error.status
+    own = _DEEPL_STATUSES if _is_deepl(request) else _OPENAI_STATUSES if _is_openai(request) else {}
+    status = own.get(type(error), error.status)
     return JSONResponse(
         _body(request, error.message, error.code, status) | _as_libretranslate(request, error), status, headers
     )
@@ -74,13 +78,18 @@ def _body(request: Request, message: str, code: str, status: int) -> dict[str, A
         return {"code": status, "message": message}
     if path.startswith("/compat/google/"):
         return {"error": {"code": status, "message": message, "status": code}}
-    if path.startswith("/v1/"):
+    if _is_openai(request):
+        code = _OPENAI_CODES.get(status, code)
         return {"error": {"message": message, "type": code, "param": None, "code": code}}
     return {"error": message, "code": code}
 
 
 def _is_deepl(request: Request) -> bool:
     return request.url.path.split("/")[1] in ("v2", "v3")
+
+
+def _is_openai(request: Request) -> bool:
+    return request.url.path.startswith("/v1/")
 
 
 def invalid_request(

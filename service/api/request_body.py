@@ -25,6 +25,7 @@ _OTHER_FIELDS: Final = 100
 """Fields that a request may have besides texts and glossary; more than exist."""
 _MOST_PROBLEMS: Final = 100
 """Problems that are collected; a response describes a few of them."""
+_LONGEST_NAME: Final = 64
 _LONGEST_ENCODING: Final = 20
 _UTF_8: Final = frozenset({b"utf-8", b"utf8"})
 
@@ -122,10 +123,16 @@ async def _multipart(request: Request) -> list[tuple[str, str]]:
         raise InvalidRequest("Content-Type", "charset must be UTF-8")
     await request.body()  # the size of the whole body is limited already: parts need no limit of their own
     try:
-        form = await request.form(max_files=0, max_fields=await _max_fields(request), max_part_size=sys.maxsize)
+        most = await _max_fields(request)
+        form = await request.form(max_files=most, max_fields=most, max_part_size=sys.maxsize)
     except HTTPException as error:  # raised by Starlette for a malformed form
         raise InvalidRequest("body", error.detail) from None
-    return [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
+    texts = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
+    file = next((name for name, value in form.multi_items() if not isinstance(value, str)), None)
+    if file is not None:
+        await form.close()
+        raise InvalidRequest(file[:_LONGEST_NAME] or "body", "must be text, not a file")
+    return texts
 
 
 async def _max_fields(request: Request) -> int:

@@ -97,6 +97,8 @@ async def _form(request: Request) -> FormData:
         # A large file is kept on disk while it arrives.
         return await request.form(max_files=1, max_fields=_FIELDS, max_part_size=FORM_BYTES)
     except HTTPException as error:
+        if "files" in error.detail:
+            raise InvalidRequest("file", "must be one file; the form has more") from None
         raise InvalidRequest("body", error.detail) from None
     except OSError:
         raise InsufficientStorage("documents") from None

@@ -112,16 +112,14 @@ class ForkServer:
         self._process = process = await ForkingProcess.start(self.options)
         started = time.monotonic()
         try:
-            async with asyncio.timeout(self._load_seconds):
-                await process.loaded()
+            await process.loaded(self._load_seconds)
         except (EOFError, ConnectionError):
             await self._drop()
             raise EngineFailed("the engine process ended before it was ready") from None
         except TimeoutError:
             await self._drop()
-            seconds = self._load_seconds
             self._load_seconds *= 2  # if it has not hung, but the machine is that slow, it comes to its end some time
-            raise EngineFailed(f"the model was not loaded after {seconds:.0f} s") from None
+            raise EngineFailed(f"the model was not loaded after {time.monotonic() - started:.0f} s") from None
         except BaseException:
             await self._drop()
             raise

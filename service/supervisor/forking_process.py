@@ -60,10 +60,14 @@ class ForkingProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    async def loaded(self) -> None:
-        """Wait until the model is loaded; raise `EngineFailed` with the reported reason, and EOFError if the process
-        ends."""
-        reply = await self._reply()
+    async def loaded(self, seconds: float) -> None:
+        """Wait until the model is loaded.
+
+        Raises `EngineFailed` with the reported reason, EOFError if the process ends, and TimeoutError if loading takes
+        longer than `seconds` or the process is stopped.
+        """
+        # It may sleep for long: another process compiles the operators.
+        reply = await self._unless_hung(self._reply(), seconds, may_sleep=True)
         if isinstance(reply, Failed):
             raise UnusableCheckpoint(reply.reason) if reply.checkpoint else EngineFailed(reply.reason)
 
@@ -74,20 +78,22 @@ class ForkingProcess:
         it has hung.
         """
         socket.send_fds(self._control, [bytes([replica])], [channel.fileno()])
-        reply = await self._unless_hung(self._reply())
+        reply = await self._unless_hung(self._reply(), _FORK_SECONDS)
         if isinstance(reply, Failed):
             raise EngineFailed(reply.reason)
         assert isinstance(reply, Forked)
         return reply.pid
 
-    async def _unless_hung(self, answer: Coroutine[Any, Any, ForkReply]) -> ForkReply:
+    async def _unless_hung(
+        self, answer: Coroutine[Any, Any, ForkReply], seconds: float, *, may_sleep: bool = False
+    ) -> ForkReply:
         waiting = asyncio.create_task(answer)
-        watchdog = Watchdog(self.pid, _STANDSTILL_SECONDS)
+        watchdog = Watchdog(self.pid, _STANDSTILL_SECONDS, may_sleep=may_sleep)
         started = time.monotonic()
         try:
             while not (await asyncio.wait({waiting}, timeout=_CHECK_SECONDS))[0]:
-                if watchdog.is_hung(started, _FORK_SECONDS):
-                    raise TimeoutError(f"no fork after {time.monotonic() - started:.1f} s")
+                if watchdog.is_hung(started, seconds):
+                    raise TimeoutError(f"no answer after {time.monotonic() - started:.1f} s")
             return waiting.result()
         finally:
             waiting.cancel()

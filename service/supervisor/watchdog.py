@@ -19,8 +19,10 @@ class Watchdog:
     within seconds. A busy silent one has hung after `timeout_seconds`.
     """
 
-    def __init__(self, pid: int, standstill_seconds: float | None = None) -> None:
+    def __init__(self, pid: int, standstill_seconds: float | None = None, *, may_sleep: bool = False) -> None:
+        """A process that may sleep stands still only while it is stopped."""
         self._pid = pid
+        self._may_sleep = may_sleep
         self._standstill_seconds = _STANDSTILL_SECONDS if standstill_seconds is None else standstill_seconds
         self._used_seconds = -1.0  # the first check only records it
         self._moved_at = 0.0
@@ -46,4 +48,5 @@ class Watchdog:
         except OSError:
             return True  # this process has no free descriptor: no fault of that one
         before, self._used_seconds = self._used_seconds, float(times.user + times.system)
-        return self._used_seconds != before or state in _WOULD_WORK
+        sleeps = self._may_sleep and state != psutil.STATUS_STOPPED
+        return self._used_seconds != before or state in _WOULD_WORK or sleeps

@@ -30,6 +30,18 @@ def match_code(code: str, known: Collection[str]) -> str | None:
     return next((by_code[name] for name in names if name in by_code), None)
 
 
+def scripts_of(code: str) -> set[str]:
+    """Return the scripts that a language is written in, in any of its countries; none if they are unknown."""
+    language, *rest = _normalize(code).split("-")
+    written = {
+        name: str(likely).split("_")[1].lower()
+        for name, likely in get_global("likely_subtags").items()
+        if name.partition("_")[0] == language
+    }
+    named = {part for part in rest if len(part) == _SCRIPT_LENGTH and part.isalpha()}
+    return named | set(written.values())
+
+
 def _normalize(code: str) -> str:
     lower = code.replace("_", "-").lower()
     language, dash, rest = lower.partition("-")

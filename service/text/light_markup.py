@@ -1,7 +1,7 @@
-"""Light markup in plain texts: emphasis as in Markdown (`**bold**`, `*italic*`, `~~struck~~`) and its links.
+"""Light markup in plain texts: emphasis as in Markdown (`**bold**`, `*italic*`, `~~struck~~`), its links, and tags.
 
 Its marks are inline tags to a translation: they follow their words, as those of HTML do. A mark without a partner is
-text, as any star or underscore is.
+text, as any star or underscore is; a tag without a partner on its line is a placeholder.
 """
 
 from bisect import bisect_right
@@ -10,16 +10,17 @@ from typing import Final, NamedTuple
 
 import regex
 
+from service.text.html.inline_tags import partners_of
 from service.text.html.runs import split_run
 from service.text.html.source_map import Fragment
 from service.text.html.tokenizer import Token, TokenKind
-from service.text.placeholders import find_verbatim
+from service.text.placeholders import find_tags, find_verbatim
 from service.text.segment import Segment, Term
 from service.text.splitter import Splitter
 
 _LONGEST: Final = 500
 """Characters between two marks: any number of them would take quadratic time."""
-_MARK: Final = regex.compile(r"[*_~\[]")
+_MARK: Final = regex.compile(r"[*_~\[<]")
 
 
 def _emphasis(mark: str, character: str) -> str:
@@ -40,6 +41,7 @@ _PAIR: Final = regex.compile(
     )
 )
 _NAME: Final = regex.compile(r"__\w+__")
+_NAME_OF_TAG: Final = regex.compile(r"[</>\s]+")
 
 
 class _Tag(NamedTuple):
@@ -57,7 +59,7 @@ def split_light_markup(text: str, language: str, splitter: Splitter) -> Iterator
 
 def split_sentences(text: str, language: str, splitter: Splitter, kept: Sequence[Term] = ()) -> Iterator[Segment]:
     """Split a line, or a part of one, as `Splitter.sentences` does; with `kept` terms, markup is text."""
-    tags = [] if kept or not _MARK.search(text) else sorted(_tags(text))
+    tags = [] if kept or not _MARK.search(text) else sorted([*_tags(text), *_html_tags(text)])
     if not tags:
         return splitter.sentences(text, language, kept)
     return split_run(list(_fragments(text, tags)), language, splitter, encoding="plain")
@@ -66,6 +68,8 @@ def split_sentences(text: str, language: str, splitter: Splitter, kept: Sequence
 def _fragments(text: str, tags: Sequence[_Tag]) -> Iterator[Fragment]:
     done = 0
     for tag in tags:
+        if tag.start < done:
+            continue  # a tag in the address of a link
         if done < tag.start:
             yield Fragment(text[done : tag.start], text[done : tag.start])
         raw = text[tag.start : tag.end]
@@ -91,6 +95,18 @@ def _tags(text: str) -> Iterator[_Tag]:
                 yield _Tag(found.start(tag), found.end(tag), kind, name)
             parts.append(found.span("inside"))
             position = found.end()
+
+
+def _html_tags(text: str) -> Iterator[_Tag]:
+    """Yield the tags that have a partner, such as `<b>` and `</b>`."""
+    found = find_tags(text) if "</" in text else []
+    kinds = [TokenKind.CLOSE if tag[0].startswith("</") else TokenKind.OPEN for tag in found]
+    names = [_NAME_OF_TAG.split(tag[0], 2)[1].lower() for tag in found]
+    partners = partners_of(
+        Token(kind, tag[0], name, tag[0].endswith("/>")) for kind, tag, name in zip(kinds, found, names, strict=True)
+    )
+    for number in partners:
+        yield _Tag(found[number].start(), found[number].end(), kinds[number], names[number])
 
 
 def _is_text(start: int, end: int, verbatim: Sequence[tuple[int, int]]) -> bool:

@@ -1,4 +1,4 @@
-"""Parts of texts that are copied instead of translated: URLs, e-mail addresses, placeholders, tags, emoji."""
+"""Parts of texts that are copied, not translated: URLs, e-mail addresses, placeholders, tags, emoji, other scripts."""
 
 from typing import Final
 
@@ -21,18 +21,36 @@ _PATTERNS: Final = {
 }
 # Matched one by one: all in one expression take six times as long.
 _EXPRESSIONS: Final = [regex.compile(pattern) for pattern in _PATTERNS.values()]
+_TAG: Final = regex.compile(_PATTERNS["tag"])
 _GAP: Final = regex.compile("[ \u00a0]*")
 
 
-def find_verbatim(text: str) -> list[tuple[int, int]]:
-    """Return the spans of all copied parts, in the order of the text.
+def find_verbatim(text: str, foreign: regex.Pattern[str] | None = None) -> list[tuple[int, int]]:
+    """Return the spans of all copied parts, in the order of the text; `foreign` finds letters of foreign scripts.
 
     Neighbours are merged: a model that reads several placeholders in a row drops some.
     """
     found: list[tuple[int, int]] = []
-    for start, end in sorted(match.span() for expression in _EXPRESSIONS for match in expression.finditer(text)):
+    expressions = _EXPRESSIONS if foreign is None or text.isascii() else [*_EXPRESSIONS, foreign]
+    for start, end in sorted(match.span() for expression in expressions for match in expression.finditer(text)):
         if found and (start <= found[-1][1] or _GAP.fullmatch(text, found[-1][1], start)):
             found[-1] = found[-1][0], max(end, found[-1][1])
         else:
             found.append((start, end))
+    return found
+
+
+def find_tags(text: str) -> list[regex.Match[str]]:
+    """Return the tags in the order of the text, without those in a URL, in code or in another copied part."""
+    others = sorted(
+        match.span() for expression in _EXPRESSIONS if expression != _TAG for match in expression.finditer(text)
+    )
+    found: list[regex.Match[str]] = []
+    covered = number = 0
+    for tag in _TAG.finditer(text):
+        while number < len(others) and others[number][0] < tag.start():
+            covered = max(covered, others[number][1])
+            number += 1
+        if covered <= tag.start():
+            found.append(tag)
     return found

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+import regex
+
 from service.text.glossary import EMPTY_GLOSSARY, Finder
 from service.text.placeholders import find_verbatim
 from service.text.segment import Fits, Segment, Term, segment_of
@@ -37,6 +39,8 @@ class Splitter:
     """Text put between the translations of two sentences without white space between (`sentence_separator`)."""
     splitting: Splitting | None = None
     """None is the default of a format: "sentences" for HTML, whose line ends are spaces, and "lines" for all others."""
+    foreign: regex.Pattern[str] | None = None
+    """Finds words in scripts that the model does not know (`foreign_letters`), which are copied."""
 
     def split(self, text: str, language: str) -> Iterator[Segment]:
         """Split `text` into sentences, line by line, and lines with tabs cell by cell.
@@ -105,7 +109,7 @@ class Splitter:
             copied = [term._replace(start=term.start - offset, end=term.end - offset) for term in own]
             offset += len(chunk)
             ends = [len(chunk)] if self.splitting == "none" else list(sentence_ends(chunk, language))
-            terms = _without_overlaps([*self.glossary.find(chunk, [0, *ends]), *_verbatim_terms(chunk), *copied])
+            terms = _without_overlaps([*self.glossary.find(chunk, [0, *ends]), *self._copies(chunk), *copied])
             start = first = 0
             for end in ends:
                 last = bisect_left(terms, end, first, key=lambda term: term.start)
@@ -113,6 +117,9 @@ class Splitter:
                     continue  # a term continues after it, and so does the sentence
                 yield from self._split_to_fit(chunk, start, end, terms[first:last])
                 start, first = end, last
+
+    def _copies(self, chunk: str) -> list[Term]:
+        return [Term(start, end, chunk[start:end], is_copy=True) for start, end in find_verbatim(chunk, self.foreign)]
 
     def _split_to_fit(self, text: str, start: int, end: int, terms: Sequence[Term]) -> Iterator[Segment]:
         """Yield the sentence from `start` to `end`, in parts if it is too long for the model."""
@@ -125,10 +132,6 @@ class Splitter:
         else:
             yield from self._split_to_fit(text, start, place, [term for term in terms if term.end <= place])
             yield from self._split_to_fit(text, place, end, [term for term in terms if term.end > place])
-
-
-def _verbatim_terms(chunk: str) -> list[Term]:
-    return [Term(start, end, chunk[start:end], is_copy=True) for start, end in find_verbatim(chunk)]
 
 
 def _without_overlaps(terms: Sequence[Term]) -> list[Term]:

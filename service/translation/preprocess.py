@@ -12,6 +12,7 @@ from service.registry.served_model import CLOSING, ServedModel
 from service.text.glossary import Finder
 from service.text.html.splitter import split_attribute, split_html
 from service.text.light_markup import split_light_markup, split_sentences
+from service.text.scripts import foreign_letters
 from service.text.segment import PLACEHOLDER, Segment, Term
 from service.text.sentences import sentence_separator
 from service.text.splitter import Splitter
@@ -83,7 +84,8 @@ class Preprocessor:
         separator = sentence_separator(self._direction.source, last._direction.target)
         # A tokenizer with case marks reads and writes capitals as well as anything else.
         restore_capitals = restore_capitals and not self._tokenizer.marks_case
-        self._splitter = Splitter(self._fits, restore_capitals, glossary, separator, options.splitting)
+        foreign = foreign_letters(self._direction.source, self._direction.target)
+        self._splitter = Splitter(self._fits, restore_capitals, glossary, separator, options.splitting, foreign)
 
     def encode(self, index: int, text: str) -> Iterator[EncodedSegment]:
         """Yield the encoded segments of a text, lazily."""

@@ -26,6 +26,7 @@ const ERROR_PLACES = {
 };
 const WRONG_KEY = "invalid_key";
 const NO_KEY = "key_required";
+const LONGEST_CODE = 16; // of a language
 const KEPT_KEY = "api-key"; // in the storage of the tab
 
 const $ = (id) => document.getElementById(id);
@@ -54,6 +55,8 @@ async function load() {
   languages.choose({ target: settings.language.target.code });
   const wanted = readAddress();
   languages.choose(wanted);
+  if (wanted.target && wanted.target !== languages.target)
+    $("unavailable").textContent = `The link's language “${wanted.target.slice(0, LONGEST_CODE)}” is not available.`;
   source.text ||= wanted.text ?? "";
   source.count();
   if (settings.apiKeys) askForKey();
@@ -85,6 +88,7 @@ function showLanguages() {
   text.lang = languages.source === AUTOMATIC ? "" : languages.source;
   output.lang = languages.target;
   $("detected").textContent = "";
+  $("unavailable").textContent = "";
 }
 
 /** The language of the text, as far as it is known. */

@@ -82,6 +82,9 @@ def test_a_document_is_a_job_and_gone_after_its_download(documents_server: Serve
     assert ">accueille</w:t>" in _text(result.content)
     gone = httpx.get(address)
     assert (gone.status_code, gone.json()["code"]) == (404, "unknown_document")
+    two = [("file", (name, b"x")) for name in ("a.txt", "b.txt")]
+    answer = httpx.post(f"{documents_server.url}/documents", data={"source": "en", "target": "fr"}, files=two)
+    assert (answer.status_code, answer.json()["error"]) == (400, "file: must be one file; the form has more")
     assert list(kept.iterdir()) == []
 
 

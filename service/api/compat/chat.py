@@ -17,13 +17,14 @@ from service.api.openapi import CALLER_ERRORS, errors_of
 from service.api.request_body import body_of, parse_body
 from service.api.sse import AnswerShape, TranslationStream
 from service.api.translate import until_engines_answer, until_finished
-from service.errors import InvalidRequest
+from service.errors import InvalidRequest, UnknownModel
 from service.translation.events import Event, Finished, Started, TokenGenerated, Usage
 from service.translation.translator import AUTOMATIC, FieldNames
 
 router = APIRouter(prefix="/v1", tags=["as other servers"])
 
 _PREFIX: Final = "dragoman-"
+_CALLER_ERRORS: Final = (401, *(status for status in CALLER_ERRORS if status != 403))
 _NAMES: Final = FieldNames(text="messages", source="model", target="model")
 _ANSWERS: Final[dict[str, Any]] = {
     "content": {"application/json": {}, "text/event-stream": {}},
@@ -35,7 +36,7 @@ _ANSWERS: Final[dict[str, Any]] = {
     "/chat/completions",
     summary="As OpenAI's chat: translate the last message of a user",
     response_class=JSONResponse,
-    responses={**errors_of(ChatError, *CALLER_ERRORS, 400, 500, 504), 200: _ANSWERS},
+    responses={**errors_of(ChatError, *_CALLER_ERRORS, 400, 500, 504), 200: _ANSWERS},
     openapi_extra=body_of(ChatRequest),
 )
 async def completions(request: Request, service: ServiceDependency, caller: CallerDependency) -> Response:
@@ -68,14 +69,24 @@ async def completions(request: Request, service: ServiceDependency, caller: Call
         )
 
 
-@router.get("/models", summary="As OpenAI's list of models", responses=errors_of(ChatError, *CALLER_ERRORS))
+@router.get("/models", summary="As OpenAI's list of models", responses=errors_of(ChatError, *_CALLER_ERRORS))
 async def models(service: ServiceDependency, caller: CallerDependency) -> dict[str, Any]:
     """Return a model for each direction."""
     names = [f"{_PREFIX}{direction}" for direction in service.translator.directions]
-    return {
-        "object": "list",
-        "data": [{"id": name, "object": "model", "created": 0, "owned_by": "dragoman"} for name in names],
-    }
+    return {"object": "list", "data": [_model(name) for name in names]}
+
+
+@router.get(
+    "/models/{model}",
+    summary="As OpenAI's word on a model",
+    responses=errors_of(ChatError, *_CALLER_ERRORS, 404),
+)
+async def describe_model(service: ServiceDependency, caller: CallerDependency, model: str) -> dict[str, Any]:
+    """Return a model; its name may be that of the target alone."""
+    directions = service.translator.directions
+    if model not in {f"{_PREFIX}{name}" for each in directions for name in (each, each.target)}:
+        raise UnknownModel(model)
+    return _model(model)
 
 
 class ChatStream(TranslationStream):
@@ -128,6 +139,10 @@ def _direction(service: ServiceContext, model: str) -> tuple[str, str]:
         except InvalidRequest as error:
             problems.append(error)
     raise problems[0]
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "dragoman"}
 
 
 def _head(model: str, identifier: str, kind: str) -> dict[str, Any]:

@@ -61,8 +61,8 @@ class DeepLRequest(RequestBody):
     text: Texts = Field(description="texts to translate", examples=[["I see a cat."]])
     target_lang: str = Field(min_length=2, max_length=16, examples=["FR"])
     source_lang: str | None = Field(default=None, max_length=16, examples=["EN"])
-    formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = Field(
-        default="default", description="more and less are not available; with prefer_more and prefer_less no matter"
+    formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] | None = Field(
+        default=None, description="more and less are not available; with prefer_more and prefer_less no matter"
     )
     tag_handling: Literal["html", "xml"] | None = None
     tag_handling_version: Literal["v1", "v2"] = Field(
@@ -76,7 +76,7 @@ class DeepLRequest(RequestBody):
         default=None,
         description="0: the text is one sentence; nonewlines, the default of html: line ends are spaces; 1: they split",
     )
-    preserve_formatting: DeepLFlag = Field(default=True, description="formatting is always preserved")
+    preserve_formatting: DeepLFlag | None = Field(default=None, description="formatting is always preserved")
     model_type: Literal["quality_optimized", "prefer_quality_optimized", "latency_optimized"] | None = Field(
         default=None, description=f"the two for quality use beam search, of width {_QUALITY_BEAM} if the server allows"
     )

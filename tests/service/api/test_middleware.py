@@ -256,6 +256,20 @@ async def test_a_form_may_say_that_it_is_utf_8(connect: Connect, charset: str) -
     )
 
 
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        ([("q", b"Yes.")], "q: must be text, not a file"),
+        ([("source", b"en"), ("q", b"Yes.")], "source: must be text, not a file"),
+    ],
+)
+async def test_a_file_in_the_place_of_a_text_is_named(
+    connect: Connect, files: list[tuple[str, bytes]], problem: str
+) -> None:
+    answer = await connect().post("/translate", files=files, data={"target": "fr"})
+    assert (answer.status_code, answer.json()["error"]) == (400, problem)
+
+
 @pytest.mark.parametrize("body", [b'{"q": ' + b"[" * 10_000, b'{"api_key": "\\ud800"}', b'{"api_key": "\xed\xa0\x80"}'])
 @pytest.mark.parametrize("with_keys", [False, True])
 async def test_json_that_cannot_be_read_is_refused(

@@ -44,6 +44,9 @@ def _marks(text: str) -> list[tuple[str, str, str]]:
         ("- a **black** cat\tthe _dog_ sat", [("**", "black", "**"), ("_", "dog", "_")]),
         ("At **https://a.org/x** now", [("**", "https://a.org/x", "**")]),
         ("At [FAQ](/faq) now", [("[", "FAQ", "](/faq)")]),
+        ("<b>Hello</b> my <i>friend</i>", [("<b>", "Hello", "</b>"), ("<i>", "friend", "</i>")]),
+        ("A <B>black *big*</b> cat", [("<B>", "black big", "</b>"), ("*", "big", "*")]),
+        ('See <a href="https://a.org/_b_">the docs</a> now', [('<a href="https://a.org/_b_">', "the docs", "</a>")]),
     ],
 )
 def test_pairs_are_marks(text: str, marks: list[tuple[str, str, str]]) -> None:
@@ -64,6 +67,11 @@ def test_pairs_are_marks(text: str, marks: list[tuple[str, str, str]]) -> None:
         "array[0](x y) and [a] (b)",
         "* item",
         "~about~ 5",
+        "a < b and c > d, x<y>z",
+        "AT&T &amp; &lt;b&gt;more&lt;/b&gt;",
+        "See `a <b>b</b> c` now",
+        "Write {<b>} or </b> now",
+        "<b>One\nTwo</b>",
     ],
 )
 def test_other_stars_are_text(text: str) -> None:
@@ -92,13 +100,17 @@ def test_a_mark_whose_words_were_dropped_contains_the_nearest() -> None:
 
 
 @given(
-    st.lists(st.sampled_from(["*", "**", "_", "~~", "[", "](", ")", "a", " b ", ". ", "\n", "`", "x.org"])).map("".join)
+    st.lists(
+        st.sampled_from(["*", "**", "_", "~~", "[", "](", ")", "a", " b ", ". ", "\n", "`", "x.org", "<b>", "</b>"])
+    ).map("".join)
 )
 def test_segments_lose_nothing(text: str) -> None:
     assert "".join(segment.text for segment in _split(text)) == text
 
 
-@pytest.mark.parametrize("part", ["*", "**a ", "_a", "[", "[a](", "*a* ", "~~", "**a *b "])
+@pytest.mark.parametrize(
+    "part", ["*", "**a ", "_a", "[", "[a](", "*a* ", "~~", "**a *b ", "<b>", "<b>a</b> ", "[a](<b>)</b>"]
+)
 def test_a_long_line_ends_soon(part: str) -> None:
     """Quadratic time would be minutes."""
     text = part * (100_000 // len(part))

@@ -48,7 +48,7 @@ def test_every_way_to_bring_a_key(keyed: KeyedServer) -> None:
     ("key", "status", "code"), [(None, 400, "key_required"), ("", 400, "key_required"), ("wrong", 403, "invalid_key")]
 )
 def test_without_a_right_key_nothing_is_returned(keyed: KeyedServer, key: str | None, status: int, code: str) -> None:
-    """LibreTranslate's statuses, and DeepL's one."""
+    """LibreTranslate's statuses, DeepL's and OpenAI's."""
     body = {"q": TEXT, **REQUEST, **({} if key is None else {"api_key": key})}
     answers = [
         httpx.post(f"{keyed.url}/translate", json=body),
@@ -61,6 +61,10 @@ def test_without_a_right_key_nothing_is_returned(keyed: KeyedServer, key: str | 
     for path in ("translate", "languages", "usage"):
         answer = httpx.post(f"{keyed.url}/v2/{path}", headers=headers)
         assert (answer.status_code, set(answer.json())) == (403, {"message"})
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    for method, path in (("POST", "chat/completions"), ("GET", "models"), ("GET", "models/dragoman-en-fr")):
+        answer = httpx.request(method, f"{keyed.url}/v1/{path}", headers=headers)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key")
     for path in ("languages", "frontend/settings", "health", "metrics", ""):
         assert httpx.get(f"{keyed.url}/{path}").status_code == 200
     settings = httpx.get(f"{keyed.url}/frontend/settings").json()

@@ -163,6 +163,14 @@ def test_a_chat_is_translated(server: Server) -> None:
         assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"] > 0
     models = httpx.get(f"{server.url}/v1/models").json()["data"]
     assert [model["id"] for model in models] == ["dragoman-en-fr"]
+    assert httpx.get(f"{server.url}/v1/models/dragoman-en-fr").json() == models[0]
+    assert httpx.get(f"{server.url}/v1/models/dragoman-fr").json() == models[0] | {"id": "dragoman-fr"}
+
+
+@pytest.mark.parametrize("name", ["gpt-4", "en-fr", "dragoman-en-zz", "dragoman-"])
+def test_an_unknown_model_is_not_found(server: Server, name: str) -> None:
+    answer = httpx.get(f"{server.url}/v1/models/{name}")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "model_not_found")
 
 
 def test_a_chat_is_streamed(server: Server) -> None:

@@ -26,6 +26,11 @@ def test_a_link_with_languages_that_are_not_served(page: Page) -> None:
     page.goto("/?q=Yes.&source=xx&target=yy")
     expect(page.locator("#output")).to_have_text("Oui.")
     assert (page.locator("#from").input_value(), page.locator("#to").input_value()) == ("en", "fr")
+    notice = page.locator("#unavailable")
+    expect(notice).to_have_text("The link's language “yy” is not available.")
+    page.goto("/?q=Yes.&source=en&target=fr")
+    expect(page.locator("#output")).to_have_text("Oui.")
+    expect(notice).to_be_empty()
 
 
 def test_a_text_is_kept_on_reload(page: Page) -> None:
