@@ -1,4 +1,4 @@
-"""A checkpoint is a directory: `config.json`, `model.safetensors`, `tokenizer.model`.
+"""A checkpoint is a directory: `config.json`, `model.safetensors`, `tokenizer.model`, perhaps `shortlist.safetensors`.
 
 A matrix may be stored in int8, with a scale for each of its rows beside it: what that was multiplied by.
 Loading is strict: unknown config keys, missing or leftover weights and wrong shapes are all refused,
@@ -10,11 +10,20 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from model.checkpoint_config import WEIGHTS_FILE, CheckpointConfig, CheckpointError, load_config, sha256_of, verify
+from model.checkpoint_config import (
+    SHORTLIST_FILE,
+    WEIGHTS_FILE,
+    CheckpointConfig,
+    CheckpointError,
+    load_config,
+    sha256_of,
+    verify,
+)
 from model.config import ModelConfig
+from model.shortlist import Shortlist
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 
@@ -25,6 +34,7 @@ def save_checkpoint(
     weights: dict[str, Tensor],
     tokenizer: Tokenizer,
     dtype: torch.dtype | None = torch.float16,
+    shortlist: Shortlist | None = None,
 ) -> CheckpointConfig:
     """Write a checkpoint that `load_model` reads; `weights` are a `Transformer.state_dict()`.
 
@@ -38,11 +48,14 @@ def save_checkpoint(
         name: tensor.to(dtype or tensor.dtype).contiguous() for name, tensor in weights.items() if name not in tied
     }
     path = directory / WEIGHTS_FILE
-    save_file(stored, path)
-    path.chmod(0o644)  # safetensors leaves it to its owner alone; a server runs as another user
+    _save(stored, path)
+    names = [WEIGHTS_FILE, *tokenizer.files]
+    if shortlist is not None:
+        _save(shortlist._asdict(), directory / SHORTLIST_FILE)
+        names.append(SHORTLIST_FILE)
     for name, content in tokenizer.files.items():
         (directory / name).write_bytes(content)
-    sums = {name: sha256_of(directory / name) for name in (WEIGHTS_FILE, *tokenizer.files)}
+    sums = {name: sha256_of(directory / name) for name in names}
     config = config.model_copy(update={"sha256": sums})
     (directory / "config.json").write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
     return config
@@ -77,6 +90,32 @@ def load_model(directory: Path, dtype: torch.dtype = torch.float32) -> Transform
     if problems:
         raise CheckpointError(f"{path}: {'; '.join(sorted(problems))}")
     return model.to(dtype).eval()
+
+
+def load_shortlist(directory: Path) -> Shortlist | None:
+    """Load the model's lexical shortlist, if it has one; raises `CheckpointError`."""
+    config = load_config(directory)
+    if not config.has_shortlist:
+        return None
+    path = directory / SHORTLIST_FILE
+    verify(path, config)
+    try:
+        tensors = load_file(path)
+        shortlist = Shortlist(**tensors)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{path}: {error}") from None
+    except TypeError:
+        names = ", ".join(Shortlist._fields)
+        raise CheckpointError(f"{path}: has {', '.join(sorted(tensors)) or 'nothing'}, expected {names}") from None
+    model = config.model
+    if problems := shortlist.problems(model.source_vocab_size or model.vocab_size, model.vocab_size):
+        raise CheckpointError(f"{path}: {'; '.join(problems)}")
+    return shortlist
+
+
+def _save(tensors: dict[str, Tensor], path: Path) -> None:
+    save_file(tensors, path)
+    path.chmod(0o644)  # safetensors leaves it to its owner alone; a server runs as another user
 
 
 def _read(path: Path, name: str) -> Tensor:

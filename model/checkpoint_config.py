@@ -10,6 +10,7 @@ from model.config import ModelConfig
 from model.tokenizer import TOKENIZER_FILES, Prompt, Tokenizer
 
 WEIGHTS_FILE: Final = "model.safetensors"
+SHORTLIST_FILE: Final = "shortlist.safetensors"
 
 
 class CheckpointError(ValueError):
@@ -83,6 +84,11 @@ class CheckpointConfig(BaseModel):
             raise ValueError("neither directions, nor two languages")
         return self
 
+    @property
+    def has_shortlist(self) -> bool:
+        """True if the checkpoint has a lexical shortlist."""
+        return SHORTLIST_FILE in self.sha256
+
     def all_directions(self) -> list[Direction]:
         """Return the directions that it translates, those between its `languages` included."""
         among = (Direction(source=a, target=b) for a in self.languages for b in self.languages if a != b)
@@ -110,7 +116,7 @@ def load_tokenizer(directory: Path) -> Tokenizer:
     """
     config = load_config(directory)
     present = {name for name in TOKENIZER_FILES if (directory / name).exists()}
-    for name in sorted(present | config.sha256.keys() - {WEIGHTS_FILE}):
+    for name in sorted(present | config.sha256.keys() - {WEIGHTS_FILE, SHORTLIST_FILE}):
         verify(directory / name, config)
     try:
         return Tokenizer.from_directory(directory, config.prompt)

@@ -18,6 +18,7 @@ from model.decode_step import NO_OUTPUTS, Outputs, Queries
 from model.plain_rows import NO_PLAIN_ROWS, PlainRows
 from model.quantized_linear import INT8_MAX, quantise_rows
 from model.sampling import Sampled
+from model.shortlist import ALL_WORDS
 from model.slot_cache import SlotCache
 from model.topk import NO_BEAMS, Beams, Extensions
 from model.transformer import Transformer
@@ -66,7 +67,8 @@ class CppTransformer:
             and config.num_heads * config.head_dim == config.d_model
         )
 
-    def __init__(self, model: Transformer, cache: SlotCache) -> None:
+    def __init__(self, model: Transformer, cache: SlotCache, *, has_shortlist: bool = False) -> None:
+        """`has_shortlist` restricts logits to the words that each source is encoded with."""
         if not self.is_available():
             raise RuntimeError("the C++ operators could not be built")
         config = model.config
@@ -83,18 +85,23 @@ class CppTransformer:
             "pre_norm": int(config.norm_order == "pre"),
             "recurrent": int(config.decoder_memory == "ssru"),
             "scale_embedding": int(config.scale_embedding),
+            "shortlist": int(has_shortlist),
             "activation": _ACTIVATIONS[config.activation],
         }
         # Any: a class that C++ registers has no annotations.
         self._engine: Any = torch.classes.dragoman.Int8Transformer(shape, dict(_weights(model)), cache.buffers())
         self._eos_id = config.eos_id
 
-    def encode(self, ids: Tensor, positions: Tensor, offsets: Tensor, slots: Sequence[int]) -> None:
+    def encode(
+        self, ids: Tensor, positions: Tensor, offsets: Tensor, slots: Sequence[int], allowed: Tensor = ALL_WORDS
+    ) -> None:
         """Encode sources that stand one after the other, and keep their K/V in the cache's `slots`.
 
-        `ids` and `positions [tokens]`; source s is tokens `offsets[s]` to `offsets[s + 1]`; all int64.
+        `ids` and `positions [tokens]`; source s is tokens `offsets[s]` to `offsets[s + 1]`; all int64. With a
+        shortlist, `allowed [sources, vocab]` has the words of each translation (`Shortlist.allowed`); all others get a
+        logit of minus infinity, and cost nothing.
         """
-        self._engine.encode(ids, positions, offsets, torch.tensor(slots))
+        self._engine.encode(ids, positions, offsets, torch.tensor(slots), allowed)
 
     def decode(
         self,

@@ -13,7 +13,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from model.checkpoint_config import CheckpointConfig, content_id, load_config, load_tokenizer
+from model.checkpoint_config import CheckpointConfig, CheckpointError, content_id, load_config, load_tokenizer
 from service.access.control import AccessControl
 from service.api import documents, error_handlers, languages, openapi, operations, page, suggestions, translate
 from service.api.compat import chat
@@ -212,11 +212,30 @@ def build_model(
     content = content_id(path)  # before its files are read: each engine compares it when it loads them
     config = load_config(path)
     tokenizer = load_tokenizer(path)
+    _check_shortlist(found.name, path, config, settings)
     pool = build_pool(found.name, path, config, settings, metrics, content)
     model = ServedModel(found.name, config, tokenizer, pool, settings.max_sentence_tokens)
+    model.uses_shortlist = _uses_shortlist(config, settings)
     if segments is not None:
-        model.cache = SegmentCache(segments, f"{content} {settings.mode} {settings.device}")
+        words = "shortlist" if model.uses_shortlist else "all words"
+        model.cache = SegmentCache(segments, f"{content} {settings.mode} {settings.device} {words}")
     return model
+
+
+def _uses_shortlist(config: CheckpointConfig, settings: Settings) -> bool:
+    return settings.shortlist and config.has_shortlist
+
+
+def _check_shortlist(name: str, path: Path, config: CheckpointConfig, settings: Settings) -> None:
+    """Raise `CheckpointError` where the only model has none; among several, such a model does without."""
+    if not settings.shortlist or config.has_shortlist:
+        return
+    if settings.models is None:
+        raise CheckpointError(
+            f"{path}: shortlist: the model has none. Firefox's models have one; import again what an earlier version "
+            "has imported"
+        )
+    logger.info("model has no shortlist and writes all words", extra={"model": name})
 
 
 def build_pool(
@@ -232,6 +251,7 @@ def build_pool(
         log_level=settings.log_level,
         device=settings.device,
         content_id=content,
+        uses_shortlist=_uses_shortlist(config, settings),
     )
     fork_server = ForkServer(options)
     engines = [

@@ -258,6 +258,11 @@ class Settings(AccessSettings, HubSettings):
         default_factory=bf16_on_a_gpu_else_int8,
         description="Number format of weights and arithmetic: int8 (CPU only), fp32 or bf16.",
     )
+    shortlist: bool = Field(
+        default=False,
+        description="Write only words that a model's lexical shortlist has for the words of the source, as Firefox "
+        "does: faster, and not always the same translation. Modes int8 and fp32 on a CPU.",
+    )
     threads: int = Field(default=1, ge=1, le=256, description="Threads of each engine process.")
     replicas: int = Field(
         default_factory=one_per_gpu_or_up_to_four_on_the_cores,
@@ -350,6 +355,12 @@ class Settings(AccessSettings, HubSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least severity of the log records that are written."
     )
+
+    @model_validator(mode="after")
+    def _check_shortlist(self) -> Self:
+        if self.shortlist and (self.device != "cpu" or self.mode == "bf16"):
+            raise _wrong(f"shortlist: needs the mode int8 or fp32 on a CPU, not {self.mode} on {self.device}")
+        return self
 
     @model_validator(mode="after")
     def _check_models(self) -> Self:

@@ -60,7 +60,8 @@ def _imported(path: Path, directory: Path, hint: LanguageHint, max_bytes: int) -
             raise CheckpointError(f"{path}: {error}") from None
         except Exception as error:  # these errors mean that the file has not the expected structure
             raise CheckpointError(f"{path}: is not of its format: {type(error).__name__}: {error}") from None
-        return save_checkpoint(directory, imported.config, imported.weights, imported.tokenizer, dtype=None)
+        config, weights, tokenizer, shortlist = imported
+        return save_checkpoint(directory, config, weights, tokenizer, None, shortlist)
 
 
 @contextmanager
@@ -103,7 +104,7 @@ def _without_nameless(imported: Imported) -> Imported:
     bias = imported.weights.get("projection.bias", torch.zeros(model.vocab_size)).float()
     bias = bias + impossible(model.vocab_size, *range(named, model.vocab_size))
     config = imported.config.model_copy(update={"model": model.model_copy(update={"projection_bias": True})})
-    return Imported(config, imported.weights | {"projection.bias": bias}, imported.tokenizer)
+    return imported._replace(config=config, weights=imported.weights | {"projection.bias": bias})
 
 
 def _check_hint(path: Path, config: CheckpointConfig, hint: LanguageHint) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from model.checkpoint_config import CheckpointConfig, CheckpointError
 from model.config import Activation, ModelConfig
+from model.shortlist import Shortlist
 from model.source_files import MEGABYTE, source_file
 from model.tokenizer import Tokenizer
 
@@ -37,6 +38,7 @@ class Imported(NamedTuple):
     config: CheckpointConfig
     weights: dict[str, Tensor]
     tokenizer: Tokenizer
+    shortlist: Shortlist | None = None
 
 
 class Options:

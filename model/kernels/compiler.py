@@ -109,6 +109,7 @@ def _compile(compiler: str, scratch: Path) -> Path:
         ("operators.cpp", "operators", pytorch),
         ("int8_transformer.cpp", "int8_transformer", pytorch),
         ("int8_steps.cpp", "int8_steps", pytorch),
+        ("int8_output.cpp", "int8_output", pytorch),
         ("int8_weights.cpp", "int8_weights", pytorch),
         ("beams.cpp", "beams", []),
         ("sampling.cpp", "sampling", []),

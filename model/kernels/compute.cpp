@@ -170,6 +170,27 @@ void linear(const Linear& layer, const uint8_t* q, const float* scales, int64_t 
   }
 }
 
+// The exact product of a row of activations with a row of weights; compilers know the loops of whole numbers.
+inline int32_t dot(const uint8_t* q, const int8_t* weight, int64_t width) {
+  int32_t sum = 0;
+  if constexpr (kZeroPoint) {
+    for (int64_t i = 0; i < width; ++i) sum += q[i] * weight[i];
+  } else {
+    const auto* signed_q = reinterpret_cast<const int8_t*>(q);
+    for (int64_t i = 0; i < width; ++i) sum += signed_q[i] * weight[i];
+  }
+  return sum;
+}
+
+void select(const Linear& layer, const uint8_t* q, float scale, const int32_t* places, int64_t count, float* out) {
+  const int64_t width = layer.groups * kGroup;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t place = places[i];
+    const int32_t product = dot(q, layer.weight + place * width, width) - (kZeroPoint ? layer.sum128[place] : 0);
+    out[i] = static_cast<float>(product) * layer.scale[place] * scale + layer.bias[place];
+  }
+}
+
 void normalise(const float* x, const float* weight, const float* bias, float epsilon, int64_t width, float* out) {
   const int64_t whole = width / kLanes * kLanes;
   Lanes sums = load_some(x + whole, width - whole);
@@ -318,8 +339,8 @@ int64_t draw(const float* logits, int64_t width, int64_t best, const Sampling& o
 const Kernels& VARIANT() {
 #define NAME_OF(variant) #variant
 #define NAMED(variant) NAME_OF(variant)
-  static const Kernels all = {NAMED(VARIANT), quantise, linear,    normalise, recur,
-                              attend,         summarise, rank, weigh,     draw};
+  static const Kernels all = {NAMED(VARIANT), quantise, linear, select, normalise, recur,
+                              attend, summarise, rank, weigh, draw};
   return all;
 }
 

@@ -20,7 +20,8 @@ constexpr int64_t kBlock = 64, kGroup = 4;
 constexpr int64_t kNeighbours = 32;
 
 // An int8 weight [out, in], packed: [blocks][groups][kBlock][kGroup]; `scale`, `bias` and `sum128` (128 times the sum of
-// a row of the weight, which is what unsigned activations add to its products) are [blocks * kBlock].
+// a row of the weight, which is what unsigned activations add to its products) are [blocks * kBlock]. For `select` the
+// weight is in rows instead: [out][groups * kGroup].
 struct Linear {
   int64_t in, out, groups, blocks;
   const int8_t* weight;
@@ -50,6 +51,9 @@ struct Kernels {
   // Blocks first..last of the outputs of q [rows, groups * kGroup], written to out [rows, stride] from column 0 on.
   void (*linear)(const Linear& layer, const uint8_t* q, const float* scales, int64_t rows, int64_t first, int64_t last,
                  Epilogue epilogue, float* out, int64_t stride);
+
+  // The outputs `places` [count] of one row q, of a layer whose weight is in rows: written to out [count].
+  void (*select)(const Linear& layer, const uint8_t* q, float scale, const int32_t* places, int64_t count, float* out);
 
   // Layer normalisation of x [width]; `out` may be x.
   void (*normalise)(const float* x, const float* weight, const float* bias, float epsilon, int64_t width, float* out);

@@ -1,25 +1,17 @@
-// A block of decode steps, and the output projection of each: see int8_transformer.h.
+// A block of decode steps: see int8_transformer.h.
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
 #include <numeric>
 #include <tuple>
 
 #include "kv_buffer.h"
-#include "elementary.h"
 #include "int8_transformer.h"
 
 namespace dragoman {
-namespace {
-
-constexpr int64_t kChunkBlocks = 8;  // of logits that are summarised at a time, while they are in the core's cache
-
-}  // namespace
 
 Int8Transformer::Result Int8Transformer::decode(const Batch& batch) {
   using Clock = std::chrono::steady_clock;
@@ -152,89 +144,6 @@ bool Int8Transformer::advance(Batch& batch, const std::vector<Beam>& beams, cons
   batch.source_slots = tensor(source_slots, at::kLong);
   batch.source_lengths = tensor(source_lengths, at::kLong);
   return true;
-}
-
-std::vector<Int8Transformer::Draw> Int8Transformer::draws_of(const Batch& batch) const {
-  std::vector<Draw> draws;
-  const Plain& plain = batch.plain;
-  if (plain.temperatures.numel() == 0) return draws;
-  const float *temperature = plain.temperatures.const_data_ptr<float>(), *top_p = plain.top_ps.const_data_ptr<float>();
-  const int64_t *top_k = plain.top_ks.const_data_ptr<int64_t>(), *seed = plain.seeds.const_data_ptr<int64_t>();
-  const int64_t* position = batch.positions.const_data_ptr<int64_t>();
-  for (size_t i = 0; i < batch.places.size(); ++i) {
-    const int64_t number = batch.places[i], row = rows_ - batch.places.size() + i;
-    if (temperature[number] > 0)
-      draws.push_back({row, {temperature[number], top_p[number], top_k[number],
-                             noise_state(static_cast<uint64_t>(seed[number]), position[row])}});
-  }
-  return draws;
-}
-
-void Int8Transformer::project(const Batch& batch, const std::vector<Beam>& beams, Scores& scores) {
-  const int64_t vocab = projection_.out, chunks = (projection_.blocks + kChunkBlocks - 1) / kChunkBlocks;
-  const std::vector<int64_t>& logit_rows = batch.outputs.logits;
-  scores.best = at::empty({rows_}, at::kLong);
-  scores.logprobs = at::empty({rows_}, at::kFloat);
-  scores.logits = at::empty({static_cast<int64_t>(logit_rows.size()), vocab}, at::kFloat);
-  int64_t* best = scores.best.mutable_data_ptr<int64_t>();
-  float *logprobs = scores.logprobs.mutable_data_ptr<float>(), *kept = scores.logits.mutable_data_ptr<float>();
-  std::vector<Summary> summaries(chunks * rows_);
-  const std::vector<Draw> draws = draws_of(batch);
-  const auto drawn = std::make_unique_for_overwrite<float[]>(draws.size() * vocab);
-  RowRankings rankings(beams, chunks);
-  quantise(states_.data(), d_model_);
-  at::parallel_for(0, chunks, 1, [&](int64_t begin, int64_t end) {
-    std::vector<float> some(rows_ * kChunkBlocks * kBlock), tops(rows_, -INFINITY);
-    for (int64_t chunk = begin; chunk < end; ++chunk) {
-      const int64_t first = chunk * kChunkBlocks, last = std::min(first + kChunkBlocks, projection_.blocks);
-      const int64_t start = first * kBlock, width = std::min(last * kBlock, vocab) - start, stride = kChunkBlocks * kBlock;
-      kernels().linear(projection_, q_.data(), scales_.data(), rows_, first, last, Epilogue::store, some.data(), stride);
-      for (int64_t row = 0; row < rows_; ++row) {
-        const Summary part = kernels().summarise(some.data() + row * stride, width, tops[row]);
-        summaries[chunk * rows_ + row] = part;
-        tops[row] = larger(part.largest, tops[row]);
-      }
-      for (size_t i = 0; i < logit_rows.size(); ++i)
-        std::copy_n(some.data() + logit_rows[i] * stride, width, kept + i * vocab + start);
-      for (size_t i = 0; i < draws.size(); ++i)
-        std::copy_n(some.data() + draws[i].row * stride, width, drawn.get() + i * vocab + start);
-      for (const Beam& beam : beams)
-        for (int64_t row = beam.first; row < beam.first + beam.rows; ++row)
-          kernels().rank(some.data() + row * stride, width, start, rankings.of(row, begin));
-    }
-  });
-  std::vector<float> largests(rows_);
-  for (int64_t row = 0; row < rows_; ++row) {
-    int64_t place = summaries[row].place;
-    float largest = summaries[row].largest;
-    for (int64_t chunk = 1; chunk < chunks; ++chunk) {
-      const Summary& next = summaries[chunk * rows_ + row];
-      if (!(next.largest > largest)) continue;  // of equal ones the first
-      largest = next.largest;
-      place = chunk * kChunkBlocks * kBlock + next.place;
-    }
-    double total = 0;
-    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-      const Summary& part = summaries[chunk * rows_ + row];
-      total += part.total * exp_of_negative(part.largest - largest);
-    }
-    largests[row] = largest;
-    best[row] = place;
-    logprobs[row] = static_cast<float>(-logarithm(total));
-  }
-  at::parallel_for(0, draws.size(), 8, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const Choice choice = choose(drawn.get() + i * vocab, vocab, draws[i].options);
-      best[draws[i].row] = choice.token;
-      logprobs[draws[i].row] = choice.logprob;
-    }
-  });
-  const float* totals = beams.empty() ? nullptr : batch.totals.const_data_ptr<float>();
-  for (const Beam& beam : beams) {
-    BestExtensions& extensions = scores.extensions.emplace_back(2 * beam.size);
-    for (int64_t row = beam.first; row < beam.first + beam.rows; ++row)
-      extensions.push(row - beam.first, rankings.whole(row), largests[row], -logprobs[row], totals[row]);
-  }
 }
 
 }  // namespace dragoman

@@ -95,7 +95,7 @@ void Int8Transformer::feed_forward(const Linear& inner, const Linear& outer, con
 }
 
 void Int8Transformer::encode(const at::Tensor& ids, const at::Tensor& positions, const at::Tensor& offsets,
-                             const at::Tensor& slots) {
+                             const at::Tensor& slots, const at::Tensor& allowed) {
   const int64_t sources = slots.numel(), width = 3 * d_model_;
   reserve(ids.numel());
   check_range(slots, sources, source_keys_.size(1), "slots");
@@ -108,6 +108,7 @@ void Int8Transformer::encode(const at::Tensor& ids, const at::Tensor& positions,
                 " has ", offset[s + 1] - offset[s], " tokens");
     std::fill(source_of.begin() + offset[s], source_of.begin() + offset[s + 1], s);
   }
+  keep_words(allowed, slots);
   embed(source_input_, ids, positions);
   for (const EncoderWeights& layer : encoder_) {
     quantise(pre_norm(layer.attention_norm), d_model_);

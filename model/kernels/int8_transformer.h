@@ -4,6 +4,7 @@
 
 #include <torch/custom_class.h>
 
+#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -43,8 +44,10 @@ class Int8Transformer : public torch::CustomClassHolder {
 
   Int8Transformer(Numbers shape, Tensors weights, Tensors buffers);
 
-  // ids, positions [tokens]; offsets [sources + 1]; slots [sources].
-  void encode(const at::Tensor& ids, const at::Tensor& positions, const at::Tensor& offsets, const at::Tensor& slots);
+  // ids, positions [tokens]; offsets [sources + 1]; slots [sources]. With a shortlist, `allowed` [sources, vocab] has the
+  // words that each translation can have; else it is empty.
+  void encode(const at::Tensor& ids, const at::Tensor& positions, const at::Tensor& offsets, const at::Tensor& slots,
+              const at::Tensor& allowed);
 
   // A block of steps: one, and up to `steps - 1` more, none of which is begun if it would end more than `seconds` after
   // the block's beginning. tokens, positions, slots, source_slots, source_lengths [rows] -> the ids and their
@@ -96,13 +99,29 @@ class Int8Transformer : public torch::CustomClassHolder {
     Sampling options;
   };
   std::vector<Draw> draws_of(const Batch& batch) const;
+  // What is found in the logits of a step, in one part of the vocabulary after the other.
+  struct StepLogits {
+    int64_t parts;
+    std::vector<Draw> draws;
+    std::vector<Summary> summaries;  // [parts, rows]
+    std::unique_ptr<float[]> drawn;  // [draws, vocab]
+    float* kept;                     // [rows of `outputs.logits`, vocab]
+    RowRankings rankings;
+  };
+  // Two ways to compute logits, chosen once: of the whole vocabulary, or of each source's words alone, where all other
+  // logits are minus infinity.
+  using Score = void (Int8Transformer::*)(const Batch& batch, const std::vector<Beam>& beams, StepLogits& logits);
+  void score_all(const Batch& batch, const std::vector<Beam>& beams, StepLogits& logits);
+  void score_words(const Batch& batch, const std::vector<Beam>& beams, StepLogits& logits);
+  void keep_words(const at::Tensor& allowed, const at::Tensor& slots);
   // Prepares the next step, without the plain rows that have ended; `counts` are their numbers of tokens. Returns false
   // where a hypothesis has ended, a beam's rows become more or fewer, or no row is left.
   bool advance(Batch& batch, const std::vector<Beam>& beams, const std::vector<BestExtensions>& extensions,
                const at::Tensor& best, const int64_t* counts);
 
   at::Tensor tensor(const std::string& name) const;
-  Linear linear(const std::string& name);
+  // Packed, or in rows as `Kernels::select` reads it.
+  Linear linear(const std::string& name, bool packed = true);
   Norm norm(const std::string& name) const;
   Input input(const std::string& name) const;
 
@@ -146,6 +165,7 @@ class Int8Transformer : public torch::CustomClassHolder {
   int64_t d_model_, heads_, head_dim_, widest_, alignment_layer_, target_slots_, target_positions_;
   bool pre_norm_;
   SeeOwn see_own_;
+  Score score_;
   Epilogue activation_;
   float attention_scale_, embedding_scale_, norm_epsilon_;
   Input source_input_, target_input_;
@@ -153,6 +173,7 @@ class Int8Transformer : public torch::CustomClassHolder {
   std::vector<DecoderWeights> decoder_;
   std::vector<Linear> source_kv_;
   Linear projection_;
+  std::vector<std::vector<int32_t>> words_;  // of each source slot, in ascending order; none without a shortlist
 
   // State of the running call.
   int64_t rows_ = 0;

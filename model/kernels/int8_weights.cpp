@@ -22,13 +22,15 @@ Int8Transformer::Int8Transformer(Numbers shape, Tensors weights, Tensors buffers
       target_positions_(shape.at("target_positions")),
       pre_norm_(shape.at("pre_norm") != 0),
       see_own_(shape.at("recurrent") ? &Int8Transformer::recur : &Int8Transformer::attend_to_own),
+      score_(shape.at("shortlist") ? &Int8Transformer::score_words : &Int8Transformer::score_all),
       activation_(static_cast<Epilogue>(shape.at("activation"))),
       attention_scale_(1 / std::sqrt(static_cast<float>(head_dim_))),
       embedding_scale_(shape.at("scale_embedding") ? std::sqrt(static_cast<float>(d_model_)) : 1.0f),
       norm_epsilon_(tensor("norm_epsilon").item<float>()),
       source_input_(input("source_input")),
       target_input_(input("target_input")) {
-  const bool recurrent = shape.at("recurrent");
+  const bool recurrent = shape.at("recurrent"), shortlist = shape.at("shortlist");
+  if (shortlist) words_.resize(source_keys_.size(1));
   for (const auto& name : recurrent ? std::vector{"target_states"} : std::vector{"target_keys", "target_values"})
     target_.push_back(buffers.at(name));
   for (const auto& entry : buffers)
@@ -51,7 +53,7 @@ Int8Transformer::Int8Transformer(Numbers shape, Tensors weights, Tensors buffers
                         norm(layer + "feed_forward_residual.norm")});
     source_kv_.push_back(linear(layer + "cross_attention.kv"));
   }
-  projection_ = linear("projection");
+  projection_ = linear("projection", !shortlist);
   // The unpacked ones are not needed any more.
   std::vector<std::string> unpacked;
   for (const auto& entry : weights_)
@@ -74,28 +76,30 @@ Input Int8Transformer::input(const std::string& name) const {
           weights_.contains(name + ".norm.weight") ? norm(name + ".norm") : none};
 }
 
-Linear Int8Transformer::linear(const std::string& name) {
+Linear Int8Transformer::linear(const std::string& name, bool packed) {
   const at::Tensor weight = tensor(name + ".weight"), scale = tensor(name + ".scale"), bias = tensor(name + ".bias");
   TORCH_CHECK(weight.dtype() == at::kChar && weight.is_contiguous() && weight.dim() == 2, "int8: ", name);
   const int64_t out = weight.size(0), in = weight.size(1);
   const int64_t groups = (in + kGroup - 1) / kGroup, blocks = (out + kBlock - 1) / kBlock;
-  at::Tensor packed = at::zeros({blocks, groups, kBlock, kGroup}, at::kChar);
+  at::Tensor stored = at::zeros({blocks, groups, kBlock, kGroup}, at::kChar);
   at::Tensor scales = at::zeros({blocks * kBlock}, at::kFloat), biases = at::zeros({blocks * kBlock}, at::kFloat);
   at::Tensor sums = at::zeros({blocks * kBlock}, at::kInt);
   const int8_t* from = weight.const_data_ptr<int8_t>();
-  int8_t* to = packed.mutable_data_ptr<int8_t>();
+  int8_t* to = stored.mutable_data_ptr<int8_t>();
   for (int64_t n = 0; n < out; ++n) {
     int32_t sum = 0;
     for (int64_t k = 0; k < in; ++k) {
       sum += from[n * in + k];
-      to[(((n / kBlock) * groups + k / kGroup) * kBlock + n % kBlock) * kGroup + k % kGroup] = from[n * in + k];
+      const int64_t place = packed ? (((n / kBlock) * groups + k / kGroup) * kBlock + n % kBlock) * kGroup + k % kGroup
+                                   : n * groups * kGroup + k;
+      to[place] = from[n * in + k];
     }
     sums.mutable_data_ptr<int32_t>()[n] = 128 * sum;
   }
   scales.narrow(0, 0, out).copy_(scale);
   biases.narrow(0, 0, out).copy_(bias);
-  packed_.insert(packed_.end(), {packed, scales, biases, sums});
-  return {in, out, groups, blocks, packed.const_data_ptr<int8_t>(), scales.const_data_ptr<float>(),
+  packed_.insert(packed_.end(), {stored, scales, biases, sums});
+  return {in, out, groups, blocks, stored.const_data_ptr<int8_t>(), scales.const_data_ptr<float>(),
           biases.const_data_ptr<float>(), sums.const_data_ptr<int32_t>()};
 }
 

@@ -46,6 +46,7 @@ async def models(service: ServiceDependency, shows_paths: Annotated[bool, Depend
             reason=each.reason if shows_paths or each.reason is None else _HIDDEN,
             downloaded=each.downloaded,
             memory_bytes=each.memory_bytes,
+            shortlist=each.model.uses_shortlist if each.model else False,
             origin=each.model.origin if each.model else None,
         )
         for each in service.library.versions

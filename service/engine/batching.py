@@ -25,6 +25,8 @@ class SourceBatch(NamedTuple):
     offsets: Tensor
     lengths: list[int]
     slots: list[int]
+    required: list[list[int]]
+    """Words that each translation must be able to have, whatever its source: those that its request gives."""
 
 
 class Block(NamedTuple):
@@ -105,6 +107,7 @@ def source_batch(admitted: Sequence[Running]) -> SourceBatch:
         offsets=torch.tensor([0, *accumulate(lengths)]),
         lengths=lengths,
         slots=[running.slots[0] for running in admitted],
+        required=[running.request.constraints.given_ids for running in admitted],
     )
 
 

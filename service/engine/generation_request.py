@@ -69,6 +69,11 @@ class Constraints(msgspec.Struct, frozen=True, array_like=True):
     closing_ids: list[int] = []
 
     @property
+    def given_ids(self) -> list[int]:
+        """All tokens that the translation is given."""
+        return [*self.forced_ids, *(token for term in self.terms for token in term.ids)]
+
+    @property
     def changes_logits(self) -> bool:
         return self.repetition_penalty != 1.0 or self.no_repeat_ngram_size != 0
 

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import torch
 
 from model import kernels
-from model.checkpoint import load_model
+from model.checkpoint import load_model, load_shortlist
 from model.config import ModelConfig
+from model.shortlist import Shortlist
 from model.transformer import Transformer
 from service.engine.channel import SocketChannel
 from service.engine.checkpoint_files import check_unchanged
@@ -28,6 +29,7 @@ class LoadedModel(NamedTuple):
     config: ModelConfig
     parameters: int
     mode: Mode
+    shortlist: Shortlist | None
     content: Runner | Transformer
     """The runner on the CPU, whose packed weights the forks share; a GPU's memory does not survive a fork."""
 
@@ -36,7 +38,7 @@ class LoadedModel(NamedTuple):
         device = device_of(self.options.device, replica)
         torch.set_num_threads(self.options.threads)
         if isinstance(self.content, Transformer):
-            return _runner(self.mode, self.content.to(device), self.options), device
+            return _runner(self.mode, self.content.to(device), self.options, self.shortlist), device
         return self.content, device
 
 
@@ -48,15 +50,16 @@ def load(options: EngineOptions) -> LoadedModel:
     kernels.load()  # may compile: once for all engine processes, and not while one is expected to be ready
     checkpoint = Path(options.checkpoint)
     model = load_model(checkpoint, mode.dtype)
+    shortlist = load_shortlist(checkpoint) if options.uses_shortlist else None
     check_unchanged(options)  # they may have been replaced in the meantime
     config = model.config
     parameters = sum(p.numel() for p in model.parameters())
-    content = _runner(mode, model, options) if device.type == "cpu" else model
-    return LoadedModel(options, config, parameters, mode, content)
+    content = _runner(mode, model, options, shortlist) if device.type == "cpu" else model
+    return LoadedModel(options, config, parameters, mode, shortlist, content)
 
 
-def _runner(mode: Mode, model: Transformer, options: EngineOptions) -> Runner:
-    return mode.build_runner(model, options.slots, options.max_length)
+def _runner(mode: Mode, model: Transformer, options: EngineOptions, shortlist: Shortlist | None) -> Runner:
+    return mode.build_runner(model, options.slots, options.max_length, shortlist)
 
 
 def serve(model: LoadedModel, replica: int, channel: SocketChannel) -> int:

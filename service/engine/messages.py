@@ -216,7 +216,8 @@ class EngineOptions(msgspec.Struct, frozen=True):
 
     `device` is `cpu`, `cuda:1` or the like, or `cuda`, where each replica takes the next GPU in turn. With a
     `content_id` the checkpoint's files must have it (`model.checkpoint_config`). `forks` is False where
-    not every library of the system survives a fork: there each engine process loads the model for itself.
+    not every library of the system survives a fork: there each engine process loads the model for itself. With
+    `uses_shortlist`, translations have only the words that the checkpoint's lexical shortlist leaves.
     """
 
     checkpoint: str
@@ -228,4 +229,5 @@ class EngineOptions(msgspec.Struct, frozen=True):
     log_level: str = "info"
     device: str = "cpu"
     content_id: str = ""
+    uses_shortlist: bool = False
     forks: bool = sys.platform == "linux"

@@ -10,6 +10,7 @@ import torch
 from model import kernels
 from model.cpp_transformer import CppTransformer
 from model.quantized_linear import Int8Linear, PrepackedLinear, WideLinear, replace_linears
+from model.shortlist import Shortlist
 from model.transformer import Transformer
 from service.engine.cpp_runner import CppRunner
 from service.engine.cuda_graph_runner import CudaGraphRunner
@@ -17,8 +18,8 @@ from service.engine.runner import EagerRunner, Runner
 
 logger = logging.getLogger(__name__)
 
-BuildRunner = Callable[[Transformer, int, int], Runner]
-"""A function of (model, slots, longest sequence)."""
+BuildRunner = Callable[[Transformer, int, int, Shortlist | None], Runner]
+"""A function of (model, slots, longest sequence, shortlist to use)."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,14 @@ class Mode:
     dtype: torch.dtype
     runners: dict[str, BuildRunner]
 
-    def build_runner(self, model: Transformer, slots: int, max_length: int) -> Runner:
-        """Build the runner; the model is the runner's from then on: to keep, to change or to drop."""
-        return self.runners[model.embedding.weight.device.type](model, slots, max_length)
+    def build_runner(
+        self, model: Transformer, slots: int, max_length: int, shortlist: Shortlist | None = None
+    ) -> Runner:
+        """Build the runner; the model is the runner's from then on: to keep, to change or to drop.
+
+        Raises RuntimeError for a shortlist that it cannot use.
+        """
+        return self.runners[model.embedding.weight.device.type](model, slots, max_length, shortlist)
 
 
 def mode_on(name: str, device: torch.device) -> Mode:
@@ -56,44 +62,53 @@ def device_of(name: str, replica: int) -> torch.device:
     return torch.device("cuda", replica % count if device.index is None else device.index)
 
 
-def _fp32(model: Transformer, slots: int, max_length: int) -> Runner:
+def _fp32(model: Transformer, slots: int, max_length: int, shortlist: Shortlist | None) -> Runner:
     kernels.load()  # may compile: before the engine reports that it is ready
     if PrepackedLinear.is_available():
         replace_linears(model, PrepackedLinear)
-    return _in_pytorch(model, slots, max_length)
+    return _in_pytorch(model, slots, max_length, shortlist)
 
 
-def _in_pytorch(model: Transformer, slots: int, max_length: int) -> Runner:
-    # Relative positions are part of a mask: there is one where shapes are fixed.
-    kind = CudaGraphRunner if model.config.positions == "relative" else EagerRunner
-    return kind(model, slots=slots, max_length=max_length)
+def _in_pytorch(model: Transformer, slots: int, max_length: int, shortlist: Shortlist | None) -> Runner:
+    if model.config.positions != "relative":
+        return EagerRunner(model, slots=slots, max_length=max_length, shortlist=shortlist)
+    # These positions are part of a mask: there is one where shapes are fixed.
+    return _with_fixed_shapes(model, slots, max_length, shortlist)
 
 
-def _int8(model: Transformer, slots: int, max_length: int) -> Runner:
-    if not CppTransformer.is_available():
-        logger.warning("int8 without C++ operators: slower, and equal in any batch only but for rounding")
-    elif CppTransformer.supports(model.config):
-        return CppRunner(model, slots=slots, max_length=max_length)
-    else:
-        logger.warning("int8 in PyTorch, which is slower: the C++ engine does not know this kind of transformer")
-    replace_linears(model, Int8Linear)
-    return _in_pytorch(model, slots, max_length)
-
-
-def _captured(model: Transformer, slots: int, max_length: int) -> Runner:
-    # cuDNN would make a plan for each shape, which takes longer than thousands of steps, and keep all of them.
-    torch.backends.cuda.enable_cudnn_sdp(False)
+def _with_fixed_shapes(model: Transformer, slots: int, max_length: int, shortlist: Shortlist | None) -> Runner:
+    if shortlist is not None:
+        raise RuntimeError(
+            "shortlist: only the modes int8 and fp32 on a CPU use one, and models without relative positions"
+        )
     return CudaGraphRunner(model, slots=slots, max_length=max_length)
 
 
-def _bf16(model: Transformer, slots: int, max_length: int) -> Runner:
+def _int8(model: Transformer, slots: int, max_length: int, shortlist: Shortlist | None) -> Runner:
+    if not CppTransformer.is_available():
+        logger.warning("int8 without C++ operators: slower, and equal in any batch only but for rounding")
+    elif CppTransformer.supports(model.config):
+        return CppRunner(model, slots=slots, max_length=max_length, shortlist=shortlist)
+    else:
+        logger.warning("int8 in PyTorch, which is slower: the C++ engine does not know this kind of transformer")
+    replace_linears(model, Int8Linear)
+    return _in_pytorch(model, slots, max_length, shortlist)
+
+
+def _captured(model: Transformer, slots: int, max_length: int, shortlist: Shortlist | None) -> Runner:
+    # cuDNN would make a plan for each shape, which takes longer than thousands of steps, and keep all of them.
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    return _with_fixed_shapes(model, slots, max_length, shortlist)
+
+
+def _bf16(model: Transformer, slots: int, max_length: int, shortlist: Shortlist | None) -> Runner:
     model.register_module("projection", WideLinear(model.projection))
-    return _captured(model, slots, max_length)
+    return _captured(model, slots, max_length, shortlist)
 
 
-def _bf16_without_graphs(model: Transformer, slots: int, max_length: int) -> Runner:
+def _bf16_without_graphs(model: Transformer, slots: int, max_length: int, shortlist: Shortlist | None) -> Runner:
     logger.warning("bf16 on a CPU is for tests: int8 is faster")
-    return _bf16(model, slots, max_length)
+    return _bf16(model, slots, max_length, shortlist)
 
 
 MODES: Final[dict[str, Mode]] = {

@@ -1,5 +1,6 @@
 """Execution of a step on a model: the only place in the engine that calls it. Knows nothing of requests."""
 
+import math
 from typing import Protocol
 
 import torch
@@ -9,6 +10,7 @@ from model.cache import KeyValueView
 from model.inspection import InspectedCache, InspectedKV
 from model.plain_rows import with_samples
 from model.sampling import greedy
+from model.shortlist import ALL_WORDS, Shortlist
 from model.slot_cache import SlotCache
 from model.transformer import Transformer
 from service.engine.batching import SourceBatch, StepBatch, StepScores, extensions_of
@@ -33,8 +35,12 @@ class Runner(Protocol):
 class EagerRunner:
     """Plain PyTorch, operator by operator, one step at a time: a step takes longer than what a block would save."""
 
-    def __init__(self, model: Transformer, *, slots: int, max_length: int) -> None:
+    def __init__(self, model: Transformer, *, slots: int, max_length: int, shortlist: Shortlist | None = None) -> None:
         self._model = model
+        self._shortlist = shortlist
+        self._allowed = (
+            torch.ones(slots, model.config.vocab_size, dtype=torch.bool) if shortlist is not None else ALL_WORDS
+        )
         weight = model.embedding.weight
         self._cache = SlotCache(
             model.config,
@@ -49,6 +55,10 @@ class EagerRunner:
     def prefill(self, sources: SourceBatch) -> None:
         source = self._model.encode_packed(sources.ids, sources.positions, sources.offsets)
         self._cache.write_source(sources.slots, sources.lengths, source)
+        if self._shortlist is not None:
+            vocab_size = self._allowed.shape[1]
+            allowed = self._shortlist.allowed(sources.ids[0], sources.lengths, sources.required, vocab_size)
+            self._allowed[sources.slots] = allowed
 
     @torch.inference_mode()
     def decode(self, batch: StepBatch) -> StepScores:
@@ -73,6 +83,8 @@ class EagerRunner:
             None,
             inspected if outputs.self_attention else rows,
         )[:, -1].float()
+        if self._shortlist is not None:
+            logits = logits.masked_fill(~self._allowed[queries.source_slots], -math.inf)
         best = with_samples(greedy(logits), logits, queries.positions, batch.plain)
         self_attention = None
         if outputs.self_attention:

@@ -48,6 +48,8 @@ class ServedModel:
         self.max_sentence_tokens = min(max_sentence_tokens or config.max_sentence_tokens or positions, positions // 2)
         """Longer sentences are cut; leaves room for a translation that is longer than its source."""
         self.max_new_tokens = positions - len(config.prompt.target_prefix)
+        self.uses_shortlist = False
+        """True if its translations have only words of its lexical shortlist; set by the composition root."""
         self.cache: SegmentCache | None = None
         """Set by the composition root; without a cache, engines decode every request."""
         self.used_at = time.monotonic()

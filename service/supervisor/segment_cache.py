@@ -36,7 +36,7 @@ class SegmentCache:
     """The finished segments of one model, in a store that all models share, and those that are being decoded."""
 
     def __init__(self, store: SegmentStore, variant: str) -> None:
-        """`variant` tells the weights and their execution apart: content, mode and device."""
+        """`variant` tells the weights and their execution apart: content, mode, device and shortlist."""
         self._store = store
         self._observer = store.observer
         self._variant = variant

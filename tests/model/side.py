@@ -33,9 +33,9 @@ def fused_config(norm_order: NormOrder = "pre", activation: Activation = "relu")
 class Side:
     """A C++ model with a cache of its own."""
 
-    def __init__(self, model: Transformer) -> None:
+    def __init__(self, model: Transformer, *, has_shortlist: bool = False) -> None:
         self.cache = SlotCache(model.config, slots=SLOTS, max_source_length=20, max_target_length=20)
-        self.cpp = CppTransformer(copy.deepcopy(model), self.cache)
+        self.cpp = CppTransformer(copy.deepcopy(model), self.cache, has_shortlist=has_shortlist)
 
     def encode(self, sources: Sequence[Tensor], slots: Sequence[int]) -> None:
         self.cpp.encode(*packed(sources), slots)

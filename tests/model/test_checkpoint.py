@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from model.checkpoint import load_model, save_checkpoint, scale_of
+from model.checkpoint import load_model, load_shortlist, save_checkpoint, scale_of
 from model.checkpoint_config import (
     CheckpointConfig,
     CheckpointError,
@@ -16,10 +16,12 @@ from model.checkpoint_config import (
     content_id,
     load_config,
     load_tokenizer,
+    sha256_of,
 )
 from model.config import ModelConfig
 from model.tokenizer import Tokenizer
 from tests.conftest import forget_sums, random_model
+from tests.shortlists import random_shortlist
 
 
 @pytest.fixture
@@ -44,6 +46,48 @@ def test_round_trip(checkpoint: Path, config: ModelConfig) -> None:
     assert load_config(checkpoint).model == config
     assert len(load_tokenizer(checkpoint)) == 320
     assert (checkpoint / "model.safetensors").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_shortlist_is_read_as_it_was_written(tmp_path: Path, config: ModelConfig, tokenizer: Tokenizer) -> None:
+    described = CheckpointConfig(directions=(Direction(source="en", target="fr"),), model=config)
+    shortlist = random_shortlist(config)
+    save_checkpoint(tmp_path, described, random_model(config).state_dict(), tokenizer, shortlist=shortlist)
+    assert load_config(tmp_path).has_shortlist
+    loaded = load_shortlist(tmp_path)
+    assert loaded is not None
+    assert all(torch.equal(*pair) for pair in zip(loaded, shortlist, strict=True))
+    load_model(tmp_path)
+    load_tokenizer(tmp_path)
+    path = tmp_path / "shortlist.safetensors"
+    assert path.stat().st_mode & 0o777 == 0o644
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(CheckpointError, match=r"shortlist\.safetensors: its SHA-256 is not"):
+        load_shortlist(tmp_path)
+
+
+def test_without_a_shortlist_there_is_none(checkpoint: Path) -> None:
+    assert load_shortlist(checkpoint) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"more": torch.zeros(1)}, "has always, more, offsets, words, expected always, offsets, words"),
+        ({"always": torch.tensor([97], dtype=torch.int32)}, "it has a word that is none of the 97 of the target"),
+    ],
+)
+def test_a_shortlist_of_another_kind(
+    tmp_path: Path, config: ModelConfig, tokenizer: Tokenizer, changes: dict[str, torch.Tensor], problem: str
+) -> None:
+    described = CheckpointConfig(directions=(Direction(source="en", target="fr"),), model=config)
+    shortlist = random_shortlist(config)
+    save_checkpoint(tmp_path, described, random_model(config).state_dict(), tokenizer, shortlist=shortlist)
+    path = tmp_path / "shortlist.safetensors"
+    save_file(shortlist._asdict() | changes, path)
+    sums = load_config(tmp_path).sha256 | {path.name: sha256_of(path)}
+    (tmp_path / "config.json").write_text(load_config(tmp_path).model_copy(update={"sha256": sums}).model_dump_json())
+    with pytest.raises(CheckpointError, match=rf"shortlist\.safetensors: {problem}"):
+        load_shortlist(tmp_path)
 
 
 def test_what_has_no_sums_is_read_too(unverified: Path) -> None:

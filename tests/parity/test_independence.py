@@ -1,4 +1,4 @@
-"""int8, with the embedded model and an SSRU: a request gets the same bits alone, in company, from a second engine."""
+"""int8, with the embedded model, an SSRU and a shortlist: a request gets the same bits alone, in company and later."""
 
 import math
 import random
@@ -24,6 +24,7 @@ from service.supervisor.generation import Generation
 from tests.conftest import random_model
 from tests.generation_requests import changed, generation_request
 from tests.parity.engine import Arrivals
+from tests.shortlists import random_shortlist
 from tests.system.sentences import SENTENCES
 
 SLOTS = 40
@@ -45,16 +46,17 @@ class Engine:
         return arrivals
 
 
-@pytest.fixture(scope="module", params=["embedded", "ssru"])
+@pytest.fixture(scope="module", params=["embedded", "ssru", "shortlist"])
 def engine(request: pytest.FixtureRequest) -> Engine:
     if shutil.which("c++") is None:
         pytest.skip("without the C++ operators int8 is equal but for rounding")
     assert kernels.load()
     model = load_model(EMBEDDED_MODEL, MODES["int8"].dtype)
-    if request.param == "ssru":
+    if request.param != "embedded":
         model = random_model(model.config.model_copy(update={"decoder_memory": "ssru", "encoder_layers": 2}))
     config = model.config
-    runner = MODES["int8"].build_runner(model, SLOTS, config.max_positions)
+    shortlist = random_shortlist(config, most=200) if request.param == "shortlist" else None
+    runner = MODES["int8"].build_runner(model, SLOTS, config.max_positions, shortlist)
     return Engine(load_tokenizer(EMBEDDED_MODEL), runner, config.bos_id, config.eos_id)
 
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from model.checkpoint_config import load_config
+from model.checkpoint_config import CheckpointError, load_config
 from model.tokenizer import Tokenizer
 from service import app
 from service.engine.messages import TokenReport
 from service.observability.metrics import Metrics
 from service.registry.scan import FoundModel
+from service.registry.served_model import ServedModel
 from service.settings import EMBEDDED_MODEL, Settings, UnusableSettingError
 from service.supervisor.segment_store import CacheObserver, SegmentStore
 from tests.generation_requests import generation_request
@@ -54,6 +55,38 @@ async def test_only_the_same_weights_in_the_same_mode_share_results(tokenizer: T
 
     assert [is_kept("model", replicas=1), is_kept("again", replicas=1)] == [False, True]
     assert [is_kept("other", replicas=1), is_kept("model", replicas=1, mode="fp32")] == [False, False]
+
+
+def test_a_shortlist_is_part_of_what_is_kept(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    write_model(tmp_path / "model", tokenizer, "de-en", with_shortlist=True)
+    store = SegmentStore(1_000_000, CacheObserver())
+    found = FoundModel("model", tmp_path / "model", "")
+
+    def submit(**settings: Any) -> ServedModel:
+        model = app.build_model(
+            found, tmp_path / "model", Settings(replicas=1, **settings), Metrics("0", "int8"), store
+        )
+        model.submit(generation_request([5, 2], 9), "")
+        return model
+
+    first = submit(shortlist=True)
+    [shared] = first.pool.engines[0]._requests.in_flight
+    shared.deliver(TokenReport(0, 2, -0.1, "stop"))
+    again, without = submit(shortlist=True), submit()
+    assert [model.uses_shortlist for model in (first, again, without)] == [True, True, False]
+    assert [again.pool.load, without.pool.load] == [0, 1]
+
+
+def test_a_model_without_a_shortlist(tokenizer: Tokenizer, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The only model needs one; among several, such a model writes all words."""
+    write_model(tmp_path / "model", tokenizer, "de-en")
+    with pytest.raises(CheckpointError, match=f"^{tmp_path}/model: shortlist: the model has none"):
+        app.build_service(Settings(model=tmp_path / "model", shortlist=True))
+    found, several = FoundModel("de-en", tmp_path / "model", ""), Settings(models=tmp_path, shortlist=True)
+    with caplog.at_level("INFO"):
+        model = app.build_model(found, tmp_path / "model", several, Metrics("0", "int8"))
+    assert not model.uses_shortlist
+    assert "model has no shortlist and writes all words" in caplog.messages
 
 
 def test_without_the_cache_nothing_is_shared() -> None:

@@ -10,9 +10,17 @@ from model.config import ModelConfig
 from model.tokenizer import Tokenizer
 from service.settings import EMBEDDED_MODEL
 from tests.conftest import random_model
+from tests.shortlists import random_shortlist
 
 
-def write_model(directory: Path, tokenizer: Tokenizer, *directions: str, seed: int = 0, positions: int = 96) -> None:
+def write_model(
+    directory: Path,
+    tokenizer: Tokenizer,
+    *directions: str,
+    seed: int = 0,
+    positions: int = 96,
+    with_shortlist: bool = False,
+) -> None:
     """Nonsense from one language into another, `de-en`, in full: the same for the same seed."""
     config = ModelConfig(
         vocab_size=len(tokenizer),
@@ -25,7 +33,8 @@ def write_model(directory: Path, tokenizer: Tokenizer, *directions: str, seed: i
     )
     pairs = tuple(Direction(source=each[:2], target=each[3:]) for each in directions)
     described = CheckpointConfig(directions=pairs, model=config)
-    save_checkpoint(directory, described, random_model(config, seed).state_dict(), tokenizer, torch.float32)
+    shortlist = random_shortlist(config) if with_shortlist else None
+    save_checkpoint(directory, described, random_model(config, seed).state_dict(), tokenizer, torch.float32, shortlist)
 
 
 def relabel_embedded_model(directory: Path, direction: str) -> None:

@@ -1,6 +1,8 @@
 """A server of Marian's own files, as Firefox has them: imported once, streamed, and looked into."""
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +10,10 @@ import httpx
 import httpx_sse
 import platformdirs
 import pytest
+import sentencepiece
 
 from tests.model.formats.marian_models import MarianModel, sentencepiece_model, size_of
+from tests.model.formats.marian_shortlists import FIRST, shortlist_file
 from tests.system.conftest import Server, StartServer
 
 MODEL = "model.enpt.intgemm.alphas.bin"
@@ -57,3 +61,32 @@ def test_a_model_is_served_from_its_files(models: Path, start_server: StartServe
         listed = {each["name"]: each for each in httpx.get(f"{server.url}/models").json()}
         assert "ends too early" in listed["cut"]["reason"]
         assert "self_attention" not in _events(server)[1][1]
+
+
+def test_with_its_shortlist_a_model_writes_no_other_words(models: Path, start_server: StartServer) -> None:
+    size = size_of((models / "tiny" / "vocab.enpt.spm").read_bytes())
+    shutil.copytree(models / "tiny", models / "none")
+    (models / "tiny" / "lex.50.50.enpt.s2t.bin").write_bytes(shortlist_file([[]] * size))
+    (models / "cut" / "lex.50.50.enpt.s2t.bin").write_bytes(b"")
+    with start_server("--models", str(models), "--shortlist") as server:
+        listed = {each["name"]: each for each in httpx.get(f"{server.url}/models").json()}
+        assert (listed["tiny"]["shortlist"], listed["none"]["shortlist"]) == (True, False)
+    with start_server("--model", str(models / "tiny"), "--shortlist") as server:
+        every = [data for kind, data in _events(server, top_candidates=5) if kind == "token"]
+    # The first words, the end and the source's own; the unknown word and the beginning are never written.
+    own = sentencepiece.SentencePieceProcessor(model_proto=(models / "tiny" / "vocab.enpt.spm").read_bytes())
+    words = {*range(FIRST), *own.encode("the cat sat on the mat")}
+    texts = {own.id_to_piece(word).replace("\u2581", " ").strip() for word in words}
+    candidates = {each["text"].strip() for token in every for each in token["candidates"]}
+    assert len(candidates) > 2
+    assert candidates <= {*texts, ""}
+
+
+def test_a_model_that_has_no_shortlist_to_use(models: Path) -> None:
+    """One line that names the model and the setting."""
+    command = [sys.executable, "-m", "service", "serve", "--model", str(models / "tiny"), "--port", "0", "--shortlist"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert ended.returncode != 0
+    [line] = [line for line in ended.stderr.splitlines() if "shortlist" in line]
+    assert line.startswith("dragoman: ")
+    assert "shortlist: the model has none" in line

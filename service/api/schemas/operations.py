@@ -20,6 +20,7 @@ class ModelStatus(BaseModel):
         default=None, description="share of its download that is here, during the download"
     )
     memory_bytes: int = Field(description="resident memory of its engine processes now")
+    shortlist: bool = Field(default=False, description="translations have only words of the model's lexical shortlist")
     origin: Origin | None = Field(default=None, description="the public model that it is, if it was downloaded by name")
 
 

@@ -48,6 +48,7 @@ def _prefill(runner: CudaGraphRunner) -> None:
             offsets=torch.tensor([0, *lengths]).cumsum(0),
             lengths=lengths,
             slots=[0, 1, 2],
+            required=[[]] * len(SOURCES),
         )
     )
 
