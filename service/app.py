@@ -1,11 +1,9 @@
-"""The composition root: settings -> checkpoints -> engines -> translator -> routes."""
+"""The application: routes and middleware around what `composition` builds."""
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from importlib.metadata import version
-from pathlib import Path
 from typing import Final
 
 from fastapi import FastAPI
@@ -13,8 +11,6 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from model.checkpoint_config import CheckpointConfig, CheckpointError, content_id, load_config, load_tokenizer
-from service.access.control import AccessControl
 from service.api import documents, error_handlers, languages, openapi, operations, page, suggestions, translate
 from service.api.compat import chat
 from service.api.compat import routes as compat
@@ -30,39 +26,16 @@ from service.api.middleware import (
     TrailingSlash,
     UnexpectedErrors,
 )
-from service.document_jobs.jobs import DocumentJobs
-from service.documents.limits import DocumentLimits
-from service.engine.messages import EngineOptions
+from service.composition import VERSION, build_service
 from service.errors import EngineFailed
-from service.glossary_store import GlossaryStore
-from service.hub.names import HubIndex
 from service.observability import tracing
-from service.observability.metrics import Metrics
 from service.observability.tracing import RequestTracing
-from service.registry.configured_models import configured_models
-from service.registry.directory import ModelsDirectory
-from service.registry.importing import ImportLimits
-from service.registry.memory_budget import MemoryBudget
-from service.registry.on_demand import PublicModels
-from service.registry.process_memory import MEGABYTE
 from service.registry.registry import ModelRegistry
-from service.registry.scan import FoundModel
-from service.registry.served_model import ServedModel
 from service.settings import Networks, Settings, UnusableSettingError
-from service.suggestion_store import SuggestionStore
-from service.supervisor.engine_process import EngineProcess
-from service.supervisor.fork_server import ForkServer
-from service.supervisor.pool import EnginePool
-from service.supervisor.segment_cache import SegmentCache
-from service.supervisor.segment_store import SegmentStore
-from service.translation.options import MAX_BEAM_SIZE, Limits
-from service.translation.translator import Translator
 
 logger = logging.getLogger(__name__)
 
-VERSION: Final = version("dragoman")
 _IPV4: Final = 4
-_GIGABYTE: Final = 1_000 * MEGABYTE
 _TRANSLATING_GET: Final = ("/translate/stream", "/v2/translate", *(each.path for each in EXCHANGES))
 """Paths whose GET translates: a HEAD would be charged for nothing."""
 
@@ -155,121 +128,6 @@ def _hosts(networks: Networks) -> list[str]:
     """List networks as configured, and those of IPv4 also as a dual-stack socket shows them: ::ffff:10.1.2.3."""
     mapped = (f"::ffff:{each.network_address}/{96 + each.prefixlen}" for each in networks if each.version == _IPV4)
     return [*map(str, networks), *mapped]
-
-
-def build_service(settings: Settings) -> ServiceContext:
-    """Build everything that the routes need; engines are not started yet.
-
-    Raises `CheckpointError` and `UnusableSettingError`.
-    """
-    metrics = Metrics(VERSION, settings.mode)
-    segments = SegmentStore(settings.cache_mb * MEGABYTE, metrics.cache_observer()) if settings.cache_mb else None
-
-    def build(found: FoundModel, path: Path) -> ServedModel:
-        return build_model(found, path, settings, metrics, segments)
-
-    library = ModelRegistry(
-        configured_models(settings, build),
-        build,
-        MemoryBudget(None if settings.max_models_memory_mb is None else settings.max_models_memory_mb * MEGABYTE),
-        directory=ModelsDirectory(
-            settings.models if isinstance(settings.models, Path) else None,
-            settings.models_poll_seconds,
-            ImportLimits(settings.max_import_mb),
-        ),
-        public=_public_models(settings),
-        on_change=lambda models: metrics.models_served({each.name: ",".join(each.summary()) for each in models}),
-    )
-    try:
-        store = GlossaryStore(settings.glossaries)
-    except OSError as error:
-        raise UnusableSettingError(f"glossaries: {error}") from None
-    try:
-        suggested = SuggestionStore(settings.suggestions)
-    except OSError as error:
-        raise UnusableSettingError(f"suggestions: {error}") from None
-    translator = Translator(lambda: library.routes, limits_of(settings))
-    limits = DocumentLimits(max_bytes=settings.max_document_bytes, max_characters=settings.max_document_characters)
-    jobs = DocumentJobs(
-        translator, settings.documents, limits, settings.max_documents, settings.document_expiry_seconds
-    )
-    access = AccessControl(settings, metrics.refused)
-    return ServiceContext(settings, translator, library, metrics, access, store, suggested, jobs)
-
-
-def _public_models(settings: Settings) -> PublicModels:
-    limit = None if settings.cache_limit_gb is None else int(settings.cache_limit_gb * _GIGABYTE)
-    return PublicModels(settings.hub_options, settings.models if isinstance(settings.models, HubIndex) else None, limit)
-
-
-def build_model(
-    found: FoundModel, path: Path, settings: Settings, metrics: Metrics, segments: SegmentStore | None = None
-) -> ServedModel:
-    """Build the served model of a Dragoman checkpoint: the one found, or the import of it. Raises `CheckpointError`.
-
-    `segments` keeps finished segments, if they are kept.
-    """
-    content = content_id(path)  # before its files are read: each engine compares it when it loads them
-    config = load_config(path)
-    tokenizer = load_tokenizer(path)
-    _check_shortlist(found.name, path, config, settings)
-    pool = build_pool(found.name, path, config, settings, metrics, content)
-    model = ServedModel(found.name, config, tokenizer, pool, settings.max_sentence_tokens)
-    model.uses_shortlist = _uses_shortlist(config, settings)
-    if segments is not None:
-        words = "shortlist" if model.uses_shortlist else "all words"
-        model.cache = SegmentCache(segments, f"{content} {settings.mode} {settings.device} {words}")
-    return model
-
-
-def _uses_shortlist(config: CheckpointConfig, settings: Settings) -> bool:
-    return settings.shortlist and config.has_shortlist
-
-
-def _check_shortlist(name: str, path: Path, config: CheckpointConfig, settings: Settings) -> None:
-    """Raise `CheckpointError` where the only model has none; among several, such a model does without."""
-    if not settings.shortlist or config.has_shortlist:
-        return
-    if settings.models is None:
-        raise CheckpointError(
-            f"{path}: shortlist: the model has none. Firefox's models have one; import again what an earlier version "
-            "has imported"
-        )
-    logger.info("model has no shortlist and writes all words", extra={"model": name})
-
-
-def build_pool(
-    name: str, path: Path, config: CheckpointConfig, settings: Settings, metrics: Metrics, content: str = ""
-) -> EnginePool:
-    options = EngineOptions(
-        checkpoint=str(path.resolve()),
-        mode=settings.mode,
-        threads=settings.threads,
-        slots=settings.slots,
-        max_prefill=settings.max_prefill,
-        max_length=config.model.max_positions,
-        log_level=settings.log_level,
-        device=settings.device,
-        content_id=content,
-        uses_shortlist=_uses_shortlist(config, settings),
-    )
-    fork_server = ForkServer(options)
-    engines = [
-        EngineProcess(fork_server, number, metrics.observer(name, number), settings.engine_timeout_seconds)
-        for number in range(settings.replicas)
-    ]
-    return EnginePool(engines, capacity=settings.replicas * settings.slots + settings.max_waiting)
-
-
-def limits_of(settings: Settings) -> Limits:
-    return Limits(
-        max_characters=settings.max_characters,
-        max_texts=settings.max_texts,
-        max_segments_in_flight=settings.max_segments_in_flight,
-        restore_capitals=settings.restore_capitals,
-        max_beam_size=min(settings.slots, MAX_BEAM_SIZE),
-        timeout_seconds=settings.request_timeout_seconds,
-    )
 
 
 async def _become_ready(library: ModelRegistry, on_failure: Callable[[str], None]) -> None:

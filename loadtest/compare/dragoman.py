@@ -16,7 +16,7 @@ from uvicorn.loops.auto import auto_loop_factory
 from loadtest.compare.peers import Answer, Job, Measured, Peer, WrongLength
 from loadtest.compare.workload import MOST_TOKENS, Arrival, Request
 from model.checkpoint_config import load_config
-from service.app import build_pool
+from service.composition import build_pool
 from service.engine.generation_request import GenerationRequest, Prompt, Search
 from service.observability.metrics import Metrics
 from service.settings import Settings

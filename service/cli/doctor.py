@@ -14,7 +14,7 @@ import msgspec
 
 from model.checkpoint_config import CheckpointError
 from service.api.dependencies import ServiceContext
-from service.app import VERSION, build_service
+from service.composition import VERSION, build_service
 from service.errors import EngineFailed, ServiceError
 from service.hardware import usable_cores
 from service.observability import tracing

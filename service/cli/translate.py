@@ -16,9 +16,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from service.api.error_handlers import invalid_request
 from service.api.schemas.translation import TranslateRequest
 from service.api.sse import EVENT_NAMES, AnswerShape, payload
-from service.app import build_service
 from service.client import AsyncClient, Detected, Done, Event, Options, Segment, Start, Token
 from service.client.events import event_of, translations_of
+from service.composition import build_service
 from service.settings import Settings
 from service.text.glossary import EntriesError, read_entries
 

@@ -90,7 +90,7 @@ async def test_paths_of_models_are_shown_to_callers_with_a_key_where_keys_are_re
 ) -> None:
     shown, hidden = f"{tmp_path}: broken", "shown to callers with an API key"
     failed = ModelVersion(FoundModel("en-fr", tmp_path, ""), State.FAILED, shown)
-    monkeypatch.setattr("service.app.configured_models", lambda *_: [failed])
+    monkeypatch.setattr("service.composition.configured_models", lambda *_: [failed])
     path = tmp_path / "keys.db"
     with closing(KeyStore(path, create=True)) as file:
         key = file.add("kiosk", KeyLimits())

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from service.app import build_service, create_app
+from service.app import create_app
+from service.composition import build_service
 from service.engine.messages import Admitted, StepReport, StepStats, TokenBlock, TokenReport
 from service.observability.metrics import Metrics
 from service.registry.model_version import State

@@ -8,7 +8,7 @@ import pytest
 
 from model.checkpoint_config import CheckpointError, load_config
 from model.tokenizer import Tokenizer
-from service import app
+from service import composition
 from service.engine.messages import TokenReport
 from service.observability.metrics import Metrics
 from service.registry.scan import FoundModel
@@ -21,10 +21,10 @@ from tests.system.models import write_model
 
 def test_each_replica_gets_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """The number of a replica selects its GPU."""
-    monkeypatch.setattr(app, "EngineProcess", lambda *arguments: SimpleNamespace(arguments=arguments))
+    monkeypatch.setattr(composition, "EngineProcess", lambda *arguments: SimpleNamespace(arguments=arguments))
     settings = Settings(replicas=3)
     config = load_config(EMBEDDED_MODEL)
-    engines = app.build_pool("en-fr", EMBEDDED_MODEL, config, settings, Metrics("0", "int8")).engines
+    engines = composition.build_pool("en-fr", EMBEDDED_MODEL, config, settings, Metrics("0", "int8")).engines
     fork_servers, numbers, *_ = zip(*(vars(each)["arguments"] for each in engines), strict=True)
     assert numbers == (0, 1, 2)
     assert len({*fork_servers}) == 1
@@ -34,7 +34,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     with pytest.raises(UnusableSettingError, match=f"^glossaries: .*{file}"):
-        app.build_service(Settings(glossaries=file / "glossaries"))
+        composition.build_service(Settings(glossaries=file / "glossaries"))
 
 
 async def test_only_the_same_weights_in_the_same_mode_share_results(tokenizer: Tokenizer, tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ async def test_only_the_same_weights_in_the_same_mode_share_results(tokenizer: T
 
     def is_kept(name: str, **settings: Any) -> bool:
         found = FoundModel("model", tmp_path / name, "")
-        model = app.build_model(found, tmp_path / name, Settings(**settings), Metrics("0", "int8"), store)
+        model = composition.build_model(found, tmp_path / name, Settings(**settings), Metrics("0", "int8"), store)
         generation = model.submit(request, "")
         if not generation.finished:
             [shared] = model.pool.engines[0]._requests.in_flight
@@ -63,7 +63,7 @@ def test_a_shortlist_is_part_of_what_is_kept(tokenizer: Tokenizer, tmp_path: Pat
     found = FoundModel("model", tmp_path / "model", "")
 
     def submit(**settings: Any) -> ServedModel:
-        model = app.build_model(
+        model = composition.build_model(
             found, tmp_path / "model", Settings(replicas=1, **settings), Metrics("0", "int8"), store
         )
         model.submit(generation_request([5, 2], 9), "")
@@ -81,15 +81,15 @@ def test_a_model_without_a_shortlist(tokenizer: Tokenizer, tmp_path: Path, caplo
     """The only model needs one; among several, such a model writes all words."""
     write_model(tmp_path / "model", tokenizer, "de-en")
     with pytest.raises(CheckpointError, match=f"^{tmp_path}/model: shortlist: the model has none"):
-        app.build_service(Settings(model=tmp_path / "model", shortlist=True))
+        composition.build_service(Settings(model=tmp_path / "model", shortlist=True))
     found, several = FoundModel("de-en", tmp_path / "model", ""), Settings(models=tmp_path, shortlist=True)
     with caplog.at_level("INFO"):
-        model = app.build_model(found, tmp_path / "model", several, Metrics("0", "int8"))
+        model = composition.build_model(found, tmp_path / "model", several, Metrics("0", "int8"))
     assert not model.uses_shortlist
     assert "model has no shortlist and writes all words" in caplog.messages
 
 
 def test_without_the_cache_nothing_is_shared() -> None:
-    [version] = app.build_service(Settings(cache_mb=0)).library.versions
+    [version] = composition.build_service(Settings(cache_mb=0)).library.versions
     assert version.model is not None
     assert version.model.cache is None
