@@ -79,7 +79,7 @@ def test_a_document_is_a_job_and_gone_after_its_download(documents_server: Serve
     assert httpx.get(address, headers={"Range": "bytes=9999999-"}).status_code == 416
     result = httpx.get(address)
     assert result.headers["content-disposition"] == 'attachment; filename="report.fr.docx"'
-    assert ">accueille</w:t>" in _text(result.content)
+    assert ">salue</w:t>" in _text(result.content)
     gone = httpx.get(address)
     assert (gone.status_code, gone.json()["code"]) == (404, "unknown_document")
     two = [("file", (name, b"x")) for name in ("a.txt", "b.txt")]
@@ -173,7 +173,7 @@ def test_as_libretranslate(documents_server: Server) -> None:
     )
     address = answer.json()["translatedFileUrl"]
     assert address.startswith(f"{documents_server.url}/download_file/")
-    assert ">accueille</w:t>" in _text(httpx.get(address).content)
+    assert ">salue</w:t>" in _text(httpx.get(address).content)
     assert httpx.get(address).status_code == 404
 
 
@@ -181,7 +181,7 @@ def test_by_deepl_s_client(documents_server: Server, tmp_path: Path) -> None:
     client = deepl.DeepLClient("any", server_url=documents_server.url)
     output = tmp_path / "rapport.docx"
     client.translate_document_from_filepath(REPORT, output, source_lang="EN", target_lang="FR")
-    assert ">accueille</w:t>" in _text(output.read_bytes())
+    assert ">salue</w:t>" in _text(output.read_bytes())
     handle = client.translate_document_upload(REPORT.read_bytes(), target_lang="FR", filename="report.docx")
     wrong = deepl.DocumentHandle(handle.document_id, "wrong")
     with pytest.raises(deepl.DeepLException):
@@ -289,7 +289,7 @@ def test_a_document_on_the_command_line(documents_server: Server, tmp_path: Path
     output = tmp_path / "rapport.docx"
     done = _translate("--file", str(REPORT), "--output", str(output), "--url", documents_server.url)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert ">accueille</w:t>" in _text(output.read_bytes())
+    assert ">salue</w:t>" in _text(output.read_bytes())
     assert list(tmp_path.iterdir()) == [output]
 
 

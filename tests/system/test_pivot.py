@@ -163,7 +163,7 @@ def test_terms_have_their_capitals_behind_both(pivoting: Server) -> None:
 
 
 async def test_terms_in_a_stream_and_in_markup(pivoting: Server) -> None:
-    html = '<p>I see a <b>cat</b> and an R. <i translate="no">cat</i></p>'
+    html = '<p>I see a <b>cat</b> and an R.</p><p>I have a <i translate="no">cat</i></p>'
     whole = _translate(pivoting, html, "en", "it", glossary=GLOSSARY, format="html")["translatedText"]
     for kept in ("<b>micio</b>", "R&amp;D", '<i translate="no">cat</i></p>'):
         assert whole.count(kept) == 1, whole
