@@ -6,6 +6,7 @@ requests. Every response and every event has to be the same, byte for byte.
 
 import asyncio
 import json
+import os
 import random
 import time
 from collections.abc import Sequence
@@ -28,6 +29,8 @@ _DISTINCT_SHARE: Final = 2 / 3
 _WARM_UP: Final = tuple(f"There are {number} of them." for number in range(200))
 _TELLS: Final = ("token", "segment")
 """Events that hold nothing of the clock and of the request's id."""
+_TICK: Final = 1 / os.sysconf("SC_CLK_TCK")
+"""The unit in which the system counts processor time: a small piece of work may take none."""
 _NAMES: Final = ("strings", "strings_again", "page")
 
 app = typer.Typer()
@@ -96,7 +99,7 @@ def _figures(pairs: Sequence[Sequence[Work]]) -> dict[str, Any]:
             "seconds_without": median(without.seconds for without, _ in timed),
             "seconds_with": median(kept.seconds for _, kept in timed),
             "ratio": median(without.seconds / kept.seconds for without, kept in timed),
-            "core_ratio": median(without.core_seconds / kept.core_seconds for without, kept in timed),
+            "core_ratio": median(without.core_seconds / max(kept.core_seconds, _TICK) for without, kept in timed),
             "tokens_without": median(without.tokens for without, _ in timed),
             "tokens_with": median(kept.tokens for _, kept in timed),
         }

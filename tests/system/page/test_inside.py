@@ -15,7 +15,7 @@ pytestmark = needs_chromium
 
 def test_the_beam_is_seen_while_it_searches(page: Page) -> None:
     """The page shows steps before the first token is settled, and later the steps of the chosen token."""
-    text = "The old man is waiting for my friends."
+    text = "Our neighbours are very kind."
     events = _beam_events(page, text)
     first = next(number for number, event in enumerate(events) if b"event: token" in event)
     assert first > 2, "a beam that settles at once shows nothing here"
@@ -39,7 +39,7 @@ def test_the_beam_is_seen_while_it_searches(page: Page) -> None:
 
 def test_a_sentence_is_chosen_before_its_first_token(page: Page) -> None:
     """The page shows the beam at once and its outcome later; the first token appears then."""
-    text = "Yes.\nThe old man is waiting for my friends."
+    text = "Yes.\nOur neighbours are very kind."
     events = _beam_events(page, text)
     first = next(at for at, event in enumerate(events) if b"event: token" in event and b'"segment":1' in event)
     assert b"event: hypotheses" in events[first - 1], "a beam that settles at once shows nothing here"
