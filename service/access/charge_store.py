@@ -203,11 +203,14 @@ class ChargeStore(KeyStore):
     def refund_lost(self, charge_id: int) -> None:
         """Refund a charge whose server has ended, or whose lost stream could not be resumed yet.
 
-        If its stream is resumed, it is charged again.
+        If its stream is resumed, it is charged again: there is time for that from now on, even if the wall clock has
+        been set since the charge. Otherwise an earlier charge of an equal stream would pay for it.
         """
         with self._transaction() as database:
             charges = database.execute(
-                "UPDATE charges SET state = 'refunded' WHERE id = ? RETURNING key_id, month, characters", (charge_id,)
+                """UPDATE charges SET state = 'refunded', expires_at = max(expires_at, ?) WHERE id = ?
+                RETURNING key_id, month, characters""",
+                (_now() + AFTERWARDS_SECONDS, charge_id),
             ).fetchall()
             for key_id, month, characters in charges:
                 self._discount(database, (1, characters, key_id, month))

@@ -221,6 +221,19 @@ def test_a_resumption_does_not_use_the_payment_of_an_earlier_stream_that_was_ans
     assert file.usage(payer.key, MONTH) == Usage(2, 18)
 
 
+def test_a_lost_stream_is_charged_again_even_if_the_clock_was_set(file: ChargeStore, now: list[int]) -> None:
+    """Its charge is not expired, and an earlier stream of the same text pays nothing."""
+    payer = _payer(file)
+    today, much_later = now[0], now[0] + 400 * 24 * 3600
+    now[0] = much_later
+    file.settle(_charged(file, payer))
+    now[0] = today
+    lost = _charged(file, payer)
+    now[0] = much_later
+    file.refund_lost(lost)
+    assert file.resume(payer, 9, STREAM) == Resumption(lost, is_charged_again=True)
+
+
 def test_a_stream_that_is_resumed_on_another_server_is_not_lost_with_the_first(file: ChargeStore, path: Path) -> None:
     payer = _payer(file)
     charge = _charged(file, payer)
