@@ -1,8 +1,11 @@
 """Parts of texts that are copied, not translated: URLs, e-mail addresses, placeholders, tags, emoji, other scripts."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import regex
+
+from service.text.segment import Term
 
 _PATTERNS: Final = {
     "URL": r"\b(?:[a-z][a-z0-9+.-]{1,20}://|www\.|mailto:)"
@@ -25,19 +28,32 @@ _TAG: Final = regex.compile(_PATTERNS["tag"])
 _GAP: Final = regex.compile("[ \u00a0]*")
 
 
-def find_verbatim(text: str, foreign: regex.Pattern[str] | None = None) -> list[tuple[int, int]]:
+def find_verbatim(
+    text: str, foreign: regex.Pattern[str] | None = None, terms: Sequence[Term] = ()
+) -> list[tuple[int, int]]:
     """Return the spans of all copied parts, in the order of the text; `foreign` finds letters of foreign scripts.
 
-    Neighbours are merged: a model that reads several placeholders in a row drops some.
+    Those in the `terms` of a glossary are not foreign: they have a translation. Neighbours are merged: a model that
+    reads several placeholders in a row drops some.
     """
     found: list[tuple[int, int]] = []
-    expressions = _EXPRESSIONS if foreign is None or text.isascii() else [*_EXPRESSIONS, foreign]
-    for start, end in sorted(match.span() for expression in expressions for match in expression.finditer(text)):
+    spans = [match.span() for expression in _EXPRESSIONS for match in expression.finditer(text)]
+    if foreign is not None and not text.isascii():
+        spans += [match.span() for match in foreign.finditer(_without(text, terms))]
+    for start, end in sorted(spans):
         if found and (start <= found[-1][1] or _GAP.fullmatch(text, found[-1][1], start)):
             found[-1] = found[-1][0], max(end, found[-1][1])
         else:
             found.append((start, end))
     return found
+
+
+def _without(text: str, terms: Sequence[Term]) -> str:
+    """Return the text with characters that are no letters in the places of the terms."""
+    characters = list(text)
+    for term in terms:
+        characters[term.start : term.end] = "\0" * (term.end - term.start)
+    return "".join(characters)
 
 
 def find_tags(text: str) -> list[regex.Match[str]]:

@@ -16,8 +16,8 @@ _PARTS: Final = {
     "aran": ("arab",),
 }
 """The scripts of Unicode in each script of CLDR that consists of several, or has another name."""
-_SHARED: Final = r"\p{Script=Latn}\p{Script=Zyyy}\p{Script=Zinh}\p{Script=Dsrt}"
-"""Letters in texts of all languages: Latin ones, those and the accents of no single script, and `pivot_glossary`'s."""
+_SHARED: Final = r"\p{Script=Latn}\p{Script=Zyyy}\p{Script=Zinh}"
+"""Letters in texts of all languages: Latin ones, and those and the accents of no single script."""
 
 
 @cache

@@ -109,7 +109,8 @@ class Splitter:
             copied = [term._replace(start=term.start - offset, end=term.end - offset) for term in own]
             offset += len(chunk)
             ends = [len(chunk)] if self.splitting == "none" else list(sentence_ends(chunk, language))
-            terms = _without_overlaps([*self.glossary.find(chunk, [0, *ends]), *self._copies(chunk), *copied])
+            given = list(self.glossary.find(chunk, [0, *ends]))
+            terms = _without_overlaps([*given, *self._copies(chunk, given), *copied])
             start = first = 0
             for end in ends:
                 last = bisect_left(terms, end, first, key=lambda term: term.start)
@@ -118,8 +119,9 @@ class Splitter:
                 yield from self._split_to_fit(chunk, start, end, terms[first:last])
                 start, first = end, last
 
-    def _copies(self, chunk: str) -> list[Term]:
-        return [Term(start, end, chunk[start:end], is_copy=True) for start, end in find_verbatim(chunk, self.foreign)]
+    def _copies(self, chunk: str, given: Sequence[Term]) -> list[Term]:
+        spans = find_verbatim(chunk, self.foreign, given)
+        return [Term(start, end, chunk[start:end], is_copy=True) for start, end in spans]
 
     def _split_to_fit(self, text: str, start: int, end: int, terms: Sequence[Term]) -> Iterator[Segment]:
         """Yield the sentence from `start` to `end`, in parts if it is too long for the model."""

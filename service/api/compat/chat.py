@@ -78,7 +78,7 @@ async def models(service: ServiceDependency, caller: CallerDependency) -> dict[s
 
 @router.get(
     "/models/{model}",
-    summary="As OpenAI's word on a model",
+    summary="As OpenAI's description of a model",
     responses=errors_of(ChatError, *_CALLER_ERRORS, 404),
 )
 async def describe_model(service: ServiceDependency, caller: CallerDependency, model: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from service.text.glossary import Glossary
 from service.text.scripts import foreign_letters
 from service.text.splitter import Splitter
 
@@ -39,3 +40,12 @@ def test_foreign_words_are_copied() -> None:
     assert not any(segment.translatable for segment in alone)
     assert inside.model_input().text == "My X is here."
     assert [term.translation for term in inside.terms] == ["Дмитрий"]
+
+
+@pytest.mark.parametrize("text", ["I saw 東京タワー here.", "Киев, Москва, Рига"])
+def test_a_term_of_a_glossary_is_translated_inside_of_foreign_words(text: str) -> None:
+    glossary = Glossary({"東京": "Tokyo", "Москва": "Moscou"})
+    splitter = Splitter(lambda segment: True, glossary=glossary, foreign=foreign_letters("en", "fr"))
+    terms = [term for segment in splitter.split(text, "en") for term in segment.terms]
+    assert [term.translation for term in terms if not term.is_copy] in (["Tokyo"], ["Moscou"])
+    assert [term.translation for term in terms if term.is_copy] in (["タワー"], ["Киев", "Рига"])
