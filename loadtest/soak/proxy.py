@@ -55,10 +55,11 @@ async def _connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, p
     try:
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
     finally:
+        # First, since the end of the proxy may cancel this task a second time.
+        requests.transport.abort()
         for way in ways:
             way.cancel()
         await asyncio.gather(*ways, return_exceptions=True)
-        requests.transport.abort()
 
 
 async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, weather: Weather) -> None:

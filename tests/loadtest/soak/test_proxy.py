@@ -1,6 +1,7 @@
 """The proxy of the soak does what it says."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 
 import pytest
@@ -67,3 +68,15 @@ async def test_its_end_closes_a_connection_of_the_same_moment(port: int) -> None
     async with asyncio.timeout(10):
         assert await reader.read() == b""
     writer.close()
+
+
+@pytest.mark.parametrize("steps", range(12))
+async def test_its_end_closes_a_connection_that_is_ending(port: int, steps: int) -> None:
+    """A connection that is not closed warns, and a warning fails the test."""
+    async with proxy(port, Weather) as url:
+        _, writer = await asyncio.open_connection("127.0.0.1", int(url.rsplit(":", 1)[1]))
+        await asyncio.sleep(0.05)
+        writer.transport.abort()
+        for _ in range(steps):
+            await asyncio.sleep(0)
+    gc.collect()
