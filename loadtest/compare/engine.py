@@ -21,9 +21,10 @@ from msgspec.structs import replace
 from loadtest.compare.weights import Shape, save_random_checkpoint, shape_config
 from loadtest.compare.workload import MOST_TOKENS, make_requests, request_count
 from loadtest.sentences import SENTENCES
-from model.checkpoint import load_model
+from model.checkpoint import load_model, load_shortlist
 from model.checkpoint_config import load_config, load_tokenizer
 from model.config import ModelConfig
+from model.shortlist import Shortlist
 from service.api.schemas.translation import TranslateRequest
 from service.cli.pulling import local_checkpoint
 from service.engine.channel import frame
@@ -113,7 +114,7 @@ def steps(
 
 
 @app.command()
-def options(
+def options(  # noqa: PLR0913  each is an option of the command
     options: Annotated[list[str] | None, typer.Option(help="Fields of a request, as JSON; repeatable.")] = None,
     model: Annotated[
         Path, typer.Option(help="A checkpoint in Dragoman's format, or a public model's name.", parser=local_checkpoint)
@@ -124,6 +125,9 @@ def options(
     ] = 64,
     rounds: Annotated[int, typer.Option(min=1, help="Runs of each kind of request; the kinds take turns.")] = 5,
     requests: Annotated[int, typer.Option(min=1, help="Requests of one sentence each in a run.")] = 256,
+    shortlist: Annotated[
+        bool, typer.Option("--shortlist", help="Run each kind a second time, with the model's lexical shortlist.")
+    ] = False,
 ) -> None:
     """Print the generated tokens per processor second of each kind of request, and their share of the first kind's."""
     kinds = [json.loads(kind) for kind in options or _OPTIONS]
@@ -134,26 +138,39 @@ def options(
     if max(map(len, sources)) > config.model.max_positions:
         raise typer.BadParameter(f"{model} has no room for the longest of the sentences", param_hint="--model")
     patterns = [_pattern(kind, prompt, config.model.max_positions - len(prompt), slots) for kind in kinds]
-    runner = _build_runner(model, mode, slots, config.model)
-    speeds: list[list[float]] = [[] for _ in kinds]
+    runners = {False: _build_runner(model, mode, slots, config.model)}
+    if shortlist:
+        runners[True] = _build_runner(model, mode, slots, config.model, _shortlist(model))
+    contenders = list(itertools.product(range(len(kinds)), runners))
+    speeds: list[list[float]] = [[] for _ in contenders]
     for number in range(rounds + 1):
         chosen = random.Random(number).choices(sources, k=requests)
-        for pattern, each in zip(patterns, speeds, strict=True):
-            client = EngineClient(_requests(pattern, chosen), slots)
+        for (kind, restricts), each in zip(contenders, speeds, strict=True):
+            client = EngineClient(_requests(patterns[kind], chosen), slots)
             started = time.process_time()
-            EngineLoop(_scheduler(slots, config.model), runner, client).run()
+            EngineLoop(_scheduler(slots, config.model), runners[restricts], client).run()
             each.append(client.tokens / (time.process_time() - started))
     first = statistics.median(speeds[0][1:])
-    for kind, (_, *counted) in zip(kinds, speeds, strict=True):  # the first round pays for what is done once
+    # The first round pays for what is done once.
+    for (kind, restricts), (_, *counted) in zip(contenders, speeds, strict=True):
         median = statistics.median(counted)
         figures = {"median": round(median), "lowest": round(min(counted)), "highest": round(max(counted))}
-        typer.echo(json.dumps({"options": kind, "tokens_per_second": figures, "share": round(median / first, 2)}))
+        named = {"options": kinds[kind], **({"shortlist": restricts} if shortlist else {})}
+        typer.echo(json.dumps({**named, "tokens_per_second": figures, "share": round(median / first, 2)}))
 
 
-def _build_runner(checkpoint: Path, mode: str, slots: int, config: ModelConfig) -> Runner:
+def _shortlist(checkpoint: Path) -> Shortlist:
+    if (loaded := load_shortlist(checkpoint)) is None:
+        raise typer.BadParameter(f"{checkpoint} has none", param_hint="--shortlist")
+    return loaded
+
+
+def _build_runner(
+    checkpoint: Path, mode: str, slots: int, config: ModelConfig, shortlist: Shortlist | None = None
+) -> Runner:
     torch.set_num_threads(1)
     chosen = MODES[mode]
-    return chosen.build_runner(load_model(checkpoint, chosen.dtype), slots, config.max_positions)
+    return chosen.build_runner(load_model(checkpoint, chosen.dtype), slots, config.max_positions, shortlist)
 
 
 def _scheduler(slots: int, config: ModelConfig) -> Scheduler:

@@ -12,8 +12,8 @@ from tests.conftest import one_line
 from tests.system.models import write_model
 
 
-def _options(*arguments: str) -> Result:
-    command = ["options", *arguments, "--rounds", "1", "--requests", "4", "--mode", "fp32"]
+def _options(*arguments: str, mode: str = "fp32") -> Result:
+    command = ["options", *arguments, "--rounds", "1", "--requests", "4", "--mode", mode]
     return CliRunner().invoke(app, command)
 
 
@@ -59,3 +59,17 @@ def test_a_model_of_few_positions_is_measured_to_its_end(tokenizer: Tokenizer, t
     write_model(tmp_path / "small", tokenizer, "en-fr", positions=190)
     result = _options("--options", "{}", "--model", str(tmp_path / "small"))
     assert json.loads(result.stdout)["share"] == 1
+
+
+def test_a_shortlist_is_measured_beside_all_words(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    write_model(tmp_path / "small", tokenizer, "en-fr", positions=190, with_shortlist=True)
+    result = _options("--options", "{}", "--model", str(tmp_path / "small"), "--shortlist", mode="int8")
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [line["shortlist"] for line in lines] == [False, True]
+    assert all(line["tokens_per_second"]["median"] > 0 for line in lines)
+
+
+def test_a_model_without_a_shortlist_is_refused() -> None:
+    result = _options("--options", "{}", "--shortlist")
+    assert result.exit_code == 2
+    assert "--shortlist: " in one_line(result.stderr)
