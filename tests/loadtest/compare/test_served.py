@@ -1,14 +1,20 @@
 """The comparison over HTTP counts what it was given, with a stand-in for both servers."""
 
 import json
+import shutil
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
-from loadtest.compare.served import Run, Served, _closed_loop, _compared
+from loadtest.compare.contenders import bergamot
+from loadtest.compare.served import Run, Served, _closed_loop, _compared, _started, main
+from tests.conftest import one_line
 
 
 class _Echo(BaseHTTPRequestHandler):
@@ -33,7 +39,8 @@ def echo() -> Iterator[Served]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Echo)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield Served(f"http://127.0.0.1:{server.server_address[1]}", "zh", "en", 0)
+    fields = {"source": "zh", "target": "en", "beam_size": 4}
+    yield Served(f"http://127.0.0.1:{server.server_address[1]}", fields, 0)
     server.shutdown()
     thread.join()
     server.server_close()
@@ -41,7 +48,7 @@ def echo() -> Iterator[Served]:
 
 async def test_every_line_is_translated_once_and_kept_in_its_place(echo: Served) -> None:
     texts = [f"line {i}" for i in range(40)]
-    run = await _closed_loop(echo, texts, 8, {"beam_size": 4})
+    run = await _closed_loop(echo, texts, 8)
     assert run.texts == [text.upper() for text in texts]
     assert len(run.latencies) == 40
     assert sorted(each["q"] for each in _Echo.seen) == sorted(texts)
@@ -53,8 +60,65 @@ def test_equal_texts_and_bleu_are_of_the_same_lines() -> None:
         "dragoman": Run(1.0, [], ["The cat sat on the mat.", "No one came.", "More"]),
         "libretranslate": Run(1.0, [], ["The cat sat on the mat。", "Nobody came at all."]),
     }
-    assert "bleu" not in _compared(runs, [["x"], ["y"]])
-    compared = _compared(runs, [["x", "The cat sat on the mat."], ["y", "No one came!"]])
+    assert "bleu" not in _compared(runs, [["x"], ["y"]], ".!。")
+    compared = _compared(runs, [["x", "The cat sat on the mat."], ["y", "No one came!"]], ".!。")
     assert compared["same_text"] == 0.5
     assert compared["bleu"]["dragoman"] == pytest.approx(100.0)
     assert compared["bleu"]["libretranslate"] < 90
+
+
+ENGINE = """
+export class BatchTranslator {
+  constructor({ registryUrl }) {
+    this.registry = fetch(registryUrl).then((response) => response.json());
+  }
+  async translate({ from, to, text }) {
+    const { model, vocab, lex } = (await this.registry)[from + to];
+    const size = (await (await fetch(model.name)).text()).length;
+    return { target: { text: `${text} ${size === model.size && vocab && lex ? "whole" : "broken"}` } };
+  }
+}
+"""
+
+
+@pytest.fixture
+def firefox_files(tmp_path: Path) -> Path:
+    directory = tmp_path / "enpt"
+    directory.mkdir()
+    for name in ("model.enpt.intgemm.alphas.bin", "vocab.enpt.spm", "lex.50.50.enpt.s2t.bin"):
+        (directory / name).write_text(name)
+    return directory
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
+async def test_firefoxs_engine_gets_its_files_from_its_own_server(firefox_files: Path, tmp_path: Path) -> None:
+    module = tmp_path / "translator.mjs"
+    module.write_text(ENGINE)
+    [_, engine] = bergamot(firefox_files, module, []).contenders
+    with _started(engine) as served:
+        run = await _closed_loop(served, ["one", "two"], 2)
+    assert run.texts == ["one whole", "two whole"]
+
+
+def test_dragomans_server_gets_the_same_files_and_its_own_flags(firefox_files: Path) -> None:
+    [ours, _] = bergamot(firefox_files, Path("translator.js"), ["--shortlist"]).contenders
+    command = ours.command(1234, Path())
+    assert command[command.index("--model") + 1] == str(firefox_files)
+    assert command[-1] == "--shortlist"
+    assert ours.fields == {"source": "en", "target": "pt"}
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ([], "either --libretranslate or --bergamot"),
+        (["--libretranslate", "python", "--bergamot", "translator.js"], "either --libretranslate or --bergamot"),
+        (["--bergamot", "translator.js"], "has 0 files like model.enpt"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(options: list[str], named: str, tmp_path: Path) -> None:
+    app = typer.Typer()
+    app.command()(main)
+    result = CliRunner().invoke(app, [str(tmp_path), "sentences.txt", *options])
+    assert result.exit_code == 2
+    assert named in one_line(result.stderr)
