@@ -134,6 +134,7 @@ def build_pool(
         device=settings.device,
         content_id=content,
         uses_shortlist=_uses_shortlist(config, settings),
+        cpu_variant=settings.cpu_variant,
     )
     fork_server = ForkServer(options)
     engines = [

@@ -263,6 +263,11 @@ class Settings(AccessSettings, HubSettings):
         description="Write only words that a model's lexical shortlist has for the words of the source, as Firefox "
         "does: faster, and not always the same translation. Modes int8 and fp32 on a CPU.",
     )
+    cpu_variant: Literal["auto", "amx", "avx512vnni", "avxvnni", "avx2", "dotprod", "baseline"] = Field(
+        default="auto",
+        description="Instruction set of the C++ operators: auto is the best that runs; another one measures what an "
+        "older processor would do. The translations are the same.",
+    )
     threads: int = Field(default=1, ge=1, le=256, description="Threads of each engine process.")
     replicas: int = Field(
         default_factory=one_per_gpu_or_up_to_four_on_the_cores,

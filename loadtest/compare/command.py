@@ -59,6 +59,12 @@ def bench(  # noqa: PLR0913  each is an option of the command
     slots: Annotated[
         int | None, typer.Option(min=1, help="Slots of each of Dragoman's engines (default: enough for --concurrency).")
     ] = None,
+    cpu_variant: Annotated[
+        str,
+        typer.Option(
+            help="Instruction set of Dragoman's C++ operators: avx2, ...; CT2_FORCE_CPU_ISA has CTranslate2's."
+        ),
+    ] = "auto",
     json_file: Annotated[Path | None, typer.Option("--json", help="Write ratios and raw figures to this file.")] = None,
     host: Annotated[
         bool,
@@ -99,6 +105,7 @@ def bench(  # noqa: PLR0913  each is an option of the command
         arrival_seconds=arrival_seconds,
         device=device,
         slots=slots or max(_DEFAULT_SLOTS, math.ceil(max(levels) / engines)),
+        cpu_variant=cpu_variant,
     )
     try:
         check_installed(peers)

@@ -37,6 +37,7 @@ def open_dragoman(job: Job) -> Iterator[Peer]:
         replicas=job.replicas,
         threads=max(1, job.cores // job.replicas),
         slots=job.slots,
+        cpu_variant=job.cpu_variant,
         log_level="warning",
     )
     pool = build_pool("en-fr", checkpoint, load_config(checkpoint), settings, Metrics("bench", job.mode))

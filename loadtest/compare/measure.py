@@ -42,6 +42,7 @@ def measure(comparison: Comparison, config: ModelConfig, progress: Progress) -> 
             comparison.replicas,
             comparison.device,
             comparison.slots,
+            comparison.cpu_variant,
         )
         peers = {name: stack.enter_context(peer_process(name, job)) for name in comparison.peers}
         if comparison.device != "cpu":

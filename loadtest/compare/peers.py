@@ -71,6 +71,8 @@ class Job:
     """Device of Dragoman's engine and of transformers; CTranslate2 has the cores."""
     slots: int = 64
     """Slots of each of Dragoman's engines."""
+    cpu_variant: str = "auto"
+    """Instruction set of Dragoman's C++ operators."""
 
 
 class WrongLength(Exception):

@@ -37,6 +37,7 @@ class Comparison:
     arrival_seconds: float
     device: str = "cpu"
     slots: int = 64
+    cpu_variant: str = "auto"
 
 
 @dataclass(frozen=True, slots=True)

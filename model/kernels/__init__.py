@@ -39,6 +39,14 @@ def load() -> bool:
     return True
 
 
+def choose(variant: str) -> None:
+    """Use this variant of the operators instead of the best one. Raises RuntimeError if it does not run here."""
+    available = torch.ops.dragoman.variants() if load() else []
+    if variant not in available:
+        raise RuntimeError(f"C++ operators for {variant} do not run here; {', '.join(available) or 'none'} do")
+    torch.ops.dragoman.choose_variant(variant)
+
+
 def serves(tensor: Tensor) -> bool:
     """Return True if the operators are there and support such a tensor."""
     return tensor.device.type == "cpu" and tensor.dtype == torch.float32 and load()

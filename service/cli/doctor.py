@@ -101,7 +101,7 @@ def examine(settings: Settings, seconds: float) -> Report:
         version=VERSION,
         python=platform.python_version(),
         pytorch=str(torch.__version__),
-        processor=_processor(),
+        processor=_processor(settings.cpu_variant),
         gpus=[torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())],
         settings=visible_settings(settings),
         given=sorted(settings.model_fields_set),
@@ -131,7 +131,7 @@ def _ignored_entries(models: Path) -> list[str]:
     return [f"{models / name} is ignored: it is neither a directory nor an Argos package" for name in odd]
 
 
-def _processor() -> Processor:
+def _processor(variant: str) -> Processor:
     import torch
 
     from model import kernels
@@ -140,7 +140,8 @@ def _processor() -> Processor:
     facts = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     name = next((facts[each] for each in _CPU_NAMES if each in facts), platform.processor() or platform.machine())
     flags = next((facts[each].split() for each in _CPU_FLAGS if each in facts), [])
-    operators = str(torch.ops.dragoman.variants()[0]) if kernels.load() else None
+    available = torch.ops.dragoman.variants() if kernels.load() else []
+    operators = variant if variant in available else next(iter(available), None)
     return Processor(name, usable_cores(), sorted(_FEATURES & set(flags)), operators)
 
 

@@ -30,6 +30,8 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Public models by name": ("argos_index", "firefox_index", "cache_limit_gb"),
     "Engines": ("device", "mode", "threads", "replicas", "slots", "max_prefill", "cache_mb", "engine_timeout_seconds"),
+    # In a group of its own: its values would narrow the columns of others.
+    "Processor": ("cpu_variant",),
     "Limits of requests": (
         "max_sentence_tokens",
         "max_characters",

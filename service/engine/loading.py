@@ -48,6 +48,8 @@ def load(options: EngineOptions) -> LoadedModel:
     device = torch.device(options.device)
     mode = mode_on(options.mode, device)
     kernels.load()  # may compile: once for all engine processes, and not while one is expected to be ready
+    if options.cpu_variant != "auto":
+        kernels.choose(options.cpu_variant)
     checkpoint = Path(options.checkpoint)
     model = load_model(checkpoint, mode.dtype)
     shortlist = load_shortlist(checkpoint) if options.uses_shortlist else None

@@ -214,10 +214,11 @@ ForkReply = Loaded | Failed | Forked
 class EngineOptions(msgspec.Struct, frozen=True):
     """The options of all engine processes of a model.
 
-    `device` is `cpu`, `cuda:1` or the like, or `cuda`, where each replica takes the next GPU in turn. With a
-    `content_id` the checkpoint's files must have it (`model.checkpoint_config`). `forks` is False where
-    not every library of the system survives a fork: there each engine process loads the model for itself. With
-    `uses_shortlist`, translations have only the words that the checkpoint's lexical shortlist leaves.
+    `device` is `cpu`, `cuda:1` or the like, or `cuda`, where each replica takes the next GPU in turn. `cpu_variant`
+    names a variant of the C++ operators, or is `auto` for the best one. With a `content_id` the checkpoint's files must
+    have it (`model.checkpoint_config`). `forks` is False where not every library of the system survives a fork: there
+    each engine process loads the model for itself. With `uses_shortlist`, translations have only the words that the
+    checkpoint's lexical shortlist leaves.
     """
 
     checkpoint: str
@@ -230,4 +231,5 @@ class EngineOptions(msgspec.Struct, frozen=True):
     device: str = "cpu"
     content_id: str = ""
     uses_shortlist: bool = False
+    cpu_variant: str = "auto"
     forks: bool = sys.platform == "linux"

@@ -1,11 +1,13 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
+from model.kernels.compiler import VARIANTS
 from service.cli.main import app
 from service.cli.settings_options import load_settings
 from service.settings import Settings, unknown_variables
@@ -141,3 +143,7 @@ def test_variables_that_are_no_settings_are_reported_with_what_they_may_mean(mon
         "DRAGOMAN_PORT_80_TCP is no setting",
         "DRAGOMAN_SLOTZ is no setting; is it DRAGOMAN_SLOTS?",
     ]
+
+
+def test_every_compiled_variant_is_a_value() -> None:
+    assert set(VARIANTS) | {"auto"} <= set(get_args(Settings.model_fields["cpu_variant"].annotation))
