@@ -54,17 +54,21 @@ def _count(number: int, noun: str) -> str:
     return f"{number or 'no'} {noun}" if number == 1 else f"{number or 'no'} {noun}s"
 
 
+_MOST_REPLICAS: Final = 4
+"""Engines of a small model that one HTTP process feeds with texts; single sentences keep fewer busy."""
+
+
 def bf16_on_a_gpu_else_int8(settings: dict[str, Any]) -> Mode:
     """Choose the fastest mode of the device."""
     return "bf16" if _is_gpu(settings) else "int8"
 
 
 def one_per_gpu_or_up_to_four_on_the_cores(settings: dict[str, Any]) -> int:
-    """Choose as many replicas as there are cores for their threads; each holds a copy of the model, so at most four."""
+    """Choose as many replicas as there are cores for their threads, but no more than one HTTP process keeps busy."""
     if _is_gpu(settings):
         return max(1, hardware.usable_gpus()) if settings["device"] == "cuda" else 1
     threads: int = settings.get("threads", 1)
-    return max(1, min(hardware.usable_cores() // threads, 4))
+    return max(1, min(hardware.usable_cores() // threads, _MOST_REPLICAS))
 
 
 def thirty_two_on_a_gpu_else_eight(settings: dict[str, Any]) -> int:

@@ -17,7 +17,7 @@ class Contender(NamedTuple):
 
     name: str
     command: Callable[[int, Path], list[str]]
-    """From a port and an empty directory that is the server's own."""
+    """Function of a port and an empty directory that is the server's own."""
     environment: dict[str, str]
     fields: dict[str, Any]
     """The fields of each request beside its text, the languages among them."""

@@ -108,6 +108,7 @@ def examine(settings: Settings, seconds: float) -> Report:
     )
     if report.processor.operators is None and settings.device == "cpu":
         report.notes.append("no C++ operators, because there is no compiler: several times slower than with them")
+    report.notes += _unused_cores(settings, report.processor.cores)
     report.notes += unknown_variables()
     if isinstance(settings.models, Path):
         report.notes += _ignored_entries(settings.models)
@@ -121,6 +122,18 @@ def examine(settings: Settings, seconds: float) -> Report:
     else:
         asyncio.run(_self_test(service, seconds, report))
     return report
+
+
+def _unused_cores(settings: Settings, cores: int) -> list[str]:
+    used = settings.replicas * settings.threads
+    # One more is for the HTTP process.
+    if settings.device != "cpu" or used + 1 >= cores:
+        return []
+    most = (cores - 1) // settings.threads
+    return [
+        f"engines use {used} of {cores} cores: with a small model the HTTP process is the limit; for a large one set "
+        f"--replicas {most}"
+    ]
 
 
 def _ignored_entries(models: Path) -> list[str]:

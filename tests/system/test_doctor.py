@@ -55,6 +55,13 @@ def test_operators_that_the_processor_lacks_are_reported() -> None:
     assert f"C++ operators for {foreign} do not run here" in problem
 
 
+@pytest.mark.parametrize(("cores", "noted"), [(2, []), (5, []), (16, ["--replicas 7"])])
+def test_cores_without_an_engine_are_noted(cores: int, noted: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.cli.doctor.usable_cores", lambda: cores)
+    report = examine(Settings(replicas=2, threads=2), 0.2)
+    assert [note[-len("--replicas 7") :] for note in report.notes if "cores" in note] == noted
+
+
 def test_what_is_no_model_and_what_is_broken_is_named(tmp_path: Path) -> None:
     (tmp_path / "en-fr").symlink_to(EMBEDDED_MODEL)
     (tmp_path / "README.md").write_text("no model")
