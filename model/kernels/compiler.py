@@ -111,6 +111,7 @@ def _compile(compiler: str, scratch: Path) -> Path:
         ("int8_steps.cpp", "int8_steps", pytorch),
         ("int8_output.cpp", "int8_output", pytorch),
         ("int8_weights.cpp", "int8_weights", pytorch),
+        ("parts.cpp", "parts", pytorch),
         ("beams.cpp", "beams", []),
         ("sampling.cpp", "sampling", []),
         ("variants.cpp", "variants", [f"-DVARIANTS(X)={listed}"]),

@@ -1,7 +1,6 @@
 // The output projection of a decode step: see int8_transformer.h. The logits of a row are examined part by part, while
 // they are in the core's cache, and kept only where they are needed.
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 
 #include "elementary.h"
 #include "int8_transformer.h"
+#include "parts.h"
 
 namespace dragoman {
 namespace {
@@ -51,7 +51,7 @@ void Int8Transformer::keep_words(const at::Tensor& allowed, const at::Tensor& sl
 void Int8Transformer::score_all(const Batch& batch, const std::vector<Beam>& beams, StepLogits& logits) {
   const int64_t vocab = projection_.out, stride = kChunkBlocks * kBlock;
   const std::vector<int64_t>& logit_rows = batch.outputs.logits;
-  at::parallel_for(0, logits.parts, 1, [&](int64_t begin, int64_t end) {
+  in_parts(logits.parts, 1, [&](int64_t begin, int64_t end) {
     std::vector<float> some(rows_ * stride), tops(rows_, -INFINITY);
     for (int64_t chunk = begin; chunk < end; ++chunk) {
       const int64_t first = chunk * kChunkBlocks, last = std::min(first + kChunkBlocks, projection_.blocks);
@@ -80,7 +80,7 @@ void Int8Transformer::score_words(const Batch& batch, const std::vector<Beam>& b
   const int64_t* source = batch.source_slots.const_data_ptr<int64_t>();
   std::fill_n(logits.kept, logit_rows.size() * vocab, -INFINITY);
   std::fill_n(logits.drawn.get(), logits.draws.size() * vocab, -INFINITY);
-  at::parallel_for(0, rows_, 1, [&](int64_t begin, int64_t end) {
+  in_parts(rows_, 1, [&](int64_t begin, int64_t end) {
     std::vector<float> some;
     for (int64_t row = begin; row < end; ++row) {
       const std::vector<int32_t>& words = words_[source[row]];
@@ -140,7 +140,7 @@ void Int8Transformer::project(const Batch& batch, const std::vector<Beam>& beams
     best[row] = place;
     logprobs[row] = static_cast<float>(-logarithm(total));
   }
-  at::parallel_for(0, logits.draws.size(), 8, [&](int64_t begin, int64_t end) {
+  in_parts(logits.draws.size(), 8, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const Choice choice = choose(logits.drawn.get() + i * vocab, vocab, logits.draws[i].options);
       best[logits.draws[i].row] = choice.token;

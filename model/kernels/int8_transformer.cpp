@@ -3,10 +3,11 @@
 
 #include "int8_transformer.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+
+#include "parts.h"
 
 namespace dragoman {
 namespace {
@@ -58,14 +59,14 @@ void Int8Transformer::embed(const Input& input, const at::Tensor& ids, const at:
 
 void Int8Transformer::quantise(const float* x, int64_t width) {
   const int64_t stride = (width + kGroup - 1) / kGroup * kGroup;
-  at::parallel_for(0, rows_, std::max<int64_t>(1, kFewestProducts / (8 * width)), [&](int64_t begin, int64_t end) {
+  in_parts(rows_, std::max<int64_t>(1, kFewestProducts / (8 * width)), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) scales_[r] = kernels().quantise(x + r * width, width, q_.data() + r * stride);
   });
 }
 
 void Int8Transformer::apply(const Linear& layer, Epilogue epilogue, float* out) {
   const int64_t grain = std::max<int64_t>(1, kFewestProducts / (rows_ * layer.in * kBlock));
-  at::parallel_for(0, layer.blocks, grain, [&](int64_t begin, int64_t end) {
+  in_parts(layer.blocks, grain, [&](int64_t begin, int64_t end) {
     kernels().linear(layer, q_.data(), scales_.data(), rows_, begin, end, epilogue, out + begin * kBlock, layer.out);
   });
 }
@@ -114,7 +115,7 @@ void Int8Transformer::encode(const at::Tensor& ids, const at::Tensor& positions,
     quantise(pre_norm(layer.attention_norm), d_model_);
     apply(layer.qkv, Epilogue::store, wide_.data());
     // A head at a time over a source's queries: its keys and values stay in the cache of the core.
-    at::parallel_for(0, heads_ * rows_, 64, [&](int64_t begin, int64_t end) {
+    in_parts(heads_ * rows_, 64, [&](int64_t begin, int64_t end) {
       std::vector<float> weights(source_keys_.size(3));
       for (int64_t i = begin; i < end; ++i) {
         const int64_t head = i / rows_ * head_dim_, row = i % rows_, first = offset[source_of[row]];
@@ -159,7 +160,7 @@ void Int8Transformer::attend(const AttentionView& view, int64_t row, int64_t hea
 }
 
 void Int8Transformer::attend(const AttentionView& view) {
-  at::parallel_for(0, rows_ * heads_, 16, [&](int64_t begin, int64_t end) {
+  in_parts(rows_ * heads_, 16, [&](int64_t begin, int64_t end) {
     std::vector<float> weights(view.positions);
     for (int64_t i = begin; i < end; ++i)
       attend(view, i / heads_, i % heads_, weights.data(), mixed_.data() + i * head_dim_);

@@ -1,5 +1,7 @@
 """The C++ int8 transformer's bits: the same alone and among others, on any processor, however steps are taken."""
 
+import os
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -20,6 +22,7 @@ from tests.model.side import SLOTS, Side, fused_config, random_sources
 
 pytestmark = pytest.mark.usefixtures("operators")
 
+_TASKS: Final = Path("/proc/self/task")
 _SIZES: Final[list[dict[str, int]]] = [{}, {"d_model": 64, "ffn_dim": 192, "num_heads": 2}]
 """Changes to `fused_config`: none, and sizes that fill the tiles of AMX, which other sizes do not use."""
 
@@ -81,26 +84,38 @@ def test_every_variant_gives_the_same_bits(
         assert torch.equal(scores.best.logprobs, results[0].best.logprobs)
 
 
-def test_threads_change_nothing() -> None:
+def _in_threads(threads: int) -> list[Tensor]:
+    """Run a model that is large enough for several threads, in this many."""
     config = fused_config()
     config = config.model_copy(update={"d_model": 192, "ffn_dim": 512, "vocab_size": 4000})
-    model = random_model(config)
     sources = random_sources(SLOTS, config)
     slots, lengths = torch.arange(SLOTS), torch.tensor([len(source) for source in sources])
     beams = Beams(torch.tensor([[1, 3, 3], [4, 7, 9]]), torch.zeros(SLOTS))
-    before, results = torch.get_num_threads(), []
+    # PyTorch itself has one thread: its own would not survive a fork.
+    side, before = Side(random_model(config)), torch.get_num_threads()
+    torch.set_num_threads(threads)
     try:
-        for threads in (1, 3):
-            torch.set_num_threads(threads)
-            side = Side(model)
-            side.encode(sources, slots.tolist())
-            scores = side.decode(slots, slots * 0, slots, lengths)
-            ranked = side.cpp.decode(Queries(slots, slots * 0, slots, slots, lengths), beams=beams)
-            results.append([*scores.best, scores.logits, scores.alignment, *ranked.extensions])
+        side.encode(sources, slots.tolist())
+        scores = side.decode(slots, slots * 0, slots, lengths)
+        ranked = side.cpp.decode(Queries(slots, slots * 0, slots, slots, lengths), beams=beams)
     finally:
         torch.set_num_threads(before)
-    for one, three in zip(*results, strict=True):
+    return [*scores.best, scores.logits, scores.alignment, *ranked.extensions]
+
+
+def test_threads_change_nothing() -> None:
+    for one, three in zip(_in_threads(1), _in_threads(3), strict=True):
         assert torch.equal(one, three)
+
+
+@pytest.mark.skipif(not _TASKS.exists(), reason="this system has no /proc")
+def test_a_fork_has_threads_of_its_own() -> None:
+    before = _in_threads(3)
+    if not (child := os.fork()):
+        # Not by an exception or a return: that would go on with the parent's tests.
+        equal = all(map(torch.equal, before, _in_threads(3)))
+        os._exit(0 if equal and len(list(_TASKS.iterdir())) >= 3 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.parametrize("memory", ["self_attention", "ssru"])

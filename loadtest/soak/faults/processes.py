@@ -5,7 +5,7 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import combinations
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -60,7 +60,9 @@ class Loss(NamedTuple):
             site.supervisor.kill()
         for pids, how in ((fork_servers, self.fork_server or self.how), (engines, self.how)):
             for pid in pids:
-                os.kill(pid, how)
+                # It may end by itself in this very moment, and is lost then, too.
+                with suppress(ProcessLookupError):
+                    os.kill(pid, how)
         gone = [*engines, *([server.pid] if self.http else []), *fork_servers]
         if not self.http:
             site.deaths += len(engines)

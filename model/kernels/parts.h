@@ -1,0 +1,24 @@
+// Work in parts, which an engine's threads take as they come. A thread that another program keeps from running takes
+// fewer parts; OpenMP gives each thread an equal share and waits for all of them, and so would be as slow as that one.
+// For steps that are in C++ as a whole: between PyTorch's own products, its threads would be in the way of these.
+#pragma once
+
+#include <cstdint>
+
+namespace dragoman {
+
+using Body = void (*)(const void* context, int64_t begin, int64_t end);
+
+// Calls `body` for parts of 0..count, in any order, in as many threads as PyTorch may use; returns when all are done.
+// A part has at least `least` of the count, so that it is worth the notice of a thread. The first exception is thrown.
+void run_parts(int64_t count, int64_t least, Body body, const void* context);
+
+template <class Function>
+void in_parts(int64_t count, int64_t least, const Function& function) {
+  const Body body = [](const void* context, int64_t begin, int64_t end) {
+    (*static_cast<const Function*>(context))(begin, end);
+  };
+  run_parts(count, least, body, &function);
+}
+
+}  // namespace dragoman
