@@ -18,7 +18,7 @@ from service.errors import InvalidRequest
 _DEEPEST: Final = 200
 _NAME: Final = r"[^\s/>]++"
 _TOKEN: Final = regex.compile(
-    rf"""<!--.*?-->|<!\[CDATA\[(?P<data>.*?)\]\]>|<\?.*?\?>|<(?P<close>/?)(?P<name>{_NAME})"""
+    rf"""<!--.*?-->|<!\[CDATA\[(?P<data>.*?)\]\]>|<\?.*?\?>|<(?:!DOCTYPE|(?P<close>/?)(?P<name>{_NAME}))"""
     r"""(?:[^>"']++|"[^"]*+"|'[^']*+')*+>|[^<]++""",
     regex.DOTALL,
 )
@@ -26,6 +26,8 @@ _ATTRIBUTE: Final = regex.compile(r"""\s([^\s=/>]++)\s*+=\s*+(?:"([^"]*+)"|'([^'
 _REFERENCE: Final = regex.compile(r"&(#x[0-9a-fA-F]++|#[0-9]++|amp|lt|gt|quot|apos);")
 _PREDEFINED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _FORBIDDEN: Final = regex.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_KNOWN_TYPES: Final = frozenset({"-//NISO//DTD ncx 2005-1//EN", "-//XLIFF//DTD XLIFF//EN"})
+"""Document types of e-books' tables of contents and of XLIFF, by their public names. They are never fetched."""
 _DECLARED: Final = regex.compile(rb"""<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z][A-Za-z0-9._-]{0,39})["']""")
 
 
@@ -36,7 +38,7 @@ class XmlKind(Enum):
     EMPTY = auto()
     """A tag that opens and closes an element."""
     OTHER = auto()
-    """A comment or a processing instruction."""
+    """A comment, a processing instruction, or a document type."""
 
 
 class XmlToken(NamedTuple):
@@ -71,7 +73,10 @@ def decode(data: bytes) -> tuple[str, str]:
 
 
 def check(text: str) -> None:
-    """Raise `InvalidRequest` if a text is not well-formed XML, declares entities, or is nested too deep."""
+    """Raise `InvalidRequest` if a text is not well-formed XML, declares entities, or is nested too deep.
+
+    Only known document types are accepted, and only if they declare nothing in the text.
+    """
     depth = 0
 
     def start(name: str, attributes: object) -> None:
@@ -87,10 +92,18 @@ def check(text: str) -> None:
     def declare(*_: object) -> None:
         raise InvalidRequest("file", "the XML in it has a document type or entities, which no such document needs")
 
+    def start_type(name: str, system: str | None, public: str | None, declares: bool) -> None:
+        if declares or public not in _KNOWN_TYPES:
+            declare()
+
+    def skip(name: str, is_parameter: bool) -> None:
+        raise InvalidRequest("file", f"the XML in it is broken: undefined entity {name}")
+
     parser = expat.ParserCreate("utf-8", " ")
     parser.StartElementHandler = start
     parser.EndElementHandler = end
-    parser.StartDoctypeDeclHandler = declare
+    parser.StartDoctypeDeclHandler = start_type
+    parser.SkippedEntityHandler = skip
     parser.EntityDeclHandler = declare
     try:
         parser.Parse(text.removeprefix("\ufeff").encode(), True)

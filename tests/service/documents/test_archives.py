@@ -173,3 +173,13 @@ def test_a_part_of_xhtml_closes_elements_at_once(rewrite: Rewrite) -> None:
     page = '<html><head><script src="a.js"/><title/></head><body><p>word</p></body></html>'
     parts = {"META-INF/container.xml": "<container/>", "a.xhtml": page}
     assert _part(rewrite("a.epub", _archive(parts)), "a.xhtml") == page.replace("word", "WORD")
+
+
+NCX = '<ncx xmlns="http://www.daisy.org/z3986/2005/ncx/"><docTitle><text>a book</text></docTitle></ncx>'
+NCX_TYPE = '<!DOCTYPE ncx PUBLIC "-//NISO//DTD ncx 2005-1//EN" "http://www.daisy.org/z3986/2005/ncx-2005-1.dtd">\n'
+
+
+def test_a_table_of_contents_may_name_its_document_type(rewrite: Rewrite) -> None:
+    """Most books of EPUB 2 do."""
+    book = _archive({"META-INF/container.xml": "<a/>", "toc.ncx": NCX_TYPE + NCX})
+    assert _part(rewrite("a.epub", book), "toc.ncx") == NCX_TYPE + NCX.replace("a book", "A BOOK")

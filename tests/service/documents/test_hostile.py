@@ -54,6 +54,11 @@ def _entities(depth: int) -> bytes:
     return _xml(f'<!DOCTYPE a [<!ENTITY e0 "ha">{levels}]><w:document {W}>&e{depth - 1};</w:document>')
 
 
+def _ncx(subset: str, content: str) -> bytes:
+    declared = f'<!DOCTYPE ncx PUBLIC "-//NISO//DTD ncx 2005-1//EN" "http://127.0.0.1/ncx.dtd"{subset}>'
+    return _zip(("META-INF/container.xml", "<a/>"), ("toc.ncx", f"{declared}<ncx>{content}</ncx>"))
+
+
 def _patched(archive: bytes, *, flags: int | None = None, method: int | None = None, size: int | None = None) -> bytes:
     """Change fields of all entries, in the directory and in front of the members."""
     data = bytearray(archive)
@@ -149,6 +154,8 @@ CASES: Final[dict[str, tuple[str, bytes | Callable[[], bytes], str]]] = {
         "document type or entities",
     ),
     "an external document type": ("a.docx", _xml('<!DOCTYPE a SYSTEM "http://127.0.0.1/a.dtd"><a/>'), "document type"),
+    "a known document type with an entity": ("a.epub", _ncx(' [<!ENTITY e "x">]', "&e;"), "document type or entities"),
+    "an entity of a known document type": ("a.epub", _ncx("", "&nbsp;"), "undefined entity nbsp"),
     "an entity in xliff": ("a.xlf", f'<!DOCTYPE a [<!ENTITY e "x">]>{_XLIFF}&e;</xliff>'.encode(), "document type"),
     "an unknown entity": ("a.docx", _docx("<w:p>&nbsp;</w:p>"), "undefined entity"),
     # Paths and archives in archives.
