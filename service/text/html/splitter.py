@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Final
 
+import regex
+
 from service.text.html.runs import copied_segment, split_run
 from service.text.html.source_map import OBJECT, Fragment, parse_text
 from service.text.html.tokenizer import VOID_ELEMENTS, Token, TokenKind, tokenize
@@ -22,6 +24,10 @@ _COPIED: Final = frozenset("pre code kbd samp var svg math object template scrip
 _STANDALONE: Final = frozenset({"img", "input"})
 """Pictures and fields: without text before them, their attributes are read like those of a block."""
 _TEXT_ATTRIBUTES: Final = frozenset("alt title placeholder aria-label".split())
+
+_NOTE_MARKS: Final = frozenset({"a", "sup"})
+_SENTENCE_START: Final = regex.compile(r"\p{Lu}\p{Ll}|[AI]\b|\p{Lo}")
+"""The beginning of a sentence; a single letter after a raised number may be a chemical element."""
 
 
 def split_html(html: str, language: str, splitter: Splitter) -> Iterator[Segment]:
@@ -45,23 +51,39 @@ def _segments(html: str, language: str, splitter: Splitter) -> Iterator[Segment]
 def _runs(html: str, *, by_lines: bool = False) -> Iterator[tuple[list[Fragment], Token | None]]:
     """Yield each run of text and inline tags, with the tag that ends it; the last run ends without one.
 
-    With `by_lines`, the end of a line ends a run, too, without a tag.
+    The mark of a footnote ends a run without a tag, as no word may be joined to it.
+    With `by_lines`, the end of a line does, too.
     """
     run: list[Fragment] = []
-    has_text = False
+    has_text = has_letters = False
     for fragment in _fragments(tokenize(html)):
         tag = fragment.tag
         if tag is not None and (tag.name in _BLOCKS or (tag.name in _STANDALONE and not has_text)):
             yield run, tag
-            run, has_text = [], False
+            run, has_text, has_letters = [], False, False
             continue
+        if not has_letters and _SENTENCE_START.match(fragment.text) and (mark := _note_mark(run)):
+            yield run[:mark], None
+            run = run[mark:]
         for piece in _lines(fragment) if by_lines else [fragment]:
             run.append(piece)
             has_text = has_text or bool(piece.text.strip())
+            has_letters = has_letters or any(map(str.isalpha, piece.text))
             if by_lines and piece.tag is None and piece.raw.endswith("\n"):
                 yield run, None
-                run, has_text = [], False
+                run, has_text, has_letters = [], False, False
     yield run, None
+
+
+def _note_mark(run: Sequence[Fragment]) -> int:
+    """Return how many fragments of a run without letters are the mark of a footnote, such as `<sup>1</sup>`."""
+    tags = [fragment.tag for fragment in run]
+    end = len(tags)
+    while end and (tag := tags[end - 1]) is not None and tag.kind is TokenKind.OPEN:
+        end -= 1
+    last = tags[end - 1] if end else None
+    is_mark = last is not None and last.kind is TokenKind.CLOSE and any(tag and tag.name in _NOTE_MARKS for tag in tags)
+    return end if is_mark and any(fragment.text.strip() for fragment in run) else 0
 
 
 def _lines(fragment: Fragment) -> Iterator[Fragment]:

@@ -154,6 +154,21 @@ def test_attributes_of_blocks_and_pictures_are_translated() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("html", "sentences"),
+    [
+        ("<p><sup>1</sup>She ran.</p>", ["She ran."]),
+        ('<p><sup><a href="x">[1]</a></sup><span>She <b>ran</b>.</span></p>', ["She ran."]),
+        ("<p><a>1</a>I ran.</p>", ["I ran."]),
+        ("<p><sup>14</sup>C is old.</p>", ["14C is old."]),
+        ("<p><b>3</b>Dogs ran.</p>", ["3Dogs ran."]),
+        ("<p>She<sup>1</sup>Ran</p>", ["She1Ran"]),
+    ],
+)
+def test_the_mark_of_a_footnote_is_no_part_of_its_first_word(html: str, sentences: list[str]) -> None:
+    assert _sentences(html) == sentences
+
+
 def test_entities_are_read_as_characters_and_written_as_entities() -> None:
     html = "<p>caf&eacute; &amp; &lt;b&gt; &#x41;&nbsp;b</p>"
     assert _sentences(html) == ["café & <b> A\xa0b"]
