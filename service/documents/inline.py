@@ -86,13 +86,15 @@ def string_paragraph(
     encode: Callable[[str], str],
     items: Sequence[Item] | None = None,
     *,
+    write_text: Callable[[str], str] = str,
     is_in_place: bool = True,
 ) -> list[Piece]:
     """Make a paragraph of a plain text, or return its source if there is nothing to translate.
 
-    `encode` converts the whole translation to the text of the document. `items` are those of `plain_items` by default.
+    `encode` converts the whole translation to the text of the document, after `write_text` has converted its words.
+    `items` are those of `plain_items` by default.
     """
-    found = next(iter(inline_paragraph([text], plain_items(text) if items is None else items, str)), "")
+    found = next(iter(inline_paragraph([text], plain_items(text) if items is None else items, write_text)), "")
     if isinstance(found, str):
         return [source]
     write = found.write

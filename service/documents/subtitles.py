@@ -1,6 +1,8 @@
 """SubRip and WebVTT subtitles to pieces: cues that share a sentence are translated together, and split again."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
+from html import escape, unescape
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
@@ -18,7 +20,8 @@ _CUE: Final = regex.compile(
 _NOTE: Final = regex.compile(r"^(?:NOTE|STYLE|REGION)\b.*?(?:\r?\n[ \t]*\r?\n|\Z)", regex.M | regex.S)
 _SENTENCE_END: Final = regex.compile(r"(?:[.!?…:;。！？♪)\]]|--|—)[\"”»’']?(?:</[^>]*>)*\s*\Z")
 _SPEAKER: Final = regex.compile(r"\s*(?:<[^>]*>)*(?:[-–—]\s|♪|\[|\(|[A-Z]{2,}:)")
-_STYLE: Final = regex.compile(r"(\{\\[^{}\n]*\}|<[0-9][0-9:.]*>)")
+_NO_WORDS: Final = regex.compile(r"(\{\\[^{}\n]*\}|<[0-9][0-9:.]*>|[♪♫]+)")
+"""Styles, times and notes of music, which stay as they are."""
 _WORD: Final = regex.compile(r"(?:<[^<>]*>|\{\\[^{}]*\}|\S)+")
 _MARKUP: Final = regex.compile(r"<[^<>]*>|\{\\[^{}]*\}")
 _TAG: Final = regex.compile(r"<(/?)([A-Za-z]+)[^<>]*>")
@@ -34,7 +37,8 @@ class _Cue(NamedTuple):
 
 def split_subtitles(text: str, _: ReadOptions) -> Iterator[Piece]:
     """Split subtitles into sentences. Timings, numbers and styles are copied."""
-    notes = [found.span() for found in _NOTE.finditer(text)] if text.lstrip("\ufeff").startswith("WEBVTT") else []
+    is_vtt = text.lstrip("\ufeff").startswith("WEBVTT")
+    notes = [found.span() for found in _NOTE.finditer(text)] if is_vtt else []
     cues = [
         _Cue(found.start("text"), found.start("text") + len(found["text"].rstrip()), found["text"].split("\n"))
         for found in _CUE.finditer(text)
@@ -42,10 +46,10 @@ def split_subtitles(text: str, _: ReadOptions) -> Iterator[Piece]:
     ]
     if not cues and text.strip("\ufeff \r\n\t") not in ("", "WEBVTT"):
         raise InvalidRequest("file", "it has no subtitles: there is no line with two times")
-    return _pieces(text, cues)
+    return _pieces(text, cues, has_references=is_vtt)
 
 
-def _pieces(text: str, cues: Sequence[_Cue]) -> Iterator[Piece]:
+def _pieces(text: str, cues: Sequence[_Cue], *, has_references: bool) -> Iterator[Piece]:
     done = first = 0
     while first < len(cues):
         last = first + 1
@@ -53,7 +57,7 @@ def _pieces(text: str, cues: Sequence[_Cue]) -> Iterator[Piece]:
             last += 1
         group = cues[first:last]
         yield text[done : group[0].start]
-        yield from _sentence(text, group)
+        yield from _sentence(text, group, has_references=has_references)
         done, first = group[-1].end, last
     yield text[done:]
 
@@ -63,7 +67,7 @@ def _is_continued(text: str, cue: _Cue, following: _Cue) -> bool:
     return bool(before and after) and not (_SENTENCE_END.search(before) or _SPEAKER.match(after))
 
 
-def _sentence(text: str, cues: Sequence[_Cue]) -> Iterator[Piece]:
+def _sentence(text: str, cues: Sequence[_Cue], *, has_references: bool) -> Iterator[Piece]:
     source = text[cues[0].start : cues[-1].end]
     parts = [text[cue.start : cue.end] for cue in cues]
     between = [text[one.end : two.start] for one, two in pairwise(cues)]
@@ -78,11 +82,15 @@ def _sentence(text: str, cues: Sequence[_Cue]) -> Iterator[Piece]:
     def write(translation: str) -> str:
         return _share(translation, parts, between)
 
-    yield from string_paragraph(source, "", write, items)
+    if has_references:
+        items = [Words(unescape(item.text)) if isinstance(item, Words) else item for item in items]
+        yield from string_paragraph(source, "", write, items, write_text=partial(escape, quote=False))
+    else:
+        yield from string_paragraph(source, "", write, items)
 
 
 def _line_items(line: str) -> Iterator[Item]:
-    for number, part in enumerate(_STYLE.split(line)):
+    for number, part in enumerate(_NO_WORDS.split(line)):
         if number % 2:
             yield Object([part])
         elif part:

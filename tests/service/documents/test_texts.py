@@ -202,6 +202,25 @@ def test_a_sentence_of_two_cues_is_split_again(rewrite: Rewrite) -> None:
     assert "- ARE YOU READY?\n- YES, I AM READY." in written
 
 
+def test_references_are_characters_in_webvtt_alone(rewrite: Rewrite) -> None:
+    vtt = "WEBVTT\n\n00:01.000 --> 00:02.000\nsalt &amp; <i>tea&nbsp;&lt;3</i>\n"
+    assert rewrite("a.vtt", vtt).decode().endswith("\nSALT &amp; <i>TEA &lt;3</i>\n")
+    srt = "1\n00:00:01,000 --> 00:00:02,000\nsalt & tea\n"
+    assert rewrite("a.srt", srt).decode().endswith("\nSALT & TEA\n")
+
+
+def test_notes_of_music_stay_around_a_song(rewrite: Rewrite) -> None:
+    seen: list[str] = []
+
+    def remember(html: str) -> str:
+        seen.append(html)
+        return html.upper()
+
+    song = "1\n00:00:01,000 --> 00:00:02,000\n♪ the sun ♪\n"
+    assert rewrite("a.srt", song, remember).decode().endswith("\n♪ THE SUN ♪\n")
+    assert [html.strip() for html in seen] == ["the sun"]
+
+
 def test_a_tag_over_two_cues_is_closed_and_opened_again(rewrite: Rewrite) -> None:
     times = "00:00:0{}.000 --> 00:00:02.000\n"
     source = times.format(1) + "<i>one two</i>\n\n" + times.format(2) + "three four\n"
