@@ -22,8 +22,16 @@ _BLOCKS: Final = frozenset(
 # Elements whose content is not language, or is drawn.
 _COPIED: Final = frozenset("pre code kbd samp var svg math object template script style textarea xmp".split())
 _STANDALONE: Final = frozenset({"img", "input"})
-"""Pictures and fields: without text before them, their attributes are read like those of a block."""
+"""Pictures and fields: without text before them, their attributes are read like those of a block.
+
+A field whose attributes have text is always read so.
+"""
 _TEXT_ATTRIBUTES: Final = frozenset("alt title placeholder aria-label".split())
+_BUTTONS: Final = frozenset("submit button reset".split())
+_OFFICE_TITLES: Final = frozenset({"header", "footer"})
+"""Titles by which LibreOffice finds headers and footers in a page that it wrote."""
+_FORMULAS: Final = ({"math", "inline"}, {"math", "display"}, {"katex"})
+"""Classes of elements in which pandoc and KaTeX write formulas."""
 
 _NOTE_MARKS: Final = frozenset({"a", "sup"})
 _SENTENCE_START: Final = regex.compile(r"\p{Lu}\p{Ll}|[AI]\b|\p{Lo}")
@@ -58,7 +66,7 @@ def _runs(html: str, *, by_lines: bool = False) -> Iterator[tuple[list[Fragment]
     has_text = has_letters = False
     for fragment in _fragments(tokenize(html)):
         tag = fragment.tag
-        if tag is not None and (tag.name in _BLOCKS or (tag.name in _STANDALONE and not has_text)):
+        if tag is not None and (tag.name in _BLOCKS or _stands_alone(tag, has_text=has_text)):
             yield run, tag
             run, has_text, has_letters = [], False, False
             continue
@@ -73,6 +81,10 @@ def _runs(html: str, *, by_lines: bool = False) -> Iterator[tuple[list[Fragment]
                 yield run, None
                 run, has_text, has_letters = [], False, False
     yield run, None
+
+
+def _stands_alone(tag: Token, *, has_text: bool) -> bool:
+    return (tag.name in _STANDALONE and not has_text) or (tag.name == "input" and any(_texts(tag)))
 
 
 def _note_mark(run: Sequence[Fragment]) -> int:
@@ -134,7 +146,9 @@ def _opens_copied_element(tag: Token) -> bool:
     if tag.name in _COPIED:
         return True
     values = {name: tag.raw[start:end].lower() for name, start, end in tag.attributes()}
-    return values.get("translate") == "no" or "notranslate" in values.get("class", "").split()
+    classes = {*values.get("class", "").split()}
+    is_formula = any(formula <= classes for formula in _FORMULAS)
+    return values.get("translate") == "no" or "notranslate" in classes or is_formula
 
 
 def _copied_fragment(content: Sequence[Token]) -> Fragment:
@@ -145,13 +159,24 @@ def _copied_fragment(content: Sequence[Token]) -> Fragment:
 def _block_tag(tag: Token, language: str, splitter: Splitter) -> Iterator[Segment]:
     """Yield a block tag as copied segments, and the text in its attributes as translated ones."""
     raw, done = tag.raw, 0
-    for name, start, end in tag.attributes() if tag.kind is TokenKind.OPEN else ():
-        if name in _TEXT_ATTRIBUTES and raw[start - 1] in "\"'":
-            yield copied_segment(raw[done:start])
-            value = list(parse_text(raw[start:end]))
-            yield from split_run(value, language, splitter, encoding="attribute")
-            done = end
+    for start, end in _texts(tag):
+        yield copied_segment(raw[done:start])
+        value = list(parse_text(raw[start:end]))
+        yield from split_run(value, language, splitter, encoding="attribute")
+        done = end
     yield copied_segment(raw[done:])
+
+
+def _texts(tag: Token) -> Iterator[tuple[int, int]]:
+    """Yield the spans of a tag's values that a reader sees."""
+    spans = [*tag.attributes()] if tag.kind is TokenKind.OPEN else []
+    values = {name: tag.raw[start:end].lower() for name, start, end in spans}
+    is_office_title = tag.name == "div" and values.get("title") in _OFFICE_TITLES
+    is_button = tag.name == "input" and values.get("type") in _BUTTONS
+    for name, start, end in spans:
+        is_text = (name in _TEXT_ATTRIBUTES and not is_office_title) or (name == "value" and is_button)
+        if is_text and tag.raw[start - 1] in "\"'":
+            yield start, end
 
 
 def split_blocks(html: str) -> Iterator[tuple[str, int]]:
@@ -163,9 +188,7 @@ def split_blocks(html: str) -> Iterator[tuple[str, int]]:
     for run, tag in _runs(html):
         yield _part(run)
         if tag is not None:
-            spans = tag.attributes() if tag.kind is TokenKind.OPEN else ()
-            values = (tag.raw[start:end] for name, start, end in spans if name in _TEXT_ATTRIBUTES)
-            yield tag.raw, _characters("".join(values))
+            yield tag.raw, _characters("".join(tag.raw[start:end] for start, end in _texts(tag)))
 
 
 def _part(run: Sequence[Fragment]) -> tuple[str, int]:

@@ -157,6 +157,23 @@ def test_attributes_of_blocks_and_pictures_are_translated() -> None:
 @pytest.mark.parametrize(
     ("html", "sentences"),
     [
+        ('<label>Name</label> <input value="Ann" placeholder="Your name">', ["Name", "Your name"]),
+        ('Name <input type="submit" value="Send" name="b">', ["Name", "Send"]),
+        ('Wait <input name="days" value="three"> days', ["Wait  days"]),
+        ('<div title="footer"><p title="footer">1</p></div>', ["footer"]),
+        ('<p title="A cat" alt="a dog" title="B">', ["A cat", "a dog", "B"]),
+        ('See <span class="math inline"><em>a</em>b</span>.', ["See \ufffc."]),
+        ('See <span class="math">algebra</span>.', ["See algebra."]),
+    ],
+)
+def test_what_readers_see(html: str, sentences: list[str]) -> None:
+    assert _sentences(html) == sentences
+    assert "".join(segment.text for segment in _split(html)) == html
+
+
+@pytest.mark.parametrize(
+    ("html", "sentences"),
+    [
         ("<p><sup>1</sup>She ran.</p>", ["She ran."]),
         ('<p><sup><a href="x">[1]</a></sup><span>She <b>ran</b>.</span></p>', ["She ran."]),
         ("<p><a>1</a>I ran.</p>", ["I ran."]),
