@@ -8,6 +8,7 @@ formatting: that needs no tag.
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape, unescape
 from typing import Final, NamedTuple
 
@@ -86,15 +87,19 @@ def string_paragraph(
     encode: Callable[[str], str],
     items: Sequence[Item] | None = None,
     *,
-    write_text: Callable[[str], str] = str,
+    has_references: bool = False,
     is_in_place: bool = True,
 ) -> list[Piece]:
     """Make a paragraph of a plain text, or return its source if there is nothing to translate.
 
-    `encode` converts the whole translation to the text of the document, after `write_text` has converted its words.
-    `items` are those of `plain_items` by default.
+    `encode` converts the whole translation to the text of the document. `items` are those of `plain_items` by default;
+    with `has_references` their words have character references, and so does the translation.
     """
-    found = next(iter(inline_paragraph([text], plain_items(text) if items is None else items, write_text)), "")
+    items = plain_items(text) if items is None else items
+    if has_references:
+        items = [Words(unescape(item.text), item.run) if isinstance(item, Words) else item for item in items]
+    write_text = partial(escape, quote=False) if has_references else str
+    found = next(iter(inline_paragraph([text], items, write_text)), "")
     if isinstance(found, str):
         return [source]
     write = found.write

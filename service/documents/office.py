@@ -63,7 +63,9 @@ OPEN_DOCUMENT: Final = Vocabulary(
     copied=names("text:tracked-changes text:ruby-text office:settings office:scripts"),
     is_untouched=_is_computed_cell,
 )
-EPUB_LISTS: Final = Vocabulary(namespaces=_EPUB, paragraphs=names("ncx:text dc:title dc:description"))
+EPUB_LISTS: Final = Vocabulary(
+    namespaces=_EPUB, paragraphs=names("ncx:text dc:title dc:description"), html=names("dc:description")
+)
 
 Parts = Mapping[regex.Pattern[str], Vocabulary]
 """The vocabulary of each part of an archive that holds text, by a pattern of its name."""

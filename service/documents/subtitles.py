@@ -1,8 +1,6 @@
 """SubRip and WebVTT subtitles to pieces: cues that share a sentence are translated together, and split again."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
-from html import escape, unescape
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
@@ -82,11 +80,7 @@ def _sentence(text: str, cues: Sequence[_Cue], *, has_references: bool) -> Itera
     def write(translation: str) -> str:
         return _share(translation, parts, between)
 
-    if has_references:
-        items = [Words(unescape(item.text)) if isinstance(item, Words) else item for item in items]
-        yield from string_paragraph(source, "", write, items, write_text=partial(escape, quote=False))
-    else:
-        yield from string_paragraph(source, "", write, items)
+    yield from string_paragraph(source, "", write, items, has_references=has_references)
 
 
 def _line_items(line: str) -> Iterator[Item]:

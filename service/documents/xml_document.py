@@ -6,7 +6,7 @@ from typing import Final
 
 import regex
 
-from service.documents.inline import Close, Item, Object, Open, Run, Words, inline_paragraph
+from service.documents.inline import Close, Item, Object, Open, Run, Words, inline_paragraph, string_paragraph
 from service.documents.paragraph import Piece, render
 from service.documents.xml_text import XmlKind, XmlToken, check, escape_text, tokens
 
@@ -34,6 +34,8 @@ class Vocabulary:
     """Elements that hold only text; if there are none, text stands in paragraphs and wrappers themselves."""
     wrappers: frozenset[str] = frozenset()
     """Elements that contain a part of a paragraph."""
+    html: frozenset[str] = frozenset()
+    """Paragraphs whose text may be HTML, escaped."""
     links: frozenset[str] = frozenset()
     """The wrappers that are links."""
     properties: frozenset[str] = frozenset()
@@ -104,6 +106,8 @@ class _Reader:
         words = "".join(item.text for item in inside.items if isinstance(item, Words))
         if self._vocabulary.is_kept(words):
             yield render(inside.source)
+        elif token.name in self._vocabulary.html and all(isinstance(item, Words) for item in inside.items):
+            yield from string_paragraph(render(inside.source), words, escape_text, has_references="<" in words)
         else:
             yield from inline_paragraph(inside.source, join_fields(inside.items), escape_text)
         yield closing

@@ -183,3 +183,22 @@ def test_a_table_of_contents_may_name_its_document_type(rewrite: Rewrite) -> Non
     """Most books of EPUB 2 do."""
     book = _archive({"META-INF/container.xml": "<a/>", "toc.ncx": NCX_TYPE + NCX})
     assert _part(rewrite("a.epub", book), "toc.ncx") == NCX_TYPE + NCX.replace("a book", "A BOOK")
+
+
+def test_the_description_of_a_book_may_be_html(rewrite: Rewrite) -> None:
+    package = '<package xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:description>{}</dc:description></package>'
+    description = "&lt;p&gt;a &lt;b&gt;short&lt;/b&gt; book &amp;amp; more&lt;/p&gt;"
+    book = _archive({"META-INF/container.xml": "<a/>", "content.opf": package.format(description)})
+    seen: list[str] = []
+
+    def remember(html: str) -> str:
+        seen.append(html)
+        return html
+
+    assert _part(rewrite("a.epub", book, remember), "content.opf") == package.format(description)
+    assert "&lt;" not in seen[0]
+    assert _part(rewrite("a.epub", book), "content.opf") == package.format(
+        "&lt;p&gt;A &lt;b&gt;SHORT&lt;/b&gt; BOOK &amp;amp; MORE&lt;/p&gt;"
+    )
+    plain = _archive({"META-INF/container.xml": "<a/>", "content.opf": package.format("salt &amp; tea")})
+    assert _part(rewrite("a.epub", plain), "content.opf") == package.format("SALT &amp; TEA")
