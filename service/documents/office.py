@@ -22,16 +22,21 @@ _OPEN_DOCUMENT: Final = {
 }
 _EPUB: Final = {"http://purl.org/dc/elements/1.1/": "dc", "http://www.daisy.org/z3986/2005/ncx/": "ncx"}
 
+_CODE: Final = regex.compile(r"""<[\w.-]+:pStyle\s[^>]*?:val\s*=\s*["'](?:SourceCode|HTMLPreformatted)["']""")
+"""The styles of code that pandoc and word processors give their paragraphs."""
+
 WORD: Final = Vocabulary(
     namespaces=OPEN_XML,
     paragraphs=names("w:p a:p"),
     runs=names("w:r a:r"),
     texts=names("w:t a:t"),
+    characters={"w:noBreakHyphen": "\u2011", "w:softHyphen": ""},
     wrappers=names("w:hyperlink w:ins w:moveTo w:smartTag w:customXml w:sdt w:sdtContent w:dir w:bdo"),
     links=names("w:hyperlink"),
     properties=names("w:rPr w:sdtPr w:smartTagPr w:customXmlPr a:rPr"),
     breaks=names("w:br w:tab w:cr w:ptab a:br"),
     copied=names("w:del w:moveFrom w:instrText w:fldSimple w:ruby a:fld"),
+    code=_CODE,
 )
 SLIDES: Final = WORD
 """Slides, charts and diagrams use the vocabulary of drawings, which word processors know too."""

@@ -32,6 +32,8 @@ class Vocabulary:
     """Elements that give one formatting to the text elements in them."""
     texts: frozenset[str] = frozenset()
     """Elements that hold only text; if there are none, text stands in paragraphs and wrappers themselves."""
+    characters: Mapping[str, str] = field(default_factory=dict)
+    """Elements of a run that stand for a character, and how the model reads it."""
     wrappers: frozenset[str] = frozenset()
     """Elements that contain a part of a paragraph."""
     html: frozenset[str] = frozenset()
@@ -45,6 +47,8 @@ class Vocabulary:
     """Elements in which nothing is translated."""
     is_untouched: Untouched = field(default=lambda token: False)
     """Returns True for another element, by its attributes, in which nothing is translated."""
+    code: regex.Pattern[str] | None = None
+    """Matches the properties of a paragraph that holds code."""
     is_kept: Callable[[str], bool] = field(default=lambda text: False)
     """Returns True for the text of a paragraph that must stay."""
 
@@ -104,7 +108,9 @@ class _Reader:
         closing = self._inline(inside)
         yield token.raw
         words = "".join(item.text for item in inside.items if isinstance(item, Words))
-        if self._vocabulary.is_kept(words):
+        code = self._vocabulary.code
+        is_code = code is not None and bool(inside.items) and code.search(_raw(inside.items[:1])) is not None
+        if is_code or self._vocabulary.is_kept(words):
             yield render(inside.source)
         elif token.name in self._vocabulary.html and all(isinstance(item, Words) for item in inside.items):
             yield from string_paragraph(render(inside.source), words, escape_text, has_references="<" in words)
@@ -159,6 +165,12 @@ class _Reader:
             if child.kind is XmlKind.OPEN and child.name in self._vocabulary.texts:
                 self._text(child, inside, Run(opening, closing))
                 continue
+            if child.kind is XmlKind.EMPTY and child.name in self._vocabulary.characters:
+                inside.source.append(child.raw)
+                name = f"{child.spelled.rpartition(':')[0]}:t"
+                text = self._vocabulary.characters[child.name]
+                inside.items.append(Words(text, _text_run(name, Run(opening, closing))))
+                continue
             pieces = self._object(child)
             inside.source += pieces
             if child.name in self._vocabulary.properties:
@@ -176,10 +188,14 @@ class _Reader:
                 break
             words += child.text
         inside.source.append(raw)
-        name = token.spelled
-        space = "" if token.name == "a:t" else ' xml:space="preserve"'
         if words:
-            inside.items.append(Words(words, Run(f"{run.opening}<{name}{space}>", f"</{name}>{run.closing}")))
+            inside.items.append(Words(words, _text_run(token.spelled, run, keeps_space=token.name == "a:t")))
+
+
+def _text_run(name: str, run: Run, *, keeps_space: bool = False) -> Run:
+    """Return a run with its text element, which says that it keeps its space if it would not by itself."""
+    space = "" if keeps_space else ' xml:space="preserve"'
+    return Run(f"{run.opening}<{name}{space}>", f"</{name}>{run.closing}")
 
 
 def join_fields(items: Sequence[Item]) -> list[Item]:

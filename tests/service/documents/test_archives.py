@@ -101,6 +101,16 @@ def _word(body: str, rewrite: Rewrite) -> str:
             id="a tab stays between",
         ),
         pytest.param(
+            "<w:p><w:r><w:t>well</w:t><w:noBreakHyphen/><w:t>known in</w:t><w:softHyphen/><w:t>fo</w:t></w:r></w:p>",
+            f"<w:p><w:r>{T}WELL\u2011KNOWN INFO</w:t></w:r></w:p>",
+            id="hyphens are characters",
+        ),
+        pytest.param(
+            '<w:p><w:pPr><w:pStyle w:val="SourceCode"/></w:pPr><w:r><w:t>print</w:t></w:r></w:p>',
+            '<w:p><w:pPr><w:pStyle w:val="SourceCode"/></w:pPr><w:r><w:t>print</w:t></w:r></w:p>',
+            id="code stays",
+        ),
+        pytest.param(
             "<w:p><w:del><w:r><w:delText>gone</w:delText></w:r></w:del><w:ins><w:r><w:t>new</w:t></w:r></w:ins></w:p>",
             f"<w:p><w:del><w:r><w:delText>gone</w:delText></w:r></w:del><w:ins><w:r>{T}NEW</w:t></w:r></w:ins></w:p>",
             id="deleted text stays",
