@@ -57,6 +57,8 @@ class Object:
     pieces: Sequence[Piece]
     is_break: bool = False
     """True if a sentence ends here."""
+    is_character: bool = False
+    """True if it stands among the characters of its run, as the end of a line in a cell does."""
 
 
 Item = Words | Open | Close | Object
@@ -70,8 +72,8 @@ def inline_paragraph(source: Sequence[Piece], items: Sequence[Item], write_text:
     words = "".join(item.text for item in items if isinstance(item, Words))
     if not has_letters(words):
         return list(source)
-    first = next(number for number, item in enumerate(items) if not isinstance(item, Object))
-    last = next(number for number in range(len(items), 0, -1) if not isinstance(items[number - 1], Object))
+    first = next(number for number, item in enumerate(items) if not _is_outside(item))
+    last = next(number for number in range(len(items), 0, -1) if not _is_outside(items[number - 1]))
     tagged = _Tagged(items[first:last], write_text)
 
     def write(translation: str) -> str:
@@ -79,6 +81,10 @@ def inline_paragraph(source: Sequence[Piece], items: Sequence[Item], write_text:
         return _objects(items[:first]) + inside + _objects(items[last:])
 
     return [Paragraph(source, tagged.markup, len(words), write)]
+
+
+def _is_outside(item: Item) -> bool:
+    return isinstance(item, Object) and not item.is_character
 
 
 def string_paragraph(
@@ -203,6 +209,9 @@ class _Tagged:
             if token.kind is TokenKind.TEXT:
                 words += unescape(token.raw)
                 continue
+            if (character := missing.get(_number(token))) is not None and character.is_character:
+                words += render(missing.pop(_number(token)).pieces)
+                continue
             flush()
             if token.kind is TokenKind.CLOSE:
                 self._close(token.name, opened, written)
@@ -214,7 +223,7 @@ class _Tagged:
         flush()
         for name in reversed(opened):
             self._end(name, written)
-        return "".join(written) + _objects(missing.values())
+        return "".join(written) + _objects(filter(_is_outside, missing.values()))
 
     def _close(self, name: str, opened: list[str], written: list[str]) -> None:
         """Close an element; those that were opened in it are closed before, and opened again."""

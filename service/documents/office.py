@@ -30,7 +30,7 @@ WORD: Final = Vocabulary(
     paragraphs=names("w:p a:p"),
     runs=names("w:r a:r"),
     texts=names("w:t a:t"),
-    characters={"w:noBreakHyphen": "\u2011", "w:softHyphen": ""},
+    characters={"w:noBreakHyphen": "-", "w:softHyphen": ""},
     wrappers=names("w:hyperlink w:ins w:moveTo w:smartTag w:customXml w:sdt w:sdtContent w:dir w:bdo"),
     links=names("w:hyperlink"),
     properties=names("w:rPr w:sdtPr w:smartTagPr w:customXmlPr a:rPr"),
@@ -45,6 +45,7 @@ SHEET: Final = Vocabulary(
     paragraphs=names("s:si s:is s:text a:p"),
     runs=names("s:r a:r"),
     texts=names("s:t a:t"),
+    has_lines=True,
     properties=names("s:rPr a:rPr"),
     breaks=names("a:br"),
     copied=names("s:rPh a:fld"),
@@ -94,7 +95,7 @@ PPTX_PARTS: Final = _parts(
 )
 XLSX_PARTS: Final = _parts(
     {
-        r"xl/(?:sharedStrings|comments[0-9]*|worksheets/sheet[0-9]*)\.xml": SHEET,
+        r"xl/(?:sharedStrings|comments[0-9]*|comments/comment[0-9]*|worksheets/sheet[0-9]*)\.xml": SHEET,
         r"xl/(?:charts/chart|drawings/drawing|diagrams/data)[0-9]*\.xml": SHEET,
     }
 )

@@ -14,6 +14,7 @@ Untouched = Callable[[XmlToken], bool]
 
 _FIELD_KIND: Final = regex.compile(r"""<[\w.-]+:fldChar\b[^>]*:fldCharType\s*=\s*["'](\w+)""")
 _INSTRUCTION: Final = regex.compile(r"<[\w.-]+:instrText[^>]*>([^<]*)")
+_LINE_END: Final = regex.compile(r"(\r?\n)")
 _FIELDS_OF_TEXT: Final = ("HYPERLINK", "TOC", "REF", "INDEX")
 """Fields of a word processor whose result is text of the document; all others are computed."""
 
@@ -32,6 +33,8 @@ class Vocabulary:
     """Elements that give one formatting to the text elements in them."""
     texts: frozenset[str] = frozenset()
     """Elements that hold only text; if there are none, text stands in paragraphs and wrappers themselves."""
+    has_lines: bool = False
+    """True if a line of a text element ends where its source does."""
     characters: Mapping[str, str] = field(default_factory=dict)
     """Elements of a run that stand for a character, and how the model reads it."""
     wrappers: frozenset[str] = frozenset()
@@ -188,8 +191,12 @@ class _Reader:
                 break
             words += child.text
         inside.source.append(raw)
-        if words:
-            inside.items.append(Words(words, _text_run(token.spelled, run, keeps_space=token.name == "a:t")))
+        text_run = _text_run(token.spelled, run, keeps_space=token.name == "a:t")
+        for number, part in enumerate(_LINE_END.split(words) if self._vocabulary.has_lines else [words]):
+            if number % 2:
+                inside.items.append(Object([part], is_break=True, is_character=True))
+            elif part:
+                inside.items.append(Words(part, text_run))
 
 
 def _text_run(name: str, run: Run, *, keeps_space: bool = False) -> Run:

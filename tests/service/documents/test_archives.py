@@ -102,7 +102,7 @@ def _word(body: str, rewrite: Rewrite) -> str:
         ),
         pytest.param(
             "<w:p><w:r><w:t>well</w:t><w:noBreakHyphen/><w:t>known in</w:t><w:softHyphen/><w:t>fo</w:t></w:r></w:p>",
-            f"<w:p><w:r>{T}WELL\u2011KNOWN INFO</w:t></w:r></w:p>",
+            f"<w:p><w:r>{T}WELL-KNOWN INFO</w:t></w:r></w:p>",
             id="hyphens are characters",
         ),
         pytest.param(
@@ -171,6 +171,33 @@ def test_a_column_that_a_table_names_keeps_its_header(rewrite: Rewrite) -> None:
     written = _part(rewrite("a.xlsx", _archive(parts)), "xl/sharedStrings.xml")
     assert "<t>Price</t>" in written
     assert "THE PRICE" in written
+
+
+def test_lines_of_a_cell_stay_in_its_text(rewrite: Rewrite) -> None:
+    name = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    rich = "<si><r><t>a\n</t></r><r><rPr><b/></rPr><t>b</t></r></si></sst>"
+    shared = f'<sst xmlns="{name}"><si><t>\none\ntwo\n</t></si>{rich}'
+    sheet = _archive({"xl/workbook.xml": "<workbook/>", "xl/sharedStrings.xml": shared})
+    seen: list[str] = []
+
+    def remember(html: str) -> str:
+        seen.append(html)
+        return html.replace("one", "un")
+
+    written = _part(rewrite("a.xlsx", sheet, remember), "xl/sharedStrings.xml")
+    assert "one<br" in seen[0]
+    assert '<si><t xml:space="preserve">\nun\ntwo\n</t></si>' in written
+    assert written.endswith(rich)
+    loud = _part(rewrite("a.xlsx", sheet), "xl/sharedStrings.xml")
+    assert regex.findall(r"<t[^>]*>([^<]*)", loud) == ["\nONE\nTWO\n", "A\n", "B"]
+
+
+def test_comments_of_openpyxl_are_translated(rewrite: Rewrite) -> None:
+    """It keeps them in a directory of their own."""
+    name = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    comments = f'<comments xmlns="{name}"><comment><text><t>why</t></text></comment></comments>'
+    sheet = _archive({"xl/workbook.xml": "<workbook/>", "xl/comments/comment1.xml": comments})
+    assert ">WHY<" in _part(rewrite("a.xlsx", sheet), "xl/comments/comment1.xml")
 
 
 def test_computed_cells_stay(rewrite: Rewrite) -> None:
