@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from service.api.authentication import CallerDependency
-from service.api.compat.chat_schemas import ChatError, ChatRequest
+from service.api.compat.chat_schemas import LONGEST_MODEL, ChatError, ChatRequest
 from service.api.dependencies import ServiceContext, ServiceDependency
 from service.api.openapi import CALLER_ERRORS, errors_of
 from service.api.request_body import body_of, parse_body
@@ -82,10 +82,13 @@ async def models(service: ServiceDependency, caller: CallerDependency) -> dict[s
     responses=errors_of(ChatError, *_CALLER_ERRORS, 404),
 )
 async def describe_model(service: ServiceDependency, caller: CallerDependency, model: str) -> dict[str, Any]:
-    """Return a model; its name may be that of the target alone."""
-    directions = service.translator.directions
-    if model not in {f"{_PREFIX}{name}" for each in directions for name in (each, each.target)}:
+    """Return a model, by any name that completions accept."""
+    if len(model) > LONGEST_MODEL:
         raise UnknownModel(model)
+    try:
+        _direction(service, model)
+    except InvalidRequest:
+        raise UnknownModel(model) from None
     return _model(model)
 
 
