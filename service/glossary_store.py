@@ -193,8 +193,11 @@ class GlossaryStore:
             raise UnknownGlossary("several have this name: use an id" if parts else "no glossary has this id or name")
         fitting = [each for each in exact or parts if (each.source, each.target) == (source, target)]
         if not fitting:
-            directions = " or ".join(sorted({f"from {each.source} into {each.target}" for each in exact or parts}))
-            raise InvalidRequest("glossary_id", f"is {directions}, not from {source} into {target}")
+            pairs = " and ".join(sorted({f"{each.source}-{each.target}" for each in exact or parts}))
+            # DeepL's words, by which its clients tell this error from others.
+            raise InvalidRequest(
+                "glossary_id", f"No dictionary found for language pair {source}-{target}; it has {pairs}"
+            )
         return max(fitting, key=lambda each: each.revision)
 
     def delete(self, identifier: str, owner: str | None) -> None:

@@ -109,6 +109,7 @@ def test_threads_change_nothing() -> None:
 
 
 @pytest.mark.skipif(not _TASKS.exists(), reason="this system has no /proc")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_fork_has_threads_of_its_own() -> None:
     before = _in_threads(3)
     if not (child := os.fork()):

@@ -51,7 +51,7 @@ def test_only_for_its_languages(tmp_path: Path) -> None:
     made = store.add("pets", FRENCH, {"cat": "matou"}, None)
     [term] = store.glossary([made.id], None, "en", "fr").find("a cat")
     assert term.translation == "matou"
-    with pytest.raises(InvalidRequest, match="glossary_id: is from en into fr, not from en into de"):
+    with pytest.raises(InvalidRequest, match="glossary_id: No dictionary found for language pair en-de; it has en-fr"):
         store.glossary([made.id], None, "en", "de")
 
 
