@@ -12,14 +12,14 @@ from fastapi.responses import JSONResponse
 
 from service.api.authentication import CallerDependency
 from service.api.compat.chat_schemas import LONGEST_MODEL, ChatError, ChatRequest
-from service.api.dependencies import ServiceContext, ServiceDependency
+from service.api.dependencies import ServiceDependency
 from service.api.openapi import CALLER_ERRORS, errors_of
 from service.api.request_body import body_of, parse_body
 from service.api.sse import AnswerShape, TranslationStream
 from service.api.translate import until_engines_answer, until_finished
 from service.errors import InvalidRequest, UnknownModel
 from service.translation.events import Event, Finished, Started, TokenGenerated, Usage
-from service.translation.translator import AUTOMATIC, FieldNames
+from service.translation.translator import AUTOMATIC, FieldNames, Translator
 
 router = APIRouter(prefix="/v1", tags=["as other servers"])
 
@@ -46,7 +46,7 @@ async def completions(request: Request, service: ServiceDependency, caller: Call
     text = body.text()
     await service.check_open()
     with service.choosing_model():
-        source, target = _direction(service, body.model)
+        source, target = direction_of(service.translator, body.model)
     async with AsyncExitStack() as stack:
         if body.stream:
             stack.enter_context(service.access.stream(caller))
@@ -86,7 +86,8 @@ async def describe_model(service: ServiceDependency, caller: CallerDependency, m
     if len(model) > LONGEST_MODEL:
         raise UnknownModel(model)
     try:
-        _direction(service, model)
+        with service.choosing_model():
+            direction_of(service.translator, model)
     except InvalidRequest:
         raise UnknownModel(model) from None
     return _model(model)
@@ -129,16 +130,20 @@ class ChatStream(TranslationStream):
         return b"data: %s\r\n\r\n" % msgspec.json.encode(head | {"choices": choices} | more)
 
 
-def _direction(service: ServiceContext, model: str) -> tuple[str, str]:
+def direction_of(translator: Translator, model: str) -> tuple[str, str]:
     """Return the source and target in the name of a model; codes may have hyphens. Raises `InvalidRequest`."""
-    if not model.removeprefix(_PREFIX) or not model.startswith(_PREFIX):
+    languages = model.removeprefix(_PREFIX)
+    if not languages or not model.startswith(_PREFIX):
         raise InvalidRequest("model", f"must be {_PREFIX}SOURCE-TARGET or {_PREFIX}TARGET, with language codes")
-    parts = model.removeprefix(_PREFIX).split("-")
+    parts = languages.split("-")
     pairs = [("-".join(parts[:place]), "-".join(parts[place:])) for place in range(1, len(parts))]
+    # A code with a hyphen is a target alone only as the models write it: fr-zz must not be taken for a kind of fr.
+    if not pairs or any(languages == each.target for each in translator.directions):
+        pairs.append((AUTOMATIC, languages))
     problems: list[InvalidRequest] = []
-    for pair in pairs or [(AUTOMATIC, parts[0])]:
+    for pair in pairs:
         try:
-            return service.translator.direction(*pair, _NAMES)
+            return translator.direction(*pair, _NAMES)
         except InvalidRequest as error:
             problems.append(error)
     raise problems[0]
