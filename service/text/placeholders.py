@@ -1,4 +1,4 @@
-"""Parts of texts that are copied, not translated: URLs, e-mail addresses, placeholders, tags, emoji, other scripts."""
+"""Parts of texts that are copied, not translated: URLs, placeholders, tags, emoji, rare symbols, other scripts."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -19,6 +19,9 @@ _PATTERNS: Final = {
     "variable": r"\$[A-Za-z_]\w*|(?<!\w)%[A-Z_]{2,}%|__[A-Z_]+__|\[[A-Z][A-Z0-9_]+\]",
     "code": r"`[^`\n]{1,200}`",
     "handle": r"(?<![\w/])@[A-Za-z_]\w+|(?<![\w/&])#[A-Za-z_]\w+",
+    # A model that has seen few of them drops them or makes words of their bytes.
+    "rare currency": r"(?![$€£])\p{Sc}",
+    "fraction": r"(?:(?<!\d)\d{1,9}(?:[.,]\d{3}){0,4}[ \u00a0]?)?[\u00bc-\u00be\u2150-\u215e]",
     "emoji": r"(?:\p{Extended_Pictographic}|\p{Regional_Indicator})"
     r"[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}\u200d\ufe0f\u20e3]*",
 }

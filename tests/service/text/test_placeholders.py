@@ -35,7 +35,12 @@ from service.text.placeholders import find_verbatim
     #summer2024
     👩‍🚀
     🇫🇷
-    ❤️""".splitlines(),
+    ❤️
+    ₹
+    ¥
+    5½
+    1,250 ¾
+    ⅛""".splitlines(),
 )
 def test_a_copied_part_is_found_among_words(verbatim: str) -> None:
     verbatim = verbatim.strip()
@@ -49,7 +54,7 @@ def test_a_copied_part_is_found_among_words(verbatim: str) -> None:
         "100 % sure",
         "50%des",
         "a < b > c",
-        "costs $5 or 5$",
+        "costs $5 or 5$, €5 or £5",
         "e.g. this",
         "It is late.it seems",
         "Mr.Smith",
