@@ -1,6 +1,7 @@
 """Shared by all tests: small random models and a small real tokenizer."""
 
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import hypothesis
 import pytest
 import torch
 
+from model import kernels
 from model.checkpoint_config import load_config
 from model.config import ModelConfig
 from model.tokenizer import Tokenizer
@@ -62,6 +64,14 @@ def config() -> ModelConfig:
 @pytest.fixture
 def model(config: ModelConfig, device: torch.device) -> Transformer:
     return random_model(config).to(device)
+
+
+@pytest.fixture
+def operators() -> None:
+    """Skips where there is no compiler at all; one that is there must be able to build them."""
+    if shutil.which("c++") is None:
+        pytest.skip("no C++ compiler: the operators cannot be built here")
+    assert kernels.load()
 
 
 def random_model(config: ModelConfig, seed: int = 0) -> Transformer:

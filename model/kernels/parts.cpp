@@ -9,6 +9,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 namespace dragoman {
@@ -47,7 +48,7 @@ class Helpers {
   bool run(int64_t count, int64_t part, int64_t threads, Body body, const void* context) {
     const std::unique_lock<std::mutex> alone(busy_, std::try_to_lock);
     if (!alone) return false;
-    for (; started_ < threads - 1; ++started_) std::thread([this] { help(); }).detach();
+    start_helpers(threads - 1);
     const uint64_t parts = (count + part - 1) / part;
     body_ = body;
     context_ = context;
@@ -60,13 +61,28 @@ class Helpers {
     number_.fetch_add(1);
     number_.notify_all();
     take_parts(number_);
-    for (int spins = 0; unfinished_.load(std::memory_order_acquire); ++spins)
-      spins < kSpinsBeforeYield ? pause() : std::this_thread::yield();
+    int spins = 0;
+    while (unfinished_.load(std::memory_order_acquire)) {
+      if (spins == kSpinsBeforeYield) {
+        std::this_thread::yield();
+      } else {
+        ++spins;
+        pause();
+      }
+    }
     if (failure_) std::rethrow_exception(failure_);
     return true;
   }
 
  private:
+  void start_helpers(int64_t wanted) {
+    try {
+      for (; started_ < wanted; ++started_) std::thread([this] { help(); }).detach();
+    } catch (const std::system_error&) {
+      // The system allows no more threads now: those that are there take all parts.
+    }
+  }
+
   void help() {
     for (uint32_t seen = 0;;) {
       for (int spins = 0; number_.load() == seen && spins < kSpins; ++spins) pause();

@@ -9,8 +9,9 @@ namespace dragoman {
 
 using Body = void (*)(const void* context, int64_t begin, int64_t end);
 
-// Calls `body` for parts of 0..count, in any order, in as many threads as PyTorch may use; returns when all are done.
-// A part has at least `least` of the count, so that it is worth the notice of a thread. The first exception is thrown.
+// Calls `body` for parts of 0..count, in any order, in up to as many threads as PyTorch may use; returns when all are
+// done. There are at most count / least parts, so that each is worth the notice of a thread. The first exception is
+// thrown, after all parts. A body must not call this function.
 void run_parts(int64_t count, int64_t least, Body body, const void* context);
 
 template <class Function>

@@ -94,14 +94,16 @@ async def _form(request: Request) -> FormData:
     if media_type(request) != MULTIPART:
         raise InvalidRequest("Content-Type", f"must be {MULTIPART}")
     try:
-        # A large file is kept on disk while it arrives.
-        return await request.form(max_files=1, max_fields=_FIELDS, max_part_size=FORM_BYTES)
+        # A large file is kept on disk while it arrives; the size of the whole body is limited already.
+        form = await request.form(max_files=_FIELDS, max_fields=_FIELDS, max_part_size=FORM_BYTES)
     except HTTPException as error:
-        if "files" in error.detail:
-            raise InvalidRequest("file", "must be one file; the form has more") from None
         raise InvalidRequest("body", error.detail) from None
     except OSError:
         raise InsufficientStorage("documents") from None
+    if sum(isinstance(value, UploadFile) for _, value in form.multi_items()) > 1:
+        await form.close()
+        raise InvalidRequest("file", "must be one file; the form has more")
+    return form
 
 
 async def start_job(service: ServiceContext, sent: Uploaded, wanted: Wanted, names: FieldNames) -> DocumentJob:

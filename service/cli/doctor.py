@@ -130,6 +130,8 @@ def _unused_cores(settings: Settings, cores: int) -> list[str]:
     if settings.device != "cpu" or used + 1 >= cores:
         return []
     most = (cores - 1) // settings.threads
+    if most <= settings.replicas:
+        return []  # the other cores are too few for the threads of one more engine
     return [
         f"engines use {used} of {cores} cores: with a small model the HTTP process is the limit; for a large one set "
         f"--replicas {most}"

@@ -1,20 +1,9 @@
-"""Shared fixtures of the tests of the C++ operators."""
+"""The variants of the C++ operators, one after the other."""
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
 import torch
-
-from model import kernels
-
-
-@pytest.fixture
-def operators() -> None:
-    """Skips where there is no compiler at all; one that is there must be able to build them."""
-    if shutil.which("c++") is None:
-        pytest.skip("no C++ compiler: the operators cannot be built here")
-    assert kernels.load()
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """The C++ int8 transformer's bits: the same alone and among others, on any processor, however steps are taken."""
 
 import os
+import resource
 from pathlib import Path
 from typing import Final
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from model import kernels
-from model.config import Activation, DecoderMemory
+from model.config import Activation, DecoderMemory, ModelConfig
 from model.cpp_transformer import DecodeScores
 from model.decode_step import NO_OUTPUTS, Queries
 from model.kernels.compiler import VARIANTS
@@ -18,7 +19,7 @@ from model.sampling import SamplingParameters, noise_states, sample
 from model.topk import Beams
 from model.transformer import Transformer
 from tests.conftest import random_model
-from tests.model.side import SLOTS, Side, fused_config, random_sources
+from tests.model.side import SLOTS, Side, fused_config, packed, random_sources
 
 pytestmark = pytest.mark.usefixtures("operators")
 
@@ -84,15 +85,17 @@ def test_every_variant_gives_the_same_bits(
         assert torch.equal(scores.best.logprobs, results[0].best.logprobs)
 
 
-def _in_threads(threads: int) -> list[Tensor]:
-    """Run a model that is large enough for several threads, in this many."""
-    config = fused_config()
-    config = config.model_copy(update={"d_model": 192, "ffn_dim": 512, "vocab_size": 4000})
-    sources = random_sources(SLOTS, config)
+def _large_config() -> ModelConfig:
+    """A model that is large enough for several threads."""
+    return fused_config().model_copy(update={"d_model": 192, "ffn_dim": 512, "vocab_size": 4000})
+
+
+def _in_threads(side: Side, threads: int) -> list[Tensor]:
+    """Run a large model in this many threads."""
+    sources = random_sources(SLOTS, _large_config())
     slots, lengths = torch.arange(SLOTS), torch.tensor([len(source) for source in sources])
     beams = Beams(torch.tensor([[1, 3, 3], [4, 7, 9]]), torch.zeros(SLOTS))
-    # PyTorch itself has one thread: its own would not survive a fork.
-    side, before = Side(random_model(config)), torch.get_num_threads()
+    before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
         side.encode(sources, slots.tolist())
@@ -104,17 +107,56 @@ def _in_threads(threads: int) -> list[Tensor]:
 
 
 def test_threads_change_nothing() -> None:
-    for one, three in zip(_in_threads(1), _in_threads(3), strict=True):
+    side = Side(random_model(_large_config()))
+    for one, three in zip(_in_threads(side, 1), _in_threads(side, 3), strict=True):
         assert torch.equal(one, three)
+
+
+def test_an_exception_of_any_thread_reaches_the_caller() -> None:
+    """And the next step finds the threads at work."""
+    config = fused_config()
+    side, before = Side(random_model(config), has_shortlist=True), torch.get_num_threads()
+    sources, slots = packed(random_sources(SLOTS, config)), torch.arange(SLOTS)
+    lengths = sources[2].diff()
+    words = torch.ones(SLOTS, config.vocab_size, dtype=torch.bool)
+    torch.set_num_threads(3)
+    try:
+        for empty in [*range(SLOTS)] * 20:
+            side.cpp.encode(*sources, slots.tolist(), words & (slots != empty).unsqueeze(1))
+            with pytest.raises(RuntimeError, match=f"slot {empty} has no words"):
+                side.decode(slots, slots * 0, slots, lengths)
+        side.cpp.encode(*sources, slots.tolist(), words)
+        side.decode(slots, slots * 0, slots, lengths)
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.skipif(not _TASKS.exists(), reason="this system has no /proc")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_system_without_threads_left_costs_speed_alone() -> None:
+    side, threads = Side(random_model(_large_config())), 30
+    before = _in_threads(side, 1)
+    if not (child := os.fork()):
+        equal = False
+        try:
+            used = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+            # Room for small tensors, and for no thread's stack but a few of the parent's.
+            resource.setrlimit(resource.RLIMIT_AS, (used + 1_000_000, resource.RLIM_INFINITY))
+            equal = all(map(torch.equal, before, _in_threads(side, threads)))
+        finally:
+            # A return would go on with the parent's tests.
+            os._exit(0 if equal and len(list(_TASKS.iterdir())) < threads else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.skipif(not _TASKS.exists(), reason="this system has no /proc")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_fork_has_threads_of_its_own() -> None:
-    before = _in_threads(3)
+    side = Side(random_model(_large_config()))
+    before = _in_threads(side, 3)
     if not (child := os.fork()):
         # Not by an exception or a return: that would go on with the parent's tests.
-        equal = all(map(torch.equal, before, _in_threads(3)))
+        equal = all(map(torch.equal, before, _in_threads(side, 3)))
         os._exit(0 if equal and len(list(_TASKS.iterdir())) >= 3 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 

@@ -1,12 +1,10 @@
 """An engine with a shortlist is the oracle of a model that has no other words, whatever the runner."""
 
-import shutil
 from collections.abc import Callable
 
 import pytest
 import torch
 
-from model import kernels
 from model.config import ModelConfig
 from model.decoding import beam_decode, greedy_decode
 from model.shortlist import Shortlist
@@ -30,13 +28,6 @@ def _eager(model: Transformer, shortlist: Shortlist | None) -> Runner:
 
 def _int8(model: Transformer, shortlist: Shortlist | None) -> Runner:
     return MODES["int8"].build_runner(model, SLOTS, MAX_LENGTH, shortlist)
-
-
-@pytest.fixture
-def operators() -> None:
-    if shutil.which("c++") is None:
-        pytest.skip("no C++ compiler: the operators cannot be built here")
-    assert kernels.load()
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ def test_operators_that_the_processor_lacks_are_reported() -> None:
     assert f"C++ operators for {foreign} do not run here" in problem
 
 
-@pytest.mark.parametrize(("cores", "noted"), [(2, []), (5, []), (16, ["--replicas 7"])])
+@pytest.mark.parametrize(("cores", "noted"), [(2, []), (5, []), (6, []), (7, ["--replicas 3"]), (16, ["--replicas 7"])])
 def test_cores_without_an_engine_are_noted(cores: int, noted: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.cli.doctor.usable_cores", lambda: cores)
     report = examine(Settings(replicas=2, threads=2), 0.2)

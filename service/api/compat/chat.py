@@ -11,15 +11,15 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from service.api.authentication import CallerDependency
-from service.api.compat.chat_schemas import ChatError, ChatRequest
-from service.api.dependencies import ServiceContext, ServiceDependency
+from service.api.compat.chat_schemas import LONGEST_MODEL, ChatError, ChatRequest
+from service.api.dependencies import ServiceDependency
 from service.api.openapi import CALLER_ERRORS, errors_of
 from service.api.request_body import body_of, parse_body
 from service.api.sse import AnswerShape, TranslationStream
 from service.api.translate import until_engines_answer, until_finished
 from service.errors import InvalidRequest, UnknownModel
 from service.translation.events import Event, Finished, Started, TokenGenerated, Usage
-from service.translation.translator import AUTOMATIC, FieldNames
+from service.translation.translator import AUTOMATIC, FieldNames, Translator
 
 router = APIRouter(prefix="/v1", tags=["as other servers"])
 
@@ -46,7 +46,7 @@ async def completions(request: Request, service: ServiceDependency, caller: Call
     text = body.text()
     await service.check_open()
     with service.choosing_model():
-        source, target = _direction(service, body.model)
+        source, target = direction_of(service.translator, body.model)
     async with AsyncExitStack() as stack:
         if body.stream:
             stack.enter_context(service.access.stream(caller))
@@ -82,10 +82,14 @@ async def models(service: ServiceDependency, caller: CallerDependency) -> dict[s
     responses=errors_of(ChatError, *_CALLER_ERRORS, 404),
 )
 async def describe_model(service: ServiceDependency, caller: CallerDependency, model: str) -> dict[str, Any]:
-    """Return a model; its name may be that of the target alone."""
-    directions = service.translator.directions
-    if model not in {f"{_PREFIX}{name}" for each in directions for name in (each, each.target)}:
+    """Return a model, by any name that completions accept."""
+    if len(model) > LONGEST_MODEL:
         raise UnknownModel(model)
+    try:
+        with service.choosing_model():
+            direction_of(service.translator, model)
+    except InvalidRequest:
+        raise UnknownModel(model) from None
     return _model(model)
 
 
@@ -126,16 +130,20 @@ class ChatStream(TranslationStream):
         return b"data: %s\r\n\r\n" % msgspec.json.encode(head | {"choices": choices} | more)
 
 
-def _direction(service: ServiceContext, model: str) -> tuple[str, str]:
+def direction_of(translator: Translator, model: str) -> tuple[str, str]:
     """Return the source and target in the name of a model; codes may have hyphens. Raises `InvalidRequest`."""
-    if not model.removeprefix(_PREFIX) or not model.startswith(_PREFIX):
+    languages = model.removeprefix(_PREFIX)
+    if not languages or not model.startswith(_PREFIX):
         raise InvalidRequest("model", f"must be {_PREFIX}SOURCE-TARGET or {_PREFIX}TARGET, with language codes")
-    parts = model.removeprefix(_PREFIX).split("-")
+    parts = languages.split("-")
     pairs = [("-".join(parts[:place]), "-".join(parts[place:])) for place in range(1, len(parts))]
+    # A code with a hyphen is a target alone only as the models write it: fr-zz must not be taken for a kind of fr.
+    if not pairs or any(languages == each.target for each in translator.directions):
+        pairs.append((AUTOMATIC, languages))
     problems: list[InvalidRequest] = []
-    for pair in pairs or [(AUTOMATIC, parts[0])]:
+    for pair in pairs:
         try:
-            return service.translator.direction(*pair, _NAMES)
+            return translator.direction(*pair, _NAMES)
         except InvalidRequest as error:
             problems.append(error)
     raise problems[0]

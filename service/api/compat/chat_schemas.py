@@ -12,6 +12,8 @@ from service.errors import InvalidRequest
 from service.translation.options import TranslationOptions
 
 _MOST_MESSAGES: Final = 1000
+LONGEST_MODEL: Final = 64
+"""Characters of a model's name."""
 # Without references, which a description within a route cannot resolve.
 _MESSAGES: Final[dict[str, Any]] = {
     "type": "array",
@@ -83,7 +85,9 @@ class ChatRequest(RequestBody):
     model_config = ConfigDict(extra="ignore")
 
     model: str = Field(
-        max_length=64, description="dragoman-SOURCE-TARGET, or dragoman-TARGET to detect", examples=["dragoman-en-fr"]
+        max_length=LONGEST_MODEL,
+        description="dragoman-SOURCE-TARGET, or dragoman-TARGET to detect",
+        examples=["dragoman-en-fr"],
     )
     messages: Annotated[list[Message], WithJsonSchema(_MESSAGES)] = Field(
         min_length=1,

@@ -12,6 +12,7 @@ import torch
 from tokenizers import decoders, models, pre_tokenizers
 
 from model.tokenizer import Tokenizer
+from tests.model.formats.marian_models import sentencepiece_model
 
 pytest.importorskip("transformers", reason="pip install 'dragoman[load]'")
 
@@ -59,3 +60,15 @@ def write_tokenizer_json(path: Path, tokenizer: Tokenizer, special: Sequence[str
     made.add_special_tokens(["<pad>", "<s>", "</s>", *special])
     made.save(str(path))
     return int(made.get_vocab_size())
+
+
+@pytest.fixture(scope="session")
+def vocabulary() -> bytes:
+    """A SentencePiece model with Marian's special pieces."""
+    return sentencepiece_model(120)
+
+
+@pytest.fixture(scope="session")
+def other_vocabulary() -> bytes:
+    """A smaller one: that of the other side."""
+    return sentencepiece_model(90)

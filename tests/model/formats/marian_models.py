@@ -21,6 +21,7 @@ from tests.conftest import WORDS
 
 WIDTH, HEADS, INNER, LAYERS = 16, 2, 24, 2
 EOS, UNKNOWN = 0, 1
+MODEL: Final = "model.enpt.intgemm.alphas.bin"
 _ALIGNMENT: Final = 256
 _TINY: Final[dict[str, Any]] = {
     "type": "transformer",
@@ -321,3 +322,13 @@ def binary(items: Sequence[Item]) -> bytes:
 def _yaml(options: dict[str, Any]) -> str:
     """JSON is YAML."""
     return json.dumps(options)
+
+
+def write_tiny(directory: Path, vocabulary: bytes, **options: Any) -> MarianModel:
+    """A model as Firefox has it, with its SentencePiece model."""
+    size = size_of(vocabulary)
+    model = MarianModel(size, size, **options)
+    directory.mkdir(exist_ok=True)
+    model.write_binary(directory / MODEL, quantised=True)
+    (directory / "vocab.enpt.spm").write_bytes(vocabulary)
+    return model

@@ -16,31 +16,10 @@ from model.checkpoint import load_model
 from model.checkpoint_config import CheckpointError, LanguageHint, load_tokenizer
 from model.decoding import greedy_decode
 from model.formats import import_checkpoint
-from tests.model.formats.marian_models import EOS, UNKNOWN, Item, MarianModel, sentencepiece_model, size_of
+from tests.model.formats.marian_models import EOS, MODEL, UNKNOWN, Item, MarianModel, size_of, write_tiny
 
 HINT = LanguageHint("en", "pt")
-MODEL = "model.enpt.intgemm.alphas.bin"
 TEXTS = ["the cat sees the house", "a dog", "the house"]
-
-
-@pytest.fixture(scope="module")
-def vocabulary() -> bytes:
-    return sentencepiece_model(120)
-
-
-@pytest.fixture(scope="module")
-def other_vocabulary() -> bytes:
-    return sentencepiece_model(90)
-
-
-def _write_tiny(directory: Path, vocabulary: bytes, **options: Any) -> MarianModel:
-    """A model as Firefox has it, with its SentencePiece model."""
-    size = size_of(vocabulary)
-    model = MarianModel(size, size, **options)
-    directory.mkdir(exist_ok=True)
-    model.write_binary(directory / MODEL, quantised=True)
-    (directory / "vocab.enpt.spm").write_bytes(vocabulary)
-    return model
 
 
 def _assert_computes(made: Path, model: MarianModel) -> None:
@@ -63,7 +42,7 @@ def _assert_computes(made: Path, model: MarianModel) -> None:
 
 def test_a_model_of_firefox(tmp_path: Path, vocabulary: bytes) -> None:
     """8-bit weights with their scales, SSRU, one vocabulary, languages in the files' names."""
-    model = _write_tiny(tmp_path / "tiny", vocabulary)
+    model = write_tiny(tmp_path / "tiny", vocabulary)
     config = import_checkpoint(tmp_path / "tiny", tmp_path / "made")
     assert [direction.codes() for direction in config.directions] == [("en", "pt")]
     assert config.model.decoder_memory == "ssru"
@@ -204,7 +183,7 @@ def test_all_unsupported_options_are_named_at_once(tmp_path: Path, vocabulary: b
 
 
 def test_all_wrong_parameters_are_named_at_once(tmp_path: Path, vocabulary: bytes) -> None:
-    _write_tiny(tmp_path, vocabulary)
+    write_tiny(tmp_path, vocabulary)
     model = MarianModel(size_of(vocabulary), size_of(vocabulary))
     model.parameters["decoder_l3_rnn_W"] = model.parameters.pop("decoder_l1_rnn_W")
     del model.parameters["encoder_l2_ffn_b1"]
@@ -262,7 +241,7 @@ def _multiplier(value: float) -> Change:
     ],
 )
 def test_a_broken_binary_file_is_refused(tmp_path: Path, vocabulary: bytes, change: Change, message: str) -> None:
-    model = _write_tiny(tmp_path / "broken", vocabulary)
+    model = write_tiny(tmp_path / "broken", vocabulary)
     model.write_binary(tmp_path / "broken" / MODEL, quantised=True, change=change)
     assert any(part in _refused(tmp_path / "broken") for part in message.split("|"))
 
@@ -271,7 +250,7 @@ def test_two_problems_of_a_binary_file_are_named_at_once(tmp_path: Path, vocabul
     def change(items: list[Item]) -> None:
         items[0].kind, items[2].kind = 0x4102, 0x402
 
-    model = _write_tiny(tmp_path / "broken", vocabulary)
+    model = write_tiny(tmp_path / "broken", vocabulary)
     model.write_binary(tmp_path / "broken" / MODEL, quantised=True, change=change)
     reason = _refused(tmp_path / "broken")
     assert "0x4102" in reason
@@ -280,7 +259,7 @@ def test_two_problems_of_a_binary_file_are_named_at_once(tmp_path: Path, vocabul
 
 def test_a_file_that_is_cut_anywhere_is_refused(tmp_path: Path, vocabulary: bytes) -> None:
     directory = tmp_path / "cut"
-    _write_tiny(directory, vocabulary)
+    write_tiny(directory, vocabulary)
     whole = (directory / MODEL).read_bytes()
     for length in [*range(0, 4000, 331), *range(4000, len(whole), 7919), len(whole) - 1]:
         (directory / MODEL).write_bytes(whole[:length])
@@ -292,7 +271,7 @@ def test_a_file_that_is_cut_anywhere_is_refused(tmp_path: Path, vocabulary: byte
 @pytest.mark.parametrize("place", range(0, 80, 8))
 def test_a_number_of_the_header_that_is_far_too_large_is_refused(tmp_path: Path, vocabulary: bytes, place: int) -> None:
     directory = tmp_path / "large"
-    _write_tiny(directory, vocabulary)
+    write_tiny(directory, vocabulary)
     content = bytearray((directory / MODEL).read_bytes())
     for number in (1 << 63, (1 << 64) - 1, 1 << 40):
         struct.pack_into("<Q", content, place, number)
@@ -325,7 +304,7 @@ def test_hostile_archives_are_refused(tmp_path: Path, vocabulary: bytes) -> None
 
 def test_vocabularies_that_do_not_fit(tmp_path: Path, vocabulary: bytes) -> None:
     directory = tmp_path / "words"
-    _write_tiny(directory, vocabulary)
+    write_tiny(directory, vocabulary)
     spm = directory / "vocab.enpt.spm"
     spm.write_bytes(b"no model")
     assert "vocab.enpt.spm" in _refused(directory)
@@ -351,7 +330,7 @@ def test_vocabularies_that_do_not_fit(tmp_path: Path, vocabulary: bytes) -> None
 
 def test_several_models_need_one_that_is_named(tmp_path: Path, vocabulary: bytes) -> None:
     directory = tmp_path / "several"
-    _write_tiny(directory, vocabulary)
+    write_tiny(directory, vocabulary)
     (directory / "model.npz").write_bytes(b"")
     assert "several Marian models" in _refused(directory)
     (directory / "config.yml").write_text(f"models: [/elsewhere/{MODEL}]\nvocabs: [vocab.enpt.spm, vocab.enpt.spm]\n")

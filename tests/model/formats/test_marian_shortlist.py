@@ -8,7 +8,7 @@ import pytest
 from model.checkpoint import load_shortlist
 from model.checkpoint_config import CheckpointError, LanguageHint, load_config
 from model.formats import import_checkpoint
-from tests.model.formats.marian_models import EOS, MarianModel, sentencepiece_model, size_of
+from tests.model.formats.marian_models import EOS, MarianModel, size_of, write_tiny
 from tests.model.formats.marian_shortlists import FIRST, shortlist_file, some_lists
 from tests.shortlists import words_of
 
@@ -16,26 +16,9 @@ HINT = LanguageHint("en", "pt")
 LEX = "lex.50.50.enpt.s2t.bin"
 
 
-@pytest.fixture(scope="module")
-def vocabulary() -> bytes:
-    return sentencepiece_model(120)
-
-
-@pytest.fixture(scope="module")
-def other_vocabulary() -> bytes:
-    return sentencepiece_model(90)
-
-
-def _write_shared(directory: Path, vocabulary: bytes) -> int:
-    """A model with one vocabulary; returns its size."""
-    size = size_of(vocabulary)
-    MarianModel(size, size).write_binary(directory / "model.enpt.intgemm.alphas.bin", quantised=True)
-    (directory / "vocab.enpt.spm").write_bytes(vocabulary)
-    return size
-
-
 def test_of_a_shared_vocabulary_each_word_can_be_copied(tmp_path: Path, vocabulary: bytes) -> None:
-    size = _write_shared(tmp_path, vocabulary)
+    write_tiny(tmp_path, vocabulary)
+    size = size_of(vocabulary)
     lists = some_lists(size, size)
     (tmp_path / LEX).write_bytes(shortlist_file(lists))
     config = import_checkpoint(tmp_path, tmp_path / "made")
@@ -70,7 +53,7 @@ def _ends(offsets: list[int]) -> tuple[list[int], list[int]]:
 
 
 def test_a_directory_without_one(tmp_path: Path, vocabulary: bytes) -> None:
-    _write_shared(tmp_path, vocabulary)
+    write_tiny(tmp_path, vocabulary)
     import_checkpoint(tmp_path, tmp_path / "made")
     assert not load_config(tmp_path / "made").has_shortlist
 
@@ -80,7 +63,8 @@ def _damaged(content: bytes, place: int) -> bytes:
 
 
 def test_what_is_wrong_is_said_with_the_file_s_name(tmp_path: Path, vocabulary: bytes) -> None:
-    size = _write_shared(tmp_path, vocabulary)
+    write_tiny(tmp_path, vocabulary)
+    size = size_of(vocabulary)
     lists = some_lists(size, size)
     good = shortlist_file(lists)
     cases = {
@@ -104,7 +88,7 @@ def test_what_is_wrong_is_said_with_the_file_s_name(tmp_path: Path, vocabulary: 
 
 
 def test_several(tmp_path: Path, vocabulary: bytes) -> None:
-    _write_shared(tmp_path, vocabulary)
+    write_tiny(tmp_path, vocabulary)
     for name in (LEX, "lex.50.50.enes.s2t.bin"):
         (tmp_path / name).write_bytes(b"")
     with pytest.raises(CheckpointError, match=r"has several shortlists: lex\.50\.50\.enes\.s2t\.bin, lex\.50"):

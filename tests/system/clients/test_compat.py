@@ -164,10 +164,17 @@ def test_a_chat_is_translated(server: Server) -> None:
     models = httpx.get(f"{server.url}/v1/models").json()["data"]
     assert [model["id"] for model in models] == ["dragoman-en-fr"]
     assert httpx.get(f"{server.url}/v1/models/dragoman-en-fr").json() == models[0]
-    assert httpx.get(f"{server.url}/v1/models/dragoman-fr").json() == models[0] | {"id": "dragoman-fr"}
 
 
-@pytest.mark.parametrize("name", ["gpt-4", "en-fr", "dragoman-en-zz", "dragoman-"])
+@pytest.mark.parametrize("name", ["dragoman-fr", "dragoman-auto-fr", "dragoman-EN-fr-CA", "dragoman-fr-fr"])
+def test_a_model_that_completes_is_described_by_the_same_name(server: Server, name: str) -> None:
+    answer = httpx.post(f"{server.url}/v1/chat/completions", json=_chat(CAT, model=name))
+    assert (answer.status_code, answer.json()["model"]) == (200, name)
+    described = httpx.get(f"{server.url}/v1/models/{name}").json()
+    assert (described["id"], described["object"]) == (name, "model")
+
+
+@pytest.mark.parametrize("name", ["gpt-4", "en-fr", "dragoman-en-zz", "dragoman-", "dragoman-en-fr" + "-x" * 10_000])
 def test_an_unknown_model_is_not_found(server: Server, name: str) -> None:
     answer = httpx.get(f"{server.url}/v1/models/{name}")
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "model_not_found")
