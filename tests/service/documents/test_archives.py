@@ -193,7 +193,7 @@ def test_lines_of_a_cell_stay_in_its_text(rewrite: Rewrite) -> None:
 
 
 def test_comments_of_openpyxl_are_translated(rewrite: Rewrite) -> None:
-    """It keeps them in a directory of their own."""
+    """openpyxl keeps comments in a directory of their own."""
     name = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
     comments = f'<comments xmlns="{name}"><comment><text><t>why</t></text></comment></comments>'
     sheet = _archive({"xl/workbook.xml": "<workbook/>", "xl/comments/comment1.xml": comments})
