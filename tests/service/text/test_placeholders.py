@@ -40,7 +40,13 @@ from service.text.placeholders import find_verbatim
     ¥
     5½
     1,250 ¾
-    ⅛""".splitlines(),
+    ⅛
+    x ≤ 5
+    3 × 4
+    ∞
+    m²
+    CO₂
+    H₂O""".splitlines(),
 )
 def test_a_copied_part_is_found_among_words(verbatim: str) -> None:
     verbatim = verbatim.strip()
@@ -56,6 +62,8 @@ def test_a_copied_part_is_found_among_words(verbatim: str) -> None:
         "a < b > c",
         "costs $5 or 5$, €5 or £5",
         "e.g. this",
+        "a word¹ with a note",
+        "2 + 2 = 4",
         "It is late.it seems",
         "Mr.Smith",
         "#1 of 3",
