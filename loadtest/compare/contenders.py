@@ -32,10 +32,11 @@ class Match(NamedTuple):
 
 
 def libretranslate(package: Path, python: Path, flags: Sequence[str]) -> Match:
-    """LibreTranslate with an Argos package, run by a Python that has it installed."""
-    with zipfile.ZipFile(package) as archive:
-        [name] = [name for name in archive.namelist() if name.endswith("/metadata.json")]
-        described = json.loads(archive.read(name))
+    """LibreTranslate with an Argos package, run by a Python that has it installed.
+
+    Raises ValueError for a file that is no Argos package.
+    """
+    described = _metadata(package)
     source, target = described["from_code"], described["to_code"]
 
     def command(port: int, directory: Path) -> list[str]:
@@ -66,6 +67,18 @@ def bergamot(directory: Path, module: Path, flags: Sequence[str]) -> Match:
         return ["node", str(_HERE / "bergamot_server.mjs"), str(port), str(directory), str(module)]
 
     return Match((_dragoman(directory, flags, fields), Contender("bergamot", command, {}, fields)))
+
+
+def _metadata(package: Path) -> dict[str, Any]:
+    try:
+        with zipfile.ZipFile(package) as archive:
+            names = [name for name in archive.namelist() if name.endswith("/metadata.json")]
+            if len(names) != 1:
+                raise ValueError(f"{package} has {len(names)} metadata.json, an Argos package 1")
+            described: dict[str, Any] = json.loads(archive.read(names[0]))
+            return described
+    except zipfile.BadZipFile:
+        raise ValueError(f"{package} is not a zip file, as Argos packages are") from None
 
 
 def _dragoman(model: Path, flags: Sequence[str], fields: dict[str, Any]) -> Contender:

@@ -57,6 +57,14 @@ def _wait(server: Server, identifier: str, state: str = "done", seconds: float =
         time.sleep(0.05)
 
 
+def _with_image(document: bytes, size: int) -> bytes:
+    """Add an image of so many bytes, which cannot be packed."""
+    written = io.BytesIO(document)
+    with zipfile.ZipFile(written, "a") as archive:
+        archive.writestr("word/media/image.png", os.urandom(size))
+    return written.getvalue()
+
+
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("documents")
@@ -162,6 +170,22 @@ def test_errors_in_libretranslate_s_words(
     found = answer.json()
     assert (answer.status_code, found["error"], found["field"]) == (400, error, field)
     assert found["detail"].startswith(f"{field}: ")
+
+
+def test_a_download_that_was_cut_off_can_be_repeated(documents_server: Server) -> None:
+    """The image is larger than all buffers on the way."""
+    identifier = _send(documents_server, _with_image(_docx(1), 16_000_000)).json()["id"]
+    _wait(documents_server, identifier)
+    address = f"{documents_server.url}/documents/{identifier}/result"
+    with httpx.stream("GET", address) as cut:
+        assert int(cut.headers["content-length"]) > 16_000_000
+    deadline = time.monotonic() + 60
+    while cut.headers["x-request-id"] not in documents_server.log.read_text(encoding="utf-8"):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    whole = httpx.get(address)
+    assert (whole.status_code, len(whole.content)) == (200, int(cut.headers["content-length"]))
+    assert httpx.get(address).status_code == 404
 
 
 def test_as_libretranslate(documents_server: Server) -> None:
