@@ -217,7 +217,7 @@ NCX_TYPE = '<!DOCTYPE ncx PUBLIC "-//NISO//DTD ncx 2005-1//EN" "http://www.daisy
 
 
 def test_a_table_of_contents_may_name_its_document_type(rewrite: Rewrite) -> None:
-    """Most books of EPUB 2 do."""
+    """The format has a DTD, which books may name."""
     book = _archive({"META-INF/container.xml": "<a/>", "toc.ncx": NCX_TYPE + NCX})
     assert _part(rewrite("a.epub", book), "toc.ncx") == NCX_TYPE + NCX.replace("a book", "A BOOK")
 
