@@ -16,9 +16,10 @@ def place_marks(sentence: str, marks: Sequence[Mark], parts: Sequence[Aligned]) 
     """Return the parts with the sentence's marks among them, each mark once and nested as in the sentence.
 
     An element contains the words aligned with its words in the sentence; if other elements' words are among them, only
-    the longest run of its own. A link without aligned words contains the free word aligned nearest to it, as an empty
-    link cannot be followed; so does light markup, whose marks would become visible around nothing. Any other mark
-    follows the word aligned with the nearest word before it.
+    the longest run of its own. If no word is aligned with them, a mark around whole words contains the free word
+    aligned nearest to it, so that what was emphasised still is. So do a link and light markup around a part of a word,
+    since an empty link cannot be followed, and light markup would become visible. Any other mark follows the word
+    aligned with the nearest word before it.
     """
     return _Placement(sentence, list(_words(sentence, parts))).place_all(marks)
 
@@ -128,9 +129,16 @@ class _Placement:
         return held
 
     def _needs_words(self, mark: Mark) -> bool:
-        """Return True for a link, or a pair of marks that are no tags, around words."""
-        is_visible = _LINK.match(mark.opening) is not None or not mark.opening.startswith("<")
-        return is_visible and any(map(str.isalnum, self._sentence[mark.start : mark.end]))
+        """Return True for a pair of marks around whole words, and for a link or light markup around a part of one."""
+        if not any(map(str.isalnum, self._sentence[mark.start : mark.end])):
+            return False
+        may_be_part = _LINK.match(mark.opening) is not None or not mark.opening.startswith("<")
+        return may_be_part or not (self._is_inside(mark.start) or self._is_inside(mark.end))
+
+    def _is_inside(self, place: int) -> bool:
+        """Return True for a place within a word of the sentence. `20<sup>th</sup>` is one word."""
+        around = self._sentence[max(place - 1, 0) : place + 1]
+        return len(around) == 2 and around.isalnum()
 
     def _aligned(self, first: int, last: int) -> Iterator["_AlignedWord"]:
         """Yield the words in a range that are aligned and have letters or digits."""

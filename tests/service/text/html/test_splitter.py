@@ -267,11 +267,19 @@ _LINK = Mark(6, 11, "<a>", "</a>")
             [("chat", 8), (" dort", 12)],
             "<i><A href=x>chat</A></i> dort",
         ),
+        # A word that is emphasised, too, but not a part of one.
+        ("the old cat", [Mark(4, 7, "<b>", "</b>")], [("le", 0), (" chat", 8)], "le <b>chat</b>"),
+        (
+            "the 20th cat",
+            [Mark(6, 8, "<sup>", "</sup>")],
+            [("le", 0), (" 20", 4), (" chat", 9)],
+            "le 20 <sup></sup>chat",
+        ),
         ("Hello world", [_LINK], [], "<a></a>"),
         ("Hello world", [_LINK], [("…", None)], "<a></a>…"),
     ],
 )
-def test_a_link_whose_words_were_dropped_contains_the_nearest(
+def test_an_element_whose_words_were_dropped_contains_the_nearest(
     sentence: str, marks: list[Mark], parts: list[tuple[str, int | None]], expected: str
 ) -> None:
     assert _placed(sentence, marks, *parts) == expected

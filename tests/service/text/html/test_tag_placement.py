@@ -39,11 +39,17 @@ def _ranges(sentence: str, marks: Sequence[Mark], words: Sequence[Aligned]) -> l
     taken = {place for start, end in held.values() for place in range(start, end)}
     free = [(i, word.place) for i, word in enumerate(words) if word.place is not None and i not in taken]
     for number, mark in enumerate(marks):
-        if free and number not in held and mark.opening == "<a>" and mark.end > mark.start:
+        if free and number not in held and _needs_words(sentence, mark):
             nearest = min(free, key=lambda word: (_distance(sentence, mark, word[1]), word[0]))
             free.remove(nearest)
             held[number] = nearest[0], nearest[0] + 1
     return [held.get(number) or _empty(mark, words, held.values()) for number, mark in enumerate(marks)]
+
+
+def _needs_words(sentence: str, mark: Mark) -> bool:
+    has_words = any(map(str.isalnum, sentence[mark.start : mark.end]))
+    ends = (sentence[max(place - 1, 0) : place + 1] for place in (mark.start, mark.end))
+    return has_words and (mark.opening == "<a>" or not any(len(end) == 2 and end.isalnum() for end in ends))
 
 
 def _distance(sentence: str, mark: Mark, place: int) -> tuple[int, bool]:
@@ -67,11 +73,7 @@ def _cases(draw: st.DrawFn) -> tuple[str, list[Mark], list[Aligned]]:
     places = sorted(draw(st.lists(st.integers(0, len(sentence)), max_size=12)))
     spans = [(places[i], places[i + 1]) for i in range(0, len(places) - 1, 2)]
     opening = st.sampled_from(["<a>", "<b>"])
-    # A link has words: the search above looks at nothing else.
-    marks = [
-        Mark(start, end, "<b>" if not any(map(str.isalnum, sentence[start:end])) else draw(opening), "</>")
-        for start, end in spans
-    ]
+    marks = [Mark(start, end, draw(opening), "</>") for start, end in spans]
     aligned = st.none() | st.integers(0, len(sentence) - 1)
     return sentence, marks, [Aligned(f" w{i}", draw(aligned)) for i in range(draw(st.integers(0, 10)))]
 
