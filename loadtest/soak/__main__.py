@@ -55,7 +55,7 @@ def main(  # noqa: PLR0913  each is an option of the command
         typer.Option(
             min=0,
             help="Hours of faults, instead of --seconds: memory must be shown not to grow, and so that it can be "
-            "measured, the HTTP process is killed only in every tenth round.",
+            "measured, the HTTP process is killed only in the first quarter of the rounds.",
         ),
     ] = 0,
     round_seconds: Annotated[

@@ -174,13 +174,18 @@ def summary(site: Site, readings: Sequence[Reading], ending: Ending, limits: Lim
 
 def _slopes(readings: Sequence[Reading]) -> dict[str, Slope | None]:
     """Return the growth of each kind of process; those that faults replace all the time have one life together."""
+    whole = [each for each in readings if each.fork_server_megabytes]
     return {
         "http": slope([Sample(each.at_seconds, each.http_megabytes, each.life) for each in readings]),
         "engine": slope([Sample(each.at_seconds, median(each.engine_megabytes or [0.0])) for each in readings]),
-        "fork_server": slope(
-            [Sample(each.at_seconds, median(each.fork_server_megabytes or [0.0])) for each in readings]
-        ),
+        "fork_server": slope(_loaded([Sample(each.at_seconds, each.fork_server_megabytes[0]) for each in whole])),
     }
+
+
+def _loaded(samples: Sequence[Sample]) -> list[Sample]:
+    """Leave out processes that had just been started and had not loaded the model yet."""
+    least = median(sample.value for sample in samples) / 2 if samples else 0.0
+    return [sample for sample in samples if sample.value >= least]
 
 
 def _spread(values: Sequence[float]) -> dict[str, float] | None:

@@ -20,7 +20,7 @@ _CANARIES: Final = 24
 _AT_ONCE: Final = 3
 _PAUSE_SECONDS: Final = 0.5
 _QUIET_SECONDS: Final = 30.0
-_RARE: Final = 10
+_SHARE_WITH_HTTP: Final = 4
 _LAZY: Final = ("/", "/docs", "/openapi.json", "/languages", "/v2/languages", "/frontend/settings")
 
 
@@ -39,11 +39,11 @@ class Plan(NamedTuple):
     lanes: int = 4
     """Canaries at the same time."""
     rare_http: bool = False
-    """True if the HTTP process may be killed only in every tenth round, so that its memory has time to grow."""
+    """True if the HTTP process is killed only in the first quarter of the rounds: its memory has time to grow then."""
 
     def faults_of(self, number: int) -> list[str]:
         """Return the faults of a round, by its number."""
-        if not self.rare_http or number % _RARE == 0:
+        if not self.rare_http or number < self.rounds / _SHARE_WITH_HTTP:
             return list(self.faults)
         return [name for name in self.faults if not FAULTS[name].kills_http]
 
