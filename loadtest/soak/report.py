@@ -13,6 +13,8 @@ from loadtest.soak.leaks import Sample, Slope, slope
 from loadtest.soak.site import ENGINES, Site
 
 _END_SECONDS: Final = 10.0
+_SETTLED_SECONDS: Final = 1200.0
+"""The first seconds of an HTTP process, which a soak of hours leaves out: in them its memory grows to what it needs."""
 
 
 class Limits(NamedTuple):
@@ -125,7 +127,7 @@ class Ending(NamedTuple):
 
 def summary(site: Site, readings: Sequence[Reading], ending: Ending, limits: Limits) -> dict[str, Any]:
     """Return everything as JSON; the last problems are found here."""
-    slopes = _slopes(readings[1:])
+    slopes = _slopes(readings[1:], _SETTLED_SECONDS if limits.must_be_certain else 0.0)
     for what, found in slopes.items():
         limit = limits.growth_percent
         if found is None and limits.must_be_certain:
@@ -172,11 +174,18 @@ def summary(site: Site, readings: Sequence[Reading], ending: Ending, limits: Lim
     }
 
 
-def _slopes(readings: Sequence[Reading]) -> dict[str, Slope | None]:
-    """Return the growth of each kind of process; those that faults replace all the time have one life together."""
+def _slopes(readings: Sequence[Reading], settled_seconds: float = 0.0) -> dict[str, Slope | None]:
+    """Return the growth of each kind of process; those that faults replace all the time have one life together.
+
+    Of each life of the HTTP process, readings of the first `settled_seconds` are left out.
+    """
     whole = [each for each in readings if each.fork_server_megabytes]
+    began: dict[int, float] = {}
+    for each in readings:
+        began.setdefault(each.life, each.at_seconds)
+    settled = [each for each in readings if each.at_seconds >= began[each.life] + settled_seconds]
     return {
-        "http": slope([Sample(each.at_seconds, each.http_megabytes, each.life) for each in readings]),
+        "http": slope([Sample(each.at_seconds, each.http_megabytes, each.life) for each in settled]),
         "engine": slope([Sample(each.at_seconds, median(each.engine_megabytes or [0.0])) for each in readings]),
         "fork_server": slope(_loaded([Sample(each.at_seconds, each.fork_server_megabytes[0]) for each in whole])),
     }

@@ -7,6 +7,9 @@ A row of `charges` is
   Other requests need no row any more;
 - `refunded` if its stream was lost with the server. When that stream is resumed, it is charged again.
 
+They expire by a clock of the file's own, in the table `clock`, since the wall clock can be set. It goes on while a
+server uses the file, and stands still while none does.
+
 A commit is one write to the WAL without a sync: it survives the death of the process, not a power failure.
 """
 
@@ -14,7 +17,6 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -38,9 +40,8 @@ class PaidStream(NamedTuple):
     request: str
     seconds: float
 
-    @property
-    def expires_at(self) -> int:
-        return _now() + int(self.seconds) + 1 + AFTERWARDS_SECONDS
+    def expires_at(self, now: int) -> int:
+        return now + int(self.seconds) + 1 + AFTERWARDS_SECONDS
 
 
 class Resumption(NamedTuple):
@@ -65,6 +66,10 @@ class ChargeStore(KeyStore):
         super().__init__(path)
         self._server = server
         self._swept_at = time.monotonic() - _SWEEP_SECONDS
+        with self._explained():
+            [self._clock] = self._database.execute("SELECT seconds FROM clock").fetchone()
+        self._clock_read_at = time.monotonic()
+        """When this connection last read the file's clock, which said `_clock`."""
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -78,6 +83,18 @@ class ChargeStore(KeyStore):
                     self._database.execute("ROLLBACK")
                 raise
 
+    def _now(self, database: sqlite3.Connection) -> int:
+        """Advance the file's clock by the time since this connection's last call, and return it in seconds.
+
+        A connection that another one is ahead of takes the other's time.
+        """
+        at = time.monotonic()
+        [self._clock] = database.execute(
+            "UPDATE clock SET seconds = max(seconds, ?) RETURNING seconds", (self._clock + at - self._clock_read_at,)
+        ).fetchone()
+        self._clock_read_at = at
+        return int(self._clock)
+
     def charge(self, payer: Payer, characters: int, stream: PaidStream | None = None) -> int | None:
         """Count a request and its characters; return the id of the charge, which is open until it is settled.
 
@@ -85,11 +102,12 @@ class ChargeStore(KeyStore):
         """
         limit = payer.key.limits.characters_per_month
         with self._transaction() as database:
-            self._sweep(database)
+            now = self._now(database)
+            self._sweep(database, now)
             [known] = database.execute("SELECT count(*) FROM keys WHERE id = ?", (payer.key.id,)).fetchone()
             if not known or not self._count(database, payer, characters, _NO_LIMIT if limit is None else limit):
                 return None
-            request, expires_at = (stream.request, stream.expires_at) if stream else (None, None)
+            request, expires_at = (stream.request, stream.expires_at(now)) if stream else (None, None)
             return database.execute(
                 """INSERT INTO charges (key_id, month, characters, state, server, request, expires_at)
                 VALUES (?, ?, ?, 'open', ?, ?, ?)""",
@@ -109,11 +127,19 @@ class ChargeStore(KeyStore):
         )
         return counted.rowcount == 1
 
-    def _sweep(self, database: sqlite3.Connection) -> None:
+    def _sweep(self, database: sqlite3.Connection, now: int) -> None:
         """Delete expired receipts, once a minute."""
         if time.monotonic() >= self._swept_at + _SWEEP_SECONDS:
             self._swept_at = time.monotonic()
-            database.execute("DELETE FROM charges WHERE state != 'open' AND expires_at <= ?", (_now(),))
+            database.execute("DELETE FROM charges WHERE state != 'open' AND expires_at <= ?", (now,))
+
+    def set_stream(self, charge_id: int, stream: PaidStream | None) -> None:
+        """Let an open charge be that of a stream that may be resumed, or, with None, of a request that may not."""
+        with self._transaction() as database:
+            request, expires_at = (stream.request, stream.expires_at(self._now(database))) if stream else (None, None)
+            database.execute(
+                "UPDATE charges SET request = ?, expires_at = ? WHERE id = ?", (request, expires_at, charge_id)
+            )
 
     def settle(self, charge_id: int) -> None:
         """Close a charge whose request was answered; a stream may still be resumed."""
@@ -155,12 +181,13 @@ class ChargeStore(KeyStore):
         its server has not noticed, and would be refunded if that server was killed.
         """
         with self._transaction() as database:
+            now = self._now(database)
             charge = database.execute(
                 """SELECT id, state FROM charges
                 WHERE key_id = ? AND request = ? AND expires_at > ? AND resumptions < ?
                 AND (state = 'refunded' OR NOT ?)
                 ORDER BY state = 'refunded' DESC, id DESC LIMIT 1""",
-                (payer.key.id, stream.request, _now(), RESUMPTIONS, only_refunded),
+                (payer.key.id, stream.request, now, RESUMPTIONS, only_refunded),
             ).fetchone()
             if charge is None:
                 return None
@@ -175,7 +202,7 @@ class ChargeStore(KeyStore):
             database.execute(
                 """UPDATE charges SET state = 'open', month = ?, characters = ?, server = ?, resumptions = 0,
                 expires_at = ? WHERE id = ?""",
-                (payer.month, characters, self._server, stream.expires_at, charge_id),
+                (payer.month, characters, self._server, stream.expires_at(now), charge_id),
             )
             return Resumption(charge_id, is_charged_again=True)
 
@@ -203,20 +230,15 @@ class ChargeStore(KeyStore):
     def refund_lost(self, charge_id: int) -> None:
         """Refund a charge whose server has ended, or whose lost stream could not be resumed yet.
 
-        If its stream is resumed, it is charged again: there is time for that from now on, even if the wall clock has
-        been set since the charge. Otherwise an earlier charge of an equal stream would pay for it.
+        If its stream is resumed, it is charged again: there is time for that from now on. Otherwise an earlier charge
+        of an equal stream would pay for it.
         """
         with self._transaction() as database:
             charges = database.execute(
                 """UPDATE charges SET state = 'refunded', expires_at = max(expires_at, ?) WHERE id = ?
                 RETURNING key_id, month, characters""",
-                (_now() + AFTERWARDS_SECONDS, charge_id),
+                (self._now(database) + AFTERWARDS_SECONDS, charge_id),
             ).fetchall()
             for key_id, month, characters in charges:
                 self._discount(database, (1, characters, key_id, month))
             database.execute("DELETE FROM charges WHERE id = ? AND request IS NULL", (charge_id,))
-
-
-def _now() -> int:
-    """Return the seconds of the wall clock: charges outlive the process, whose own clocks end with it."""
-    return int(datetime.now(UTC).timestamp())

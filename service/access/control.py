@@ -3,7 +3,7 @@
 import ipaddress
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from typing import Final, Literal, TypeVar
 
 from service.access.async_key_store import AsyncKeyStore
@@ -134,6 +134,10 @@ class AccessControl:
         context = self.charged(caller, characters, stream=stream) if charge is None else self._payments.ended(charge)
         async with context as charge:
             yield charge
+
+    def not_begun(self, charge: Charge) -> AbstractAsyncContextManager[None]:
+        """While the context lasts, a stream waits to begin, and cannot be resumed. Raises nothing of its own."""
+        return self._payments.not_begun(charge)
 
     async def settle(self, charge: Charge) -> None:
         """Close the charge of a stream, just before its end is sent. Raises nothing."""

@@ -59,6 +59,11 @@ _VERSIONS: Final = (
     ) STRICT;
     CREATE INDEX charges_of_streams ON charges (key_id, request) WHERE request IS NOT NULL;
     """,
+    # It starts at the wall clock's time, by which the charges of older files expire.
+    """
+    CREATE TABLE clock (seconds REAL NOT NULL) STRICT;
+    INSERT INTO clock VALUES (CAST(strftime('%s', 'now') AS REAL));
+    """,
 )
 """The statements that lead from each version of the file to the next; an older file is brought up to date."""
 

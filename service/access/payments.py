@@ -148,6 +148,24 @@ class Payments:
             await self._credits.add(charge.caller.identity, charge.stream.name, charge.stream.seconds)
 
     @asynccontextmanager
+    async def not_begun(self, charge: Charge) -> AsyncIterator[None]:
+        """While the context lasts, the charge is one of a request that cannot be resumed. Raises nothing of its own.
+
+        A stream of which nothing was sent has no event after which it could be resumed: its client sends the request
+        anew. If its server is killed, its refund must not be left for another stream of the same text, which would be
+        charged again for it.
+        """
+        was_begun = charge.is_resumption or charge.is_charged_again
+        if self._key_store is None or charge.id is None or charge.stream is None or was_begun:
+            yield
+            return
+        with _logged("a stream that has not begun could not be marked", charge):
+            await self._key_store.set_stream(charge.id, None)
+        yield
+        with _logged("a stream that begins could not be marked", charge):
+            await self._key_store.set_stream(charge.id, PaidStream(charge.stream.name, charge.stream.seconds))
+
+    @asynccontextmanager
     async def ended(self, charge: Charge) -> AsyncIterator[Charge]:
         """Settle the charge when the context ends, or refund it if it ends with an error of the server.
 

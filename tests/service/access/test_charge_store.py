@@ -4,7 +4,6 @@ import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -32,11 +31,11 @@ def file(path: Path) -> Iterator[ChargeStore]:
 
 
 @pytest.fixture
-def now(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The wall clock, which a test may change."""
-    now = [1_800_000_000]
-    monkeypatch.setattr(charge_store, "_now", lambda: now[0])
-    return now
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The monotonic clock of all processes, which a test may advance."""
+    clock = [50_000.0]
+    monkeypatch.setattr("service.access.charge_store.time.monotonic", lambda: clock[0])
+    return clock
 
 
 def _payer(file: KeyStore, limit: int | None = None, name: str = "kiosk") -> Payer:
@@ -149,13 +148,13 @@ def test_a_payment_that_a_resumption_has_used_is_not_refunded(file: ChargeStore)
 
 
 def test_it_is_good_for_five_minutes_after_the_deadline_and_then_deleted(
-    file: ChargeStore, path: Path, now: list[int], monkeypatch: pytest.MonkeyPatch
+    clock: list[float], file: ChargeStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     payer = _payer(file)
     file.settle(_charged(file, payer))
-    now[0] += 360
+    clock[0] += 359
     assert file.resume(payer, 9, STREAM)
-    now[0] += 1
+    clock[0] += 2
     assert file.resume(payer, 9, STREAM) is None
     monkeypatch.setattr(charge_store, "_SWEEP_SECONDS", 0.0)
     file.refund(_charged(file, payer, None))
@@ -221,17 +220,55 @@ def test_a_resumption_does_not_use_the_payment_of_an_earlier_stream_that_was_ans
     assert file.usage(payer.key, MONTH) == Usage(2, 18)
 
 
-def test_a_lost_stream_is_charged_again_even_if_the_clock_was_set(file: ChargeStore, now: list[int]) -> None:
-    """Its charge is not expired, and an earlier stream of the same text pays nothing."""
+def test_a_stream_that_is_not_begun_yet_cannot_be_resumed(file: ChargeStore, path: Path) -> None:
     payer = _payer(file)
-    today, much_later = now[0], now[0] + 400 * 24 * 3600
-    now[0] = much_later
-    file.settle(_charged(file, payer))
-    now[0] = today
+    waiting = _charged(file, payer)
+    file.set_stream(waiting, None)
+    assert file.resume(payer, 9, STREAM) is None
+    file.set_stream(waiting, STREAM)
+    assert file.resume(payer, 9, STREAM) == Resumption(waiting, is_charged_again=False)
     lost = _charged(file, payer)
-    now[0] = much_later
-    file.refund_lost(lost)
-    assert file.resume(payer, 9, STREAM) == Resumption(lost, is_charged_again=True)
+    file.settle(waiting)
+    file.set_stream(lost, None)
+    _lose(file)
+    # Nothing of the lost one is left: the next resumption uses the payment of the other stream.
+    assert file.usage(payer.key, MONTH) == Usage(1, 9)
+    assert file.resume(payer, 9, STREAM) == Resumption(waiting, is_charged_again=False)
+
+
+def test_the_next_process_goes_on_where_the_clock_of_the_file_stands(
+    clock: list[float], file: ChargeStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the machine's own clocks say then."""
+    monkeypatch.setattr(charge_store, "_SWEEP_SECONDS", 0.0)
+    payer = _payer(file)
+    paid = _charged(file, payer)
+    file.settle(paid)
+    clock[0] += 300
+    _charged(file, payer, None)
+    clock[0] = 10.0  # that of another boot
+    with closing(ChargeStore(path, 2)) as other:
+        clock[0] += 50
+        assert other.resume(payer, 9, STREAM) == Resumption(paid, is_charged_again=False)
+        clock[0] += 5
+        assert other.resume(payer, 9, STREAM)
+        clock[0] += 10
+        assert other.resume(payer, 9, STREAM) is None
+
+
+def test_servers_that_share_a_file_share_its_clock(clock: list[float], file: ChargeStore, path: Path) -> None:
+    """Each advances it by the time that has passed, and not by what the others have added."""
+    payer = _payer(file)
+    with closing(ChargeStore(path, 2)) as other:
+        paid = _charged(other, payer)
+        other.settle(paid)
+        for _ in range(36):
+            clock[0] += 9.9
+            assert file.resume(payer, 9, STREAM) == other.resume(payer, 9, STREAM) == Resumption(paid, False)
+            file.undo_resumption(paid)
+            other.undo_resumption(paid)
+        clock[0] += 9.9
+        assert file.resume(payer, 9, STREAM) is None
 
 
 def test_a_stream_that_is_resumed_on_another_server_is_not_lost_with_the_first(file: ChargeStore, path: Path) -> None:
@@ -258,6 +295,20 @@ def test_a_file_of_the_version_without_charges_is_brought_up_to_date(tmp_path: P
         assert file.charge(Payer(key, MONTH), 5, STREAM)
 
 
-def test_the_wall_clock_is_the_utc_one() -> None:
-    left = datetime.fromtimestamp(STREAM.expires_at, UTC) - datetime.now(UTC)
-    assert timedelta(seconds=350) < left < timedelta(seconds=362)
+def test_a_file_of_the_version_without_a_clock_keeps_its_charges(tmp_path: Path, clock: list[float]) -> None:
+    path = tmp_path / "old.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript("".join(_VERSIONS[:2]))
+        database.execute("PRAGMA user_version = 2")
+        database.execute("INSERT INTO keys (name, label, digest, created_at) VALUES ('kiosk', 'aa', x'00', 'then')")
+        database.execute(
+            """INSERT INTO charges (key_id, month, characters, state, server, request, expires_at)
+            VALUES (1, ?, 9, 'paid', 1, 'text', strftime('%s', 'now') + 100)""",
+            (MONTH,),
+        )
+        database.commit()
+    with closing(ChargeStore(path, 1)) as file:
+        [key] = file.list()
+        assert file.resume(Payer(key, MONTH), 9, STREAM)
+        clock[0] += 101
+        assert file.resume(Payer(key, MONTH), 9, STREAM) is None
