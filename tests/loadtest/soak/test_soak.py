@@ -246,6 +246,18 @@ def test_a_run_of_hours_must_show_that_nothing_grows(tmp_path: Path) -> None:
     assert summary(_site(tmp_path), _readings(), Ending({}, {}, []), limits)["problems"] == []
 
 
+@pytest.mark.parametrize(("growing_until", "problems"), [(19, 0), (40, 1)])
+def test_a_run_of_hours_leaves_out_the_minutes_in_which_memory_settles(
+    tmp_path: Path, growing_until: int, problems: int
+) -> None:
+    readings = [
+        BEFORE._replace(at_seconds=60.0 * minute, life=1, http_megabytes=70.0 + min(minute, growing_until))
+        for minute in range(60)
+    ]
+    found = summary(_site(tmp_path), readings, Ending({}, {}, []), Limits(0.5, True, 10))["problems"]
+    assert len(found) == problems
+
+
 @pytest.mark.parametrize(("deaths", "kills", "problems"), [(1, (), 0), (0, (), 1), (2, (), 1), (2, (5.0,), 0)])
 def test_unexpected_deaths_are_a_problem(tmp_path: Path, deaths: int, kills: tuple[float, ...], problems: int) -> None:
     """A server that is killed does not write down that its engines have ended."""
