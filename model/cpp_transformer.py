@@ -23,6 +23,9 @@ from model.slot_cache import SlotCache
 from model.topk import NO_BEAMS, Beams, Extensions
 from model.transformer import Transformer
 
+KV_DTYPE: Final = torch.bfloat16
+"""Of the cache's keys and values: half the memory to read in each step, which long batches wait for."""
+
 # `Epilogue` in model/kernels/compute.h.
 _ACTIVATIONS: Final[dict[Activation, int]] = {"relu": 1, "gelu": 2, "swish": 3}
 
@@ -46,7 +49,7 @@ class DecodeScores(NamedTuple):
 
 
 class CppTransformer:
-    """A float32 `Transformer` on a CPU as int8 in C++, reading and writing a `SlotCache`.
+    """A float32 `Transformer` on a CPU as int8 in C++, reading and writing a `SlotCache` of `KV_DTYPE`.
 
     Moves the weights out of `model`, which cannot be used afterwards. Raises RuntimeError where there are no operators.
     """

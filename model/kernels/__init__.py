@@ -116,7 +116,7 @@ def copy_slots(buffer: Tensor, copies: Tensor) -> None:
 
     `copies [copies, 3]` are (from slot, to slot, positions) in int64.
     """
-    if serves(buffer):
+    if buffer.device.type == "cpu" and load():  # bytes, of whatever type
         torch.ops.dragoman.copy_slots(buffer, copies)
         return
     for origin, destination, positions in copies.tolist():

@@ -27,6 +27,37 @@ inline Lanes load_some(const float* from, int64_t count) {
   return lanes;
 }
 
+typedef uint16_t Shorts __attribute__((vector_size(kLanes * sizeof(uint16_t))));
+typedef uint32_t Words __attribute__((vector_size(kLanes * sizeof(uint32_t))));
+
+inline Lanes widen(const Shorts& shorts) {
+  const Words words = __builtin_convertvector(shorts, Words) << 16;
+  Lanes lanes;
+  std::memcpy(&lanes, &words, sizeof lanes);
+  return lanes;
+}
+
+inline Lanes load(const BFloat16* from) {
+  Shorts shorts;
+  std::memcpy(&shorts, from, sizeof shorts);
+  return widen(shorts);
+}
+
+inline Lanes load_some(const BFloat16* from, int64_t count) {
+  Shorts shorts = {};
+  std::memcpy(&shorts, from, count * sizeof(BFloat16));
+  return widen(shorts);
+}
+
+inline float number(float x) { return x; }
+
+inline float number(BFloat16 x) {
+  const uint32_t bits = static_cast<uint32_t>(x) << 16;
+  float widened;
+  std::memcpy(&widened, &bits, sizeof widened);
+  return widened;
+}
+
 // The second half is added to the first, and so on.
 inline float total_of(const Lanes& lanes) {
   typedef float Half __attribute__((vector_size(8 * sizeof(float))));
@@ -216,14 +247,31 @@ void recur(const float* input, const float* gate, const float* before, int64_t w
   }
 }
 
+inline Shorts shortened(const Lanes& lanes) {
+  Words bits;
+  std::memcpy(&bits, &lanes, sizeof bits);
+  const Words rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16, quiet = bits >> 16 | 0x40;
+  return __builtin_convertvector((bits & 0x7FFFFFFF) > 0x7F800000 ? quiet : rounded, Shorts);
+}
+
+void shorten(const float* x, int64_t width, BFloat16* out) {
+  const int64_t whole = width / kLanes * kLanes;
+  for (int64_t i = 0; i < whole; i += kLanes) {
+    const Shorts shorts = shortened(load(x + i));
+    std::memcpy(out + i, &shorts, sizeof shorts);
+  }
+  const Shorts rest = shortened(load_some(x + whole, width - whole));
+  std::memcpy(out + whole, &rest, (width - whole) * sizeof(BFloat16));
+}
+
 // Dim is 0 where the head dimension is known only when running.
-template <int Dim>
-inline void attend_dim(const float* q, const float* k, const float* v, int64_t length, int64_t stride, int64_t head_dim,
+template <int Dim, typename Number>
+inline void attend_dim(const float* q, const Number* k, const Number* v, int64_t length, int64_t stride, int64_t head_dim,
                        float scale, float* weights, float* out) {
   const int64_t dim = Dim ? Dim : head_dim, whole = dim / kLanes * kLanes;
   float largest = -INFINITY;
   for (int64_t t = 0; t < length; ++t) {
-    const float* key = k + t * stride;
+    const Number* key = k + t * stride;
     Lanes sums = load_some(q + whole, dim - whole) * load_some(key + whole, dim - whole);
     for (int64_t i = 0; i < whole; i += kLanes) sums += load(q + i) * load(key + i);
     weights[t] = total_of(sums) * scale;
@@ -235,15 +283,16 @@ inline void attend_dim(const float* q, const float* k, const float* v, int64_t l
   for (int64_t i = 0; i < dim; ++i) mixed[i] = 0;
   for (int64_t t = 0; t < length; ++t) {
     weights[t] *= share;
-    const float* value = v + t * stride;
+    const Number* value = v + t * stride;
 #pragma omp simd
-    for (int64_t i = 0; i < dim; ++i) mixed[i] += weights[t] * value[i];
+    for (int64_t i = 0; i < dim; ++i) mixed[i] += weights[t] * number(value[i]);
   }
   if (Dim)
     for (int64_t i = 0; i < dim; ++i) out[i] = mixed[i];
 }
 
-void attend(const float* q, const float* k, const float* v, int64_t length, int64_t stride, int64_t head_dim,
+template <typename Number>
+void attend(const float* q, const Number* k, const Number* v, int64_t length, int64_t stride, int64_t head_dim,
             float scale, float* weights, float* out) {
   switch (head_dim) {
     case 32: return attend_dim<32>(q, k, v, length, stride, head_dim, scale, weights, out);
@@ -339,8 +388,8 @@ int64_t draw(const float* logits, int64_t width, int64_t best, const Sampling& o
 const Kernels& VARIANT() {
 #define NAME_OF(variant) #variant
 #define NAMED(variant) NAME_OF(variant)
-  static const Kernels all = {NAMED(VARIANT), quantise, linear, select, normalise, recur,
-                              attend, summarise, rank, weigh, draw};
+  static const Kernels all = {NAMED(VARIANT), quantise, linear, select, normalise, recur, attend<float>,
+                              attend<BFloat16>, shorten, summarise, rank, weigh, draw};
   return all;
 }
 

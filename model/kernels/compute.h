@@ -32,6 +32,9 @@ struct Linear {
 // What a linear layer does with its result: it stores it, as it is or after an activation, or adds it to the output.
 enum class Epilogue : int64_t { store, relu, gelu, swish, add };
 
+// The upper half of a float's bits.
+enum class BFloat16 : uint16_t {};
+
 struct Sampling;
 struct Ranking;
 
@@ -62,10 +65,17 @@ struct Kernels {
   // what is positive of it to `out`. `before` is not `after`; all are [width].
   void (*recur)(const float* input, const float* gate, const float* before, int64_t width, float* after, float* out);
 
-  // softmax(q k^T * scale) v of one query and one head, over `length` keys that stand `stride` floats apart; leaves the
+  // softmax(q k^T * scale) v of one query and one head, over `length` keys that stand `stride` numbers apart; leaves the
   // weights in `weights [length]`.
   void (*attend)(const float* q, const float* k, const float* v, int64_t length, int64_t stride, int64_t head_dim,
                  float scale, float* weights, float* out);
+
+  // The same over keys and values that `shorten` has made.
+  void (*attend_short)(const float* q, const BFloat16* k, const BFloat16* v, int64_t length, int64_t stride,
+                       int64_t head_dim, float scale, float* weights, float* out);
+
+  // x [width] -> the nearest numbers of 16 bits, of two the even one. NaN stays.
+  void (*shorten)(const float* x, int64_t width, BFloat16* out);
 
   // The place is searched if the largest is above `floor`.
   Summary (*summarise)(const float* logits, int64_t width, float floor);

@@ -23,6 +23,12 @@ void check_range(const at::Tensor& tensor, int64_t rows, int64_t end, const char
     TORCH_CHECK(0 <= numbers[i] && numbers[i] < end, "int8: ", name, "[", i, "] is ", numbers[i], ", the end is ", end);
 }
 
+const BFloat16* short_numbers(const at::Tensor& buffer) {
+  return static_cast<const BFloat16*>(buffer.const_data_ptr());
+}
+
+BFloat16* mutable_short_numbers(const at::Tensor& buffer) { return static_cast<BFloat16*>(buffer.mutable_data_ptr()); }
+
 void check_rows(const std::vector<int64_t>& some, int64_t rows) {
   for (const int64_t row : some) TORCH_CHECK(0 <= row && row < rows, "int8: there is no row ", row);
 }
@@ -139,8 +145,8 @@ void Int8Transformer::encode(const at::Tensor& ids, const at::Tensor& positions,
         const int64_t to = ((l * source_keys_.size(1) + slot[source_of[row]]) * heads_ + head) * source_keys_.size(3);
         const int64_t place = (to + row - offset[source_of[row]]) * head_dim_;
         const float* key = wide_.data() + row * 2 * d_model_ + head * head_dim_;
-        std::copy_n(key, head_dim_, source_keys_.mutable_data_ptr<float>() + place);
-        std::copy_n(key + d_model_, head_dim_, source_values_.mutable_data_ptr<float>() + place);
+        kernels().shorten(key, head_dim_, mutable_short_numbers(source_keys_) + place);
+        kernels().shorten(key + d_model_, head_dim_, mutable_short_numbers(source_values_) + place);
       }
   }
 }
@@ -149,21 +155,34 @@ Int8Transformer::AttentionView Int8Transformer::view_of(const at::Tensor& keys, 
                                                         int64_t stride, const int64_t* slots,
                                                         const int64_t* lengths) const {
   const int64_t start = layer * keys.stride(0);
-  return {keys.const_data_ptr<float>() + start, values.const_data_ptr<float>() + start, keys.size(3), stride, slots,
-          lengths};
+  return {short_numbers(keys) + start, short_numbers(values) + start, keys.size(3), stride, slots, lengths};
+}
+
+int64_t Int8Transformer::start_of(const AttentionView& view, int64_t row, int64_t head) const {
+  return (view.slots[row] * heads_ + head) * view.positions * head_dim_;
+}
+
+void Int8Transformer::prefetch(const AttentionView& view, int64_t row, int64_t head) const {
+  constexpr int64_t kLine = 64 / sizeof(BFloat16);
+  const int64_t start = start_of(view, row, head), size = view.lengths[row] * head_dim_;
+  for (const BFloat16* from : {view.keys + start, view.values + start})
+    for (int64_t i = 0; i < size; i += kLine) __builtin_prefetch(from + i);
 }
 
 void Int8Transformer::attend(const AttentionView& view, int64_t row, int64_t head, float* weights, float* out) const {
-  const int64_t start = (view.slots[row] * heads_ + head) * view.positions * head_dim_;
-  kernels().attend(wide_.data() + row * view.stride + head * head_dim_, view.keys + start, view.values + start,
-                   view.lengths[row], head_dim_, head_dim_, attention_scale_, weights, out);
+  const int64_t start = start_of(view, row, head);
+  kernels().attend_short(wide_.data() + row * view.stride + head * head_dim_, view.keys + start, view.values + start,
+                         view.lengths[row], head_dim_, head_dim_, attention_scale_, weights, out);
 }
 
 void Int8Transformer::attend(const AttentionView& view) {
   in_parts(rows_ * heads_, 16, [&](int64_t begin, int64_t end) {
     std::vector<float> weights(view.positions);
-    for (int64_t i = begin; i < end; ++i)
+    for (int64_t i = begin; i < end; ++i) {
+      // Slots lie far apart, where no processor looks ahead by itself.
+      if (i + 1 < end) prefetch(view, (i + 1) / heads_, (i + 1) % heads_);
       attend(view, i / heads_, i % heads_, weights.data(), mixed_.data() + i * head_dim_);
+    }
   });
 }
 
@@ -188,8 +207,8 @@ void Int8Transformer::attend_to_own(int64_t layer, const Batch& batch, const int
     for (int64_t head = 0; head < heads_; ++head) {
       const int64_t to = ((layer * slots + slot[row]) * heads_ + head) * places + position[row];
       const float* key = wide_.data() + row * 3 * d_model_ + d_model_ + head * head_dim_;
-      std::copy_n(key, head_dim_, keys.mutable_data_ptr<float>() + to * head_dim_);
-      std::copy_n(key + d_model_, head_dim_, values.mutable_data_ptr<float>() + to * head_dim_);
+      kernels().shorten(key, head_dim_, mutable_short_numbers(keys) + to * head_dim_);
+      kernels().shorten(key + d_model_, head_dim_, mutable_short_numbers(values) + to * head_dim_);
     }
   const AttentionView own = view_of(keys, values, layer, 3 * d_model_, slot, seen);
   attend(own);

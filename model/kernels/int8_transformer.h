@@ -140,12 +140,16 @@ class Int8Transformer : public torch::CustomClassHolder {
   // What rows attend to in one layer of a buffer: row r to the first `lengths[r]` of the `positions` of slot `slots[r]`.
   // The queries are in `wide_`, `stride` floats apart.
   struct AttentionView {
-    const float *keys, *values;
+    const BFloat16 *keys, *values;
     int64_t positions, stride;
     const int64_t *slots, *lengths;
   };
   AttentionView view_of(const at::Tensor& keys, const at::Tensor& values, int64_t layer, int64_t stride,
                         const int64_t* slots, const int64_t* lengths) const;
+  // Where the keys and values of a row and head begin.
+  int64_t start_of(const AttentionView& view, int64_t row, int64_t head) const;
+  // Calls keys and values into the core's cache.
+  void prefetch(const AttentionView& view, int64_t row, int64_t head) const;
   // One row and head: its weights [lengths[row]] and its result [head_dim].
   void attend(const AttentionView& view, int64_t row, int64_t head, float* weights, float* out) const;
   // Every row and head; leaves the results in `mixed_`.
@@ -158,8 +162,8 @@ class Int8Transformer : public torch::CustomClassHolder {
 
   Tensors weights_;
   std::vector<at::Tensor> packed_;  // the memory that each `Linear` points into
-  // [layers, slots, heads, positions, head_dim]; of targets the keys and the values, or recurrent states in one head,
-  // which are those of position p at p modulo the positions.
+  // [layers, slots, heads, positions, head_dim]; of targets the keys and the values, in bfloat16, or recurrent states in
+  // one head, in float32, which are those of position p at p modulo the positions.
   std::vector<at::Tensor> target_;
   at::Tensor source_keys_, source_values_;
   int64_t d_model_, heads_, head_dim_, widest_, alignment_layer_, target_slots_, target_positions_;

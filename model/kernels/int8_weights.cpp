@@ -33,9 +33,11 @@ Int8Transformer::Int8Transformer(Numbers shape, Tensors weights, Tensors buffers
   if (shortlist) words_.resize(source_keys_.size(1));
   for (const auto& name : recurrent ? std::vector{"target_states"} : std::vector{"target_keys", "target_values"})
     target_.push_back(buffers.at(name));
-  for (const auto& entry : buffers)
-    TORCH_CHECK(entry.value().is_contiguous() && entry.value().dtype() == at::kFloat, "int8: ", entry.key(),
-                " is not contiguous float32");
+  for (const auto& entry : buffers) {
+    const auto dtype = entry.key() == "target_states" ? at::kFloat : at::kBFloat16;
+    TORCH_CHECK(entry.value().is_contiguous() && entry.value().dtype() == dtype, "int8: ", entry.key(),
+                " is not contiguous ", dtype);
+  }
   TORCH_CHECK(0 <= alignment_layer_ && alignment_layer_ < shape.at("decoder_layers"), "int8: alignment_layer");
   for (int64_t i = 0; i < shape.at("encoder_layers"); ++i) {
     const std::string layer = "encoder." + std::to_string(i) + ".";

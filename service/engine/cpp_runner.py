@@ -2,7 +2,7 @@
 
 import torch
 
-from model.cpp_transformer import CppTransformer
+from model.cpp_transformer import KV_DTYPE, CppTransformer
 from model.shortlist import ALL_WORDS, Shortlist
 from model.slot_cache import SlotCache
 from model.transformer import Transformer
@@ -13,7 +13,9 @@ class CppRunner:
     """A whole encoder batch, or a whole block of decode steps, in one call."""
 
     def __init__(self, model: Transformer, *, slots: int, max_length: int, shortlist: Shortlist | None = None) -> None:
-        self._cache = SlotCache(model.config, slots=slots, max_source_length=max_length, max_target_length=max_length)
+        self._cache = SlotCache(
+            model.config, slots=slots, max_source_length=max_length, max_target_length=max_length, dtype=KV_DTYPE
+        )
         self._vocab_size = model.config.vocab_size
         self._shortlist = shortlist
         self._model = CppTransformer(model, self._cache, has_shortlist=shortlist is not None)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from model.config import Activation, ModelConfig, NormOrder
-from model.cpp_transformer import CppTransformer, DecodeScores
+from model.cpp_transformer import KV_DTYPE, CppTransformer, DecodeScores
 from model.decode_step import Outputs, Queries
 from model.slot_cache import SlotCache
 from model.transformer import Transformer
@@ -34,7 +34,7 @@ class Side:
     """A C++ model with a cache of its own."""
 
     def __init__(self, model: Transformer, *, has_shortlist: bool = False) -> None:
-        self.cache = SlotCache(model.config, slots=SLOTS, max_source_length=20, max_target_length=20)
+        self.cache = SlotCache(model.config, slots=SLOTS, max_source_length=20, max_target_length=20, dtype=KV_DTYPE)
         self.cpp = CppTransformer(copy.deepcopy(model), self.cache, has_shortlist=has_shortlist)
 
     def encode(self, sources: Sequence[Tensor], slots: Sequence[int]) -> None:

@@ -62,9 +62,10 @@ def test_beams_that_are_not_the_rows_are_refused(sizes: list[int]) -> None:
         kernels.best_extensions(torch.zeros(1, 3), torch.zeros(1), sizes, 2)
 
 
-def test_copies_are_made_in_order_and_no_further() -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_copies_are_made_in_order_and_no_further(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
-    buffer = torch.randn(2, 5, 3, 7, 4)
+    buffer = torch.randn(2, 5, 3, 7, 4).to(dtype)
     before = buffer.clone()
     kernels.copy_slots(buffer, torch.tensor([(0, 1, 3), (1, 4, 7)]))
     assert torch.equal(buffer[:, 1, :, :3], before[:, 0, :, :3])
