@@ -26,6 +26,7 @@ _LEAST_LOAD_SECONDS: Final = 30.0
 _TIMES_SLOWER: Final = 10
 _STOP_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 1.0
+_LONGEST_PAUSE_SECONDS: Final = 10.0
 _READ_BYTES: Final = 1 << 16
 _REAP_SECONDS: Final = 0.01
 _REAP_TRIES: Final = 500
@@ -128,20 +129,25 @@ class ForkServer:
         return process
 
     async def _replace(self, process: ForkingProcess) -> None:
-        """Replace the process when it has died, even if no engine has died and no stream waits."""
+        """Replace the process when it has died, even if no engine has died and no stream waits; try until it loads."""
         await process.ended()
         if self._process is not process:
             return
         logger.error("the fork server has died, starting another")
         self._process = None
         process.release()
-        await asyncio.sleep(_PAUSE_SECONDS)
-        async with self._turn:
-            if self._process is None and self._users:
+        pause = _PAUSE_SECONDS
+        while self._users:
+            await asyncio.sleep(pause)
+            async with self._turn:
+                if self._process is not None or not self._users:
+                    return
                 try:
                     await self._start()
+                    return
                 except (EngineFailed, OSError) as error:
                     logger.error("the fork server cannot start", extra={"reason": str(error)})
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     async def _fork(self, process: ForkingProcess, replica: int) -> Engine:
         ours, theirs = socket.socketpair()

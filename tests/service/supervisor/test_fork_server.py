@@ -101,6 +101,22 @@ async def test_a_fork_server_that_dies_is_replaced_before_it_is_needed() -> None
         assert replicas.forking() == again
 
 
+async def test_a_fork_server_that_dies_while_it_loads_is_replaced_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.supervisor.fork_server._PAUSE_SECONDS", 0.01)
+    async with running(OPTIONS) as replicas:
+        engines = {_pid(engine) for engine in replicas.engines}
+        gone: set[int | None] = {None}
+        async with asyncio.timeout(60):
+            for _ in range(3):
+                while replicas.fork_server.pid in gone:  # noqa: ASYNC110
+                    await asyncio.sleep(0)
+                gone.add(replicas.forking())
+                os.kill(replicas.forking(), signal.SIGKILL)
+            while replicas.fork_server.pid in gone:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert {_pid(engine) for engine in replicas.engines} == engines
+
+
 async def test_who_stops_does_not_wait_for_a_model_that_is_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.supervisor.fork_server._PAUSE_SECONDS", 0.0)
     async with asyncio.timeout(60), running(OPTIONS) as replicas:
