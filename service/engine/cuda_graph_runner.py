@@ -3,7 +3,7 @@
 A step's shape is a bucket: its number of rows, and the number of positions that each may attend to, in sources and
 targets alike, both rounded up to a power of two. Surplus rows are padding and write to a slot of their own. Steps with
 alignments, or with self-attention, have buckets of their own. Logits are always computed, and copied to the CPU
-for the rows that need them.
+for the rows that need them. Beams are ranked on the device, by operations that follow the graph.
 
 The most used buckets are recorded at the start, so that a ready engine has them. The others are recorded when they are
 first needed, which takes little more than a few eager steps and is logged. Prompts and forced prefixes are rows too: a
@@ -19,7 +19,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -30,8 +30,9 @@ from model.plain_rows import PlainRows
 from model.sampling import restricts
 from model.slot_cache import SlotCache
 from model.static_decode_step import Bucket, SamplingKind, StaticDecodeStep, StepBuffers, StepTables
+from model.topk import Extensions, best_extensions, members
 from model.transformer import Transformer
-from service.engine.batching import ONE_STEP, Block, SourceBatch, StepBatch, StepScores, extensions_of
+from service.engine.batching import ONE_STEP, SourceBatch, StepBatch, StepScores
 from service.engine.device import CapturedStep, RepeatedStep, Transfer, executor_of
 from service.engine.runner import DeviceLost
 
@@ -104,21 +105,29 @@ class CudaGraphRunner:
         if batch.copies:
             self._copy(batch.copies)
         queries, outputs = batch.queries, batch.outputs
-        beam_rows = batch.beam_rows
+        ranking = self._ranking(batch)
         # A beam's next rows are not known here.
-        block = ONE_STEP if beam_rows else batch.block
+        block = batch.block if ranking is None else ONE_STEP
         buffers, step = self._step_of(batch, block.steps)
         self._write_inputs(buffers, batch)
-        tokens, logprobs, counts = self._run(buffers, step, batch, block)
-        both = self._rows_of(buffers.logits, [*outputs.logits, *beam_rows])
-        logits, of_beams = both[: len(outputs.logits)], both[len(outputs.logits) :]
+        scores = self._run(buffers, step, ranking, batch._replace(block=block))
         alignment = self_attention = None
         if outputs.alignment:
             alignment = self._weights_of(buffers.alignment, outputs.alignment, queries.source_lengths)
         if outputs.self_attention:
             self_attention = self._weights_of(buffers.self_attention, outputs.self_attention, queries.positions + 1)
-        extensions = extensions_of(batch, of_beams)
-        return StepScores(tokens, logprobs, logits, alignment, self_attention, extensions, counts)
+        return scores._replace(alignment=alignment, self_attention=self_attention)
+
+    def _ranking(self, batch: StepBatch) -> "_Ranking | None":
+        """Bring to the device, before the step, what ranks its beams."""
+        rows = batch.beam_rows
+        if not rows:
+            return None
+        _, counts, sizes = batch.beams.rows.T.tolist()
+        beams = members(len(rows), counts)
+        numbers = self._executor.upload(torch.cat([torch.tensor(rows), beams.flatten()]))
+        totals = self._executor.upload(batch.beams.totals[rows])
+        return _Ranking(numbers[: len(rows)], totals, numbers[len(rows) :].view_as(beams), 2 * max(sizes))
 
     def _write_inputs(self, buffers: StepBuffers, batch: StepBatch) -> None:
         queries, plain, rows = batch.queries, batch.plain, len(batch.queries.tokens)
@@ -134,36 +143,39 @@ class CudaGraphRunner:
         buffers.inputs.copy_(self._executor.upload(inputs))
 
     def _run(
-        self, buffers: StepBuffers, step: CapturedStep, batch: StepBatch, block: Block
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Run a block; return tokens and log-probabilities `[steps, rows]`, and the numbers of the plain rows' tokens.
+        self, buffers: StepBuffers, step: CapturedStep, ranking: "_Ranking | None", batch: StepBatch
+    ) -> StepScores:
+        """Run a block; return what it gives but for attention weights.
 
         While there is time, the next step is already running when the CPU reads what one has given, so that the GPU
         does not wait for it; in a step too many all rows are padding.
         """
-        rooms, rows = batch.plain.rooms, len(batch.queries.tokens)
+        rooms, rows, block = batch.plain.rooms, len(batch.queries.tokens), batch.block
         counts, goes_on = torch.zeros_like(rooms), torch.ones_like(rooms, dtype=torch.bool)
         began = last = time.monotonic()
-        running = deque([self._replay(buffers, step, rows)])
+        running = deque([self._replay(buffers, step, rows, ranking)])
         given: list[list[Tensor]] = []
         ahead = block.steps - 1
         while running:
             now = time.monotonic()
             if ahead > 0 and now - began + (now - last) <= block.seconds:
                 ahead -= 1
-                running.append(self._replay(buffers, step, rows))
+                running.append(self._replay(buffers, step, rows, ranking))
             last = now
             given.append(running.popleft().wait())
             counts += goes_on
             goes_on &= (given[-1][0][batch.first_plain :] != self._model.config.eos_id) & (counts < rooms)
             if not bool(goes_on.any()):
                 break
-        tokens, logprobs = zip(*given, strict=True)
-        return torch.stack(tokens), torch.stack(logprobs), counts
+        tokens, logprobs, *extensions = map(torch.stack, zip(*given, strict=True))
+        logits = self._rows_of(buffers.logits, batch.outputs.logits)
+        ranked = Extensions(*extensions) if extensions else None
+        return StepScores(tokens, logprobs, logits, extensions=ranked, counts=counts)
 
-    def _replay(self, buffers: StepBuffers, step: CapturedStep, rows: int) -> Transfer:
+    def _replay(self, buffers: StepBuffers, step: CapturedStep, rows: int, ranking: "_Ranking | None") -> Transfer:
         step.replay()
-        return self._executor.download(buffers.tokens[:rows], buffers.logprobs[:rows])
+        extensions = () if ranking is None else ranking.ranked(buffers)
+        return self._executor.download(buffers.tokens[:rows], buffers.logprobs[:rows], *extensions)
 
     def _weights_of(self, weights: Tensor, rows: list[int], lengths: Tensor) -> Tensor:
         """Return `rows` of `weights [rows, ..., width]`, as wide as the longest of them."""
@@ -227,6 +239,23 @@ class CudaGraphRunner:
 
     def _new_tables(self, rows: int) -> StepTables:
         return StepTables(rows, self._model.config, self._widths[-1], self._device)
+
+
+class _Ranking(NamedTuple):
+    """What ranks a step's beams, on the device."""
+
+    rows: Tensor
+    """The rows of all beams."""
+    totals: Tensor
+    beams: Tensor
+    """`members` of these rows."""
+    most: int
+    """The number of extensions of each."""
+
+    def ranked(self, buffers: StepBuffers) -> Extensions:
+        return best_extensions(
+            buffers.logits[self.rows], buffers.logprobs[self.rows], self.totals, self.beams, self.most
+        )
 
 
 def _sampling_of(plain: PlainRows) -> SamplingKind:

@@ -13,9 +13,10 @@ from model.decode_step import NO_OUTPUTS, Queries
 from model.decoding import greedy_decode
 from model.plain_rows import NO_PLAIN_ROWS, PlainRows
 from model.slot_cache import SlotCache
-from service.engine.batching import ONE_STEP, Block, SourceBatch, StepBatch, StepScores
+from model.topk import NO_BEAMS, Beams
+from service.engine.batching import ONE_STEP, Block, SourceBatch, StepBatch, StepScores, extensions_of
 from service.engine.cuda_graph_runner import CudaGraphRunner
-from service.engine.device import CapturedStep, PlainExecutor
+from service.engine.device import CapturedStep, PlainExecutor, Transfer
 from service.engine.runner import DeviceLost
 from tests.conftest import random_model
 from tests.parity.engine import self_attention_of
@@ -263,6 +264,43 @@ def test_logits_are_of_the_rows_that_want_them(config: ModelConfig, device: torc
     kept = scores.logits.clone()
     runner.decode(_batch([5, 5, 5], 1, logits=[0]))
     assert torch.equal(scores.logits, kept)
+
+
+def test_of_a_beam_only_its_best_extensions_come_down(
+    config: ModelConfig, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between a prompt's row and a plain one; the other beam is at its start."""
+    tokens = [1, 40, 50, 60, 7]
+    queries = Queries(
+        torch.tensor(tokens), torch.tensor([0, 1, 1, 0, 0]), torch.arange(5), torch.tensor([0, 1, 1, 2, 0]),
+        torch.tensor([4, 3, 3, 6, 4]),
+    )  # fmt: skip
+    plain = NO_PLAIN_ROWS._replace(rooms=torch.tensor([5]))
+    totals = torch.tensor([0.0, -1.5, -1.0, 0.0, 0.0])
+    batch = StepBatch(
+        queries, [], NO_OUTPUTS, Beams(torch.tensor([[1, 2, 2], [3, 1, 3]]), totals), plain, Block(5, 9.0)
+    )
+    all_rows = batch._replace(outputs=NO_OUTPUTS._replace(logits=list(range(5))), beams=NO_BEAMS)
+    logits = _runner(config, device).decode(all_rows._replace(block=ONE_STEP)).logits
+    expected = extensions_of(batch, logits[batch.beam_rows])
+    runner = _runner(config, device)
+    executor, came_down = runner._executor, list[torch.Size]()
+    download = executor.download
+
+    def noted(*tensors: torch.Tensor) -> Transfer:
+        came_down.extend(tensor.shape for tensor in tensors)
+        return download(*tensors)
+
+    monkeypatch.setattr(executor, "download", noted)
+    scores = runner.decode(batch)
+    assert came_down == [(5,), (5,), *[(2, 6)] * 4]
+    assert scores.tokens.tolist() == logits.argmax(-1)[None].tolist()
+    assert scores.extensions is not None
+    assert expected is not None
+    assert scores.extensions.parents.tolist() == expected.parents.tolist()
+    assert scores.extensions.tokens.tolist() == expected.tokens.tolist()
+    torch.testing.assert_close(scores.extensions.logprobs, expected.logprobs)
+    torch.testing.assert_close(scores.extensions.totals, expected.totals)
 
 
 @pytest.mark.parametrize(
