@@ -14,7 +14,7 @@ from torch import Tensor
 from model.attention import look_ahead_mask, padding_mask
 from model.config import ModelConfig
 from model.inspection import InspectedCache, InspectedKV
-from model.sampling import Sampled, SamplingParameters, greedy, noise_states, sample
+from model.sampling import Sampled, SamplingParameters, noise_states, peak, sample
 from model.slot_cache import SlotCache
 from model.transformer import Transformer
 
@@ -124,17 +124,16 @@ class StaticDecodeStep:
 
     def _choose(self) -> Sampled:
         buffers = self.buffers
-        best = greedy(buffers.logits)
+        best = peak(buffers.logits)
+        most_probable = best.sampled
         if self._sampling == "none":
-            return best
+            return most_probable
         _, positions, *_, top_ks, seeds = buffers.inputs
         temperatures, top_ps = buffers.options
         options = SamplingParameters(temperatures, top_ks, top_ps, noise_states(seeds, positions))
-        drawn = sample(buffers.logits, options, is_restricted=self._sampling == "restricted")
+        drawn = sample(buffers.logits, options, is_restricted=self._sampling == "restricted", best=best)
         is_greedy = temperatures <= 0
-        return Sampled(
-            torch.where(is_greedy, best.tokens, drawn.tokens), torch.where(is_greedy, best.logprobs, drawn.logprobs)
-        )
+        return Sampled(*(torch.where(is_greedy, *each) for each in zip(most_probable, drawn, strict=True)))
 
     def _continue(self, tokens: Tensor) -> None:
         """Write the inputs of the next step, in which a row that has ended is padding."""
