@@ -52,8 +52,16 @@ class StepTables:
         return torch.zeros(*self._shape, device=self.logits.device)
 
 
+class Arrivals(NamedTuple):
+    """A step's `tokens` and `logprobs` on the CPU."""
+
+    tokens: Tensor
+    logprobs: Tensor
+
+
 class StepBuffers:
-    """Inputs and outputs of steps of so many rows, always at the same addresses."""
+    """Inputs and outputs of steps of so many rows, always at the same addresses: on the device, and on the CPU the
+    memory that copies go from and to, pinned if that is what makes the CPU not wait for them."""
 
     def __init__(self, rows: int, tables: StepTables, padding: Tensor) -> None:
         device = tables.logits.device
@@ -72,6 +80,18 @@ class StepBuffers:
         """float32 `[rows, vocab]`."""
         self.alignment = tables.alignment[:rows]
         """Cross-attention weights of each row, float32 `[rows, width]`, followed by values of earlier steps."""
+        pinned = device.type == "cuda"
+        self.own_inputs = torch.zeros_like(self.inputs, device="cpu", pin_memory=pinned)
+        """`inputs` of the CPU."""
+        self.own_options = torch.zeros_like(self.options, device="cpu", pin_memory=pinned)
+        """`options` of the CPU."""
+        self.arrivals = [
+            Arrivals(
+                *(torch.zeros_like(each, device="cpu", pin_memory=pinned) for each in (self.tokens, self.logprobs))
+            )
+            for _ in range(2)
+        ]
+        """Those of two steps: one has given them when the next is running."""
 
     @property
     def rows(self) -> int:

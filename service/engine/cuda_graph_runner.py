@@ -29,7 +29,7 @@ from model.attention import padding_mask
 from model.plain_rows import PlainRows
 from model.sampling import restricts
 from model.slot_cache import SlotCache
-from model.static_decode_step import Bucket, SamplingKind, StaticDecodeStep, StepBuffers, StepTables
+from model.static_decode_step import Arrivals, Bucket, SamplingKind, StaticDecodeStep, StepBuffers, StepTables
 from model.topk import Extensions, best_extensions, members
 from model.transformer import Transformer
 from service.engine.batching import ONE_STEP, SourceBatch, StepBatch, StepScores
@@ -39,6 +39,8 @@ from service.engine.runner import DeviceLost
 logger = logging.getLogger(__name__)
 
 _NARROWEST: Final = 32
+_GREEDY: Final = torch.tensor([[0.0], [1.0]])
+"""The options of a row that does not sample."""
 _COMMON_WIDTH: Final = 64
 """Sentences are mostly shorter than this, in tokens: buckets up to here are recorded at the start."""
 
@@ -72,7 +74,7 @@ class CudaGraphRunner:
         self._widths = _sizes(_NARROWEST, max_length)
         # A row that fills up a bucket: bos at the first position of the last slot, with a source of one token there.
         self._padding = torch.tensor([[model.config.bos_id], [0], [slots], [slots], [1], [0], [0], [0]])
-        self._padding_there = self._executor.upload(self._padding)
+        self._padding_there = self._padding.to(weight.device)
         self._slots = slots
         # One for all sizes: the logits of a large vocabulary would otherwise take several times as much memory.
         self._tables = self._new_tables(slots)
@@ -131,16 +133,17 @@ class CudaGraphRunner:
 
     def _write_inputs(self, buffers: StepBuffers, batch: StepBatch) -> None:
         queries, plain, rows = batch.queries, batch.plain, len(batch.queries.tokens)
-        inputs = self._padding.repeat(1, buffers.rows)
-        inputs[: len(queries), :rows] = torch.stack(queries)
+        # The step that read what was here before has ended: its results have been waited for.
+        inputs = buffers.own_inputs.copy_(self._padding)
+        torch.stack(queries, out=inputs[: len(queries), :rows])
         own = slice(batch.first_plain, rows)
         inputs[len(queries), own] = plain.rooms
         if plain.is_sampled:
-            inputs[len(queries) + 1 :, own] = torch.stack([plain.top_ks, plain.seeds])
-            options = torch.tensor([[0.0], [1.0]]).repeat(1, buffers.rows)
-            options[:, own] = torch.stack([plain.temperatures, plain.top_ps])
-            buffers.options.copy_(self._executor.upload(options))
-        buffers.inputs.copy_(self._executor.upload(inputs))
+            torch.stack([plain.top_ks, plain.seeds], out=inputs[len(queries) + 1 :, own])
+            options = buffers.own_options.copy_(_GREEDY)
+            torch.stack([plain.temperatures, plain.top_ps], out=options[:, own])
+            buffers.options.copy_(options, non_blocking=True)
+        buffers.inputs.copy_(inputs, non_blocking=True)
 
     def _run(
         self, buffers: StepBuffers, step: CapturedStep, ranking: "_Ranking | None", batch: StepBatch
@@ -152,30 +155,37 @@ class CudaGraphRunner:
         """
         rooms, rows, block = batch.plain.rooms, len(batch.queries.tokens), batch.block
         counts, goes_on = torch.zeros_like(rooms), torch.ones_like(rooms, dtype=torch.bool)
+        tokens, logprobs = torch.empty(block.steps, rows, dtype=torch.int64), torch.empty(block.steps, rows)
         began = last = time.monotonic()
-        running = deque([self._replay(buffers, step, rows, ranking)])
-        given: list[list[Tensor]] = []
-        ahead = block.steps - 1
+        running = deque([self._replay(buffers, step, ranking, buffers.arrivals[0])])
+        extensions: list[Tensor] = []
+        done, ahead = 0, block.steps - 1
         while running:
             now = time.monotonic()
             if ahead > 0 and now - began + (now - last) <= block.seconds:
                 ahead -= 1
-                running.append(self._replay(buffers, step, rows, ranking))
+                running.append(self._replay(buffers, step, ranking, buffers.arrivals[(done + 1) % 2]))
             last = now
-            given.append(running.popleft().wait())
+            extensions = running.popleft().wait()
+            arrived = buffers.arrivals[done % 2]
+            tokens[done], logprobs[done] = arrived.tokens[:rows], arrived.logprobs[:rows]
             counts += goes_on
-            goes_on &= (given[-1][0][batch.first_plain :] != self._model.config.eos_id) & (counts < rooms)
+            goes_on &= (tokens[done, batch.first_plain :] != self._model.config.eos_id) & (counts < rooms)
+            done += 1
             if not bool(goes_on.any()):
                 break
-        tokens, logprobs, *extensions = map(torch.stack, zip(*given, strict=True))
         logits = self._rows_of(buffers.logits, batch.outputs.logits)
-        ranked = Extensions(*extensions) if extensions else None
-        return StepScores(tokens, logprobs, logits, extensions=ranked, counts=counts)
+        ranked = Extensions(*(each[None] for each in extensions)) if extensions else None
+        return StepScores(tokens[:done], logprobs[:done], logits, extensions=ranked, counts=counts)
 
-    def _replay(self, buffers: StepBuffers, step: CapturedStep, rows: int, ranking: "_Ranking | None") -> Transfer:
+    def _replay(
+        self, buffers: StepBuffers, step: CapturedStep, ranking: "_Ranking | None", arrivals: Arrivals
+    ) -> Transfer:
+        """Start a step; what is returned gives the beams' extensions when these and `arrivals` are there."""
         step.replay()
-        extensions = () if ranking is None else ranking.ranked(buffers)
-        return self._executor.download(buffers.tokens[:rows], buffers.logprobs[:rows], *extensions)
+        arrivals.tokens.copy_(buffers.tokens, non_blocking=True)
+        arrivals.logprobs.copy_(buffers.logprobs, non_blocking=True)
+        return self._executor.download(*(() if ranking is None else ranking.ranked(buffers)))
 
     def _weights_of(self, weights: Tensor, rows: list[int], lengths: Tensor) -> Tensor:
         """Return `rows` of `weights [rows, ..., width]`, as wide as the longest of them."""
@@ -220,7 +230,7 @@ class CudaGraphRunner:
             self._buffers[bucket.rows] = self._new_buffers(bucket.rows)
         buffers = self._buffers[bucket.rows]
         # The step is run, on rows that belong to no request.
-        buffers.inputs.copy_(self._executor.upload(self._padding))
+        buffers.inputs.copy_(buffers.padding)
         step = self._step(buffers, bucket)
         try:
             captured = self._executor.capture(step)

@@ -266,6 +266,40 @@ def test_logits_are_of_the_rows_that_want_them(config: ModelConfig, device: torc
     assert torch.equal(scores.logits, kept)
 
 
+def _downloads(runner: CudaGraphRunner, monkeypatch: pytest.MonkeyPatch) -> list[torch.Size]:
+    """Return a list that gets the shape of each tensor that comes down to new memory."""
+    came_down: list[torch.Size] = []
+    download = runner._executor.download
+
+    def noted(*tensors: torch.Tensor) -> Transfer:
+        came_down.extend(tensor.shape for tensor in tensors)
+        return download(*tensors)
+
+    monkeypatch.setattr(runner._executor, "download", noted)
+    return came_down
+
+
+def test_what_goes_up_and_comes_down_in_each_step_has_its_place(
+    config: ModelConfig, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = PlainRows(
+        torch.full((3,), 50), torch.tensor([0.0, 1.0, 0.8]), torch.tensor([0, 0, 5]), torch.ones(3), torch.arange(3)
+    )
+    runner = _runner(config, device)
+    came_down = _downloads(runner, monkeypatch)
+    monkeypatch.setattr(runner._executor, "upload", None)
+    first = runner.decode(_batch([1, 1, 1], 0, Block(4, math.inf)))
+    kept = [each.clone() for each in (first.tokens, first.logprobs)]
+    runner.decode(_batch([40, 50, 60], 4, Block(4, math.inf))._replace(plain=options))
+    assert not came_down
+    assert torch.equal(first.tokens, kept[0])
+    assert torch.equal(first.logprobs, kept[1])
+    buffers = runner._buffers[4]
+    for memory in (buffers.own_inputs, buffers.own_options, *buffers.arrivals[0], *buffers.arrivals[1]):
+        assert memory.device.type == "cpu"
+        assert memory.is_pinned() == (device.type == "cuda")
+
+
 def test_of_a_beam_only_its_best_extensions_come_down(
     config: ModelConfig, device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,16 +318,9 @@ def test_of_a_beam_only_its_best_extensions_come_down(
     logits = _runner(config, device).decode(all_rows._replace(block=ONE_STEP)).logits
     expected = extensions_of(batch, logits[batch.beam_rows])
     runner = _runner(config, device)
-    executor, came_down = runner._executor, list[torch.Size]()
-    download = executor.download
-
-    def noted(*tensors: torch.Tensor) -> Transfer:
-        came_down.extend(tensor.shape for tensor in tensors)
-        return download(*tensors)
-
-    monkeypatch.setattr(executor, "download", noted)
+    came_down = _downloads(runner, monkeypatch)
     scores = runner.decode(batch)
-    assert came_down == [(5,), (5,), *[(2, 6)] * 4]
+    assert came_down == [(2, 6)] * 4
     assert scores.tokens.tolist() == logits.argmax(-1)[None].tolist()
     assert scores.extensions is not None
     assert expected is not None
