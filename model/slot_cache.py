@@ -111,7 +111,10 @@ class SlotCache:
             shape = (config.decoder_layers, *form[:4])
             if torch.device(device).type == "cpu":
                 return _untouched(shape, form.dtype or dtype)
-            return torch.zeros(shape, dtype=form.dtype or dtype, device=device)
+            try:
+                return torch.zeros(shape, dtype=form.dtype or dtype, device=device)
+            except torch.OutOfMemoryError as error:
+                raise _no_memory(math.prod(shape) * (form.dtype or dtype).itemsize, error) from None
 
         self.slots = slots
         self.max_target_length = max_target_length
@@ -182,10 +185,14 @@ def _untouched(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     try:
         memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
-        raise RuntimeError(f"no {size} bytes of memory for keys and values ({error}): fewer slots need less") from None
+        raise _no_memory(size, error) from None
     with contextlib.suppress(AttributeError, OSError):  # a hint, and not every system knows it
         memory.madvise(mmap.MADV_NOHUGEPAGE)
     return torch.frombuffer(memory, dtype=dtype).view(shape)
+
+
+def _no_memory(size: int, error: Exception) -> RuntimeError:
+    return RuntimeError(f"no {size} bytes of memory for keys and values ({error}): fewer slots need less")
 
 
 class SlotRows:
