@@ -143,6 +143,12 @@ class SlotCache:
             for buffer, padded in zip(self._source, new, strict=True):
                 buffer[layer][slots, :, : padded.shape[2]] = padded
 
+    def write_source_tokens(self, slots: Tensor, positions: Tensor, source: Sequence[KV]) -> None:
+        """Store what `Transformer.encode_segments` gave; `slots` and `positions` are each token's, `[tokens]`."""
+        for layer, new in enumerate(source):
+            for buffer, packed in zip(self._source, new, strict=True):
+                buffer[layer][slots, :, positions] = packed[0].transpose(0, 1)
+
     def copy_target(self, copies: Sequence[tuple[int, int, int]]) -> None:
         """Give slots what others keep of targets: (from slot, to slot, how many positions), one after the other."""
         if copies:

@@ -1,9 +1,12 @@
-"""Execution of a plan on a GPU: the decode step as CUDA graphs, one for each of a few shapes; the encoder eagerly.
+"""Execution of a plan on a GPU: the decode step and the encoder as CUDA graphs, one for each of a few shapes.
 
 A step's shape is a bucket: its number of rows, and the number of positions that each may attend to, in sources and
 targets alike, both rounded up to a power of two. Surplus rows are padding and write to a slot of their own. Steps with
 alignments, or with self-attention, have buckets of their own. Logits are always computed, and copied to the CPU
 for the rows that need them. Beams are ranked on the device, by operations that follow the graph.
+
+The encoder's shape is a number of tokens, of all sources together. More tokens than the largest has, and sources of a
+model with relative positions, are padded to the longest of them and encoded eagerly: each kernel then has enough to do.
 
 The most used buckets are recorded at the start, so that a ready engine has them. The others are recorded when they are
 first needed, which takes little more than a few eager steps and is logged. Prompts and forced prefixes are rows too: a
@@ -17,7 +20,7 @@ else is in the batch, and a near tie may fall either way.
 import logging
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
@@ -30,6 +33,7 @@ from model.plain_rows import PlainRows
 from model.sampling import restricts
 from model.slot_cache import SlotCache
 from model.static_decode_step import Arrivals, Bucket, SamplingKind, StaticDecodeStep, StepBuffers, StepTables
+from model.static_encode_step import StaticEncodeStep
 from model.topk import Extensions, best_extensions, members
 from model.transformer import Transformer
 from service.engine.batching import ONE_STEP, SourceBatch, StepBatch, StepScores
@@ -39,6 +43,8 @@ from service.engine.runner import DeviceLost
 logger = logging.getLogger(__name__)
 
 _NARROWEST: Final = 32
+_ENCODER_SIZES: Final = 64, 128, 256, 512, 1024
+"""Tokens. Attention computes a score for each pair of them, also of different sources: not too many."""
 _GREEDY: Final = torch.tensor([[0.0], [1.0]])
 """The options of a row that does not sample."""
 _COMMON_WIDTH: Final = 64
@@ -80,6 +86,8 @@ class CudaGraphRunner:
         self._tables = self._new_tables(slots)
         self._buffers: dict[int, StepBuffers] = {}
         self._captured: dict[Bucket, tuple[StepBuffers, CapturedStep]] = {}
+        self._source_padding = torch.tensor([[model.config.bos_id], [0], [-1], [slots]])
+        self._encoders: dict[int, tuple[Tensor, CapturedStep]] = {}
         self._capture_common()
 
     @torch.inference_mode()
@@ -89,13 +97,29 @@ class CudaGraphRunner:
         for rows in reversed(self._row_sizes[:-1]):
             for width in reversed([each for each in self._widths if each <= _COMMON_WIDTH]):
                 self._capture(Bucket(rows, width))
+        if self._model.config.positions != "relative":
+            for tokens in reversed(_ENCODER_SIZES):
+                self._capture_encoder(tokens)
         seconds = round(time.monotonic() - started, 3)
         what = "decode steps captured" if self._executor.records else "decode steps of fixed shapes, without graphs"
-        logger.info(what, extra={"steps": len(self._captured), "seconds": seconds})
+        logger.info(what, extra={"steps": len(self._captured), "encoders": len(self._encoders), "seconds": seconds})
 
     @_errors_of_the_device()
     @torch.inference_mode()
     def prefill(self, sources: SourceBatch) -> None:
+        tokens = sources.ids.shape[1]
+        size = min((each for each in self._encoders if each >= tokens), default=None)
+        if size is None:
+            self._encode_padded(sources)
+            return
+        lengths = torch.tensor(sources.lengths)
+        numbers = torch.stack([torch.arange(len(lengths)), torch.tensor(sources.slots)])
+        own = torch.cat([sources.ids, sources.positions, numbers.repeat_interleave(lengths, dim=1)])
+        inputs, step = self._encoders[size]
+        inputs.copy_(self._executor.upload(torch.cat([own, self._source_padding.expand(-1, size - tokens)], dim=1)))
+        step.replay()
+
+    def _encode_padded(self, sources: SourceBatch) -> None:
         ids = pad_sequence(list(torch.split(sources.ids[0], sources.lengths)), batch_first=True)
         lengths, slots = self._executor.upload(torch.tensor([sources.lengths, sources.slots]))
         mask = padding_mask(lengths, ids.shape[1], self._dtype)
@@ -232,13 +256,20 @@ class CudaGraphRunner:
         # The step is run, on rows that belong to no request.
         buffers.inputs.copy_(buffers.padding)
         step = self._step(buffers, bucket)
+        self._captured[bucket] = buffers, self._recorded(step, **bucket._asdict())
+
+    def _capture_encoder(self, tokens: int) -> None:
+        inputs = self._source_padding.repeat(1, tokens).to(self._device)
+        step = StaticEncodeStep(self._model, self._cache, inputs)
+        self._encoders[tokens] = inputs, self._recorded(step, tokens=tokens)
+
+    def _recorded(self, step: Callable[[], None], **size: object) -> CapturedStep:
         try:
-            captured = self._executor.capture(step)
+            return self._executor.capture(step)
         except torch.OutOfMemoryError:
             # Without its graph it is slower; trying again with each step would fail them all.
-            logger.warning("no memory left for a graph of this size", extra=bucket._asdict())
-            captured = RepeatedStep(step)
-        self._captured[bucket] = buffers, captured
+            logger.warning("no memory left for a graph of this size", extra=size)
+            return RepeatedStep(step)
 
     def _step(self, buffers: StepBuffers, bucket: Bucket) -> StaticDecodeStep:
         return StaticDecodeStep(self._model, self._cache, buffers, bucket)

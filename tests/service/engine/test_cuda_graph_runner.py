@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from model.attention import padding_mask
 from model.config import ModelConfig
 from model.decode_step import NO_OUTPUTS, Queries
 from model.decoding import greedy_decode
@@ -40,18 +41,69 @@ def _runner(config: ModelConfig, device: torch.device) -> CudaGraphRunner:
     return runner
 
 
-def _prefill(runner: CudaGraphRunner) -> None:
-    lengths = [len(source) for source in SOURCES]
+def _prefill(runner: CudaGraphRunner, sources: list[list[int]] = SOURCES) -> None:
+    lengths = [len(source) for source in sources]
     runner.prefill(
         SourceBatch(
-            ids=torch.tensor([[token for source in SOURCES for token in source]]),
+            ids=torch.tensor([[token for source in sources for token in source]]),
             positions=torch.tensor([[position for length in lengths for position in range(length)]]),
             offsets=torch.tensor([0, *lengths]).cumsum(0),
             lengths=lengths,
-            slots=[0, 1, 2],
-            required=[[]] * len(SOURCES),
+            slots=list(range(len(sources))),
+            required=[[]] * len(sources),
         )
     )
+
+
+class _ShapesOfSources(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes the shapes of ids that are looked up in the embedding."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seen: list[tuple[int, ...]] = []
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if function is torch.ops.aten.embedding.default:
+            self.seen.append(tuple(args[1].shape))
+        return function(*args, **kwargs or {})
+
+
+@pytest.mark.parametrize(
+    ("lengths", "shape"),
+    [
+        ([5], (1, 64)),
+        ([1, 40, 23], (1, 64)),
+        ([30, 35], (1, 128)),
+        ([128] * 8, (1, 1024)),
+        ([128, 1, *[128] * 6], (1, 1024)),
+        ([128] * 7 + [127, 3], (9, 128)),
+    ],
+)
+def test_sources_are_encoded_side_by_side_in_few_shapes(
+    config: ModelConfig, device: torch.device, lengths: list[int], shape: tuple[int, int]
+) -> None:
+    """Each as if it were alone, and slots of other requests stay as they are."""
+    config = config.model_copy(update={"max_positions": 128})
+    model = random_model(config).to(device)
+    runner = CudaGraphRunner(model, slots=10, max_length=128)
+    generator = torch.Generator().manual_seed(0)
+    earlier, sources = (
+        [torch.randint(3, 96, (length,), generator=generator).tolist() for length in each]
+        for each in ([9] * 10, lengths)
+    )
+    _prefill(runner, earlier)
+    with _ShapesOfSources() as shapes:
+        _prefill(runner, sources)
+    assert shapes.seen == [shape]
+    buffers = runner._cache.buffers()
+    for slot in range(10):
+        ids = torch.tensor([[*sources, *earlier[len(sources) :]][slot]], device=device)
+        mask = padding_mask(torch.tensor([ids.shape[1]], device=device), ids.shape[1])
+        for layer, expected in enumerate(model.encode(ids, mask)):
+            for name, each in zip(("source_keys", "source_values"), expected, strict=True):
+                torch.testing.assert_close(buffers[name][layer, slot, :, : ids.shape[1]], each[0])
 
 
 def _batch(tokens: list[int], position: int, block: Block = ONE_STEP, **outputs: list[int]) -> StepBatch:
@@ -351,7 +403,7 @@ def test_a_lost_device_is_distinguished_from_a_failed_step(
     monkeypatch.setattr(SlotCache, "copy_target_at_once", fail)
     with pytest.raises(expected):
         runner.decode(_batch([1, 1, 1], 0)._replace(copies=[(0, 3, 1)]))
-    monkeypatch.setattr(SlotCache, "write_padded_source", fail)
+    monkeypatch.setattr(SlotCache, "write_source_tokens", fail)
     with pytest.raises(expected):
         _prefill(runner)
 
