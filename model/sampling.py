@@ -36,13 +36,33 @@ class Sampled(NamedTuple):
     logprobs: Tensor
 
 
+class Peak(NamedTuple):
+    """The most probable tokens `[batch]`, their logits and their log-probabilities."""
+
+    tokens: Tensor
+    logits: Tensor
+    logprobs: Tensor
+
+    @property
+    def sampled(self) -> Sampled:
+        return Sampled(self.tokens, self.logprobs)
+
+
+def peak(logits: Tensor) -> Peak:
+    """Return the most probable token of each row of `logits [batch, vocab]`, which is searched only once for it."""
+    best = logits.max(dim=-1)
+    log_sums = (logits - best.values[:, None]).exp_().sum(dim=-1).log_()
+    return Peak(best.indices, best.values, 0.0 - log_sums)  # not the negative: that of 0.0 would be -0.0
+
+
 def greedy(logits: Tensor) -> Sampled:
     """Return the most probable token of each row of `logits [batch, vocab]`."""
-    best = logits.max(dim=-1)
-    return Sampled(best.indices, best.values - logits.logsumexp(dim=-1))
+    return peak(logits).sampled
 
 
-def sample(logits: Tensor, parameters: SamplingParameters, *, is_restricted: bool | None = None) -> Sampled:
+def sample(
+    logits: Tensor, parameters: SamplingParameters, *, is_restricted: bool | None = None, best: Peak | None = None
+) -> Sampled:
     """Draw one token a row from `logits [batch, vocab]`; rows with temperature 0 take the best.
 
     Temperature, then top-k, then nucleus (Holtzman et al. 2020), then the best of the scores with Gumbel
@@ -50,7 +70,8 @@ def sample(logits: Tensor, parameters: SamplingParameters, *, is_restricted: boo
     of the sorted cumulative distribution it turns a difference in the last bits of the logits into
     another token only where two noisy scores are as close as that.
 
-    `is_restricted` is False if no row has a top-k or a nucleus; by default the tensors are read to find out.
+    `is_restricted` is False if no row has a top-k or a nucleus; by default the tensors are read to find out. `best` is
+    `peak(logits)`, where the caller has it.
 
     In C++ where that is there, with the same bits on every processor; in PyTorch much slower, and with the same tokens
     but for a tie in the last bits.
@@ -60,16 +81,17 @@ def sample(logits: Tensor, parameters: SamplingParameters, *, is_restricted: boo
         return Sampled(tokens, logprobs)
     is_greedy = parameters.temperature <= 0
     temperature = torch.where(is_greedy, 1.0, parameters.temperature)
+    best = best or peak(logits)
     # Differences to the best: a tiny temperature then gives -inf, not a tie of infinities.
-    scores = (logits - logits.amax(dim=-1, keepdim=True)) / temperature[:, None]
+    scores = (logits - best.logits[:, None]) / temperature[:, None]
     noisy = scores + gumbel_noise(parameters.noise, logits.shape[-1])
     # The vocabulary is not sorted unless a row needs it: that takes three times as long as the rest.
     if is_restricted is None:
         is_restricted = restricts(parameters.top_k, parameters.top_p)
     if is_restricted:
         noisy = noisy.masked_fill(~_allowed(scores, parameters.top_k, parameters.top_p), -math.inf)
-    tokens = torch.where(is_greedy, logits.argmax(dim=-1), noisy.argmax(dim=-1))
-    return Sampled(tokens, logits.gather(-1, tokens[:, None]).squeeze(-1) - logits.logsumexp(dim=-1))
+    tokens = torch.where(is_greedy, best.tokens, noisy.argmax(dim=-1))
+    return Sampled(tokens, logits.gather(-1, tokens[:, None]).squeeze(-1) - best.logits + best.logprobs)
 
 
 def restricts(top_k: Tensor, top_p: Tensor) -> bool:

@@ -111,7 +111,10 @@ class SlotCache:
             shape = (config.decoder_layers, *form[:4])
             if torch.device(device).type == "cpu":
                 return _untouched(shape, form.dtype or dtype)
-            return torch.zeros(shape, dtype=form.dtype or dtype, device=device)
+            try:
+                return torch.zeros(shape, dtype=form.dtype or dtype, device=device)
+            except torch.OutOfMemoryError as error:
+                raise _no_memory(math.prod(shape) * (form.dtype or dtype).itemsize, error) from None
 
         self.slots = slots
         self.max_target_length = max_target_length
@@ -139,6 +142,12 @@ class SlotCache:
         for layer, new in enumerate(source):
             for buffer, padded in zip(self._source, new, strict=True):
                 buffer[layer][slots, :, : padded.shape[2]] = padded
+
+    def write_source_tokens(self, slots: Tensor, positions: Tensor, source: Sequence[KV]) -> None:
+        """Store what `Transformer.encode_segments` gave; `slots` and `positions` are each token's, `[tokens]`."""
+        for layer, new in enumerate(source):
+            for buffer, packed in zip(self._source, new, strict=True):
+                buffer[layer][slots, :, positions] = packed[0].transpose(0, 1)
 
     def copy_target(self, copies: Sequence[tuple[int, int, int]]) -> None:
         """Give slots what others keep of targets: (from slot, to slot, how many positions), one after the other."""
@@ -182,10 +191,14 @@ def _untouched(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     try:
         memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
-        raise RuntimeError(f"no {size} bytes of memory for keys and values ({error}): fewer slots need less") from None
+        raise _no_memory(size, error) from None
     with contextlib.suppress(AttributeError, OSError):  # a hint, and not every system knows it
         memory.madvise(mmap.MADV_NOHUGEPAGE)
     return torch.frombuffer(memory, dtype=dtype).view(shape)
+
+
+def _no_memory(size: int, error: Exception) -> RuntimeError:
+    return RuntimeError(f"no {size} bytes of memory for keys and values ({error}): fewer slots need less")
 
 
 class SlotRows:

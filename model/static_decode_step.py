@@ -14,7 +14,7 @@ from torch import Tensor
 from model.attention import look_ahead_mask, padding_mask
 from model.config import ModelConfig
 from model.inspection import InspectedCache, InspectedKV
-from model.sampling import Sampled, SamplingParameters, greedy, noise_states, sample
+from model.sampling import Sampled, SamplingParameters, noise_states, peak, sample
 from model.slot_cache import SlotCache
 from model.transformer import Transformer
 
@@ -52,8 +52,16 @@ class StepTables:
         return torch.zeros(*self._shape, device=self.logits.device)
 
 
+class Arrivals(NamedTuple):
+    """A step's `tokens` and `logprobs` on the CPU."""
+
+    tokens: Tensor
+    logprobs: Tensor
+
+
 class StepBuffers:
-    """Inputs and outputs of steps of so many rows, always at the same addresses."""
+    """Inputs and outputs of steps of so many rows, always at the same addresses: on the device, and on the CPU the
+    memory that copies go from and to, pinned if that is what makes the CPU not wait for them."""
 
     def __init__(self, rows: int, tables: StepTables, padding: Tensor) -> None:
         device = tables.logits.device
@@ -72,6 +80,18 @@ class StepBuffers:
         """float32 `[rows, vocab]`."""
         self.alignment = tables.alignment[:rows]
         """Cross-attention weights of each row, float32 `[rows, width]`, followed by values of earlier steps."""
+        pinned = device.type == "cuda"
+        self.own_inputs = torch.zeros_like(self.inputs, device="cpu", pin_memory=pinned)
+        """`inputs` of the CPU."""
+        self.own_options = torch.zeros_like(self.options, device="cpu", pin_memory=pinned)
+        """`options` of the CPU."""
+        self.arrivals = [
+            Arrivals(
+                *(torch.zeros_like(each, device="cpu", pin_memory=pinned) for each in (self.tokens, self.logprobs))
+            )
+            for _ in range(2)
+        ]
+        """Those of two steps: one has given them when the next is running."""
 
     @property
     def rows(self) -> int:
@@ -124,17 +144,16 @@ class StaticDecodeStep:
 
     def _choose(self) -> Sampled:
         buffers = self.buffers
-        best = greedy(buffers.logits)
+        best = peak(buffers.logits)
+        most_probable = best.sampled
         if self._sampling == "none":
-            return best
+            return most_probable
         _, positions, *_, top_ks, seeds = buffers.inputs
         temperatures, top_ps = buffers.options
         options = SamplingParameters(temperatures, top_ks, top_ps, noise_states(seeds, positions))
-        drawn = sample(buffers.logits, options, is_restricted=self._sampling == "restricted")
+        drawn = sample(buffers.logits, options, is_restricted=self._sampling == "restricted", best=best)
         is_greedy = temperatures <= 0
-        return Sampled(
-            torch.where(is_greedy, best.tokens, drawn.tokens), torch.where(is_greedy, best.logprobs, drawn.logprobs)
-        )
+        return Sampled(*(torch.where(is_greedy, *each) for each in zip(most_probable, drawn, strict=True)))
 
     def _continue(self, tokens: Tensor) -> None:
         """Write the inputs of the next step, in which a row that has ended is padding."""

@@ -76,6 +76,16 @@ def thirty_two_on_a_gpu_else_eight(settings: dict[str, Any]) -> int:
     return 32 if _is_gpu(settings) else 8
 
 
+def five_hundred_and_twelve_on_a_gpu_else_64(settings: dict[str, Any]) -> int:
+    """Choose the number of slots: a step of a GPU takes nearly as long with few rows as with hundreds."""
+    return 512 if _is_gpu(settings) else 64
+
+
+def five_hundred_and_twelve_on_a_gpu_else_256(settings: dict[str, Any]) -> int:
+    """Choose how many segments may wait: on a GPU enough to fill all slots anew."""
+    return 512 if _is_gpu(settings) else 256
+
+
 def _is_gpu(settings: dict[str, Any]) -> bool:
     return str(settings.get("device")).startswith("cuda")
 
@@ -279,7 +289,12 @@ class Settings(AccessSettings, HubSettings):
         le=256,
         description="Engine processes of each model.",
     )
-    slots: int = Field(default=64, ge=1, le=4096, description="Segments that each engine decodes at once.")
+    slots: int = Field(
+        default_factory=five_hundred_and_twelve_on_a_gpu_else_64,
+        ge=1,
+        le=4096,
+        description="Segments that each engine decodes at once.",
+    )
     max_prefill: int = Field(
         default_factory=thirty_two_on_a_gpu_else_eight,
         ge=1,
@@ -287,7 +302,7 @@ class Settings(AccessSettings, HubSettings):
         description="Sources that an engine encodes in one step.",
     )
     max_waiting: int = Field(
-        default=256,
+        default_factory=five_hundred_and_twelve_on_a_gpu_else_256,
         ge=0,
         description="Segments that may wait for a slot before requests get status 429. A beam counts its width.",
     )

@@ -18,8 +18,9 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
+from model import topk
 from model.kernels.compiler import build, file_name
-from model.topk import Extensions, largest
+from model.topk import Extensions
 
 logger = logging.getLogger(__name__)
 
@@ -99,16 +100,9 @@ def best_extensions(logits: Tensor, totals: Tensor, sizes: Sequence[int], count:
     """
     if serves(logits):
         return Extensions(*torch.ops.dragoman.best_extensions(logits.contiguous(), totals, sizes, count))
-    logprobs = logits.log_softmax(dim=-1)
-    sums, own = (
-        pad_sequence(list(torch.split(each, list(sizes))), batch_first=True, padding_value=-torch.inf).flatten(1)
-        for each in (logprobs + totals[:, None], logprobs)
-    )
-    missing = (0, max(count - sums.shape[1], 0))
-    values, places = largest(F.pad(sums, missing, value=-torch.inf), count)
-    possible = values > -torch.inf
-    tokens, parents = places % logits.shape[1] * possible, places // logits.shape[1] * possible
-    return Extensions(parents, tokens, F.pad(own, missing, value=-torch.inf).gather(-1, places), values)
+    highest = logits.amax(dim=-1) - logits.logsumexp(dim=-1)
+    beams = topk.members(len(logits), sizes).to(logits.device)
+    return topk.best_extensions(logits, highest, totals, beams, count)
 
 
 def copy_slots(buffer: Tensor, copies: Tensor) -> None:

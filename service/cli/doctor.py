@@ -234,7 +234,8 @@ def lines(report: Report) -> list[str]:
         (
             "engines",
             f"{settings['mode']} on {settings['device']}, {_counted(settings['replicas'], 'replica')} with "
-            f"{_counted(settings['threads'], 'thread')} each, {settings['slots']} slots each",
+            f"{_counted(settings['threads'], 'thread')} each, {settings['slots']} slots each, "
+            f"{settings['max_waiting']} segments may wait",
         ),
         ("settings", ", ".join(f"{name}={settings[name]}" for name in report.given) or "defaults"),
         *(("model", _model_line(model)) for model in report.models),

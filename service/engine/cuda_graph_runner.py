@@ -1,9 +1,12 @@
-"""Execution of a plan on a GPU: the decode step as CUDA graphs, one for each of a few shapes; the encoder eagerly.
+"""Execution of a plan on a GPU: the decode step and the encoder as CUDA graphs, one for each of a few shapes.
 
 A step's shape is a bucket: its number of rows, and the number of positions that each may attend to, in sources and
 targets alike, both rounded up to a power of two. Surplus rows are padding and write to a slot of their own. Steps with
 alignments, or with self-attention, have buckets of their own. Logits are always computed, and copied to the CPU
-for the rows that need them.
+for the rows that need them. Beams are ranked on the device, by operations that follow the graph.
+
+The encoder's shape is a number of tokens, of all sources together. More tokens than the largest has, and sources of a
+model with relative positions, are padded to the longest of them and encoded eagerly: each kernel then has enough to do.
 
 The most used buckets are recorded at the start, so that a ready engine has them. The others are recorded when they are
 first needed, which takes little more than a few eager steps and is logged. Prompts and forced prefixes are rows too: a
@@ -17,9 +20,9 @@ else is in the batch, and a near tie may fall either way.
 import logging
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,15 +32,21 @@ from model.attention import padding_mask
 from model.plain_rows import PlainRows
 from model.sampling import restricts
 from model.slot_cache import SlotCache
-from model.static_decode_step import Bucket, SamplingKind, StaticDecodeStep, StepBuffers, StepTables
+from model.static_decode_step import Arrivals, Bucket, SamplingKind, StaticDecodeStep, StepBuffers, StepTables
+from model.static_encode_step import StaticEncodeStep
+from model.topk import Extensions, best_extensions, members
 from model.transformer import Transformer
-from service.engine.batching import ONE_STEP, Block, SourceBatch, StepBatch, StepScores, extensions_of
+from service.engine.batching import ONE_STEP, SourceBatch, StepBatch, StepScores
 from service.engine.device import CapturedStep, RepeatedStep, Transfer, executor_of
 from service.engine.runner import DeviceLost
 
 logger = logging.getLogger(__name__)
 
 _NARROWEST: Final = 32
+_ENCODER_SIZES: Final = 64, 128, 256, 512, 1024
+"""Tokens. Attention computes a score for each pair of them, also of different sources: not too many."""
+_GREEDY: Final = torch.tensor([[0.0], [1.0]])
+"""The options of a row that does not sample."""
 _COMMON_WIDTH: Final = 64
 """Sentences are mostly shorter than this, in tokens: buckets up to here are recorded at the start."""
 
@@ -71,12 +80,14 @@ class CudaGraphRunner:
         self._widths = _sizes(_NARROWEST, max_length)
         # A row that fills up a bucket: bos at the first position of the last slot, with a source of one token there.
         self._padding = torch.tensor([[model.config.bos_id], [0], [slots], [slots], [1], [0], [0], [0]])
-        self._padding_there = self._executor.upload(self._padding)
+        self._padding_there = self._padding.to(weight.device)
         self._slots = slots
         # One for all sizes: the logits of a large vocabulary would otherwise take several times as much memory.
         self._tables = self._new_tables(slots)
         self._buffers: dict[int, StepBuffers] = {}
         self._captured: dict[Bucket, tuple[StepBuffers, CapturedStep]] = {}
+        self._source_padding = torch.tensor([[model.config.bos_id], [0], [-1], [slots]])
+        self._encoders: dict[int, tuple[Tensor, CapturedStep]] = {}
         self._capture_common()
 
     @torch.inference_mode()
@@ -86,13 +97,29 @@ class CudaGraphRunner:
         for rows in reversed(self._row_sizes[:-1]):
             for width in reversed([each for each in self._widths if each <= _COMMON_WIDTH]):
                 self._capture(Bucket(rows, width))
+        if self._model.config.positions != "relative":
+            for tokens in reversed(_ENCODER_SIZES):
+                self._capture_encoder(tokens)
         seconds = round(time.monotonic() - started, 3)
         what = "decode steps captured" if self._executor.records else "decode steps of fixed shapes, without graphs"
-        logger.info(what, extra={"steps": len(self._captured), "seconds": seconds})
+        logger.info(what, extra={"steps": len(self._captured), "encoders": len(self._encoders), "seconds": seconds})
 
     @_errors_of_the_device()
     @torch.inference_mode()
     def prefill(self, sources: SourceBatch) -> None:
+        tokens = sources.ids.shape[1]
+        size = min((each for each in self._encoders if each >= tokens), default=None)
+        if size is None:
+            self._encode_padded(sources)
+            return
+        lengths = torch.tensor(sources.lengths)
+        numbers = torch.stack([torch.arange(len(lengths)), torch.tensor(sources.slots)])
+        own = torch.cat([sources.ids, sources.positions, numbers.repeat_interleave(lengths, dim=1)])
+        inputs, step = self._encoders[size]
+        inputs.copy_(self._executor.upload(torch.cat([own, self._source_padding.expand(-1, size - tokens)], dim=1)))
+        step.replay()
+
+    def _encode_padded(self, sources: SourceBatch) -> None:
         ids = pad_sequence(list(torch.split(sources.ids[0], sources.lengths)), batch_first=True)
         lengths, slots = self._executor.upload(torch.tensor([sources.lengths, sources.slots]))
         mask = padding_mask(lengths, ids.shape[1], self._dtype)
@@ -104,66 +131,85 @@ class CudaGraphRunner:
         if batch.copies:
             self._copy(batch.copies)
         queries, outputs = batch.queries, batch.outputs
-        beam_rows = batch.beam_rows
+        ranking = self._ranking(batch)
         # A beam's next rows are not known here.
-        block = ONE_STEP if beam_rows else batch.block
+        block = batch.block if ranking is None else ONE_STEP
         buffers, step = self._step_of(batch, block.steps)
         self._write_inputs(buffers, batch)
-        tokens, logprobs, counts = self._run(buffers, step, batch, block)
-        both = self._rows_of(buffers.logits, [*outputs.logits, *beam_rows])
-        logits, of_beams = both[: len(outputs.logits)], both[len(outputs.logits) :]
+        scores = self._run(buffers, step, ranking, batch._replace(block=block))
         alignment = self_attention = None
         if outputs.alignment:
             alignment = self._weights_of(buffers.alignment, outputs.alignment, queries.source_lengths)
         if outputs.self_attention:
             self_attention = self._weights_of(buffers.self_attention, outputs.self_attention, queries.positions + 1)
-        extensions = extensions_of(batch, of_beams)
-        return StepScores(tokens, logprobs, logits, alignment, self_attention, extensions, counts)
+        return scores._replace(alignment=alignment, self_attention=self_attention)
+
+    def _ranking(self, batch: StepBatch) -> "_Ranking | None":
+        """Bring to the device, before the step, what ranks its beams."""
+        rows = batch.beam_rows
+        if not rows:
+            return None
+        _, counts, sizes = batch.beams.rows.T.tolist()
+        beams = members(len(rows), counts)
+        numbers = self._executor.upload(torch.cat([torch.tensor(rows), beams.flatten()]))
+        totals = self._executor.upload(batch.beams.totals[rows])
+        return _Ranking(numbers[: len(rows)], totals, numbers[len(rows) :].view_as(beams), 2 * max(sizes))
 
     def _write_inputs(self, buffers: StepBuffers, batch: StepBatch) -> None:
         queries, plain, rows = batch.queries, batch.plain, len(batch.queries.tokens)
-        inputs = self._padding.repeat(1, buffers.rows)
-        inputs[: len(queries), :rows] = torch.stack(queries)
+        # The step that read what was here before has ended: its results have been waited for.
+        inputs = buffers.own_inputs.copy_(self._padding)
+        torch.stack(queries, out=inputs[: len(queries), :rows])
         own = slice(batch.first_plain, rows)
         inputs[len(queries), own] = plain.rooms
         if plain.is_sampled:
-            inputs[len(queries) + 1 :, own] = torch.stack([plain.top_ks, plain.seeds])
-            options = torch.tensor([[0.0], [1.0]]).repeat(1, buffers.rows)
-            options[:, own] = torch.stack([plain.temperatures, plain.top_ps])
-            buffers.options.copy_(self._executor.upload(options))
-        buffers.inputs.copy_(self._executor.upload(inputs))
+            torch.stack([plain.top_ks, plain.seeds], out=inputs[len(queries) + 1 :, own])
+            options = buffers.own_options.copy_(_GREEDY)
+            torch.stack([plain.temperatures, plain.top_ps], out=options[:, own])
+            buffers.options.copy_(options, non_blocking=True)
+        buffers.inputs.copy_(inputs, non_blocking=True)
 
     def _run(
-        self, buffers: StepBuffers, step: CapturedStep, batch: StepBatch, block: Block
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Run a block; return tokens and log-probabilities `[steps, rows]`, and the numbers of the plain rows' tokens.
+        self, buffers: StepBuffers, step: CapturedStep, ranking: "_Ranking | None", batch: StepBatch
+    ) -> StepScores:
+        """Run a block; return what it gives but for attention weights.
 
         While there is time, the next step is already running when the CPU reads what one has given, so that the GPU
         does not wait for it; in a step too many all rows are padding.
         """
-        rooms, rows = batch.plain.rooms, len(batch.queries.tokens)
+        rooms, rows, block = batch.plain.rooms, len(batch.queries.tokens), batch.block
         counts, goes_on = torch.zeros_like(rooms), torch.ones_like(rooms, dtype=torch.bool)
+        tokens, logprobs = torch.empty(block.steps, rows, dtype=torch.int64), torch.empty(block.steps, rows)
         began = last = time.monotonic()
-        running = deque([self._replay(buffers, step, rows)])
-        given: list[list[Tensor]] = []
-        ahead = block.steps - 1
+        running = deque([self._replay(buffers, step, ranking, buffers.arrivals[0])])
+        extensions: list[Tensor] = []
+        done, ahead = 0, block.steps - 1
         while running:
             now = time.monotonic()
             if ahead > 0 and now - began + (now - last) <= block.seconds:
                 ahead -= 1
-                running.append(self._replay(buffers, step, rows))
+                running.append(self._replay(buffers, step, ranking, buffers.arrivals[(done + 1) % 2]))
             last = now
-            given.append(running.popleft().wait())
+            extensions = running.popleft().wait()
+            arrived = buffers.arrivals[done % 2]
+            tokens[done], logprobs[done] = arrived.tokens[:rows], arrived.logprobs[:rows]
             counts += goes_on
-            goes_on &= (given[-1][0][batch.first_plain :] != self._model.config.eos_id) & (counts < rooms)
+            goes_on &= (tokens[done, batch.first_plain :] != self._model.config.eos_id) & (counts < rooms)
+            done += 1
             if not bool(goes_on.any()):
                 break
-        tokens, logprobs = zip(*given, strict=True)
-        return torch.stack(tokens), torch.stack(logprobs), counts
+        logits = self._rows_of(buffers.logits, batch.outputs.logits)
+        ranked = Extensions(*(each[None] for each in extensions)) if extensions else None
+        return StepScores(tokens[:done], logprobs[:done], logits, extensions=ranked, counts=counts)
 
-    def _replay(self, buffers: StepBuffers, step: CapturedStep, rows: int) -> Transfer:
+    def _replay(
+        self, buffers: StepBuffers, step: CapturedStep, ranking: "_Ranking | None", arrivals: Arrivals
+    ) -> Transfer:
+        """Start a step; what is returned gives the beams' extensions when these and `arrivals` are there."""
         step.replay()
-        return self._executor.download(buffers.tokens[:rows], buffers.logprobs[:rows])
+        arrivals.tokens.copy_(buffers.tokens, non_blocking=True)
+        arrivals.logprobs.copy_(buffers.logprobs, non_blocking=True)
+        return self._executor.download(*(() if ranking is None else ranking.ranked(buffers)))
 
     def _weights_of(self, weights: Tensor, rows: list[int], lengths: Tensor) -> Tensor:
         """Return `rows` of `weights [rows, ..., width]`, as wide as the longest of them."""
@@ -208,15 +254,22 @@ class CudaGraphRunner:
             self._buffers[bucket.rows] = self._new_buffers(bucket.rows)
         buffers = self._buffers[bucket.rows]
         # The step is run, on rows that belong to no request.
-        buffers.inputs.copy_(self._executor.upload(self._padding))
+        buffers.inputs.copy_(buffers.padding)
         step = self._step(buffers, bucket)
+        self._captured[bucket] = buffers, self._recorded(step, **bucket._asdict())
+
+    def _capture_encoder(self, tokens: int) -> None:
+        inputs = self._source_padding.repeat(1, tokens).to(self._device)
+        step = StaticEncodeStep(self._model, self._cache, inputs)
+        self._encoders[tokens] = inputs, self._recorded(step, tokens=tokens)
+
+    def _recorded(self, step: Callable[[], None], **size: object) -> CapturedStep:
         try:
-            captured = self._executor.capture(step)
+            return self._executor.capture(step)
         except torch.OutOfMemoryError:
             # Without its graph it is slower; trying again with each step would fail them all.
-            logger.warning("no memory left for a graph of this size", extra=bucket._asdict())
-            captured = RepeatedStep(step)
-        self._captured[bucket] = buffers, captured
+            logger.warning("no memory left for a graph of this size", extra=size)
+            return RepeatedStep(step)
 
     def _step(self, buffers: StepBuffers, bucket: Bucket) -> StaticDecodeStep:
         return StaticDecodeStep(self._model, self._cache, buffers, bucket)
@@ -227,6 +280,23 @@ class CudaGraphRunner:
 
     def _new_tables(self, rows: int) -> StepTables:
         return StepTables(rows, self._model.config, self._widths[-1], self._device)
+
+
+class _Ranking(NamedTuple):
+    """What ranks a step's beams, on the device."""
+
+    rows: Tensor
+    """The rows of all beams."""
+    totals: Tensor
+    beams: Tensor
+    """`members` of these rows."""
+    most: int
+    """The number of extensions of each."""
+
+    def ranked(self, buffers: StepBuffers) -> Extensions:
+        return best_extensions(
+            buffers.logits[self.rows], buffers.logprobs[self.rows], self.totals, self.beams, self.most
+        )
 
 
 def _sampling_of(plain: PlainRows) -> SamplingKind:

@@ -23,7 +23,10 @@ class Transfer(Protocol):
     """A copy of tensors to the CPU that is under way."""
 
     def wait(self) -> list[Tensor]:
-        """Return the tensors once they are there: as they were when the copy began, and the caller's to change."""
+        """Return the tensors once they are there: as they were when the copy began, and the caller's to change.
+
+        Copies that were begun before have ended then, too.
+        """
         ...
 
 

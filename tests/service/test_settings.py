@@ -71,6 +71,9 @@ def test_a_gpu_is_used_if_there_is_one(gpus: Callable[[int], None]) -> None:
     found = Settings()
     assert (found.device, found.mode, found.replicas) == ("cuda", "bf16", 2)
     assert found.max_prefill > Settings(device="cpu").max_prefill
+    assert (found.slots, found.max_waiting) == (512, 512)
+    few = Settings(slots=16, max_waiting=7)
+    assert (few.slots, few.max_waiting) == (16, 7)
     one = Settings(device="cuda:1")
     assert (one.device, one.mode, one.replicas) == ("cuda:1", "bf16", 1)
     assert Settings(device="cpu").mode == "int8"
@@ -79,6 +82,7 @@ def test_a_gpu_is_used_if_there_is_one(gpus: Callable[[int], None]) -> None:
     gpus(0)
     without = Settings()
     assert (without.device, without.mode) == ("cpu", "int8")
+    assert (without.slots, without.max_waiting) == (64, 256)
 
 
 def test_a_device_that_does_not_exist() -> None:

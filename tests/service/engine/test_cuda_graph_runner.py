@@ -8,14 +8,16 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from model.attention import padding_mask
 from model.config import ModelConfig
 from model.decode_step import NO_OUTPUTS, Queries
 from model.decoding import greedy_decode
 from model.plain_rows import NO_PLAIN_ROWS, PlainRows
 from model.slot_cache import SlotCache
-from service.engine.batching import ONE_STEP, Block, SourceBatch, StepBatch, StepScores
+from model.topk import NO_BEAMS, Beams
+from service.engine.batching import ONE_STEP, Block, SourceBatch, StepBatch, StepScores, extensions_of
 from service.engine.cuda_graph_runner import CudaGraphRunner
-from service.engine.device import CapturedStep, PlainExecutor
+from service.engine.device import CapturedStep, PlainExecutor, Transfer
 from service.engine.runner import DeviceLost
 from tests.conftest import random_model
 from tests.parity.engine import self_attention_of
@@ -39,18 +41,69 @@ def _runner(config: ModelConfig, device: torch.device) -> CudaGraphRunner:
     return runner
 
 
-def _prefill(runner: CudaGraphRunner) -> None:
-    lengths = [len(source) for source in SOURCES]
+def _prefill(runner: CudaGraphRunner, sources: list[list[int]] = SOURCES) -> None:
+    lengths = [len(source) for source in sources]
     runner.prefill(
         SourceBatch(
-            ids=torch.tensor([[token for source in SOURCES for token in source]]),
+            ids=torch.tensor([[token for source in sources for token in source]]),
             positions=torch.tensor([[position for length in lengths for position in range(length)]]),
             offsets=torch.tensor([0, *lengths]).cumsum(0),
             lengths=lengths,
-            slots=[0, 1, 2],
-            required=[[]] * len(SOURCES),
+            slots=list(range(len(sources))),
+            required=[[]] * len(sources),
         )
     )
+
+
+class _ShapesOfSources(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes the shapes of ids that are looked up in the embedding."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seen: list[tuple[int, ...]] = []
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if function is torch.ops.aten.embedding.default:
+            self.seen.append(tuple(args[1].shape))
+        return function(*args, **kwargs or {})
+
+
+@pytest.mark.parametrize(
+    ("lengths", "shape"),
+    [
+        ([5], (1, 64)),
+        ([1, 40, 23], (1, 64)),
+        ([30, 35], (1, 128)),
+        ([128] * 8, (1, 1024)),
+        ([128, 1, *[128] * 6], (1, 1024)),
+        ([128] * 7 + [127, 3], (9, 128)),
+    ],
+)
+def test_sources_are_encoded_side_by_side_in_few_shapes(
+    config: ModelConfig, device: torch.device, lengths: list[int], shape: tuple[int, int]
+) -> None:
+    """Each as if it were alone, and slots of other requests stay as they are."""
+    config = config.model_copy(update={"max_positions": 128})
+    model = random_model(config).to(device)
+    runner = CudaGraphRunner(model, slots=10, max_length=128)
+    generator = torch.Generator().manual_seed(0)
+    earlier, sources = (
+        [torch.randint(3, 96, (length,), generator=generator).tolist() for length in each]
+        for each in ([9] * 10, lengths)
+    )
+    _prefill(runner, earlier)
+    with _ShapesOfSources() as shapes:
+        _prefill(runner, sources)
+    assert shapes.seen == [shape]
+    buffers = runner._cache.buffers()
+    for slot in range(10):
+        ids = torch.tensor([[*sources, *earlier[len(sources) :]][slot]], device=device)
+        mask = padding_mask(torch.tensor([ids.shape[1]], device=device), ids.shape[1])
+        for layer, expected in enumerate(model.encode(ids, mask)):
+            for name, each in zip(("source_keys", "source_values"), expected, strict=True):
+                torch.testing.assert_close(buffers[name][layer, slot, :, : ids.shape[1]], each[0])
 
 
 def _batch(tokens: list[int], position: int, block: Block = ONE_STEP, **outputs: list[int]) -> StepBatch:
@@ -265,6 +318,70 @@ def test_logits_are_of_the_rows_that_want_them(config: ModelConfig, device: torc
     assert torch.equal(scores.logits, kept)
 
 
+def _downloads(runner: CudaGraphRunner, monkeypatch: pytest.MonkeyPatch) -> list[torch.Size]:
+    """Return a list that gets the shape of each tensor that comes down to new memory."""
+    came_down: list[torch.Size] = []
+    download = runner._executor.download
+
+    def noted(*tensors: torch.Tensor) -> Transfer:
+        came_down.extend(tensor.shape for tensor in tensors)
+        return download(*tensors)
+
+    monkeypatch.setattr(runner._executor, "download", noted)
+    return came_down
+
+
+def test_what_goes_up_and_comes_down_in_each_step_has_its_place(
+    config: ModelConfig, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = PlainRows(
+        torch.full((3,), 50), torch.tensor([0.0, 1.0, 0.8]), torch.tensor([0, 0, 5]), torch.ones(3), torch.arange(3)
+    )
+    runner = _runner(config, device)
+    came_down = _downloads(runner, monkeypatch)
+    monkeypatch.setattr(runner._executor, "upload", None)
+    first = runner.decode(_batch([1, 1, 1], 0, Block(4, math.inf)))
+    kept = [each.clone() for each in (first.tokens, first.logprobs)]
+    runner.decode(_batch([40, 50, 60], 4, Block(4, math.inf))._replace(plain=options))
+    assert not came_down
+    assert torch.equal(first.tokens, kept[0])
+    assert torch.equal(first.logprobs, kept[1])
+    buffers = runner._buffers[4]
+    for memory in (buffers.own_inputs, buffers.own_options, *buffers.arrivals[0], *buffers.arrivals[1]):
+        assert memory.device.type == "cpu"
+        assert memory.is_pinned() == (device.type == "cuda")
+
+
+def test_of_a_beam_only_its_best_extensions_come_down(
+    config: ModelConfig, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between a prompt's row and a plain one; the other beam is at its start."""
+    tokens = [1, 40, 50, 60, 7]
+    queries = Queries(
+        torch.tensor(tokens), torch.tensor([0, 1, 1, 0, 0]), torch.arange(5), torch.tensor([0, 1, 1, 2, 0]),
+        torch.tensor([4, 3, 3, 6, 4]),
+    )  # fmt: skip
+    plain = NO_PLAIN_ROWS._replace(rooms=torch.tensor([5]))
+    totals = torch.tensor([0.0, -1.5, -1.0, 0.0, 0.0])
+    batch = StepBatch(
+        queries, [], NO_OUTPUTS, Beams(torch.tensor([[1, 2, 2], [3, 1, 3]]), totals), plain, Block(5, 9.0)
+    )
+    all_rows = batch._replace(outputs=NO_OUTPUTS._replace(logits=list(range(5))), beams=NO_BEAMS)
+    logits = _runner(config, device).decode(all_rows._replace(block=ONE_STEP)).logits
+    expected = extensions_of(batch, logits[batch.beam_rows])
+    runner = _runner(config, device)
+    came_down = _downloads(runner, monkeypatch)
+    scores = runner.decode(batch)
+    assert came_down == [(2, 6)] * 4
+    assert scores.tokens.tolist() == logits.argmax(-1)[None].tolist()
+    assert scores.extensions is not None
+    assert expected is not None
+    assert scores.extensions.parents.tolist() == expected.parents.tolist()
+    assert scores.extensions.tokens.tolist() == expected.tokens.tolist()
+    torch.testing.assert_close(scores.extensions.logprobs, expected.logprobs)
+    torch.testing.assert_close(scores.extensions.totals, expected.totals)
+
+
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
@@ -286,7 +403,7 @@ def test_a_lost_device_is_distinguished_from_a_failed_step(
     monkeypatch.setattr(SlotCache, "copy_target_at_once", fail)
     with pytest.raises(expected):
         runner.decode(_batch([1, 1, 1], 0)._replace(copies=[(0, 3, 1)]))
-    monkeypatch.setattr(SlotCache, "write_padded_source", fail)
+    monkeypatch.setattr(SlotCache, "write_source_tokens", fail)
     with pytest.raises(expected):
         _prefill(runner)
 
