@@ -24,7 +24,7 @@ from model.topk import NO_BEAMS, Beams, Extensions
 from model.transformer import Transformer
 
 KV_DTYPE: Final = torch.bfloat16
-"""Of the cache's keys and values: half the memory to read in each step, which long batches wait for."""
+"""Number type of the cache's keys and values: half the memory to read in each step, which long batches wait for."""
 
 # `Epilogue` in model/kernels/compute.h.
 _ACTIVATIONS: Final[dict[Activation, int]] = {"relu": 1, "gelu": 2, "swish": 3}

@@ -91,7 +91,7 @@ class StepBuffers:
             )
             for _ in range(2)
         ]
-        """Those of two steps: one has given them when the next is running."""
+        """Outputs of two steps: the first step's are read while the second runs."""
 
     @property
     def rows(self) -> int:

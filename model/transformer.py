@@ -78,7 +78,7 @@ class Transformer(nn.Module):
         return self._encode(source_ids, positions, None, PackedSources(offsets))
 
     def encode_segments(self, source_ids: Tensor, positions: Tensor, mask: Tensor) -> list[KV]:
-        """As `encode_packed`, where `mask [1, 1, tokens, tokens]` tells the sources apart."""
+        """Encode as `encode_packed` does, where `mask [1, 1, tokens, tokens]` tells the sources apart."""
         assert self.source_bias is None, "its keys would have to be at positions 0, 1, 2, ..."
         return self._encode(source_ids, positions, mask, NoCache())
 

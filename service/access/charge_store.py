@@ -69,7 +69,7 @@ class ChargeStore(KeyStore):
         with self._explained():
             [self._clock] = self._database.execute("SELECT seconds FROM clock").fetchone()
         self._clock_read_at = time.monotonic()
-        """When this connection last read the file's clock, which said `_clock`."""
+        """Time at which this connection last read the file's clock, which said `_clock`."""
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

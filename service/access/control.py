@@ -136,7 +136,7 @@ class AccessControl:
             yield charge
 
     def not_begun(self, charge: Charge) -> AbstractAsyncContextManager[None]:
-        """While the context lasts, a stream waits to begin, and cannot be resumed. Raises nothing of its own."""
+        """Mark a stream as not begun, and so not to be resumed, while the context lasts. Raises nothing of its own."""
         return self._payments.not_begun(charge)
 
     async def settle(self, charge: Charge) -> None:

@@ -149,7 +149,7 @@ class Payments:
 
     @asynccontextmanager
     async def not_begun(self, charge: Charge) -> AsyncIterator[None]:
-        """While the context lasts, the charge is one of a request that cannot be resumed. Raises nothing of its own.
+        """Mark the charge, while the context lasts, as one that cannot be resumed. Raises nothing of its own.
 
         A stream of which nothing was sent has no event after which it could be resumed: its client sends the request
         anew. If its server is killed, its refund must not be left for another stream of the same text, which would be

@@ -283,7 +283,7 @@ class CudaGraphRunner:
 
 
 class _Ranking(NamedTuple):
-    """What ranks a step's beams, on the device."""
+    """The beams of a step, ranked on the device."""
 
     rows: Tensor
     """The rows of all beams."""

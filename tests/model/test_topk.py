@@ -24,7 +24,7 @@ def test_equal_ones_are_in_the_order_of_their_columns(columns: int, count: int, 
 @pytest.mark.parametrize(("vocab", "count"), [(3, 8), (200, 8), (1000, 16)])
 @pytest.mark.parametrize("kinds", [2, 30])
 def test_beams_are_ranked_as_the_operator_ranks_them(operators: None, vocab: int, count: int, kinds: int) -> None:
-    """To the last bit where the log-sums are, with many equal sums within rows and between them."""
+    """Totals are equal to the last bit, with many equal sums within rows and between them."""
     generator = torch.Generator().manual_seed(vocab)
     sizes = [1, 4, 2, 1, 3]
     logits = torch.randint(0, kinds, (11, vocab), generator=generator).float()

@@ -239,7 +239,7 @@ def test_a_stream_that_is_not_begun_yet_cannot_be_resumed(file: ChargeStore, pat
 def test_the_next_process_goes_on_where_the_clock_of_the_file_stands(
     clock: list[float], file: ChargeStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the machine's own clocks say then."""
+    """The clocks of the machine may say anything then."""
     monkeypatch.setattr(charge_store, "_SWEEP_SECONDS", 0.0)
     payer = _payer(file)
     paid = _charged(file, payer)
