@@ -23,14 +23,8 @@ namespace {
 #if defined(__AVX512VNNI__)
 
 constexpr int kMostRows = 6;
-constexpr int64_t kAhead = 4096;
-
-template <int64_t Bytes>
-inline void prefetch(const int8_t* from) {
-  UNROLL
-  for (int64_t i = 0; i < Bytes; i += 64) __builtin_prefetch(from + i);
-}
-
+// Few rows wait for their weights, which the processor by itself does not fetch early enough.
+constexpr int64_t kBytesAhead = 4096;
 constexpr uint8_t kZeroPoint = 128;  // the instruction multiplies unsigned activations with signed weights
 
 template <int Rows>
@@ -42,7 +36,8 @@ inline void multiply(const int8_t* weight, const uint8_t* q, int64_t stride, int
     for (int i = 0; i < 4; ++i) sums[r][i] = _mm512_setzero_si512();
   for (int64_t g = 0; g < groups; ++g) {
     const int8_t* w = weight + g * kBlock * kGroup;
-    prefetch<kBlock * kGroup>(w + kAhead);
+    UNROLL
+    for (int i = 0; i < 4; ++i) __builtin_prefetch(w + kBytesAhead + 64 * i);
     const __m512i weights[4] = {_mm512_loadu_si512(w), _mm512_loadu_si512(w + 64), _mm512_loadu_si512(w + 128),
                                 _mm512_loadu_si512(w + 192)};
     UNROLL
