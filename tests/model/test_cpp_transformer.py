@@ -68,15 +68,17 @@ def test_keys_and_values_are_rounded_to_the_nearest_number_of_16_bits(variant: s
     model = random_model(config)
     half = 2.0**-8  # between two neighbours from 1 on
     numbers = torch.tensor([1 + half, 1 + 3 * half, 1 + half + 1e-6, -1 - half - 1e-6, 0.0, 1e-40, torch.inf])
-    attention = model.decoder[0].cross_attention
+    projections = {
+        f"source_{kind}s": model.get_submodule(f"decoder.0.cross_attention.{kind}") for kind in ("key", "value")
+    }
     with torch.no_grad():
-        for projection in (attention.key, attention.value):
-            projection.weight.zero_()
-            projection.bias.copy_(torch.cat([numbers, torch.randn(config.d_model - len(numbers))]))
+        for projection in projections.values():
+            projection.get_parameter("weight").zero_()
+            projection.get_parameter("bias").copy_(torch.cat([numbers, torch.randn(config.d_model - len(numbers))]))
     side = Side(copy.deepcopy(model))
     side.encode([torch.tensor([3, 4])], [5])
-    for name, projection in (("source_keys", attention.key), ("source_values", attention.value)):
-        expected = projection.bias.detach().bfloat16().view(config.num_heads, config.head_dim)
+    for name, projection in projections.items():
+        expected = projection.get_parameter("bias").detach().bfloat16().view(config.num_heads, config.head_dim)
         assert torch.equal(side.cache.buffers()[name][0, 5, :, 1].view(torch.int16), expected.view(torch.int16))
 
 
