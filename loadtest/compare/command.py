@@ -23,9 +23,8 @@ from loadtest.compare.workload import make_requests
 from model.config import ModelConfig
 from service.errors import ServiceError
 from service.hardware import usable_cores, usable_device
-from service.settings import Settings, bf16_on_a_gpu_else_int8
+from service.settings import bf16_on_a_gpu_else_int8, five_hundred_and_twelve_on_a_gpu_else_64
 
-_DEFAULT_SLOTS: Final = int(Settings.model_fields["slots"].default)
 _BYTES: Final = {"bf16": 2, "fp32": 4}
 """Bytes of a number in the modes of a GPU."""
 _LIMIT_REQUESTS: Final = 1000
@@ -89,6 +88,7 @@ def bench(  # noqa: PLR0913  each is an option of the command
         raise typer.BadParameter("must be base or default", param_hint="--shape")
     device = usable_device(device)
     mode = mode or bf16_on_a_gpu_else_int8({"device": device})
+    default_slots = five_hundred_and_twelve_on_a_gpu_else_64({"device": device})
     peers = _peers(against if against is not None else _default_peers(mode, device))
     levels = _numbers("--concurrency", concurrency or _LEVELS, int, "1,4,16")
     engines = _at_most("--replicas", replicas or (cores if device == "cpu" else 1), cores)
@@ -104,7 +104,7 @@ def bench(  # noqa: PLR0913  each is an option of the command
         loads=_numbers("--loads", loads, float, "0.5,0.85") if loads else [],
         arrival_seconds=arrival_seconds,
         device=device,
-        slots=slots or max(_DEFAULT_SLOTS, math.ceil(max(levels) / engines)),
+        slots=slots or max(default_slots, math.ceil(max(levels) / engines)),
         cpu_variant=cpu_variant,
     )
     try:

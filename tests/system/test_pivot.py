@@ -116,7 +116,9 @@ def test_each_text_goes_its_own_way(pivoting: Server) -> None:
 
 
 def test_a_beginning_is_that_of_the_second_translation(pivoting: Server) -> None:
-    answer = _translate(pivoting, "die Katze", "de", "fr", target_prefix="Le chat")
+    # A first translation without a letter would leave nothing to begin.
+    assert _translate(pivoting, "Guten Morgen", "de", "en")["translatedText"].isalpha()
+    answer = _translate(pivoting, "Guten Morgen", "de", "fr", target_prefix="Le chat")
     assert answer["translatedText"].startswith("Le chat")
     refused = _answer(pivoting, "Die Katze. Der Hund schläft.", "de", "fr", target_prefix="Le chat")
     assert (refused.status_code, refused.json()["error"][:14]) == (400, "target_prefix:")
