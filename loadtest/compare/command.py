@@ -60,9 +60,7 @@ def bench(  # noqa: PLR0913  each is an option of the command
     ] = None,
     cpu_variant: Annotated[
         str,
-        typer.Option(
-            help="Instruction set of Dragoman's C++ operators: avx2, ...; CT2_FORCE_CPU_ISA has CTranslate2's."
-        ),
+        typer.Option(help="Instruction set of Dragoman's C++ operators and of CTranslate2: avx2, avxvnni, avx512vnni."),
     ] = "auto",
     json_file: Annotated[Path | None, typer.Option("--json", help="Write ratios and raw figures to this file.")] = None,
     host: Annotated[

@@ -6,16 +6,30 @@ takes nothing into a running batch. Rows that have ended leave their batch, and 
 """
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import ctranslate2
 
 from loadtest.compare.peers import Peer, WrongLength
 from loadtest.compare.static import StaticBatching
 from loadtest.compare.workload import MOST_TOKENS, Request
+
+_INSTRUCTIONS: Final = {
+    "avx2": ("AVX2", "AVX2"),
+    "avxvnni": ("AVX2", "AVX2_VNNI"),
+    "avx512vnni": ("AVX512", "AVX512_CORE_VNNI"),
+}
+"""Of Dragoman's variants: the instruction sets of CTranslate2's own code, and of oneDNN, which has its products."""
+
+
+def hold_to(cpu_variant: str) -> None:
+    """Keep CTranslate2 in this process to the instruction set of a variant of Dragoman's, before its first use."""
+    if cpu_variant in _INSTRUCTIONS:
+        os.environ["CT2_FORCE_CPU_ISA"], os.environ["ONEDNN_MAX_CPU_ISA"] = _INSTRUCTIONS[cpu_variant]
 
 
 @contextmanager

@@ -72,7 +72,7 @@ class Job:
     slots: int = 64
     """Slots of each of Dragoman's engines."""
     cpu_variant: str = "auto"
-    """Instruction set of Dragoman's C++ operators."""
+    """Instruction set of Dragoman's C++ operators and of CTranslate2."""
 
 
 class WrongLength(Exception):

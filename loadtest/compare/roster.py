@@ -30,8 +30,9 @@ def _dragoman(job: Job) -> AbstractContextManager[Peer]:
 
 def _ctranslate2(compute_type: str) -> Callable[[Job], AbstractContextManager[Peer]]:
     def open_it(job: Job) -> AbstractContextManager[Peer]:
-        from loadtest.compare.ctranslate2_peer import open_ctranslate2
+        from loadtest.compare.ctranslate2_peer import hold_to, open_ctranslate2
 
+        hold_to(job.cpu_variant)
         return open_ctranslate2(job.models / f"ctranslate2-{compute_type}", compute_type, job.cores)
 
     return open_it

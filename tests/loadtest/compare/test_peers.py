@@ -1,5 +1,6 @@
 """The peers themselves, on a model of a toy's size: every request gets exactly the tokens it asks for."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,3 +90,15 @@ def test_unequal_work_is_refused(name: str, loop: str, tmp_path: Path, monkeypat
     monkeypatch.setattr(weights, "save_random_checkpoint", save_one_that_always_ends)
     with _open(name, tmp_path) as peer, pytest.raises(WrongLength, match=rf"{name}: \d tokens for"):
         peer.closed_loop(REQUESTS, 2) if loop == "closed" else peer.open_loop([Arrival(0.0, REQUESTS[0])])
+
+
+def test_ctranslate2_is_held_to_a_variant(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ctranslate2")
+    from loadtest.compare.ctranslate2_peer import hold_to
+
+    for name in ("CT2_FORCE_CPU_ISA", "ONEDNN_MAX_CPU_ISA"):
+        monkeypatch.setenv(name, "its own choice")
+    hold_to("auto")
+    assert os.environ["CT2_FORCE_CPU_ISA"] == os.environ["ONEDNN_MAX_CPU_ISA"] == "its own choice"
+    hold_to("avx512vnni")
+    assert (os.environ["CT2_FORCE_CPU_ISA"], os.environ["ONEDNN_MAX_CPU_ISA"]) == ("AVX512", "AVX512_CORE_VNNI")
