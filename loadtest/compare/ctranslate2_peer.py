@@ -23,7 +23,7 @@ _INSTRUCTIONS: Final = {
     "avxvnni": ("AVX2", "AVX2_VNNI"),
     "avx512vnni": ("AVX512", "AVX512_CORE_VNNI"),
 }
-"""Of Dragoman's variants: the instruction sets of CTranslate2's own code, and of oneDNN, which has its products."""
+"""Dragoman's variants, and their instruction sets in CTranslate2's own code and in oneDNN, which has its products."""
 
 
 def hold_to(cpu_variant: str) -> None:
