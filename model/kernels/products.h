@@ -38,8 +38,10 @@ inline void multiply(const int8_t* weight, const uint8_t* q, int64_t stride, int
     const int8_t* w = weight + g * kBlock * kGroup;
     UNROLL
     for (int i = 0; i < 4; ++i) __builtin_prefetch(w + kBytesAhead + 64 * i);
-    const __m512i weights[4] = {_mm512_loadu_si512(w), _mm512_loadu_si512(w + 64), _mm512_loadu_si512(w + 128),
-                                _mm512_loadu_si512(w + 192)};
+    __m512i weights[4] = {_mm512_loadu_si512(w), _mm512_loadu_si512(w + 64), _mm512_loadu_si512(w + 128),
+                          _mm512_loadu_si512(w + 192)};
+    UNROLL
+    for (int i = 0; i < 4; ++i) __asm__("" : "+v"(weights[i]));  // GCC would load them again for each row of 2 or 3
     UNROLL
     for (int r = 0; r < Rows; ++r) {
       int32_t four;
