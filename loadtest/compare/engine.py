@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from loadtest.compare.weights import Shape, save_random_checkpoint, shape_config
 from loadtest.compare.workload import MOST_TOKENS, make_requests, request_count
 from loadtest.sentences import SENTENCES
+from model import kernels
 from model.checkpoint import load_model, load_shortlist
 from model.checkpoint_config import load_config, load_tokenizer
 from model.config import ModelConfig
@@ -95,8 +96,10 @@ def steps(
     in_flight: Annotated[int, typer.Option(min=1, help="Requests of this one engine, at any time.")] = 8,
     rounds: Annotated[int, typer.Option(min=1, help="The command prints medians of the rounds.")] = 9,
     batches: Annotated[int, typer.Option(min=1, help="Requests of a round, in multiples of --in-flight.")] = 8,
+    cpu_variant: Annotated[str, typer.Option(help="As in `dragoman bench`.")] = "auto",
 ) -> None:
     """Print microseconds of processor time per generated token, by part of the engine's step."""
+    _choose(cpu_variant)
     config = shape_config(shape)
     slots = max(in_flight, Settings.model_construct().slots)
     with tempfile.TemporaryDirectory() as directory:
@@ -128,8 +131,10 @@ def options(  # noqa: PLR0913  each is an option of the command
     shortlist: Annotated[
         bool, typer.Option("--shortlist", help="Run each kind a second time, with the model's lexical shortlist.")
     ] = False,
+    cpu_variant: Annotated[str, typer.Option(help="As in `dragoman bench`.")] = "auto",
 ) -> None:
     """Print the generated tokens per processor second of each kind of request, and their share of the first kind's."""
+    _choose(cpu_variant)
     kinds = [json.loads(kind) for kind in options or _OPTIONS]
     config = load_config(model)
     direction, tokenizer = config.all_directions()[0], load_tokenizer(model)
@@ -157,6 +162,11 @@ def options(  # noqa: PLR0913  each is an option of the command
         figures = {"median": round(median), "lowest": round(min(counted)), "highest": round(max(counted))}
         named = {"options": kinds[kind], **({"shortlist": restricts} if shortlist else {})}
         typer.echo(json.dumps({**named, "tokens_per_second": figures, "share": round(median / first, 2)}))
+
+
+def _choose(cpu_variant: str) -> None:
+    if cpu_variant != "auto":
+        kernels.choose(cpu_variant)
 
 
 def _shortlist(checkpoint: Path) -> Shortlist:

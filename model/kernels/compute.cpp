@@ -190,6 +190,48 @@ void linear_blocks(const Linear& layer, const uint8_t* q, const float* scales, i
     linear_block<kMostRows, epilogue>(layer, q, scales, rows, block, out + (block - first) * kBlock, stride);
 }
 
+#if defined(SKIPS_ZEROS)
+// As many of a list's numbers, and rows, as stay in the core's cache.
+constexpr int64_t kListed = 8192, kListedRows = 64;
+
+// Whether it is faster to leave groups of zeros out.
+bool skips(const Linear& layer, const uint8_t* q, int64_t rows) {
+  if (!layer.follows_relu || layer.groups > kListed) return false;
+  int64_t count = 0;
+  for (int64_t g = 0; g < rows * layer.groups; ++g) count += group_of(q, g) != kZeroGroup;
+  return 10 * count <= kMostTenths * rows * layer.groups;
+}
+
+// Adds a layer's result as `linear_blocks` does, from the groups alone that are not 0.
+void linear_some(const Linear& layer, const uint8_t* q, const float* scales, int64_t rows, int64_t first, int64_t last,
+                 float* out, int64_t stride) {
+  const int64_t width = layer.groups * kGroup;
+  int32_t places[kListed];
+  for (int64_t row = 0; row < rows;) {
+    int64_t ends[kListedRows], listed = 0, count = 0;
+    for (; row + listed < rows && listed < kListedRows && count + layer.groups <= kListed; ++listed) {
+      for (int64_t g = 0; g < layer.groups; ++g) {
+        places[count] = g;
+        count += group_of(q + (row + listed) * width, g) != kZeroGroup;
+      }
+      ends[listed] = count;
+    }
+    for (int64_t block = first; block < last; ++block)
+      for (int64_t r = 0; r < listed; ++r) {
+        const int64_t begin = r ? ends[r - 1] : 0;
+        int32_t products[kBlock] = {};
+        // What `finish_row` subtracts.
+        if (kZeroPoint) std::memcpy(products, layer.sum128 + block * kBlock, sizeof products);
+        multiply_some(layer.weight + block * width * kBlock, q + (row + r) * width, places + begin, ends[r] - begin,
+                      products);
+        finish_row<Epilogue::add>(layer, products, scales[row + r], block,
+                                  out + (row + r) * stride + (block - first) * kBlock);
+      }
+    row += listed;
+  }
+}
+#endif
+
 void linear(const Linear& layer, const uint8_t* q, const float* scales, int64_t rows, int64_t first, int64_t last,
             Epilogue epilogue, float* out, int64_t stride) {
   switch (epilogue) {
@@ -197,7 +239,11 @@ void linear(const Linear& layer, const uint8_t* q, const float* scales, int64_t 
     case Epilogue::relu: return linear_blocks<Epilogue::relu>(layer, q, scales, rows, first, last, out, stride);
     case Epilogue::gelu: return linear_blocks<Epilogue::gelu>(layer, q, scales, rows, first, last, out, stride);
     case Epilogue::swish: return linear_blocks<Epilogue::swish>(layer, q, scales, rows, first, last, out, stride);
-    case Epilogue::add: return linear_blocks<Epilogue::add>(layer, q, scales, rows, first, last, out, stride);
+    case Epilogue::add:
+#if defined(SKIPS_ZEROS)
+      if (skips(layer, q, rows)) return linear_some(layer, q, scales, rows, first, last, out, stride);
+#endif
+      return linear_blocks<Epilogue::add>(layer, q, scales, rows, first, last, out, stride);
   }
 }
 

@@ -27,6 +27,7 @@ struct Linear {
   const int8_t* weight;
   const float *scale, *bias;
   const int32_t* sum128;
+  bool follows_relu = false;  // its inputs are never negative, and many of a trained model's are 0
 };
 
 // What a linear layer does with its result: it stores it, as it is or after an activation, or adds it to the output.

@@ -122,6 +122,7 @@ class Int8Transformer : public torch::CustomClassHolder {
   at::Tensor tensor(const std::string& name) const;
   // Packed, or in rows as `Kernels::select` reads it.
   Linear linear(const std::string& name, bool packed = true);
+  Linear outer(const std::string& name);
   Norm norm(const std::string& name) const;
   Input input(const std::string& name) const;
 

@@ -42,7 +42,7 @@ Int8Transformer::Int8Transformer(Numbers shape, Tensors weights, Tensors buffers
   for (int64_t i = 0; i < shape.at("encoder_layers"); ++i) {
     const std::string layer = "encoder." + std::to_string(i) + ".";
     encoder_.push_back({linear(layer + "self_attention.qkv"), linear(layer + "self_attention.output"),
-                        linear(layer + "feed_forward.inner"), linear(layer + "feed_forward.outer"),
+                        linear(layer + "feed_forward.inner"), outer(layer + "feed_forward.outer"),
                         norm(layer + "attention_residual.norm"), norm(layer + "feed_forward_residual.norm")});
   }
   for (int64_t i = 0; i < shape.at("decoder_layers"); ++i) {
@@ -50,7 +50,7 @@ Int8Transformer::Int8Transformer(Numbers shape, Tensors weights, Tensors buffers
     const std::string own = layer + "self_attention.";
     decoder_.push_back({linear(own + (recurrent ? "recurrence" : "qkv")), recurrent ? Linear{} : linear(own + "output"),
                         linear(layer + "cross_attention.query"), linear(layer + "cross_attention.output"),
-                        linear(layer + "feed_forward.inner"), linear(layer + "feed_forward.outer"),
+                        linear(layer + "feed_forward.inner"), outer(layer + "feed_forward.outer"),
                         norm(layer + "self_attention_residual.norm"), norm(layer + "cross_attention_residual.norm"),
                         norm(layer + "feed_forward_residual.norm")});
     source_kv_.push_back(linear(layer + "cross_attention.kv"));
@@ -76,6 +76,12 @@ Input Int8Transformer::input(const std::string& name) const {
   const Norm none{nullptr, nullptr};
   return {tensor(name + ".tokens"), tensor(name + ".table"),
           weights_.contains(name + ".norm.weight") ? norm(name + ".norm") : none};
+}
+
+Linear Int8Transformer::outer(const std::string& name) {
+  Linear layer = linear(name);
+  layer.follows_relu = activation_ == Epilogue::relu;
+  return layer;
 }
 
 Linear Int8Transformer::linear(const std::string& name, bool packed) {

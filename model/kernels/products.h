@@ -38,8 +38,10 @@ inline void multiply(const int8_t* weight, const uint8_t* q, int64_t stride, int
     const int8_t* w = weight + g * kBlock * kGroup;
     UNROLL
     for (int i = 0; i < 4; ++i) __builtin_prefetch(w + kBytesAhead + 64 * i);
-    const __m512i weights[4] = {_mm512_loadu_si512(w), _mm512_loadu_si512(w + 64), _mm512_loadu_si512(w + 128),
-                                _mm512_loadu_si512(w + 192)};
+    __m512i weights[4] = {_mm512_loadu_si512(w), _mm512_loadu_si512(w + 64), _mm512_loadu_si512(w + 128),
+                          _mm512_loadu_si512(w + 192)};
+    UNROLL
+    for (int i = 0; i < 4; ++i) __asm__("" : "+v"(weights[i]));  // GCC would load them again for each row of 2 or 3
     UNROLL
     for (int r = 0; r < Rows; ++r) {
       int32_t four;
@@ -126,18 +128,31 @@ class Tiles {
 
 #elif defined(__AVX2__)
 
+// Of a layer that follows ReLU up to so many tenths of the groups are multiplied one by one, by `multiply_some`.
 #if defined(__AVXVNNI__)
+constexpr int64_t kMostTenths = 4;
 constexpr uint8_t kZeroPoint = 128;
+
 inline __m256i add_products(__m256i sums, __m256i activations, __m256i weights) {
   return _mm256_dpbusd_avx_epi32(sums, activations, weights);
 }
+
+inline __m256i add_positive(__m256i sums, __m256i activations, __m256i weights) {
+  return add_products(sums, activations, weights);
+}
 #else
+constexpr int64_t kMostTenths = 10;  // there is less to do without signs
 // Pairs are added in 16 bits, which magnitudes up to 127 do not overflow (2 * 127 * 127 < 32767): hence the activations
 // go in without their signs, and the weights take them over.
 constexpr uint8_t kZeroPoint = 0;
-inline __m256i add_products(__m256i sums, __m256i activations, __m256i weights) {
-  const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(activations), _mm256_sign_epi8(weights, activations));
+
+inline __m256i add_positive(__m256i sums, __m256i activations, __m256i weights) {
+  const __m256i pairs = _mm256_maddubs_epi16(activations, weights);
   return _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+
+inline __m256i add_products(__m256i sums, __m256i activations, __m256i weights) {
+  return add_positive(sums, _mm256_abs_epi8(activations), _mm256_sign_epi8(weights, activations));
 }
 #endif
 
@@ -169,6 +184,32 @@ inline void multiply(const int8_t* weight, const uint8_t* q, int64_t stride, int
       for (int i = 0; i < 4; ++i)
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(tile + r * kBlock + half * 32 + i * 8), sums[r][i]);
   }
+}
+
+#define SKIPS_ZEROS
+constexpr int32_t kZeroGroup = static_cast<int32_t>(kZeroPoint * 0x01010101u);
+
+inline int32_t group_of(const uint8_t* q, int64_t place) {
+  int32_t four;
+  std::memcpy(&four, q + place * kGroup, sizeof four);
+  return four;
+}
+
+// Adds the products of the groups `places` [count] of one row to `sums` [kBlock], without the zero point. None of the
+// row's activations is negative. Rows do not share the weights that they load.
+inline void multiply_some(const int8_t* weight, const uint8_t* q, const int32_t* places, int64_t count, int32_t* sums) {
+  auto* to = reinterpret_cast<__m256i*>(sums);
+  __m256i some[8];
+  UNROLL
+  for (int i = 0; i < 8; ++i) some[i] = _mm256_loadu_si256(to + i);
+  for (int64_t p = 0; p < count; ++p) {
+    const __m256i activations = _mm256_set1_epi32(group_of(q, places[p]) ^ kZeroGroup);
+    const auto* w = reinterpret_cast<const __m256i*>(weight + places[p] * kBlock * kGroup);
+    UNROLL
+    for (int i = 0; i < 8; ++i) some[i] = add_positive(some[i], activations, _mm256_loadu_si256(w + i));
+  }
+  UNROLL
+  for (int i = 0; i < 8; ++i) _mm256_storeu_si256(to + i, some[i]);
 }
 
 #elif defined(__ARM_FEATURE_DOTPROD)

@@ -55,6 +55,11 @@ def test_what_would_not_be_measured_is_refused(options: str, named: str) -> None
     assert named in one_line(result.stderr)
 
 
+def test_a_variant_that_does_not_run_here_is_refused() -> None:
+    result = CliRunner().invoke(app, ["steps", "--cpu-variant", "z80"])
+    assert "for z80 do not run here" in str(result.exception)
+
+
 def test_a_model_of_few_positions_is_measured_to_its_end(tokenizer: Tokenizer, tmp_path: Path) -> None:
     write_model(tmp_path / "small", tokenizer, "en-fr", positions=190)
     result = _options("--options", "{}", "--model", str(tmp_path / "small"))
