@@ -4,6 +4,7 @@ from typing import Final
 
 import torch
 
+from model.shortlist import Shortlist
 from model.transformer import Transformer
 from service.engine.batching import SourceBatch, StepBatch, StepScores
 
@@ -34,6 +35,6 @@ class NullRunner:
         return StepScores(tokens, self._logprobs[places], _NO_LOGITS, counts=counts)
 
 
-def build_null_runner(model: Transformer, slots: int, max_length: int) -> NullRunner:
+def build_null_runner(model: Transformer, slots: int, max_length: int, shortlist: Shortlist | None) -> NullRunner:
     """Build the runner as the table of modes does; the model's weights are not kept."""
     return NullRunner(model.config.vocab_size, model.config.eos_id)
