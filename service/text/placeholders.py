@@ -1,17 +1,18 @@
 """Parts of texts that are copied, not translated: URLs, placeholders, tags, emoji, rare symbols, other scripts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import regex
 
 from service.text.segment import Term
 
+_DOMAINS: Final = ("com", "org", "net", "edu", "gov", "info", "io", "eu", "de", "fr", "uk")
 _PATTERNS: Final = {
     "URL": r"\b(?:[a-z][a-z0-9+.-]{1,20}://|www\.|mailto:)"
     r"(?:[^\s<>()\"“”«»]|\([^\s<>()\"“”«»]*\))+(?<![.,:;!?…'’\]}])",
     "e-mail address": r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}",
-    "domain or path": r"(?<![\w@.-])(?:[a-z0-9-]{1,63}\.){1,8}(?:com|org|net|edu|gov|info|io|eu|de|fr|uk)\b"
+    "domain or path": rf"(?<![\w@.-])(?:[a-z0-9-]{{1,63}}\.){{1,8}}(?:{'|'.join(_DOMAINS)})\b"
     r"(?:/[^\s<>\"]*[\w/])?",
     "template": r"\$?\{\{?[^{}\n]{0,80}\}?\}|<%[^<>\n]{0,80}%>",
     "tag": r"</?[A-Za-z][\w:.-]{0,40}(?:\s[^<>\n]{0,200})?/?>",
@@ -30,9 +31,25 @@ _PATTERNS: Final = {
     "emoji": r"(?:\p{Extended_Pictographic}|\p{Regional_Indicator})"
     r"[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}\u200d\ufe0f\u20e3]*",
 }
+_SIGNS: Final[dict[str, Sequence[str]]] = {
+    "URL": ("://", "www.", "mailto:"),
+    "e-mail address": ("@",),
+    "domain or path": [f".{domain}" for domain in _DOMAINS],
+    "template": ("{", "<%"),
+    "tag": ("<",),
+    "printf": ("%",),
+    "variable": ("$", "%", "__", "["),
+    "code": ("`",),
+    "handle": ("@", "#"),
+}
+"""Strings of which each part of a kind has one; parts of the other kinds have a symbol."""
+_SYMBOL: Final = regex.compile(
+    r"[[\p{Sc}\p{Sm}\u00b2\u00b3\u00b9\u2070-\u209c\u00bc-\u00be\u2150-\u215e"
+    r"\p{Extended_Pictographic}\p{Regional_Indicator}]--[\u0000-\u007f€£]]",
+    regex.V1,
+)
 # Matched one by one: all in one expression take six times as long.
-_EXPRESSIONS: Final = [regex.compile(pattern) for pattern in _PATTERNS.values()]
-_TAG: Final = regex.compile(_PATTERNS["tag"])
+_EXPRESSIONS: Final = {name: regex.compile(pattern) for name, pattern in _PATTERNS.items()}
 _GAP: Final = regex.compile("[ \u00a0]*")
 
 
@@ -45,7 +62,7 @@ def find_verbatim(
     reads several placeholders in a row drops some.
     """
     found: list[tuple[int, int]] = []
-    spans = [match.span() for expression in _EXPRESSIONS for match in expression.finditer(text)]
+    spans = [match.span() for name in _possible(text) for match in _EXPRESSIONS[name].finditer(text)]
     if foreign is not None and not text.isascii():
         spans += [match.span() for match in foreign.finditer(_without(text, terms))]
     for start, end in sorted(spans):
@@ -54,6 +71,15 @@ def find_verbatim(
         else:
             found.append((start, end))
     return found
+
+
+def _possible(text: str) -> Iterator[str]:
+    """Yield the kinds of which the text may have a part; the search for a sign takes far less time than a match."""
+    has_symbol = not text.isascii() and _SYMBOL.search(text) is not None
+    for name in _PATTERNS:
+        signs = _SIGNS.get(name)
+        if has_symbol if signs is None else any(sign in text for sign in signs):
+            yield name
 
 
 def _without(text: str, terms: Sequence[Term]) -> str:
@@ -67,11 +93,11 @@ def _without(text: str, terms: Sequence[Term]) -> str:
 def find_tags(text: str) -> list[regex.Match[str]]:
     """Return the tags in the order of the text, without those in a URL, in code or in another copied part."""
     others = sorted(
-        match.span() for expression in _EXPRESSIONS if expression != _TAG for match in expression.finditer(text)
+        match.span() for name in _possible(text) if name != "tag" for match in _EXPRESSIONS[name].finditer(text)
     )
     found: list[regex.Match[str]] = []
     covered = number = 0
-    for tag in _TAG.finditer(text):
+    for tag in _EXPRESSIONS["tag"].finditer(text):
         while number < len(others) and others[number][0] < tag.start():
             covered = max(covered, others[number][1])
             number += 1
