@@ -86,6 +86,11 @@ class Generation:
         self._failure = error
         self._arrived.set()
 
+    @property
+    def has_unread(self) -> bool:
+        """True if `read` returns reports at once."""
+        return self._read_count < len(self._reports) and self._failure is None
+
     async def read_tokens(self, deadline: float) -> list[TokenReport]:
         """Return new tokens as `read` does, for a request without hypotheses."""
         assert not self.request.inspect.hypotheses

@@ -18,6 +18,8 @@ from service.translation.window import SegmentInFlight, SegmentWindow, mark_as_r
 
 LONGEST_WAIT_SECONDS: Final = 15.0
 """A response begins only when engines can answer; a request waits no longer for it."""
+_MOST_AT_ONCE: Final = 128
+"""Events after which others have their turn, even if there are more."""
 _LOADING_SECONDS: Final = 0.5
 """Interval between two looks at the progress of a model that is fetched."""
 
@@ -39,6 +41,7 @@ class Translation:
         self._window = SegmentWindow(job.options, limits, self._deadline, job.executor, priority)
         self._models: Collection[ServedModel] = ()
         self._fetching: asyncio.Task[None] | None = None
+        self._texts = [TextAssembly(job.options.beam.alternatives) for _ in range(job.texts)]
         self._segments = 0
         self._generated_tokens = 0
         self._first_token_at: float | None = None
@@ -133,46 +136,69 @@ class Translation:
         yield [Started(self.id, job.source, job.target, job.detected, job.pivots)]
         async for loading in self._loading():
             yield loading
-        wanted = job.options.beam.alternatives
-        texts = [TextAssembly(wanted) for _ in range(job.texts)]
+        # Together until there are no more for the moment: each send has its price.
+        events: list[Event] = []
+        try:
+            async for arrived in self._arrivals():
+                events += arrived
+                if events and (not arrived or len(events) >= _MOST_AT_ONCE):
+                    yield events
+                    events = []
+                    await self._give_way()
+        except Exception:
+            if events:
+                yield events
+            raise
+        yield [self._finished()]
+
+    async def _arrivals(self) -> AsyncGenerator[Sequence[Event]]:
+        """Yield the events of all segments as they arrive, and () each time that there are no more for the moment."""
+        wanted = self._job.options.beam.alternatives
         while current := await self._next():
             unsent = current.characters
+            if not current.is_handed_over:
+                yield ()
             for submitted in await current.final_segments():
                 work, number = submitted.encoded, self._segments
                 self._segments += 1
                 if submitted.generation is None or work.model is None:
                     unsent = self._count_as_sent(unsent)
                     yield copied_events(number, work.text_index, work.segment)
-                    texts[work.text_index].add([Version(work.segment.copied_text, 0.0, 0)])
-                    # A book of numbers would otherwise hold the event loop.
-                    await self._give_way()
+                    self._texts[work.text_index].add([Version(work.segment.copied_text, 0.0, 0)])
                     continue
-                text_offset = work.offset if job.options.inspect.alignment else None
+                text_offset = work.offset if self._job.options.inspect.alignment else None
                 assembly = SegmentAssembly(
                     number, work.segment, work.model.tokenizer, work.spans, text_offset, len(work.forced_ids)
                 )
                 is_last = False
                 while not is_last:
+                    if not submitted.generation.has_unread:
+                        yield ()
                     events = assembly.events(await submitted.generation.read(self._deadline))
                     is_last = assembly.is_finished
                     if self._first_token_at is None and assembly.tokens:
                         self._first_token_at = time.monotonic()
                         self._priority.arrived(self._window)
                     unsent = self._count_as_sent(unsent)
-                    if is_last:  # its own event comes with the last token: each send has its price
+                    if is_last:
                         self._generated_tokens += assembly.tokens
                         versions = assembly.versions()
-                        texts[work.text_index].add(versions)
+                        self._texts[work.text_index].add(versions)
                         reason = "length" if submitted.is_cut else assembly.finish_reason
                         events.append(segment_finished(number, work.text_index, versions, reason, wanted > 0))
                     yield events
-                    await self._give_way()
                 submitted.generation.close()
             self._window.advance()
+            if not self._window.has_next:
+                yield ()
+        yield ()
+
+    def _finished(self) -> Finished:
         now = time.monotonic()
         usage = Usage(self._segments, self._window.source_tokens, self._all_generated_tokens)
         timings = Timings((self._first_token_at or now) - self._started_at, now - self._started_at)
-        yield [Finished([text.finished() for text in texts], usage, timings, job.detected, job.pivots)]
+        texts = [text.finished() for text in self._texts]
+        return Finished(texts, usage, timings, self._job.detected, self._job.pivots)
 
     async def _loading(self) -> AsyncGenerator[Sequence[ModelLoading]]:
         """Yield the progress of missing models, if there are any, until all are here and the first segments submitted.

@@ -49,6 +49,11 @@ class SegmentInFlight:
         """The number of characters of the text that the segment stands for."""
         return len(self._first.encoded.segment.text)
 
+    @property
+    def is_handed_over(self) -> bool:
+        """True if `final_segments` returns at once."""
+        return self._second is None or self._second.done()
+
     async def final_segments(self) -> Sequence[SubmittedSegment]:
         """Return the segments whose translations are sent; raises the error of the first model."""
         return [self._first] if self._second is None else await self._second
@@ -115,6 +120,11 @@ class SegmentWindow:
         """Submit the first segments; those of a long text in the background."""
         self._segments = segments
         self._fill()
+
+    @property
+    def has_next(self) -> bool:
+        """True if `next` returns at once."""
+        return bool(self._ahead) or self._filling is None
 
     async def next(self) -> SegmentInFlight | None:
         """Return the first segment of the window once it is submitted, or None at the end of the text.

@@ -9,7 +9,7 @@ import pytest
 from model.tokenizer import Tokenizer
 from service.engine.generation_request import GenerationRequest
 from service.engine.messages import TokenReport
-from service.errors import DeadlineExceeded, InvalidRequest, QueueFull
+from service.errors import DeadlineExceeded, EngineFailed, InvalidRequest, QueueFull
 from service.supervisor.generation import Generation
 from service.translation import fairness
 from service.translation.events import Finished, Started, TokenGenerated
@@ -199,9 +199,28 @@ async def test_an_engine_that_never_lets_its_reader_wait_does_not_outrun_the_dea
         [_ async for _ in events]
 
 
+async def test_events_that_have_arrived_come_together(translator: Translator, pool: NotedPool) -> None:
+    events = translator.start(["The cat sat. " * 3], "en", "fr", TranslationOptions()).events()
+    assert len(await anext(events)) == 1
+    pool.end(0, 1)
+    assert [each.segment for each in await anext(events) if isinstance(each, TokenGenerated)] == [0, 1]
+    pool.end(2)
+    assert [each.segment for each in await anext(events) if isinstance(each, TokenGenerated)] == [2]
+
+
+async def test_events_that_arrived_before_an_error_come_first(translator: Translator, pool: NotedPool) -> None:
+    events = translator.start(["The cat sat. " * 3], "en", "fr", TranslationOptions()).events()
+    await anext(events)
+    pool.end(0)
+    pool.generations[1].fail(EngineFailed("dead"))
+    assert [each.segment for each in await anext(events) if isinstance(each, TokenGenerated)] == [0]
+    with pytest.raises(EngineFailed):
+        await anext(events)
+
+
 async def test_late_sentences_of_a_long_text_are_patient(translator: Translator, pool: NotedPool) -> None:
     translation = translator.start(["The cat sat. " * 6], "en", "fr", TranslationOptions())
-    pool.end(0, 1)
+    pool.end(0)
     events = translation.events()
     while len(pool.requests) == LIMITS.max_segments_in_flight:
         await anext(events)
@@ -215,9 +234,10 @@ async def test_a_long_text_waits_for_the_first_tokens_of_others(
 ) -> None:
     monkeypatch.setattr(fairness, "_LONGEST_SECONDS", 600.0)
     events = translator.start(["The cat sat. " * sentences], "en", "fr", TranslationOptions()).events()
-    pool.end(0, 1)
+    pool.end(0)
     await anext(events)
     await anext(events)
+    pool.end(1)
     other = translator.start(["The cat sat."], "en", "fr", TranslationOptions())
     following = asyncio.ensure_future(anext(events))
     for _ in range(20):
