@@ -56,6 +56,7 @@ class EngineProcess:
         self._slots_used = 0
         self._requests = EngineRequests(observer, self._send)
         self._engine: Engine | None = None
+        self._unsent: list[bytes] = []
         self._supervisor: asyncio.Task[None] | None = None
         self._reaping: set[asyncio.Task[None]] = set()
         self._loaded = asyncio.Event()
@@ -172,10 +173,17 @@ class EngineProcess:
         assert self._engine is not None
         if isinstance(command, Submit) and self._requests.sent == 1:
             self._last_report_at = command.submitted_at  # it had nothing to report before
+        if not self._unsent:
+            asyncio.get_running_loop().call_soon(self._write, self._engine)
+        self._unsent.append(frame(command))
+
+    def _write(self, engine: Engine) -> None:
+        """Write the commands of this turn of the event loop together: each write has its price."""
+        commands, self._unsent = b"".join(self._unsent), []
         # Not awaited, and not sent to an engine that is already dead: the state is in the generations, and the next
         # engine gets it.
-        if not self._engine.commands.is_closing():
-            self._engine.commands.write(frame(command))
+        if not engine.commands.is_closing():
+            engine.commands.write(commands)
 
     async def _supervise(self) -> None:
         backoff = _FIRST_BACKOFF_SECONDS
