@@ -159,9 +159,17 @@ class Payments:
         if self._key_store is None or charge.id is None or charge.stream is None or was_begun:
             yield
             return
+        is_shared = self._has_credit(charge)
+        if is_shared and not await self._credits.withdraw(charge.caller.identity, charge.stream.name):
+            yield  # another server has resumed an equal stream with this payment
+            return
         with _logged("a stream that has not begun could not be marked", charge):
             await self._key_store.set_stream(charge.id, None)
-        yield
+        try:
+            yield
+        finally:
+            if is_shared:
+                await self._add_credit(charge)
         with _logged("a stream that begins could not be marked", charge):
             await self._key_store.set_stream(charge.id, PaidStream(charge.stream.name, charge.stream.seconds))
 

@@ -430,6 +430,27 @@ async def test_a_lost_stream_whose_resumption_is_refused_is_still_charged_again_
     assert [await second.run(resumes=True) for _ in range(2)] == [before + 9] * 2
 
 
+async def test_a_stream_that_waits_when_the_server_is_killed_pays_for_no_resumption(
+    opened: Open, path: Path, store: dict[str, str], killed: tuple[Lost, str]
+) -> None:
+    lost, key = killed
+    first = Streaming(lost.access, await lost.access.admit(key, None))
+    waiting = first.access.not_begun(await lost.begin(first.charged()))
+    await waiting.__aenter__()
+    await lost.kill()
+    second = await _next(opened, path, store, key)
+    assert await second.used() == 0
+    assert await second.run(resumes=True) == 9
+
+
+async def test_a_stream_that_has_waited_is_resumed_without_another_charge(streaming: Streaming) -> None:
+    async with streaming.charged() as charge:
+        async with streaming.access.not_begun(charge):
+            pass
+        charge.sent = lambda: 5
+        assert await streaming.run(resumes=True) == 9
+
+
 async def test_what_was_answered_before_the_server_was_killed_stays_paid_and_is_resumed(
     opened: Open, path: Path, store: dict[str, str], killed: tuple[Lost, str]
 ) -> None:
