@@ -59,6 +59,7 @@ def _first(scores: Tensor, columns: Tensor, count: int) -> tuple[Tensor, Tensor]
     """Return the `count` largest of each row and their columns, of equal ones those with the lowest columns."""
     # Numbers in the order of the scores, whose bits are in that order, the negative ones' reversed; -0.0 becomes 0.0.
     bits = (scores + 0.0).view(torch.int32).long()
+    bits = torch.where(scores.isnan(), 0x7FFFFFFF, bits)  # NaN comes first, whatever its sign: a broken row shows
     keys = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits) * 2**32 - columns
     places = keys.topk(count).indices
     return scores.gather(-1, places), columns.gather(-1, places)

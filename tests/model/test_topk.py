@@ -39,6 +39,15 @@ def test_beams_are_ranked_as_the_operator_ranks_them(operators: None, vocab: int
     assert all(torch.equal(mine[possible], other[possible]) for mine, other in zip(found, expected, strict=True))
 
 
+@pytest.mark.parametrize("broken", [-torch.inf, torch.nan, -torch.nan])
+def test_a_broken_row_shows_in_its_beam_alone(broken: float) -> None:
+    logits = torch.zeros(3, 200)
+    logits[1] = broken
+    best = best_extensions(logits, torch.zeros(3), torch.zeros(3), members(3, [1, 2]), 4)
+    assert best.totals[0].isfinite().all()
+    assert best.totals[1].isnan().all()
+
+
 def test_no_value_is_read() -> None:
     """Tensors of this device have none."""
     rows = torch.empty(6, device="meta")
