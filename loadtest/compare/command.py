@@ -5,7 +5,7 @@ import math
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple, TypeVar
+from typing import Annotated, Final, Literal, NamedTuple, TypeVar
 
 import typer
 from rich.console import Console
@@ -59,8 +59,8 @@ def bench(  # noqa: PLR0913  each is an option of the command
         int | None, typer.Option(min=1, help="Slots of each of Dragoman's engines (default: enough for --concurrency).")
     ] = None,
     cpu_variant: Annotated[
-        str,
-        typer.Option(help="Instruction set of Dragoman's C++ operators and of CTranslate2: avx2, avxvnni, avx512vnni."),
+        Literal["auto", "amx", "avx512vnni", "avxvnni", "avx2"],
+        typer.Option(help="Instruction set of Dragoman's C++ operators and, but for AMX, of CTranslate2."),
     ] = "auto",
     json_file: Annotated[Path | None, typer.Option("--json", help="Write ratios and raw figures to this file.")] = None,
     host: Annotated[

@@ -166,7 +166,10 @@ def options(  # noqa: PLR0913  each is an option of the command
 
 def _choose(cpu_variant: str) -> None:
     if cpu_variant != "auto":
-        kernels.choose(cpu_variant)
+        try:
+            kernels.choose(cpu_variant)
+        except RuntimeError as error:
+            raise typer.BadParameter(str(error), param_hint="--cpu-variant") from None
 
 
 def _shortlist(checkpoint: Path) -> Shortlist:

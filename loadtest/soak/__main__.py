@@ -55,7 +55,7 @@ def main(  # noqa: PLR0913  each is an option of the command
         typer.Option(
             min=0,
             help="Hours of faults, instead of --seconds: memory must be shown not to grow, and so that it can be "
-            "measured, the HTTP process is killed only in the first quarter of the rounds.",
+            "measured, the HTTP process is killed only in the first quarter of the rounds. At least 1.",
         ),
     ] = 0,
     round_seconds: Annotated[
@@ -89,6 +89,8 @@ def main(  # noqa: PLR0913  each is an option of the command
     for each in skipped:
         print(f"SKIPPED: {each}", file=sys.stderr)
     faults = [name for name in names if not FAULTS[name].missing()]
+    if 0 < hours < 1:
+        raise typer.BadParameter("a slope of memory takes at least 1", param_hint="--hours")
     whole = hours * _HOUR or seconds
     rounds = max(2, round(whole / round_seconds))
     plan = Plan(rounds, whole / rounds, faults, random.Random(seed), every, lanes, rare_http=hours > 0)
