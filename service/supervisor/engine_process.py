@@ -179,6 +179,8 @@ class EngineProcess:
 
     def _write(self, engine: Engine) -> None:
         """Write the commands of this turn of the event loop together: each write has its price."""
+        if engine is not self._engine:
+            return  # the next engine gets its own commands
         commands, self._unsent = b"".join(self._unsent), []
         # Not awaited, and not sent to an engine that is already dead: the state is in the generations, and the next
         # engine gets it.
@@ -251,8 +253,9 @@ class EngineProcess:
         return len(self._requests) > 0 and watchdog.is_hung(self._last_report_at, self._timeout_seconds)
 
     async def _end(self) -> None:
-        """Wait until the engine has ended."""
+        """Wait until the engine has ended; commands that were not written yet are not for the next one."""
         engine, self._engine = self._engine, None
+        self._unsent = []
         if engine is None:
             return
         await engine.end(_STOP_SECONDS)

@@ -123,7 +123,7 @@ class SegmentWindow:
 
     @property
     def has_next(self) -> bool:
-        """True if `next` returns at once."""
+        """False if `next` may wait."""
         return bool(self._ahead) or self._filling is None
 
     async def next(self) -> SegmentInFlight | None:

@@ -7,11 +7,12 @@ import socket
 import sys
 import time
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import pytest
 
-from service.engine.messages import Admitted, EngineOptions, Ready
+from service.engine.channel import frame
+from service.engine.messages import Admitted, Cancel, EngineOptions, Ready
 from service.errors import EngineFailed
 from service.settings import EMBEDDED_MODEL
 from service.supervisor.engine_process import EngineProcess
@@ -246,3 +247,44 @@ def test_who_waits_for_another_engine_is_not_admitted_before_that_is_there(monke
 
 def _admitting(*request_ids: int) -> Admitted:
     return Admitted([*request_ids], [0.5] * len(request_ids))
+
+
+class _NotedCommands:
+    """The end of a channel that notes what is written."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
+    def is_closing(self) -> bool:
+        return False
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+    def write_eof(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def _ended_engine(commands: _NotedCommands) -> Engine:
+    reports = asyncio.StreamReader()
+    reports.feed_eof()
+    return Engine(0, reports, cast(asyncio.StreamWriter, commands))
+
+
+async def test_commands_of_one_turn_are_written_together() -> None:
+    """Commands that were not written when an engine ended are not written to the next one."""
+    options = EngineOptions("", mode="fp32", threads=1, slots=1, max_prefill=1, max_length=8, forks=False)
+    process = EngineProcess(ForkServer(options), 0, EngineObserver())
+    first, second = _NotedCommands(), _NotedCommands()
+    process._engine = _ended_engine(first)
+    for number in (1, 2):
+        process._send(Cancel(number))
+    await asyncio.sleep(0)
+    process._send(Cancel(3))
+    await process._end()
+    process._engine = _ended_engine(second)
+    process._send(Cancel(4))
+    await asyncio.sleep(0)
+    assert first.written == [frame(Cancel(1)) + frame(Cancel(2))]
+    assert second.written == [frame(Cancel(4))]

@@ -55,6 +55,27 @@ def test_a_copied_part_is_found_among_words(verbatim: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "verbatim",
+    """ab://c
+    www.host.xyz
+    mailto:nobody
+    a@b.xyz
+    <% x %>
+    %s
+    $HOME
+    __NAME__
+    [NAME]
+    `a`
+    @anna
+    #summer""".split("\n    ")
+    + [f"host.{domain}" for domain in ("com", "org", "net", "edu", "gov", "info", "io", "eu", "de", "fr", "uk")],
+)
+def test_one_sign_of_a_copied_part_is_enough(verbatim: str) -> None:
+    text = f"See {verbatim} now"
+    assert [text[start:end] for start, end in find_verbatim(text)] == [verbatim]
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "100 % sure",
