@@ -106,10 +106,12 @@ def _assert_drains(container: str, sentences: int, *command: str) -> None:
     """Stop the container by `command` while it translates: the stream stays whole, and the container ends with 0.
 
     So many sentences must take longer than the command needs to reach the server, and less than the drain's 30 seconds.
+    No two are equal: the cache of sentences would answer the second one at once.
     """
+    text = " ".join(f"I see cat {number}." for number in range(sentences))
     has_begun = threading.Event()
     with ThreadPoolExecutor() as executor:
-        long = executor.submit(_translate, "I see a cat. " * sentences, has_begun)
+        long = executor.submit(_translate, text, has_begun)
         # In the background: the command may remove the container, and its exit status and log with it.
         status = executor.submit(_run, "docker", "wait", container)
         log = executor.submit(_run, "docker", "logs", "--follow", container)
