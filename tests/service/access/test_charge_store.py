@@ -52,8 +52,10 @@ def _rows(path: Path) -> int:
 
 
 def _charged(file: ChargeStore, payer: Payer, stream: PaidStream | None = STREAM, characters: int = 9) -> int:
-    charge = file.charge(payer, characters, stream)
+    charge = file.charge(payer, characters)
     assert charge is not None
+    if stream is not None:
+        file.begin_stream(charge, stream)
     return charge
 
 
@@ -222,14 +224,12 @@ def test_a_resumption_does_not_use_the_payment_of_an_earlier_stream_that_was_ans
 
 def test_a_stream_that_is_not_begun_yet_cannot_be_resumed(file: ChargeStore, path: Path) -> None:
     payer = _payer(file)
-    waiting = _charged(file, payer)
-    file.set_stream(waiting, None)
+    waiting = _charged(file, payer, None)
     assert file.resume(payer, 9, STREAM) is None
-    file.set_stream(waiting, STREAM)
+    file.begin_stream(waiting, STREAM)
     assert file.resume(payer, 9, STREAM) == Resumption(waiting, is_charged_again=False)
-    lost = _charged(file, payer)
+    _charged(file, payer, None)
     file.settle(waiting)
-    file.set_stream(lost, None)
     _lose(file)
     # Nothing of the lost one is left: the next resumption uses the payment of the other stream.
     assert file.usage(payer.key, MONTH) == Usage(1, 9)
@@ -292,7 +292,7 @@ def test_a_file_of_the_version_without_charges_is_brought_up_to_date(tmp_path: P
     with closing(ChargeStore(path, 1)) as file:
         [key] = file.list()
         assert file.usage(key, MONTH) == Usage(3, 30)
-        assert file.charge(Payer(key, MONTH), 5, STREAM)
+        _charged(file, Payer(key, MONTH), characters=5)
 
 
 def test_a_file_of_the_version_without_a_clock_keeps_its_charges(tmp_path: Path, clock: list[float]) -> None:
