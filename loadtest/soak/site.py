@@ -65,6 +65,8 @@ class Site:
     """Engines that were killed or stopped while the HTTP process ran, and those of the poisonous request."""
     surgery: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One loss of processes at a time: the seconds of a recovery are those of one fault."""
+    disk: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """One slow disk at a time: two would leave the server no turn to write, for longer than it waits."""
 
     @property
     def server(self) -> Server:

@@ -1,6 +1,7 @@
 """Faults of the files, the disk and the clock around the server, and of one request."""
 
 import asyncio
+import os
 import shutil
 import signal
 import sqlite3
@@ -44,7 +45,8 @@ def prepare(places: Places, model: Path) -> None:
 
 def environment(places: Places, *, sets_clock: bool) -> Mapping[str, str]:
     """Return the variables by which the server's engines can be poisoned and, if wanted, its clock be set."""
-    variables = {"PYTHONPATH": str(Path(__file__).parent.parent / "poison"), VARIABLE: str(places.poisoned)}
+    paths = [str(Path(__file__).parent.parent / "poison"), os.environ.get("PYTHONPATH")]
+    variables = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), VARIABLE: str(places.poisoned)}
     if sets_clock:
         variables |= {
             "LD_PRELOAD": str(_LIBRARY),
@@ -106,10 +108,11 @@ async def _without_model(site: Site, fault: str, other: Path | None) -> None:
 
 async def slow_disk(site: Site) -> None:
     """Let the writes to the key file, the only ones that requests wait for, take up to a second."""
-    for _ in range(_SLOW_WRITES):
-        await asyncio.to_thread(_hold, site.places.keys, site.rng.uniform(*_SLOW_SECONDS))
-        await asyncio.sleep(site.rng.uniform(0.3, 0.5))
-        site.count("slow_disk", "slow")
+    async with site.disk:
+        for _ in range(_SLOW_WRITES):
+            await asyncio.to_thread(_hold, site.places.keys, site.rng.uniform(*_SLOW_SECONDS))
+            await asyncio.sleep(site.rng.uniform(0.3, 0.5))
+            site.count("slow_disk", "slow")
 
 
 def _hold(keys: Path, seconds: float) -> None:

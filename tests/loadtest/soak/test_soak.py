@@ -1,9 +1,11 @@
 """The soak at a small size; and that it notices what is wrong."""
 
+import asyncio
 import json
 import random
 import signal
 import subprocess
+import threading
 import time
 from contextlib import closing
 from pathlib import Path
@@ -17,11 +19,11 @@ from loadtest.soak import __main__ as soak
 from loadtest.soak import canaries, fuzz, wire
 from loadtest.soak.canaries import Answered, Tally
 from loadtest.soak.checks import check_charges, check_log
-from loadtest.soak.faults import FAULTS
+from loadtest.soak.faults import FAULTS, surroundings
 from loadtest.soak.report import Ending, Limits, Reading, summary
 from loadtest.soak.rounds import Plan
 from loadtest.soak.site import Places, Site
-from service.access.charge_store import ChargeStore, PaidStream, Payer
+from service.access.charge_store import ChargeStore, Payer
 from service.access.key_store import KeyLimits, KeyStore
 from service.interpreter import python_command
 from tests.conftest import one_line
@@ -275,7 +277,7 @@ def test_charges_are_compared_with_answers(tmp_path: Path) -> None:
         key = keys.find(keys.add("canaries", KeyLimits()))
     assert key is not None
     with closing(ChargeStore(site.places.keys, 1)) as store:
-        charge = store.charge(Payer(key, "2026-01"), 9, PaidStream("text", 60.0))
+        charge = store.charge(Payer(key, "2026-01"), 9)
         assert charge is not None
         site.tally.characters = 9
         assert check_charges(site) == {"charged": 9, "answered": 9, "charged_minus_answered": 0, "open": 1}
@@ -292,6 +294,20 @@ def test_in_a_run_of_hours_the_http_process_has_time_to_grow() -> None:
     assert all(plan.faults_of(number) == names for number in range(20))
     rare = plan._replace(rare_http=True)
     assert [number for number in range(20) if "killed_http" in rare.faults_of(number)] == [0, 1, 2, 3, 4]
+
+
+async def test_two_slow_disks_leave_the_server_turns_to_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site, held, beside = _site(tmp_path), threading.Lock(), []
+
+    def hold(keys: Path, seconds: float) -> None:
+        beside.append(not held.acquire(blocking=False))
+        time.sleep(0.002)
+        held.release()
+
+    monkeypatch.setattr(surroundings, "_hold", hold)
+    monkeypatch.setattr(site.rng, "uniform", lambda *_: 0.001)
+    await asyncio.gather(*(surroundings.slow_disk(site) for _ in range(2)))
+    assert beside == [False] * 16
 
 
 def test_all_processes_are_killed_in_every_combination() -> None:
