@@ -23,8 +23,9 @@ logger = logging.getLogger(__name__)
 _TICKS_PER_SECOND: Final = 10  # uvicorn's
 
 # The HTTP process allocates and frees megabytes of texts and responses all the time.
-# The name is of glibc's malloc.h; the value is glibc's initial threshold.
+# The names are of glibc's malloc.h; the value is glibc's initial threshold.
 _M_MMAP_THRESHOLD: Final = -3
+_M_ARENA_MAX: Final = -8
 _LARGE_BYTES: Final = 128 * 1024
 
 
@@ -75,7 +76,7 @@ class DrainingServer(uvicorn.Server):
         self._drain_task: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        _return_large_blocks()
+        _keep_memory_small()
         await super().startup(sockets)
         _freeze_objects()
 
@@ -116,14 +117,17 @@ class DrainingServer(uvicorn.Server):
         self._fail_running()
 
 
-def _return_large_blocks() -> None:
-    """Make glibc return large blocks to the system as soon as they are freed. No effect with other C libraries.
+def _keep_memory_small() -> None:
+    """Make glibc return large blocks to the system as soon as they are freed, and give all threads one heap.
 
-    By default, glibc raises its threshold for large blocks with each one that is freed, and its heap gets fragmented.
+    By default, glibc raises its threshold for large blocks with each one that is freed, and its heap gets fragmented;
+    and each thread keeps a heap of its own as large as it ever was. Python's threads take turns anyway. No effect with
+    other C libraries.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
+        mallopt(_M_ARENA_MAX, 1)
 
 
 def _freeze_objects() -> None:
