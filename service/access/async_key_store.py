@@ -44,11 +44,11 @@ class AsyncKeyStore:
     async def usage(self, key: Key, month: str) -> Usage:
         return await self._reading.do(KeyStore.usage, key, month)
 
-    async def charge(self, payer: Payer, characters: int) -> int | None:
-        return await self._writing.do(ChargeStore.charge, payer, characters)
+    async def charge(self, payer: Payer, characters: int, stream: PaidStream | None = None) -> int | None:
+        return await self._writing.do(ChargeStore.charge, payer, characters, stream)
 
-    async def begin_stream(self, charge_id: int, stream: PaidStream) -> None:
-        await self._writing.do(ChargeStore.begin_stream, charge_id, stream)
+    async def set_stream(self, charge_id: int, stream: PaidStream | None) -> None:
+        await self._writing.do(ChargeStore.set_stream, charge_id, stream)
 
     async def settle(self, charge_id: int) -> None:
         await self._writing.do(ChargeStore.settle, charge_id)

@@ -2,9 +2,7 @@
 
 A row of `charges` is
 
-- `open` while its request is translated. The rows that a killed server leaves `open` are refunded by the next one.
-  A stream's row has the name of its request once the stream begins: one without an event cannot be resumed, and its
-  client sends the request anew;
+- `open` while its request is translated. The rows that a killed server leaves `open` are refunded by the next one;
 - `paid` once a stream has been sent to its end, or its client has left. It allows resumptions until it expires.
   Other requests need no row any more;
 - `refunded` if its stream was lost with the server. When that stream is resumed, it is charged again.
@@ -97,20 +95,23 @@ class ChargeStore(KeyStore):
         self._clock_read_at = at
         return int(self._clock)
 
-    def charge(self, payer: Payer, characters: int) -> int | None:
+    def charge(self, payer: Payer, characters: int, stream: PaidStream | None = None) -> int | None:
         """Count a request and its characters; return the id of the charge, which is open until it is settled.
 
         Return None, and count nothing, if they exceed the quota of the month. A removed key has none.
         """
         limit = payer.key.limits.characters_per_month
         with self._transaction() as database:
-            self._sweep(database, self._now(database))
+            now = self._now(database)
+            self._sweep(database, now)
             [known] = database.execute("SELECT count(*) FROM keys WHERE id = ?", (payer.key.id,)).fetchone()
             if not known or not self._count(database, payer, characters, _NO_LIMIT if limit is None else limit):
                 return None
+            request, expires_at = (stream.request, stream.expires_at(now)) if stream else (None, None)
             return database.execute(
-                "INSERT INTO charges (key_id, month, characters, state, server) VALUES (?, ?, ?, 'open', ?)",
-                (payer.key.id, payer.month, characters, self._server),
+                """INSERT INTO charges (key_id, month, characters, state, server, request, expires_at)
+                VALUES (?, ?, ?, 'open', ?, ?, ?)""",
+                (payer.key.id, payer.month, characters, self._server, request, expires_at),
             ).lastrowid
 
     @staticmethod
@@ -132,12 +133,12 @@ class ChargeStore(KeyStore):
             self._swept_at = time.monotonic()
             database.execute("DELETE FROM charges WHERE state != 'open' AND expires_at <= ?", (now,))
 
-    def begin_stream(self, charge_id: int, stream: PaidStream) -> None:
-        """Let an open charge be that of a stream, which may be resumed from now on."""
+    def set_stream(self, charge_id: int, stream: PaidStream | None) -> None:
+        """Let an open charge be that of a stream that may be resumed, or, with None, of a request that may not."""
         with self._transaction() as database:
+            request, expires_at = (stream.request, stream.expires_at(self._now(database))) if stream else (None, None)
             database.execute(
-                "UPDATE charges SET request = ?, expires_at = ? WHERE id = ?",
-                (stream.request, stream.expires_at(self._now(database)), charge_id),
+                "UPDATE charges SET request = ?, expires_at = ? WHERE id = ?", (request, expires_at, charge_id)
             )
 
     def settle(self, charge_id: int) -> None:

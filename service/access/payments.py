@@ -64,8 +64,6 @@ class Charge:
     is_charged_again: bool = False
     """True if the stream is resumed that a killed server has lost, and that was refunded."""
     is_settled: bool = False
-    has_credit: bool = False
-    """True if Redis, or this server's memory, has the credit of the stream that this has paid."""
     sent: Callable[[], int] | None = None
     """Returns how many of its characters the caller has the translation of, in a stream that goes on. None before the
     stream has begun."""
@@ -112,15 +110,17 @@ class Payments:
         if caller.key is None or self._key_store is None:
             self._anonymous_characters += characters
         else:
-            charge.id = await self._key_store.charge(Payer(caller.key, this_month()), characters)
+            paid = None if stream is None else PaidStream(stream.name, stream.seconds)
+            charge.id = await self._key_store.charge(Payer(caller.key, this_month()), characters, paid)
             if charge.id is None:
                 return None
+        await self._add_credit(charge)
         return charge
 
     async def resume(self, caller: Caller, characters: int, stream: Streamed) -> Charge | None:
         """Return the charge of a resumed stream that was paid for; None if it was not."""
         charge = Charge(caller, characters, stream, is_resumption=True)
-        if self._needs_credit(charge) and await self._credits.use(caller.identity, stream.name):
+        if self._has_credit(charge) and await self._credits.use(caller.identity, stream.name):
             return charge
         if caller.key is None or self._key_store is None:
             return None
@@ -134,9 +134,9 @@ class Payments:
             await self._add_credit(charge)
         return charge
 
-    def _needs_credit(self, charge: Charge) -> bool:
-        """Return True if Redis, or this server's memory, must have a stream's credit; else the key file has it, or
-        nobody needs it."""
+    def _has_credit(self, charge: Charge) -> bool:
+        """Return True if Redis, or this server's memory, has the credit of a stream; else the key file has it, or none
+        is needed."""
         if charge.stream is None:
             return False
         if charge.caller.key is None:
@@ -144,24 +144,34 @@ class Payments:
         return self._are_shared
 
     async def _add_credit(self, charge: Charge) -> None:
-        if charge.stream is not None and self._needs_credit(charge):
+        if charge.stream is not None and self._has_credit(charge):
             await self._credits.add(charge.caller.identity, charge.stream.name, charge.stream.seconds)
-            charge.has_credit = True
 
-    async def begin(self, charge: Charge, sent: Callable[[], int]) -> None:
-        """Let a stream be resumed from now on; `sent` is `Charge.sent`. Raises nothing.
+    @asynccontextmanager
+    async def not_begun(self, charge: Charge) -> AsyncIterator[None]:
+        """Mark the charge, while the context lasts, as one that cannot be resumed. Raises nothing of its own.
 
-        Call it just before the first event is sent. A stream without an event cannot be resumed: its client sends the
-        request anew. If its server was killed, a refund in its name would be left, and another stream of the same text
-        would be charged again for it.
+        A stream of which nothing was sent has no event after which it could be resumed: its client sends the request
+        anew. If its server is killed, its refund must not be left for another stream of the same text, which would be
+        charged again for it.
         """
-        if charge.stream is not None and not charge.is_resumption and not charge.is_charged_again:
-            await self._add_credit(charge)
-            if self._key_store is not None and charge.id is not None:
-                with _logged("a stream cannot be resumed without another charge", charge):
-                    stream = PaidStream(charge.stream.name, charge.stream.seconds)
-                    await self._key_store.begin_stream(charge.id, stream)
-        charge.sent = sent
+        was_begun = charge.is_resumption or charge.is_charged_again
+        if self._key_store is None or charge.id is None or charge.stream is None or was_begun:
+            yield
+            return
+        is_shared = self._has_credit(charge)
+        if is_shared and not await self._credits.withdraw(charge.caller.identity, charge.stream.name):
+            yield  # another server has resumed an equal stream with this payment
+            return
+        with _logged("a stream that has not begun could not be marked", charge):
+            await self._key_store.set_stream(charge.id, None)
+        try:
+            yield
+        finally:
+            if is_shared:
+                await self._add_credit(charge)
+        with _logged("a stream that begins could not be marked", charge):
+            await self._key_store.set_stream(charge.id, PaidStream(charge.stream.name, charge.stream.seconds))
 
     @asynccontextmanager
     async def ended(self, charge: Charge) -> AsyncIterator[Charge]:
@@ -219,11 +229,12 @@ class Payments:
         if charge.is_settled:
             return
         names = charge.caller.identity, charge.stream.name if charge.stream else ""
+        is_shared = self._has_credit(charge)
         if charge.is_resumption and charge.sent is not None:
             await self.settle(charge)
         elif charge.is_resumption and charge.id is None:
             await self._credits.undo_use(*names)
-        elif charge.has_credit and not await self._credits.withdraw(*names):
+        elif is_shared and not charge.is_resumption and not await self._credits.withdraw(*names):
             await self.settle(charge)
         elif self._key_store is None or charge.id is None:
             self._anonymous_characters -= charge.characters - sent

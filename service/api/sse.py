@@ -62,15 +62,6 @@ class AnswerShape(NamedTuple):
     scores: bool = False
 
 
-class Hooks(NamedTuple):
-    """What a stream awaits before it sends some of its events."""
-
-    before_start: Callable[[], Awaitable[None]]
-    """Awaited before the first event with an id is sent, or is passed over by a resumed stream."""
-    before_end: Callable[[], Awaitable[None]]
-    """Awaited before the `done` event is sent."""
-
-
 def answer(finished: Finished, shape: AnswerShape) -> dict[str, object]:
     """Build the fields of LibreTranslate's response, and ours."""
     texts = finished.translations
@@ -145,7 +136,8 @@ class TranslationStream(EventSourceResponse):
 
     At the end, the request's state has an `outcome`: `ok`, the code of an error, or `cancelled` if the client
     disconnected. `context` has been entered and is exited then: with the error, if any, or `ClientDisconnect`.
-    The context is exited with `NothingNewError` after a response 204.
+    `before_end` is awaited before the `done` event is sent. The context is exited with `NothingNewError` after a
+    response 204.
     """
 
     def __init__(
@@ -155,11 +147,11 @@ class TranslationStream(EventSourceResponse):
         shape: AnswerShape,
         last_event_id: int,
         keep_alive_seconds: float,
-        hooks: Hooks | None = None,
+        before_end: Callable[[], Awaitable[None]] | None = None,
         context: AbstractAsyncContextManager[object] | None = None,
     ) -> None:
         self._translation = translation
-        self._hooks = hooks
+        self._before_end = before_end
         self._context = context or nullcontext()
         self._error: Exception | None = None
         self._shape = shape
@@ -213,14 +205,12 @@ class TranslationStream(EventSourceResponse):
                 if isinstance(events[0], ModelLoading):
                     yield b"".join(encode_unnumbered(EVENT_NAMES[type(each)], each) for each in events)
                     continue
-                if number == 0 and self._hooks is not None:
-                    await self._hooks.before_start()
                 chunk = self._encode_new(number, events)
                 if isinstance(events[-1], Finished):
                     if not chunk:
                         self._error = NothingNewError()
-                    elif self._hooks is not None:
-                        await self._hooks.before_end()
+                    elif self._before_end is not None:
+                        await self._before_end()
                 if chunk:
                     yield chunk
                 number += len(events)

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Coroutine, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Final, TypeVar
@@ -18,7 +18,7 @@ from service.api.dependencies import ServiceContext, ServiceDependency
 from service.api.openapi import BAD_INPUT, CALLER_ERRORS, EVENTS, ErrorResponse, Responses, errors_of
 from service.api.request_body import body_of, check_url, parse_body
 from service.api.schemas.translation import StreamQuery, TranslateRequest, TranslateResponse
-from service.api.sse import AnswerShape, Hooks, TranslationStream, answer
+from service.api.sse import AnswerShape, TranslationStream, answer
 from service.errors import InvalidRequest
 from service.text.glossary import EMPTY_GLOSSARY, Glossary
 from service.translation.events import Finished
@@ -136,17 +136,15 @@ async def _stream(
         stack.enter_context(service.access.stream(caller))
         charge = await stack.enter_async_context(service.access.charged_once(caller, body.characters(), streamed))
         translation = await _start(service, caller, body, resumes=bool(last_event_id))
-        await until_engines_answer(request, translation)
+        await until_engines_answer(request, translation, service.access.not_begun(charge))
         translation.id = request.state.request_id
+        charge.sent = lambda: translation.characters_sent
         return TranslationStream(
             translation,
             shape=_shape(body),
             last_event_id=int(last_event_id) if last_event_id else -1,
             keep_alive_seconds=service.settings.keep_alive_seconds,
-            hooks=Hooks(
-                before_start=partial(service.access.begin, charge, lambda: translation.characters_sent),
-                before_end=partial(service.access.settle, charge),
-            ),
+            before_end=partial(service.access.settle, charge),
             context=stack.pop_all(),
         )
 
@@ -155,14 +153,17 @@ def _shape(body: TranslateRequest) -> AnswerShape:
     return AnswerShape(isinstance(body.q, list), alternatives=body.alternatives > 0, scores=body.scores)
 
 
-async def until_engines_answer(request: Request, translation: Translation) -> None:
-    """Wait for engines before a stream begins; close the translation if none comes.
+async def until_engines_answer(
+    request: Request, translation: Translation, waiting: AbstractAsyncContextManager[None] | None = None
+) -> None:
+    """Wait for engines before a stream begins, within the context `waiting`; close the translation if none comes.
 
     Raises `ClientDisconnect` and `NotReady`.
     """
     if translation.lacks_engines:
         try:
-            await unless_disconnected(request, translation.wait_for_engines())
+            async with waiting or nullcontext():
+                await unless_disconnected(request, translation.wait_for_engines())
         except BaseException:
             translation.close()
             raise

@@ -15,7 +15,7 @@ from service.api.compat.chat_schemas import LONGEST_MODEL, ChatError, ChatReques
 from service.api.dependencies import ServiceDependency
 from service.api.openapi import CALLER_ERRORS, errors_of
 from service.api.request_body import body_of, parse_body
-from service.api.sse import AnswerShape, Hooks, TranslationStream
+from service.api.sse import AnswerShape, TranslationStream
 from service.api.translate import until_engines_answer, until_finished
 from service.errors import InvalidRequest, UnknownModel
 from service.translation.events import Event, Finished, Started, TokenGenerated, Usage
@@ -57,15 +57,13 @@ async def completions(request: Request, service: ServiceDependency, caller: Call
             finished = await until_finished(request, translation)
             return JSONResponse(_completion(body.model, translation.id, finished))
         await until_engines_answer(request, translation)
+        charge.sent = lambda: translation.characters_sent
         return ChatStream(
             translation,
             shape=AnswerShape(),
             last_event_id=-1,
             keep_alive_seconds=service.settings.keep_alive_seconds,
-            hooks=Hooks(
-                before_start=partial(service.access.begin, charge, lambda: translation.characters_sent),
-                before_end=partial(service.access.settle, charge),
-            ),
+            before_end=partial(service.access.settle, charge),
             context=stack.pop_all(),
             request=body,
         )

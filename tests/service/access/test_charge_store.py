@@ -52,10 +52,8 @@ def _rows(path: Path) -> int:
 
 
 def _charged(file: ChargeStore, payer: Payer, stream: PaidStream | None = STREAM, characters: int = 9) -> int:
-    charge = file.charge(payer, characters)
+    charge = file.charge(payer, characters, stream)
     assert charge is not None
-    if stream is not None:
-        file.begin_stream(charge, stream)
     return charge
 
 
@@ -224,12 +222,14 @@ def test_a_resumption_does_not_use_the_payment_of_an_earlier_stream_that_was_ans
 
 def test_a_stream_that_is_not_begun_yet_cannot_be_resumed(file: ChargeStore, path: Path) -> None:
     payer = _payer(file)
-    waiting = _charged(file, payer, None)
+    waiting = _charged(file, payer)
+    file.set_stream(waiting, None)
     assert file.resume(payer, 9, STREAM) is None
-    file.begin_stream(waiting, STREAM)
+    file.set_stream(waiting, STREAM)
     assert file.resume(payer, 9, STREAM) == Resumption(waiting, is_charged_again=False)
-    _charged(file, payer, None)
+    lost = _charged(file, payer)
     file.settle(waiting)
+    file.set_stream(lost, None)
     _lose(file)
     # Nothing of the lost one is left: the next resumption uses the payment of the other stream.
     assert file.usage(payer.key, MONTH) == Usage(1, 9)
@@ -292,7 +292,7 @@ def test_a_file_of_the_version_without_charges_is_brought_up_to_date(tmp_path: P
     with closing(ChargeStore(path, 1)) as file:
         [key] = file.list()
         assert file.usage(key, MONTH) == Usage(3, 30)
-        _charged(file, Payer(key, MONTH), characters=5)
+        assert file.charge(Payer(key, MONTH), 5, STREAM)
 
 
 def test_a_file_of_the_version_without_a_clock_keeps_its_charges(tmp_path: Path, clock: list[float]) -> None:

@@ -249,9 +249,6 @@ class Streaming:
     def charged(self, name: str = "text", *, resumes: bool = False) -> AbstractAsyncContextManager[Charge]:
         return self.access.charged_once(self.caller, 9, Streamed(name, 60.0, resumes))
 
-    async def begin(self, charge: Charge, sent: int = 2) -> None:
-        await self.access.begin(charge, lambda: sent)
-
     async def used(self) -> int:
         return await self.access.characters_used(self.caller)
 
@@ -262,7 +259,7 @@ class Streaming:
         with suppress(ServiceError, ClientDisconnect):
             async with self.charged(name, resumes=resumes) as charge:
                 if begins:
-                    await self.begin(charge, sent=5)
+                    charge.sent = lambda: 5
                 if error is not None:
                     raise error
         return await self.used()
@@ -305,10 +302,9 @@ async def test_what_was_given_back_is_paid_when_it_is_resumed(streaming: Streami
 async def test_a_payment_that_a_resumption_has_used_is_not_given_back(streaming: Streaming) -> None:
     """Else the beginning with a short deadline would pay for nothing, and the rest be free."""
     with suppress(DeadlineExceeded):
-        async with streaming.charged() as charge:
-            await streaming.begin(charge)
+        async with streaming.charged():
             async with streaming.charged(resumes=True) as resumed:
-                await streaming.begin(resumed, sent=9)
+                resumed.sent = lambda: 9
             raise DeadlineExceeded("too late")
     assert await streaming.used() == 9
 
@@ -317,7 +313,7 @@ async def test_nor_while_the_resumption_still_runs(streaming: Streaming) -> None
     async with AsyncExitStack() as stack:
         with suppress(DeadlineExceeded):
             async with streaming.charged() as charge:
-                await streaming.begin(charge)
+                charge.sent = lambda: 2
                 await stack.enter_async_context(streaming.charged(resumes=True))
                 raise DeadlineExceeded("too late")
         assert await streaming.used() == 9
@@ -333,7 +329,7 @@ async def test_the_same_again_that_fails_leaves_what_was_paid(streaming: Streami
 async def test_a_resumption_that_does_not_begin_keeps_no_refund_back(streaming: Streaming) -> None:
     with suppress(EngineFailed):
         async with streaming.charged() as charge:
-            await streaming.begin(charge)
+            charge.sent = lambda: 2
             assert await streaming.run(QueueFull("full"), resumes=True, begins=False) == 9
             raise EngineFailed("died")
     assert await streaming.used() == 0
@@ -365,7 +361,7 @@ async def test_a_settled_stream_is_not_refunded_whatever_then_happens(streaming:
         before = await streaming.used()
         with suppress(ServiceError, ClientDisconnect):
             async with streaming.charged() as charge:
-                await streaming.begin(charge, sent=4)
+                charge.sent = lambda: 4
                 await streaming.access.settle(charge)
                 raise error
         assert await streaming.used() == before + 9
@@ -404,7 +400,7 @@ async def test_what_runs_when_the_server_is_killed_costs_nothing_and_is_paid_onc
 ) -> None:
     lost, key = killed
     first = Streaming(lost.access, await lost.access.admit(key, None))
-    await first.begin(await lost.begin(first.charged()))
+    (await lost.begin(first.charged())).sent = lambda: 2
     await lost.begin(first.access.charged(first.caller, 9))
     assert await first.used() == 18
     await lost.kill()
@@ -423,9 +419,10 @@ async def test_a_lost_stream_whose_resumption_is_refused_is_still_charged_again_
     """Resumptions may be refused while the next server loads. An earlier stream of the same request is another one."""
     lost, key = killed
     first = Streaming(lost.access, await lost.access.admit(key, None))
-    await first.begin(await lost.begin(first.charged()))
+    await lost.begin(first.charged())
     if not store:
-        await first.run()
+        async with first.charged():
+            pass
     await lost.kill()
     second = await _next(opened, path, store, key)
     before = await second.used()
@@ -433,24 +430,25 @@ async def test_a_lost_stream_whose_resumption_is_refused_is_still_charged_again_
     assert [await second.run(resumes=True) for _ in range(2)] == [before + 9] * 2
 
 
-async def test_a_stream_without_an_event_when_the_server_is_killed_pays_for_no_resumption(
+async def test_a_stream_that_waits_when_the_server_is_killed_pays_for_no_resumption(
     opened: Open, path: Path, store: dict[str, str], killed: tuple[Lost, str]
 ) -> None:
     lost, key = killed
     first = Streaming(lost.access, await lost.access.admit(key, None))
-    await lost.begin(first.charged())
+    waiting = first.access.not_begun(await lost.begin(first.charged()))
+    await waiting.__aenter__()
     await lost.kill()
     second = await _next(opened, path, store, key)
     assert await second.used() == 0
-    assert await second.run() == 9
-    assert await second.run(resumes=True) == 9, "the client of the first stream has sent it anew, and nobody resumes it"
+    assert await second.run(resumes=True) == 9
 
 
-async def test_a_stream_is_resumed_without_another_charge_once_it_begins(streaming: Streaming) -> None:
+async def test_a_stream_that_has_waited_is_resumed_without_another_charge(streaming: Streaming) -> None:
     async with streaming.charged() as charge:
-        assert await streaming.run(resumes=True) == 18
-        await streaming.begin(charge)
-        assert [await streaming.run(resumes=True) for _ in range(2)] == [18, 18]
+        async with streaming.access.not_begun(charge):
+            pass
+        charge.sent = lambda: 5
+        assert await streaming.run(resumes=True) == 9
 
 
 async def test_what_was_answered_before_the_server_was_killed_stays_paid_and_is_resumed(
@@ -459,7 +457,6 @@ async def test_what_was_answered_before_the_server_was_killed_stays_paid_and_is_
     lost, key = killed
     first = Streaming(lost.access, await lost.access.admit(key, None))
     charge = await lost.begin(first.charged())
-    await first.begin(charge)
     await first.access.settle(charge)
     await lost.kill()
     second = await _next(opened, path, store, key)
@@ -473,8 +470,8 @@ async def test_what_was_resumed_before_the_server_was_killed_is_paid_once(
     """The first connection may be half-open, or closed: the payment is one."""
     lost, key = killed
     first = Streaming(lost.access, await lost.access.admit(key, None))
-    await first.begin(await lost.begin(first.charged()))
-    await first.begin(await lost.begin(first.charged(resumes=True)))
+    await lost.begin(first.charged())
+    (await lost.begin(first.charged(resumes=True))).sent = lambda: 2
     await lost.kill()
     second = await _next(opened, path, store, key)
     assert await second.run(resumes=True) == 9
@@ -484,8 +481,7 @@ async def test_what_was_resumed_before_the_server_was_killed_is_paid_once(
 async def test_a_server_that_starts_beside_another_refunds_nothing_of_it(opened: Open, path: Path) -> None:
     key = _key(path)
     running = await _next(opened, path, {}, key)
-    async with running.charged() as charge:
-        await running.begin(charge)
+    async with running.charged():
         beside = await _next(opened, path, {}, key)
         assert await beside.used() == 9
     assert await beside.run(resumes=True) == 9, "servers of one file share what was paid"
@@ -494,8 +490,7 @@ async def test_a_server_that_starts_beside_another_refunds_nothing_of_it(opened:
 async def test_who_has_no_limit_of_characters_needs_no_credit(opened: Open) -> None:
     access = await opened()
     caller = await access.admit(None, "192.0.2.1")
-    async with access.charged_once(caller, 9, Streamed("text", 60.0, resumes=False)) as charge:
-        await access.begin(charge, lambda: 2)
+    async with access.charged_once(caller, 9, Streamed("text", 60.0, resumes=False)):
         assert not access._counters.own.storage
 
 

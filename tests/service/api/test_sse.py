@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
 from service.access.control import AccessControl
-from service.api.sse import AnswerShape, Hooks, TranslationStream, answer, encode
+from service.api.sse import AnswerShape, TranslationStream, answer, encode
 from service.errors import DeadlineExceeded, EngineFailed, NotReady
 from service.settings import Settings
 from service.translation.events import (
@@ -142,15 +142,12 @@ async def test_a_whole_stream() -> None:
     assert outcome == "ok"
 
 
-async def test_the_charge_is_of_a_stream_before_its_start_and_settled_before_its_end() -> None:
+async def test_before_the_end_is_sent_the_charge_is_settled() -> None:
     sent: list[str] = []
-    calls: list[tuple[str, int]] = []
-
-    async def before_start() -> None:
-        calls.append(("start", len(sent)))
+    calls: list[int] = []
 
     async def before_end() -> None:
-        calls.append(("end", len(sent)))
+        calls.append(len(sent))
 
     async def send(message: Message) -> None:
         sent.extend(line for line in message.get("body", b"").decode().split("\r\n") if line.startswith("event"))
@@ -163,11 +160,11 @@ async def test_the_charge_is_of_a_stream_before_its_start_and_settled_before_its
             shape=AnswerShape(),
             last_event_id=-1,
             keep_alive_seconds=60,
-            hooks=Hooks(before_start, before_end),
+            before_end=before_end,
         )
         await response({"type": "http", "method": "POST", "state": {}}, asyncio.Event().wait, send)  # type: ignore[arg-type]
         assert sent[2] == ("event: done" if error is None else "event: error")
-    assert calls == [("start", 0), ("end", 2), ("start", 0)], "`before_end` is called before `done` alone"
+    assert calls == [2], "once, after the token and before `done`; never before an error"
 
 
 async def test_a_resumed_stream_starts_behind_the_last_event() -> None:
