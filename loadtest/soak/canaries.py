@@ -62,7 +62,8 @@ class Reading:
     canary: Canary
     texts: list[str] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
-    last_id: int = -1
+    last_number: int = -1
+    last_id: str = ""
     admitted_at: float | None = None
     progress_at: float = field(default_factory=time.monotonic)
     """Time of the last event; before the first one, time of the start."""
@@ -74,9 +75,10 @@ class Reading:
         if event.event == "error":
             raise Broken(f"error {data['code']}")
         # The last event is sent again to a client that has it already.
-        if event.id != str(self.last_id + 1):
-            raise Broken(f"event {event.id} where {self.last_id + 1} was due")
-        self.last_id += 1
+        if event.id.partition("-")[0] != str(self.last_number + 1):
+            raise Broken(f"event {event.id} where {self.last_number + 1} was due")
+        self.last_number += 1
+        self.last_id = event.id
         self.progress_at = time.monotonic()
         if event.event == "token":
             self.texts.append(data["text"])
@@ -161,9 +163,9 @@ class Tally:
         headers = {"X-Request-ID": request_id}
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
-        is_resumed = reading.last_id >= 0
+        is_resumed = bool(reading.last_id)
         if is_resumed:
-            headers["Last-Event-ID"] = str(reading.last_id)
+            headers["Last-Event-ID"] = reading.last_id
         body = {"q": reading.canary.text, **LANGUAGES, "stream": True, **reading.canary.options}
         async with aconnect_sse(client, "POST", "/translate", json=body, headers=headers) as source:
             if _is_refused(source.response):

@@ -47,9 +47,6 @@ class AsyncKeyStore:
     async def charge(self, payer: Payer, characters: int, stream: PaidStream | None = None) -> int | None:
         return await self._writing.do(ChargeStore.charge, payer, characters, stream)
 
-    async def set_stream(self, charge_id: int, stream: PaidStream | None) -> None:
-        await self._writing.do(ChargeStore.set_stream, charge_id, stream)
-
     async def settle(self, charge_id: int) -> None:
         await self._writing.do(ChargeStore.settle, charge_id)
 

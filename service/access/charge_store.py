@@ -133,14 +133,6 @@ class ChargeStore(KeyStore):
             self._swept_at = time.monotonic()
             database.execute("DELETE FROM charges WHERE state != 'open' AND expires_at <= ?", (now,))
 
-    def set_stream(self, charge_id: int, stream: PaidStream | None) -> None:
-        """Let an open charge be that of a stream that may be resumed, or, with None, of a request that may not."""
-        with self._transaction() as database:
-            request, expires_at = (stream.request, stream.expires_at(self._now(database))) if stream else (None, None)
-            database.execute(
-                "UPDATE charges SET request = ?, expires_at = ? WHERE id = ?", (request, expires_at, charge_id)
-            )
-
     def settle(self, charge_id: int) -> None:
         """Close a charge whose request was answered; a stream may still be resumed."""
         with self._transaction() as database:
@@ -175,10 +167,7 @@ class ChargeStore(KeyStore):
     ) -> Resumption | None:
         """Use a charge for a resumption of its stream; None if the key has no such charge.
 
-        A refunded one is charged again, whatever the quota is: the server lost the stream, not the caller. It comes
-        first: of several streams of one request, each that was lost is paid by one resumption. Else the latest is used:
-        an earlier one may be of a stream that has come to its end, while the one that broke off is still open, because
-        its server has not noticed, and would be refunded if that server was killed.
+        A refunded one is charged again, whatever the quota is: the server lost the stream, not the caller.
         """
         with self._transaction() as database:
             now = self._now(database)
@@ -186,7 +175,7 @@ class ChargeStore(KeyStore):
                 """SELECT id, state FROM charges
                 WHERE key_id = ? AND request = ? AND expires_at > ? AND resumptions < ?
                 AND (state = 'refunded' OR NOT ?)
-                ORDER BY state = 'refunded' DESC, id DESC LIMIT 1""",
+                ORDER BY id DESC LIMIT 1""",
                 (payer.key.id, stream.request, now, RESUMPTIONS, only_refunded),
             ).fetchone()
             if charge is None:

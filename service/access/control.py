@@ -3,7 +3,7 @@
 import ipaddress
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Final, Literal, TypeVar
 
 from service.access.async_key_store import AsyncKeyStore
@@ -135,9 +135,9 @@ class AccessControl:
         async with context as charge:
             yield charge
 
-    def not_begun(self, charge: Charge) -> AbstractAsyncContextManager[None]:
-        """Mark a stream as not begun, and so not to be resumed, while the context lasts. Raises nothing of its own."""
-        return self._payments.not_begun(charge)
+    def is_charged(self, caller: Caller) -> bool:
+        """Return True if the caller's characters are counted for itself."""
+        return caller.key is not None or caller.limits.characters_per_minute is not None
 
     async def settle(self, charge: Charge) -> None:
         """Close the charge of a stream, just before its end is sent. Raises nothing."""

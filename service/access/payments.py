@@ -41,8 +41,8 @@ def key_identity(label: str) -> str:
 
 
 class Streamed(NamedTuple):
-    """The request of a stream. Its `name` is that of all that are translated alike; it takes no longer than
-    `seconds`; one that `resumes` begins behind events that were sent before."""
+    """The request of a stream, which takes no longer than `seconds`. Its `name` is that of no other stream; one that
+    `resumes` begins behind events that were sent before, and has the name of the stream that it resumes."""
 
     name: str
     seconds: float
@@ -146,32 +146,6 @@ class Payments:
     async def _add_credit(self, charge: Charge) -> None:
         if charge.stream is not None and self._has_credit(charge):
             await self._credits.add(charge.caller.identity, charge.stream.name, charge.stream.seconds)
-
-    @asynccontextmanager
-    async def not_begun(self, charge: Charge) -> AsyncIterator[None]:
-        """Mark the charge, while the context lasts, as one that cannot be resumed. Raises nothing of its own.
-
-        A stream of which nothing was sent has no event after which it could be resumed: its client sends the request
-        anew. If its server is killed, its refund must not be left for another stream of the same text, which would be
-        charged again for it.
-        """
-        was_begun = charge.is_resumption or charge.is_charged_again
-        if self._key_store is None or charge.id is None or charge.stream is None or was_begun:
-            yield
-            return
-        is_shared = self._has_credit(charge)
-        if is_shared and not await self._credits.withdraw(charge.caller.identity, charge.stream.name):
-            yield  # another server has resumed an equal stream with this payment
-            return
-        with _logged("a stream that has not begun could not be marked", charge):
-            await self._key_store.set_stream(charge.id, None)
-        try:
-            yield
-        finally:
-            if is_shared:
-                await self._add_credit(charge)
-        with _logged("a stream that begins could not be marked", charge):
-            await self._key_store.set_stream(charge.id, PaidStream(charge.stream.name, charge.stream.seconds))
 
     @asynccontextmanager
     async def ended(self, charge: Charge) -> AsyncIterator[Charge]:

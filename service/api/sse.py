@@ -1,7 +1,8 @@
 """The events of a translation as server-sent events.
 
-Every event except an error has an id, its number in the stream. Output is deterministic: a client that lost its
-connection sends the same request with `Last-Event-ID`, to any replica, and receives the events after that id.
+Every event except an error has an id: its number in the stream, and where somebody pays for the stream, a suffix that
+no other stream has. Output is deterministic: a client that lost its connection sends the same request with
+`Last-Event-ID`, to any replica, and receives the events after that id.
 
 A browser's `EventSource` reconnects even after the last event, and stops only at a status other than 200. A resumed
 request that has all events already is therefore answered with 204. Only a translation shows how many events there are,
@@ -48,6 +49,17 @@ EVENT_NAMES: Final[dict[type, str]] = {
     SegmentFinished: "segment",
     Finished: "done",
 }
+
+
+class EventIds(NamedTuple):
+    """The ids of a stream's events: a number and the stream's `suffix`. It begins behind event `last`; -1: with the
+    first."""
+
+    last: int = -1
+    suffix: str = ""
+
+
+FROM_THE_START: Final = EventIds()
 
 
 class NothingNewError(Exception):
@@ -99,22 +111,22 @@ def payload(event: Event, shape: AnswerShape) -> object:
             return event
 
 
-def encode(number: int, name: str, data: object) -> bytes:
+def encode(number: int, name: str, data: object, suffix: bytes = b"") -> bytes:
     """Encode an event for the wire. JSON has no raw line breaks, so the data is always one line.
 
     Returns bytes, which sse-starlette passes through: its event objects cost more than the rest of sending a token.
     """
-    return b"id: %d\r\nevent: %s\r\ndata: %s\r\n\r\n" % (number, name.encode(), _to_json(data))
+    return b"id: %d%b\r\nevent: %b\r\ndata: %b\r\n\r\n" % (number, suffix, name.encode(), _to_json(data))
 
 
 _to_json: Final = msgspec.json.Encoder().encode
 
 
-def encode_event(number: int, event: Event, shape: AnswerShape) -> bytes:
+def encode_event(number: int, event: Event, shape: AnswerShape, suffix: bytes = b"") -> bytes:
     """Encode an event of a translation."""
     if type(event) is TokenGenerated:  # nearly all of them
-        return b"id: %d\r\nevent: token\r\ndata: %b\r\n\r\n" % (number, _to_json(event))
-    return encode(number, EVENT_NAMES[type(event)], payload(event, shape))
+        return b"id: %d%b\r\nevent: token\r\ndata: %b\r\n\r\n" % (number, suffix, _to_json(event))
+    return encode(number, EVENT_NAMES[type(event)], payload(event, shape), suffix)
 
 
 def encode_error(message: str, code: str) -> bytes:
@@ -130,9 +142,9 @@ def encode_unnumbered(name: str, data: object) -> bytes:
 class TranslationStream(EventSourceResponse):
     """The SSE response of one translation, which is closed however the stream ends.
 
-    A comment is sent every `keep_alive_seconds`, so that clients and proxies do not time out. If `last_event_id` is the
-    id of the last event, or larger, the response is 204 without a body; after a comment, which is sent with 200, it is
-    the last event once more.
+    A comment is sent every `keep_alive_seconds`, so that clients and proxies do not time out. If `ids.last` is the
+    number of the last event, or larger, the response is 204 without a body; after a comment, which is sent with 200,
+    it is the last event once more.
 
     At the end, the request's state has an `outcome`: `ok`, the code of an error, or `cancelled` if the client
     disconnected. `context` has been entered and is exited then: with the error, if any, or `ClientDisconnect`.
@@ -145,8 +157,8 @@ class TranslationStream(EventSourceResponse):
         translation: Translation,
         *,
         shape: AnswerShape,
-        last_event_id: int,
         keep_alive_seconds: float,
+        ids: EventIds = FROM_THE_START,
         before_end: Callable[[], Awaitable[None]] | None = None,
         context: AbstractAsyncContextManager[object] | None = None,
     ) -> None:
@@ -155,7 +167,7 @@ class TranslationStream(EventSourceResponse):
         self._context = context or nullcontext()
         self._error: Exception | None = None
         self._shape = shape
-        self._last_event_id = last_event_id
+        self._last_event, self._id_suffix = ids.last, ids.suffix.encode()
         self._outcome = "cancelled"
         self._request_id: str | None = None
         self._held_start: Message | None = None
@@ -172,7 +184,7 @@ class TranslationStream(EventSourceResponse):
         scope["state"]["translation"] = self._translation
         self._request_id = scope["state"].get("request_id")
         try:
-            await super().__call__(scope, receive, send if self._last_event_id < 0 else self._holding_start(send))
+            await super().__call__(scope, receive, send if self._last_event < 0 else self._holding_start(send))
         finally:
             # Not in the generator: one that was never started runs no `finally`.
             self._translation.close()
@@ -231,10 +243,10 @@ class TranslationStream(EventSourceResponse):
         return encode_error(message, code)
 
     def _encode_new(self, first_number: int, events: Sequence[Event]) -> bytes:
-        last, shape = self._last_event_id, self._shape
+        last, shape, suffix = self._last_event, self._shape, self._id_suffix
         return b"".join(
             [
-                encode_event(number, event, shape)
+                encode_event(number, event, shape, suffix)
                 for number, event in enumerate(events, start=first_number)
                 # With 200 sent already, a second last event is what ends a page's EventSource.
                 if number > last or (isinstance(event, Finished) and self._held_start is None)

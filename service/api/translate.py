@@ -2,8 +2,9 @@
 
 import asyncio
 import re
+import secrets
 from collections.abc import Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Final, TypeVar
@@ -18,7 +19,7 @@ from service.api.dependencies import ServiceContext, ServiceDependency
 from service.api.openapi import BAD_INPUT, CALLER_ERRORS, EVENTS, ErrorResponse, Responses, errors_of
 from service.api.request_body import body_of, check_url, parse_body
 from service.api.schemas.translation import StreamQuery, TranslateRequest, TranslateResponse
-from service.api.sse import AnswerShape, TranslationStream, answer
+from service.api.sse import AnswerShape, EventIds, TranslationStream, answer
 from service.errors import InvalidRequest
 from service.text.glossary import EMPTY_GLOSSARY, Glossary
 from service.translation.events import Finished
@@ -29,7 +30,7 @@ router = APIRouter(tags=["translation"])
 
 T = TypeVar("T")
 
-_EVENT_ID: Final = re.compile("[0-9]{1,15}")
+_EVENT_ID: Final = re.compile("([0-9]{1,15})(-[0-9a-f]{8})?")
 _EVENT_STREAM: Final = "text/event-stream"
 _ERRORS: Final = errors_of(ErrorResponse, *CALLER_ERRORS, 400, 404, 500, 504, own=BAD_INPUT)
 _STREAM_DOCUMENTATION: Final[Responses] = {
@@ -121,8 +122,13 @@ async def _stream(
     request: Request, service: ServiceContext, caller: Caller, body: TranslateRequest, last_event_id: str
 ) -> TranslationStream:
     # Checked before anything is started that would have to be closed.
-    if last_event_id and not _EVENT_ID.fullmatch(last_event_id):
+    last_event = _EVENT_ID.fullmatch(last_event_id)
+    if last_event_id and last_event is None:
         raise InvalidRequest("Last-Event-ID", "must be an event's id")
+    number, suffix = ("-1", "") if last_event is None else last_event.groups("")
+    if not suffix and service.access.is_charged(caller):
+        # Equal streams must be told apart: each is resumed for its own payment.
+        suffix = f"-{secrets.token_hex(4)}"
     seconds = body.timeout_seconds or service.translator.limits.timeout_seconds
     if body.glossary_id:
         # A name may be given to another glossary: a resumed stream must use the one that was charged.
@@ -131,18 +137,18 @@ async def _stream(
         known = await asyncio.to_thread(find, body.glossary_id, owner_of(caller), source, target)
         body = body.model_copy(update={"glossary_id": known.id})
     name = await asyncio.to_thread(body.name) if body.glossary else body.name()
-    streamed = Streamed(name, seconds, resumes=bool(last_event_id))
+    streamed = Streamed(name + suffix, seconds, resumes=bool(last_event_id))
     async with AsyncExitStack() as stack:
         stack.enter_context(service.access.stream(caller))
         charge = await stack.enter_async_context(service.access.charged_once(caller, body.characters(), streamed))
         translation = await _start(service, caller, body, resumes=bool(last_event_id))
-        await until_engines_answer(request, translation, service.access.not_begun(charge))
+        await until_engines_answer(request, translation)
         translation.id = request.state.request_id
         charge.sent = lambda: translation.characters_sent
         return TranslationStream(
             translation,
             shape=_shape(body),
-            last_event_id=int(last_event_id) if last_event_id else -1,
+            ids=EventIds(int(number), suffix),
             keep_alive_seconds=service.settings.keep_alive_seconds,
             before_end=partial(service.access.settle, charge),
             context=stack.pop_all(),
@@ -153,17 +159,14 @@ def _shape(body: TranslateRequest) -> AnswerShape:
     return AnswerShape(isinstance(body.q, list), alternatives=body.alternatives > 0, scores=body.scores)
 
 
-async def until_engines_answer(
-    request: Request, translation: Translation, waiting: AbstractAsyncContextManager[None] | None = None
-) -> None:
-    """Wait for engines before a stream begins, within the context `waiting`; close the translation if none comes.
+async def until_engines_answer(request: Request, translation: Translation) -> None:
+    """Wait for engines before a stream begins; close the translation if none comes.
 
     Raises `ClientDisconnect` and `NotReady`.
     """
     if translation.lacks_engines:
         try:
-            async with waiting or nullcontext():
-                await unless_disconnected(request, translation.wait_for_engines())
+            await unless_disconnected(request, translation.wait_for_engines())
         except BaseException:
             translation.close()
             raise

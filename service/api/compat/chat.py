@@ -61,7 +61,6 @@ async def completions(request: Request, service: ServiceDependency, caller: Call
         return ChatStream(
             translation,
             shape=AnswerShape(),
-            last_event_id=-1,
             keep_alive_seconds=service.settings.keep_alive_seconds,
             before_end=partial(service.access.settle, charge),
             context=stack.pop_all(),

@@ -199,43 +199,6 @@ def test_a_lost_stream_is_charged_again_when_it_is_resumed_whatever_the_quota_is
     assert file.resume(payer, 9, STREAM) is None
 
 
-def test_of_several_streams_of_one_request_the_lost_ones_are_charged_again(file: ChargeStore) -> None:
-    payer = _payer(file)
-    running, lost, paid = (_charged(file, payer) for _ in range(3))
-    file.settle(paid)
-    file.refund_lost(lost)
-    used = [file.resume(payer, 9, STREAM) for _ in range(2)]
-    assert used == [Resumption(lost, is_charged_again=True), Resumption(paid, is_charged_again=False)]
-    file.refund(running)
-    assert file.usage(payer.key, MONTH) == Usage(2, 18)
-
-
-def test_a_resumption_does_not_use_the_payment_of_an_earlier_stream_that_was_answered(file: ChargeStore) -> None:
-    payer = _payer(file)
-    file.settle(_charged(file, payer))
-    broken_off = _charged(file, payer)  # and its server, which has not noticed, is killed after the resumption's end
-    assert file.resume(payer, 9, STREAM) == Resumption(broken_off, is_charged_again=False)
-    file.settle(broken_off)
-    _lose(file)
-    assert file.usage(payer.key, MONTH) == Usage(2, 18)
-
-
-def test_a_stream_that_is_not_begun_yet_cannot_be_resumed(file: ChargeStore, path: Path) -> None:
-    payer = _payer(file)
-    waiting = _charged(file, payer)
-    file.set_stream(waiting, None)
-    assert file.resume(payer, 9, STREAM) is None
-    file.set_stream(waiting, STREAM)
-    assert file.resume(payer, 9, STREAM) == Resumption(waiting, is_charged_again=False)
-    lost = _charged(file, payer)
-    file.settle(waiting)
-    file.set_stream(lost, None)
-    _lose(file)
-    # Nothing of the lost one is left: the next resumption uses the payment of the other stream.
-    assert file.usage(payer.key, MONTH) == Usage(1, 9)
-    assert file.resume(payer, 9, STREAM) == Resumption(waiting, is_charged_again=False)
-
-
 def test_the_next_process_goes_on_where_the_clock_of_the_file_stands(
     clock: list[float], file: ChargeStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -416,13 +416,10 @@ async def test_what_runs_when_the_server_is_killed_costs_nothing_and_is_paid_onc
 async def test_a_lost_stream_whose_resumption_is_refused_is_still_charged_again_with_the_next(
     opened: Open, path: Path, store: dict[str, str], killed: tuple[Lost, str]
 ) -> None:
-    """Resumptions may be refused while the next server loads. An earlier stream of the same request is another one."""
+    """Resumptions may be refused while the next server loads."""
     lost, key = killed
     first = Streaming(lost.access, await lost.access.admit(key, None))
     await lost.begin(first.charged())
-    if not store:
-        async with first.charged():
-            pass
     await lost.kill()
     second = await _next(opened, path, store, key)
     before = await second.used()
@@ -430,25 +427,18 @@ async def test_a_lost_stream_whose_resumption_is_refused_is_still_charged_again_
     assert [await second.run(resumes=True) for _ in range(2)] == [before + 9] * 2
 
 
-async def test_a_stream_that_waits_when_the_server_is_killed_pays_for_no_resumption(
+async def test_a_lost_stream_that_nobody_resumes_costs_other_streams_nothing(
     opened: Open, path: Path, store: dict[str, str], killed: tuple[Lost, str]
 ) -> None:
+    """A client that has received no event of its stream sends the request anew."""
     lost, key = killed
     first = Streaming(lost.access, await lost.access.admit(key, None))
-    waiting = first.access.not_begun(await lost.begin(first.charged()))
-    await waiting.__aenter__()
+    await lost.begin(first.charged("text-1"))
+    assert await first.run(name="text-2") == 18
     await lost.kill()
     second = await _next(opened, path, store, key)
-    assert await second.used() == 0
-    assert await second.run(resumes=True) == 9
-
-
-async def test_a_stream_that_has_waited_is_resumed_without_another_charge(streaming: Streaming) -> None:
-    async with streaming.charged() as charge:
-        async with streaming.access.not_begun(charge):
-            pass
-        charge.sent = lambda: 5
-        assert await streaming.run(resumes=True) == 9
+    assert await second.used() == 9
+    assert await second.run(name="text-2", resumes=True) == 9
 
 
 async def test_what_was_answered_before_the_server_was_killed_stays_paid_and_is_resumed(
@@ -485,6 +475,14 @@ async def test_a_server_that_starts_beside_another_refunds_nothing_of_it(opened:
         beside = await _next(opened, path, {}, key)
         assert await beside.used() == 9
     assert await beside.run(resumes=True) == 9, "servers of one file share what was paid"
+
+
+async def test_callers_without_a_key_are_charged_where_their_characters_are_limited(opened: Open, path: Path) -> None:
+    key = _key(path)
+    keyed, limited, free = await opened(keys=path), await opened(anonymous_characters_per_minute=9), await opened()
+    assert keyed.is_charged(await keyed.admit(key, None))
+    assert limited.is_charged(await limited.admit(None, "192.0.2.1"))
+    assert not free.is_charged(await free.admit(None, "192.0.2.1"))
 
 
 async def test_who_has_no_limit_of_characters_needs_no_credit(opened: Open) -> None:

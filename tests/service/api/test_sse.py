@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from typing import cast
@@ -12,7 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
 from service.access.control import AccessControl
-from service.api.sse import AnswerShape, TranslationStream, answer, encode
+from service.api.sse import AnswerShape, EventIds, TranslationStream, answer, encode
 from service.errors import DeadlineExceeded, EngineFailed, NotReady
 from service.settings import Settings
 from service.translation.events import (
@@ -75,7 +76,7 @@ async def _stream(
     response = TranslationStream(
         cast(Translation, translation),
         shape=AnswerShape(),
-        last_event_id=last_event_id,
+        ids=EventIds(last_event_id),
         keep_alive_seconds=keep_alive_seconds,
         context=context,
     )
@@ -158,13 +159,29 @@ async def test_before_the_end_is_sent_the_charge_is_settled() -> None:
         response = TranslationStream(
             cast(Translation, translation),
             shape=AnswerShape(),
-            last_event_id=-1,
             keep_alive_seconds=60,
             before_end=before_end,
         )
         await response({"type": "http", "method": "POST", "state": {}}, asyncio.Event().wait, send)  # type: ignore[arg-type]
         assert sent[2] == ("event: done" if error is None else "event: error")
     assert calls == [2], "once, after the token and before `done`; never before an error"
+
+
+async def test_the_ids_of_a_stream_that_is_paid_for_are_its_own() -> None:
+    response = TranslationStream(
+        cast(Translation, ScriptedTranslation(EVENTS)),
+        shape=AnswerShape(),
+        keep_alive_seconds=60,
+        ids=EventIds(0, "-00c0ffee"),
+    )
+    sent = b""
+
+    async def send(message: Message) -> None:
+        nonlocal sent
+        sent += message.get("body", b"")
+
+    await response({"type": "http", "method": "POST", "state": {}}, asyncio.Event().wait, send)  # type: ignore[arg-type]
+    assert re.findall(rb"id: (\S+)", sent) == [b"1-00c0ffee", b"2-00c0ffee"]
 
 
 async def test_a_resumed_stream_starts_behind_the_last_event() -> None:

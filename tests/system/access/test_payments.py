@@ -1,6 +1,7 @@
 """Charges to a key's quota, on real servers."""
 
 import os
+import re
 import signal
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +16,13 @@ from tests.service.access.redis import needs_redis, run_redis
 from tests.system.access.conftest import REQUEST, TEXT, KeyedServer
 from tests.system.conftest import Server, StartServer, run_server
 from tests.system.sentences import LONG_TEXT
+
+
+def _resuming(events: str) -> dict[str, str]:
+    """Return the headers that resume a stream behind the first of these events."""
+    found = re.search(r"^id: (\d+-[0-9a-f]{8})\r?$", events, re.MULTILINE)
+    assert found is not None, events
+    return {"Last-Event-ID": found[1]}
 
 
 def _characters(server: KeyedServer | Server, key: str) -> int:
@@ -46,16 +54,19 @@ def test_a_stream_that_is_resumed_is_paid_once(keyed: KeyedServer) -> None:
     headers = {"Authorization": f"Bearer {key}"}
     before = _characters(keyed, key)
     with httpx.stream("POST", url, json=body | {"stream": True}, headers=headers, timeout=60) as broken:
-        assert any(line == "event: token" for line in broken.iter_lines())
+        lines = broken.iter_lines()
+        after_start = _resuming(next(lines))
+        assert any(line == "event: token" for line in lines)
     paid = before + len(text)
     for resumed in (
-        httpx.post(url, json=body | {"stream": True, "api_key": key}, headers={"Last-Event-ID": "1"}),
-        httpx.post(url, data=body, headers=headers | {"Accept": "text/event-stream", "Last-Event-ID": "2"}),
+        httpx.post(url, json=body | {"stream": True, "api_key": key}, headers=after_start),
+        httpx.post(url, data=body, headers=headers | {"Accept": "text/event-stream"} | after_start),
     ):
         assert "event: done" in resumed.text
+        assert _resuming(resumed.text) == {"Last-Event-ID": after_start["Last-Event-ID"].replace("0-", "1-", 1)}
         assert _characters(keyed, key) == paid
     other = f"{text} Yes."
-    httpx.get(f"{url}/stream", params=body | {"q": other}, headers=headers | {"Last-Event-ID": "1"})
+    httpx.get(f"{url}/stream", params=body | {"q": other}, headers=headers | after_start)
     assert _characters(keyed, key) == paid + len(other)
     httpx.get(f"{url}/stream", params=body, headers=headers)
     assert _characters(keyed, key) == paid + len(other) + len(text)
@@ -65,10 +76,11 @@ def test_a_stream_that_has_ended_is_repeated_only_so_often_without_another_charg
     key = keyed.keys["free"]
     text = f"{TEXT} It is his cat."
     body = {"q": text, **REQUEST, "stream": True, "api_key": key}
-    assert "event: done" in httpx.post(f"{keyed.url}/translate", json=body).text
+    first = httpx.post(f"{keyed.url}/translate", json=body).text
+    assert "event: done" in first
     paid = [_characters(keyed, key)]
     for _ in range(RESUMPTIONS + 1):
-        assert "event: done" in httpx.post(f"{keyed.url}/translate", json=body, headers={"Last-Event-ID": "0"}).text
+        assert "event: done" in httpx.post(f"{keyed.url}/translate", json=body, headers=_resuming(first)).text
         paid.append(_characters(keyed, key))
     assert paid == paid[:1] * (1 + RESUMPTIONS) + [paid[0] + len(text)]
 
@@ -80,8 +92,7 @@ def test_a_short_deadline_does_not_pay_for_another_stream(keyed: KeyedServer) ->
     before = _characters(keyed, key)
     with httpx.stream("POST", f"{keyed.url}/translate", json=body | {"timeout_seconds": 3.0}, timeout=60) as first:
         lines = first.iter_lines()
-        assert any(line == "event: start" for line in lines)
-        headers = {"Last-Event-ID": "0"}
+        headers = _resuming(next(lines))
         with httpx.stream("POST", f"{keyed.url}/translate", json=body, headers=headers, timeout=60) as second:
             assert any(line == "event: token" for line in second.iter_lines())
             assert any('"code":"deadline_exceeded"' in line for line in lines)
@@ -112,9 +123,10 @@ def test_with_redis_a_stream_is_resumed_on_another_server_for_nothing(tmp_path: 
     with run_redis(tmp_path) as redis:
         flags = ("--keys", str(path), "--redis-url", redis.url)
         with run_server(tmp_path / "one.log", *flags) as one:
-            assert "event: done" in httpx.post(f"{one.url}/translate", json=body).text
+            first = httpx.post(f"{one.url}/translate", json=body).text
+            assert "event: done" in first
         with run_server(tmp_path / "other.log", *flags) as other:
-            resumed = httpx.post(f"{other.url}/translate", json=body, headers={"Last-Event-ID": "3"})
+            resumed = httpx.post(f"{other.url}/translate", json=body, headers=_resuming(first))
             assert "event: done" in resumed.text
             assert _characters(other, key) == len(TEXT)
 
@@ -142,11 +154,13 @@ def test_another_glossary_of_the_same_name_is_paid_for(tmp_path: Path, start_ser
         key = file.add("kiosk", KeyLimits())
     with start_server("--keys", str(path), "--glossaries", str(tmp_path / "glossaries")) as server:
         body = {"q": TEXT, **REQUEST, "stream": True, "api_key": key, "glossary_id": "pets"}
-        headers = {"Last-Event-ID": "0"}
+        headers: dict[str, str] = {}
         with closing(deepl.DeepLClient(key, server_url=server.url)) as client:
             made = client.create_glossary("pets", "EN", "FR", {"cat": "matou"})
             for asked in (body, body | {"glossary_id": made.glossary_id}):
-                assert "matou" in httpx.post(f"{server.url}/translate", json=asked, headers=headers).text
+                answer = httpx.post(f"{server.url}/translate", json=asked, headers=headers).text
+                assert "matou" in answer
+                headers = _resuming(answer)
             assert _characters(server, key) == len(TEXT)
             client.delete_glossary(made)
             client.create_glossary("pets", "EN", "FR", {"cat": "minou"})
@@ -164,10 +178,11 @@ def test_after_kill_9_what_was_answered_is_charged_and_nothing_else(tmp_path: Pa
     long = {"q": LONG_TEXT, **REQUEST, "api_key": key, "stream": True}
     with start_server(*flags) as server:
         assert httpx.post(f"{server.url}/translate", json=short).status_code == 200
-        assert "event: done" in httpx.post(f"{server.url}/translate", json=short | {"stream": True}).text
+        first = httpx.post(f"{server.url}/translate", json=short | {"stream": True}).text
+        assert "event: done" in first
         with httpx.stream("POST", f"{server.url}/translate", json=long) as response:
             received = response.iter_raw()  # if this were garbage, the connection would be closed
-            next(received)
+            after_start = _resuming(next(received).decode())
             assert _characters(server, key) == 2 * len(TEXT) + len(LONG_TEXT)
             os.killpg(server.process.pid, signal.SIGKILL)
             server.process.wait()
@@ -175,9 +190,9 @@ def test_after_kill_9_what_was_answered_is_charged_and_nothing_else(tmp_path: Pa
     with start_server(*flags) as server, httpx.Client(base_url=server.url, timeout=60) as client:
         assert _characters(server, key) == 2 * len(TEXT)
         for _ in range(2):
-            resumed = client.post("/translate", json=long, headers={"Last-Event-ID": "0"})
+            resumed = client.post("/translate", json=long, headers=after_start)
             assert "event: done" in resumed.text
             assert _characters(server, key) == 2 * len(TEXT) + len(LONG_TEXT)
-        repeated = client.post("/translate", json=short | {"stream": True}, headers={"Last-Event-ID": "1"})
+        repeated = client.post("/translate", json=short | {"stream": True}, headers=_resuming(first))
         assert "event: done" in repeated.text
         assert _characters(server, key) == 2 * len(TEXT) + len(LONG_TEXT)
