@@ -15,8 +15,9 @@ EVENTS: Final[dict[str, Any]] = {
     "properties": {
         "id": {
             "type": "string",
-            "pattern": "^[0-9]+$",
-            "description": "number of the event; `Last-Event-ID` resumes after it. `error` and `loading` have none",
+            "pattern": "^[0-9]+(-[0-9a-f]{8})?$",
+            "description": "number of the event, and a suffix that names the stream where characters are counted; "
+            "`Last-Event-ID` resumes after it. `error` and `loading` have none",
         },
         "event": {"enum": [*EVENT_NAMES.values(), "error"]},
         "data": {"type": "string", "contentMediaType": "application/json"},
