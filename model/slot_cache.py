@@ -16,7 +16,7 @@ from torch import Tensor
 
 from model.cache import KV
 from model.config import DecoderMemory, ModelConfig
-from model.kernels import attend_slots, copy_slots
+from model.kernels import attend_in_place, attend_slots, copy_slots
 from model.recurrence import PLACES, advance_slots
 
 
@@ -41,21 +41,45 @@ class SlotKV(NamedTuple):
         return mixed.view_as(queries).transpose(1, 2)
 
 
+class InPlaceKV(NamedTuple):
+    """`SlotKV` on a GPU, for one query a row: `slots` and `lengths` are `[rows]`. No shape depends on a tensor's value,
+    which is what a CUDA graph needs."""
+
+    keys: Tensor
+    values: Tensor
+    slots: Tensor
+    lengths: Tensor
+    origins: Tensor | None = None
+    """The slot that has each position of a slot, if that is not always its own: `[slots, positions]`."""
+
+    def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+        assert mask is None
+        assert not dropout
+        mixed = attend_in_place(query[:, :, 0], self.keys, self.values, self.slots, self.lengths, self.origins)
+        return mixed[:, :, None]
+
+
 class PaddedKV(NamedTuple):
     """The buffer of one layer, `[slots, heads, positions, head_dim]`.
 
     Row r attends to the first `width` positions of `slots[r]` that its mask leaves visible. No shape depends on a
-    tensor's value, which is what a CUDA graph needs.
+    tensor's value, as in `InPlaceKV`.
     """
 
     keys: Tensor
     values: Tensor
     slots: Tensor
     width: int
+    origins: Tensor | None = None
+    """As those of `InPlaceKV`."""
 
     def gathered(self) -> KV:
         """`[rows, heads, width, head_dim]` each."""
-        return KV(self.keys[self.slots, :, : self.width], self.values[self.slots, :, : self.width])
+        if self.origins is None:
+            return KV(self.keys[self.slots, :, : self.width], self.values[self.slots, :, : self.width])
+        places = self.origins[self.slots, : self.width]
+        positions = torch.arange(self.width, device=places.device)
+        return KV(*(each[places, :, positions].transpose(1, 2) for each in (self.keys, self.values)))
 
     def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
         return self.gathered().attend(query, mask, dropout)
@@ -122,6 +146,19 @@ class SlotCache:
         self._target = {name: buffer(form) for name, form in forms.items()}
         source = _Buffer(slots, config.num_heads, max_source_length, config.head_dim)
         self._source = KV(buffer(source), buffer(source))
+        self._origins: Tensor | None = None
+
+    def keep_origins(self) -> None:
+        """Keep a table of the slot in which each position of a target is, for `copy_target_at_once`, which then copies
+        lines of the table instead of keys and values. Recurrent states need none.
+
+        The slots of a beam keep what they have until its request ends: a row writes only at its newest position, so
+        what an earlier row of the slot has written stays readable for the rows that come of it.
+        """
+        if "target_keys" in self._target:
+            device = self._target["target_keys"].device
+            own = torch.arange(self.slots, dtype=torch.int32, device=device)
+            self._origins = own[:, None].repeat(1, self.max_target_length)
 
     def buffers(self) -> dict[str, Tensor]:
         """Return the memory itself, `[layers, slots, heads, positions, width]` each, to read and write in place."""
@@ -162,6 +199,9 @@ class SlotCache:
 
     def copy_target_at_once(self, origins: Tensor, destinations: Tensor, positions: int) -> None:
         """Copy the same number of positions for all, unlike `copy_target`; no slot is both read and written."""
+        if self._origins is not None:
+            self._origins[destinations] = self._origins[origins]
+            return
         for buffer in self._target.values():
             buffer[:, destinations, :, :positions] = buffer[:, origins, :, :positions]
 
@@ -171,7 +211,17 @@ class SlotCache:
 
     def rows(self, slots: Tensor, positions: Tensor) -> "SlotRows":
         """Return the cache of one decode call: queries at `positions`, in `slots`, both `[rows, queries]`."""
+        if self._origins is not None:
+            self._origins[slots, positions] = slots.int()
         return SlotRows(self._target, slots, positions)
+
+    def in_place_source(self, slots: Tensor, lengths: Tensor) -> list[InPlaceKV]:
+        """Return the source of each row, one `InPlaceKV` a layer; both are `[rows]`."""
+        return [InPlaceKV(keys, values, slots, lengths) for keys, values in zip(*self._source, strict=True)]
+
+    def in_place_rows(self, slots: Tensor, positions: Tensor) -> "InPlaceRows":
+        """Return the cache of one decode call: one query a row; both are `[rows, 1]`."""
+        return InPlaceRows(self.rows(slots, positions), self._origins)
 
     def padded_source(self, slots: Tensor, width: int) -> list[PaddedKV]:
         """Return the source of each row, one `PaddedKV` a layer; `slots [rows]`, no source longer than `width`."""
@@ -179,7 +229,7 @@ class SlotCache:
 
     def padded_rows(self, slots: Tensor, positions: Tensor, width: int) -> "PaddedRows":
         """Return the cache of one decode call: one query a row, all at `positions` below `width`; both `[rows, 1]`."""
-        return PaddedRows(self.rows(slots, positions), width)
+        return PaddedRows(self.rows(slots, positions), width, self._origins)
 
 
 def _untouched(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
@@ -225,16 +275,32 @@ class SlotRows:
         return rows.view_as(keep)
 
 
+class InPlaceRows:
+    """`SlotRows` for one query a row, on a GPU."""
+
+    def __init__(self, rows: SlotRows, origins: Tensor | None) -> None:
+        self._rows = rows
+        self._origins = origins
+
+    def update(self, layer: int, new: KV) -> InPlaceKV:
+        keys, values, slots, lengths = self._rows.update(layer, new)
+        return InPlaceKV(keys, values, slots[:, 0], lengths[:, 0], self._origins)
+
+    def recur(self, layer: int, keep: Tensor, new: Tensor) -> Tensor:
+        return self._rows.recur(layer, keep, new)
+
+
 class PaddedRows:
     """`SlotRows` for queries with a mask."""
 
-    def __init__(self, rows: SlotRows, width: int) -> None:
+    def __init__(self, rows: SlotRows, width: int, origins: Tensor | None) -> None:
         self._rows = rows
         self._width = width
+        self._origins = origins
 
     def update(self, layer: int, new: KV) -> PaddedKV:
         keys, values, slots, _ = self._rows.update(layer, new)
-        return PaddedKV(keys, values, slots[:, 0], self._width)
+        return PaddedKV(keys, values, slots[:, 0], self._width, self._origins)
 
     def recur(self, layer: int, keep: Tensor, new: Tensor) -> Tensor:
         return self._rows.recur(layer, keep, new)

@@ -1,8 +1,8 @@
 """The decode step with fixed shapes: what a CUDA graph can record once and replay for other requests.
 
-Nothing here reads a tensor's value. Rows and the width of attention are given when a step is made; masks, which are
-computed from tensors of positions and lengths, determine what rows attend to. Inputs and outputs stay at the same
-addresses. Padding rows extend a slot that nobody reads.
+Nothing here reads a tensor's value. Rows and the width of attention are given when a step is made; tensors of positions
+and lengths, or masks computed from them, determine what rows attend to. Inputs and outputs stay at the same addresses.
+Padding rows extend a slot that nobody reads.
 """
 
 from functools import cached_property
@@ -29,10 +29,13 @@ SamplingKind = Literal["none", "free", "restricted"]
 
 
 class Bucket(NamedTuple):
-    """The shape of a decode step: its rows attend to no more than `width` positions."""
+    """The shape of a decode step: its rows attend to no more than `width` positions.
+
+    With None each row reads as many as it has, in place; such a step gives no weights and adds no biases.
+    """
 
     rows: int
-    width: int
+    width: int | None
     with_alignment: bool = False
     with_self_attention: bool = False
     sampling: SamplingKind = "none"
@@ -121,14 +124,28 @@ class StaticDecodeStep:
 
     def __call__(self) -> None:
         """Read `buffers.inputs`, write all else there, and the rows' K/V; attention weights only if requested."""
-        buffers, width, dtype = self.buffers, self._width, self._model.embedding.weight.dtype
-        tokens, positions, slots, source_slots, source_lengths, *_ = buffers.inputs
-        positions, slots = positions[:, None], slots[:, None]
+        buffers, width = self.buffers, self._width
+        logits = self._decode_in_place() if width is None else self._decode_padded(width)
+        buffers.logits.copy_(logits[:, -1])
+        chosen = self._choose()
+        buffers.tokens.copy_(chosen.tokens)
+        buffers.logprobs.copy_(chosen.logprobs)
+        self._continue(chosen.tokens)
+
+    def _decode_in_place(self) -> Tensor:
+        tokens, positions, slots, source_slots, source_lengths, *_ = self.buffers.inputs
+        sources = self._cache.in_place_source(source_slots, source_lengths)
+        rows = self._cache.in_place_rows(slots[:, None], positions[:, None])
+        return self._model.decode(tokens[:, None], positions[:, None], None, sources, None, rows)
+
+    def _decode_padded(self, width: int) -> Tensor:
+        tokens, positions, slots, source_slots, source_lengths, *_ = self.buffers.inputs
+        positions, slots, dtype = positions[:, None], slots[:, None], self._model.embedding.weight.dtype
         *sources, last = self._cache.padded_source(source_slots, width)
         last_view = InspectedKV(last, self._keep_alignment) if self._with_alignment else last
         own = self._cache.padded_rows(slots, positions, width)
         cache = own if self._self_attention is None else InspectedCache(own, self._keep_self_attention)
-        logits = self._model.decode(
+        return self._model.decode(
             tokens[:, None],
             positions,
             look_ahead_mask(positions, width, dtype),
@@ -136,11 +153,6 @@ class StaticDecodeStep:
             padding_mask(source_lengths, width, dtype),
             cache,
         )
-        buffers.logits.copy_(logits[:, -1])
-        chosen = self._choose()
-        buffers.tokens.copy_(chosen.tokens)
-        buffers.logprobs.copy_(chosen.logprobs)
-        self._continue(chosen.tokens)
 
     def _choose(self) -> Sampled:
         buffers = self.buffers

@@ -5,6 +5,8 @@ The operators are compiled at first use into the user's cache, or beforehand nex
 but for rounding; attention then pads, and needs finite numbers in all of the buffer. `load` returns which. For
 inference: there are no gradients. With the operators comes `torch.classes.dragoman.Int8Transformer`
 (model/cpp_transformer.py).
+
+On a GPU, `attend_in_place` is a Triton kernel, and `reads_in_place` returns whether it is there.
 """
 
 import functools
@@ -71,6 +73,49 @@ def attend_slots(query: Tensor, keys: Tensor, values: Tensor, slots: Tensor, len
         query[:, :, None], keys[chosen, :, :width], values[chosen, :, :width], attn_mask=mask
     )
     return rows[:, :, 0]
+
+
+@functools.cache
+def reads_in_place(device: torch.device) -> bool:
+    """Return True if `attend_in_place` works on the device, which is a GPU then; once a process, it is tried there."""
+    if device.type != "cuda":
+        return False
+    try:
+        works = all(_attends_in_place(device, dtype) for dtype in (torch.float32, torch.bfloat16))
+        reason = "it gives other results than PyTorch"
+    except Exception as error:
+        works, reason = False, f"{type(error).__name__}: {error}"
+    if not works:
+        logger.warning("no Triton kernel, keys and values are copied for attention: %s", reason)
+    return works
+
+
+def _attends_in_place(device: torch.device, dtype: torch.dtype) -> bool:
+    """Compare `attend_in_place` with PyTorch."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = (4, 2, 64), (6, 2, 100, 64), (6, 2, 100, 64)
+    query, keys, values = (torch.randn(shape, generator=generator).to(device, dtype) for shape in shapes)
+    slots, lengths = torch.tensor([[5, 0, 2, 3], [1, 7, 64, 100]], device=device)
+    origins = torch.randint(6, (6, 100), generator=generator, dtype=torch.int32).to(device)
+    columns = torch.arange(100, device=device)
+    places = origins[slots]
+    gathered = [each[places, :, columns].transpose(1, 2) for each in (keys, values)]
+    mask = _padding(lengths, 100, dtype)
+    expected = F.scaled_dot_product_attention(query[:, :, None], gathered[0], gathered[1], attn_mask=mask)[:, :, 0]
+    found = attend_in_place(query, keys, values, slots, lengths, origins)
+    return torch.allclose(found.float(), expected.float(), rtol=2e-2, atol=2e-2)
+
+
+def attend_in_place(
+    query: Tensor, keys: Tensor, values: Tensor, slots: Tensor, lengths: Tensor, origins: Tensor | None = None
+) -> Tensor:
+    """`attend_slots` where no shape may depend on a tensor's value; only where `reads_in_place`.
+
+    With `origins [slots, positions]`, in int32, position p of slot s is in slot `origins[s, p]`.
+    """
+    from model.kernels import gpu
+
+    return gpu.attend(query, keys, values, slots, lengths, origins)
 
 
 def attend_packed(query: Tensor, keys: Tensor, values: Tensor, offsets: Tensor) -> Tensor:

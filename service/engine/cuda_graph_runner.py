@@ -1,9 +1,11 @@
 """Execution of a plan on a GPU: the decode step and the encoder as CUDA graphs, one for each of a few shapes.
 
-A step's shape is a bucket: its number of rows, and the number of positions that each may attend to, in sources and
-targets alike, both rounded up to a power of two. Surplus rows are padding and write to a slot of their own. Steps with
-alignments, or with self-attention, have buckets of their own. Logits are always computed, and copied to the CPU
-for the rows that need them. Beams are ranked on the device, by operations that follow the graph.
+A step's shape is a bucket: its number of rows, rounded up to a power of two. Surplus rows are padding, and write to a
+slot of their own. Attention reads keys and values in place, as many as a row has, and a beam's rows share what they
+have in common. Where there is no kernel for that (`reads_in_place`), in models with relative positions, and in steps
+with alignments or with self-attention, which have buckets of their own, rows are padded to the same number of
+positions, in sources and targets alike, which is a power of two and part of the bucket. Logits are always computed, and
+copied to the CPU for the rows that need them. Beams are ranked on the device, by operations that follow the graph.
 
 The encoder's shape is a number of tokens, of all sources together. More tokens than the largest has, and sources of a
 model with relative positions, are padded to the longest of them and encoded eagerly: each kernel then has enough to do.
@@ -28,6 +30,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from model import kernels
 from model.attention import padding_mask
 from model.plain_rows import PlainRows
 from model.sampling import restricts
@@ -68,6 +71,7 @@ class CudaGraphRunner:
         self._model = model
         self._executor = executor_of(weight.device)
         self._device, self._dtype = weight.device, weight.dtype
+        self._is_in_place = kernels.reads_in_place(weight.device) and model.config.positions != "relative"
         self._cache = SlotCache(
             model.config,
             slots=slots + 1,
@@ -76,6 +80,8 @@ class CudaGraphRunner:
             dtype=weight.dtype,
             device=weight.device,
         )
+        if self._is_in_place:
+            self._cache.keep_origins()
         self._row_sizes = [*_sizes(1, slots), 2 * slots]
         self._widths = _sizes(_NARROWEST, max_length)
         # A row that fills up a bucket: bos at the first position of the last slot, with a source of one token there.
@@ -93,9 +99,10 @@ class CudaGraphRunner:
     @torch.inference_mode()
     def _capture_common(self) -> None:
         started = time.monotonic()
+        widths: list[int | None] = [each for each in reversed(self._widths) if each <= _COMMON_WIDTH]
         # The largest first: the others fit into the memory that it allocates.
         for rows in reversed(self._row_sizes[:-1]):
-            for width in reversed([each for each in self._widths if each <= _COMMON_WIDTH]):
+            for width in [None] if self._is_in_place else widths:
                 self._capture(Bucket(rows, width))
         if self._model.config.positions != "relative":
             for tokens in reversed(_ENCODER_SIZES):
@@ -230,17 +237,15 @@ class CudaGraphRunner:
 
     def _step_of(self, batch: StepBatch, steps: int) -> tuple[StepBuffers, CapturedStep]:
         """Return the step of the smallest bucket that has room for the batch during so many steps."""
-        rows, plain = len(batch.queries.tokens), batch.plain
-        ends = batch.queries.positions + 1
-        ends[batch.first_plain :] += plain.rooms.clamp(max=steps) - 1
-        longest = max(int(batch.queries.source_lengths.max()), int(ends.max()))
-        width = next(each for each in self._widths if each >= longest)
-        looking = bool(batch.outputs.alignment), bool(batch.outputs.self_attention), _sampling_of(plain)
+        rows = len(batch.queries.tokens)
+        looking = bool(batch.outputs.alignment), bool(batch.outputs.self_attention)
+        width = None if self._is_in_place and not any(looking) else self._width_of(batch, steps)
+        sampling = _sampling_of(batch.plain)
         if rows > self._row_sizes[-1]:
             buffers = self._new_buffers(rows)
-            return buffers, RepeatedStep(self._step(buffers, Bucket(rows, width, *looking)))
+            return buffers, RepeatedStep(self._step(buffers, Bucket(rows, width, *looking, sampling)))
         size = next(each for each in self._row_sizes if each >= rows)
-        bucket = Bucket(size, width, *looking)
+        bucket = Bucket(size, width, *looking, sampling)
         if bucket not in self._captured:
             started = time.monotonic()
             self._capture(bucket)
@@ -248,6 +253,13 @@ class CudaGraphRunner:
             if self._executor.records:
                 logger.info("decode step captured while serving", extra={**bucket._asdict(), "seconds": seconds})
         return self._captured[bucket]
+
+    def _width_of(self, batch: StepBatch, steps: int) -> int:
+        """Return the smallest width that has room for what rows read during so many steps."""
+        ends = batch.queries.positions + 1
+        ends[batch.first_plain :] += batch.plain.rooms.clamp(max=steps) - 1
+        longest = max(int(batch.queries.source_lengths.max()), int(ends.max()))
+        return next(each for each in self._widths if each >= longest)
 
     def _capture(self, bucket: Bucket) -> None:
         if bucket.rows not in self._buffers:

@@ -8,6 +8,7 @@ import torch
 from model.config import ModelConfig
 from service.engine.messages import Command
 from tests.conftest import random_model
+from tests.in_place import use_in_place, use_padded
 from tests.parity.engine import EOS, Arrivals, Run, captured, eager, run_with
 
 _KINDS: dict[str, dict[str, Any]] = {
@@ -24,12 +25,17 @@ def config(request: pytest.FixtureRequest) -> ModelConfig:
     return ModelConfig(**{**shape, **_KINDS[request.param]}, eos_id=EOS)
 
 
-@pytest.fixture(params=[eager, captured])
-def run(request: pytest.FixtureRequest, device: torch.device) -> Run:
-    """The engine with each of the runners in turn, in float32."""
+@pytest.fixture(params=["eager", "padded", "in_place"])
+def run(request: pytest.FixtureRequest, device: torch.device, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The engine with each of the runners in turn, in float32; that for GPUs with both kinds of attention."""
+    if request.param == "in_place":
+        use_in_place(monkeypatch, device)
+    else:
+        use_padded(monkeypatch)
+    make = eager if request.param == "eager" else captured
 
     def run_it(config: ModelConfig, commands: list[Command], *, slots: int, seed: int) -> Arrivals:
-        runner = request.param(random_model(config).to(device), slots)
+        runner = make(random_model(config).to(device), slots)
         return run_with(runner, config, commands, slots=slots, seed=seed)
 
     return run_it

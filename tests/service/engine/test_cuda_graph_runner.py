@@ -20,11 +20,23 @@ from service.engine.cuda_graph_runner import CudaGraphRunner
 from service.engine.device import CapturedStep, PlainExecutor, Transfer
 from service.engine.runner import DeviceLost
 from tests.conftest import random_model
+from tests.in_place import use_in_place, use_padded
 from tests.parity.engine import self_attention_of
 
 SOURCES = [[30, 40, 50, 2], [60, 61, 2], [70, 71, 72, 73, 74, 2]]
 NEVER = 96
 """An end of sentence that the random model does not write here."""
+
+
+@pytest.fixture(autouse=True, params=["padded", "in_place"])
+def attention(request: pytest.FixtureRequest, device: torch.device, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each kind of attention in turn."""
+    kind = str(request.param)
+    if kind == "in_place":
+        use_in_place(monkeypatch, device)
+    else:
+        use_padded(monkeypatch)
+    return kind
 
 
 @pytest.fixture
@@ -195,8 +207,13 @@ def test_no_further_step_without_time(config: ModelConfig, device: torch.device)
 
 
 def test_a_ready_runner_has_what_most_requests_need(
-    config: ModelConfig, device: torch.device, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    config: ModelConfig,
+    device: torch.device,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    attention: str,
 ) -> None:
+    """In place, rows of any length are of one shape."""
     monkeypatch.setattr(PlainExecutor, "records", True)
     with caplog.at_level(logging.INFO):
         runner = _runner(config, device)
@@ -209,8 +226,9 @@ def test_a_ready_runner_has_what_most_requests_need(
         runner.decode(_batch([1, 1, 1], 3, alignment=[2]))
         runner.decode(_batch([1, 1, 1], 3, self_attention=[0]))
         runner.decode(_batch([1, 1, 1], 71))
-    [wide, aligned, looking] = caplog.records[ready:]
-    assert (wide.__dict__["rows"], wide.__dict__["width"], wide.__dict__["with_alignment"]) == (4, 128, False)
+    *wide, aligned, looking = caplog.records[ready:]
+    found = [(each.__dict__["rows"], each.__dict__["width"], each.__dict__["with_alignment"]) for each in wide]
+    assert found == ([(4, 128, False)] if attention == "padded" else [])
     assert (aligned.__dict__["width"], aligned.__dict__["with_alignment"]) == (32, True)
     assert (looking.__dict__["with_alignment"], looking.__dict__["with_self_attention"]) == (False, True)
 
@@ -271,12 +289,13 @@ def test_what_is_captured_late_disturbs_nobody(config: ModelConfig, device: torc
 def test_without_memory_for_a_graph_it_does_without(
     config: ModelConfig, device: torch.device, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    expected = _runner(config, device).decode(_batch([1, 1, 1], 70))
+    batch = _batch([1, 1, 1], 70, alignment=[0])
+    expected = _runner(config, device).decode(batch)
     runner = _runner(config, device)
     monkeypatch.setattr(runner._executor, "capture", _out_of_memory)
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            scores = runner.decode(_batch([1, 1, 1], 70))
+            scores = runner.decode(batch)
             assert scores.tokens.tolist() == expected.tokens.tolist()
     assert [record.getMessage() for record in caplog.records] == ["no memory left for a graph of this size"]
 
@@ -380,6 +399,35 @@ def test_of_a_beam_only_its_best_extensions_come_down(
     assert scores.extensions.tokens.tolist() == expected.tokens.tolist()
     torch.testing.assert_close(scores.extensions.logprobs, expected.logprobs)
     torch.testing.assert_close(scores.extensions.totals, expected.totals)
+
+
+def _step(tokens: list[int], position: int, copies: list[tuple[int, int, int]]) -> StepBatch:
+    """Return a step of two rows with the first source, after `copies` of their slots."""
+    batch = _batch(tokens, position)
+    ours = {"source_slots": torch.zeros(2).long(), "source_lengths": torch.tensor([len(SOURCES[0])] * 2)}
+    return batch._replace(queries=batch.queries._replace(**ours), copies=copies)
+
+
+def test_rows_that_come_of_one_row_go_on_from_what_it_has_written(
+    config: ModelConfig, device: torch.device, attention: str
+) -> None:
+    """In place, they read it where it is."""
+    runner = _runner(config, device)
+    runner.decode(_step([1, 1], 0, []))
+    runner.decode(_step([40, 50], 1, []))
+    keys = runner._cache.buffers()["target_keys"]
+    written = keys[:, 1, :, 1].clone()
+    runner.decode(_step([42, 41], 2, [(0, 1, 2)]))
+    assert torch.equal(keys[:, 1, :, 1], written) == (attention == "in_place")
+    scores = runner.decode(_step([43, 44], 3, [(1, 0, 3)]))
+    for row, last in enumerate((43, 44)):
+        alone = _runner(config, device)
+        expected = [alone.decode(_batch([token], place)) for place, token in enumerate((1, 40, 41, last))][-1]
+        assert scores.tokens[0, row] == expected.tokens[0, 0]
+        torch.testing.assert_close(scores.logprobs[0, row], expected.logprobs[0, 0])
+    # The slots' next requests find nothing of this.
+    afresh = runner.decode(_batch([1, 1], 0))
+    torch.testing.assert_close(afresh.logprobs, _runner(config, device).decode(_batch([1, 1], 0)).logprobs)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,108 @@
+"""The Triton kernel: on a CPU Triton interprets it, and compiles it for GPUs that are not there."""
+
+import importlib
+import logging
+import math
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from model import kernels
+from service.interpreter import python_command
+from tests.in_place import gathered_attention
+
+triton = pytest.importorskip("triton", reason="pip install 'dragoman[gpu]'")
+
+_ROOT = Path(__file__).parents[3]
+_SLOTS = 6
+_POSITIONS = 150
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("head_dim", [8, 24, 64])
+@pytest.mark.parametrize("has_origins", [False, True])
+def test_a_row_attends_to_its_own_positions_wherever_they_are(
+    device: torch.device, dtype: torch.dtype, head_dim: int, has_origins: bool
+) -> None:
+    generator = torch.Generator().manual_seed(head_dim)
+    buffer = (2, _SLOTS, 2, _POSITIONS, head_dim)
+    query = torch.randn(5, 2, 1, head_dim, generator=generator).to(dtype)[:, :, 0]
+    keys, values = torch.randn(buffer, generator=generator).to(dtype)
+    slots, lengths = torch.tensor([3, 0, 3, 5, 1]), torch.tensor([1, 64, 65, 150, 7])
+    origins = torch.randint(_SLOTS, (_SLOTS, _POSITIONS), generator=generator, dtype=torch.int32)
+    expected = gathered_attention(query, keys, values, slots, lengths, origins if has_origins else None)
+    hidden = keys.clone()
+    if not has_origins:
+        # What other requests left behind a row's own positions is not even read.
+        hidden[1, :, 7:] = math.nan
+    found = kernels.attend_in_place(
+        query.to(device),
+        hidden.to(device),
+        values.to(device),
+        slots.to(device),
+        lengths.to(device),
+        origins.to(device) if has_origins else None,
+    )
+    assert found.dtype == dtype
+    tolerance = 1e-5 if dtype == torch.float32 else 2e-2
+    torch.testing.assert_close(found.cpu(), expected, rtol=tolerance, atol=tolerance)
+
+
+def test_a_row_has_the_same_bits_in_any_company(device: torch.device) -> None:
+    generator = torch.Generator().manual_seed(0)
+    query = torch.randn(4, 2, 16, generator=generator).to(device)
+    keys, values = torch.randn(2, _SLOTS, 2, _POSITIONS, 16, generator=generator).to(device)
+    slots, lengths = torch.tensor([3, 0, 3, 5]).to(device), torch.tensor([100, 64, 65, 150]).to(device)
+    together = kernels.attend_in_place(query, keys, values, slots, lengths)
+    for row in range(4):
+        own = slice(row, row + 1)
+        assert torch.equal(together[own], kernels.attend_in_place(query[own], keys, values, slots[own], lengths[own]))
+
+
+@pytest.mark.parametrize("capability", [80, 90])
+@pytest.mark.parametrize("dtype", ["bf16", "fp32"])
+def test_it_compiles_for_gpus(capability: int, dtype: str) -> None:
+    """In a process of its own: what is interpreted cannot be compiled."""
+    command = python_command(str(Path(__file__).with_name("compile_for_gpus.py")), str(capability), dtype)
+    variables = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    variables["PYTHONPATH"] = str(_ROOT)
+    done = subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
+    assert done.stdout.split() == ["compiled"] * 2, done.stderr
+
+
+def test_the_kernel_is_used_where_it_gives_what_pytorch_gives(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    gpu = importlib.import_module("model.kernels.gpu")
+    assert kernels._attends_in_place(device, torch.float32)
+    assert kernels._attends_in_place(device, torch.bfloat16)
+    attend = gpu.attend
+    monkeypatch.setattr(gpu, "attend", lambda *given: attend(*given[:-1], None))
+    assert not kernels._attends_in_place(device, torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"), [(False, "it gives other results than PyTorch"), (None, "CompilationError: no ptxas")]
+)
+def test_without_a_kernel_that_works_there_is_a_line_in_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, found: bool | None, reason: str
+) -> None:
+    class CompilationError(Exception):
+        pass
+
+    def attends(*_: object) -> bool:
+        if found is None:
+            raise CompilationError("no ptxas")
+        return found
+
+    monkeypatch.setattr(kernels, "_attends_in_place", attends)
+    kernels.reads_in_place.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        assert [kernels.reads_in_place(torch.device("cuda")) for _ in range(2)] == [False, False]
+    kernels.reads_in_place.cache_clear()
+    [record] = caplog.records
+    assert record.getMessage().endswith(reason)
+    assert not kernels.reads_in_place(torch.device("cpu"))
