@@ -11,15 +11,15 @@ from model.attention import padding_mask
 
 def use_padded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let runners pad, also where there is the kernel."""
-    monkeypatch.setattr(kernels, "reads_in_place", lambda _: False)
+    monkeypatch.setattr(kernels, "has_triton", lambda _: False)
 
 
 def use_in_place(monkeypatch: pytest.MonkeyPatch, device: torch.device) -> None:
     """Let runners attend in place: on a GPU by the kernel, elsewhere by `gathered_attention`."""
     if device.type == "cuda":
-        assert kernels.reads_in_place(device)
+        assert kernels.has_triton(device)
         return
-    monkeypatch.setattr(kernels, "reads_in_place", lambda _: True)
+    monkeypatch.setattr(kernels, "has_triton", lambda _: True)
     monkeypatch.setattr(slot_cache, "attend_in_place", gathered_attention)
 
 

@@ -6,7 +6,7 @@ but for rounding; attention then pads, and needs finite numbers in all of the bu
 inference: there are no gradients. With the operators comes `torch.classes.dragoman.Int8Transformer`
 (model/cpp_transformer.py).
 
-On a GPU, `attend_in_place` is a Triton kernel, and `reads_in_place` returns whether it is there.
+On a GPU, `attend_in_place` and `peak_in_one_pass` are Triton kernels, and `has_triton` returns whether they are there.
 """
 
 import functools
@@ -76,17 +76,17 @@ def attend_slots(query: Tensor, keys: Tensor, values: Tensor, slots: Tensor, len
 
 
 @functools.cache
-def reads_in_place(device: torch.device) -> bool:
-    """Return True if `attend_in_place` works on the device, which is a GPU then; once a process, it is tried there."""
+def has_triton(device: torch.device) -> bool:
+    """Return True if the Triton kernels work on the device, a GPU; they are tried there once a process."""
     if device.type != "cuda":
         return False
     try:
-        works = all(_attends_in_place(device, dtype) for dtype in (torch.float32, torch.bfloat16))
-        reason = "it gives other results than PyTorch"
+        works = all(_attends_in_place(device, dtype) for dtype in (torch.float32, torch.bfloat16)) and _peaks(device)
+        reason = "they give other results than PyTorch"
     except Exception as error:
         works, reason = False, f"{type(error).__name__}: {error}"
     if not works:
-        logger.warning("no Triton kernel, keys and values are copied for attention: %s", reason)
+        logger.warning("no Triton kernels, PyTorch's operators take longer: %s", reason)
     return works
 
 
@@ -106,10 +106,29 @@ def _attends_in_place(device: torch.device, dtype: torch.dtype) -> bool:
     return torch.allclose(found.float(), expected.float(), rtol=2e-2, atol=2e-2)
 
 
+def _peaks(device: torch.device) -> bool:
+    """Compare `peak_in_one_pass` with PyTorch."""
+    logits = torch.randn(3, 10_000, generator=torch.Generator().manual_seed(0)).to(device)
+    expected = torch.log_softmax(logits, dim=-1).max(dim=-1)
+    tokens, values, logprobs = peak_in_one_pass(logits)
+    return (
+        torch.equal(tokens, expected.indices)
+        and torch.equal(values, logits.amax(dim=-1))
+        and torch.allclose(logprobs, expected.values, atol=1e-4)
+    )
+
+
+def peak_in_one_pass(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the first largest of each row's `logits [rows, vocab]`, as token, logit and log-probability."""
+    from model.kernels import gpu
+
+    return gpu.peak(logits)
+
+
 def attend_in_place(
     query: Tensor, keys: Tensor, values: Tensor, slots: Tensor, lengths: Tensor, origins: Tensor | None = None
 ) -> Tensor:
-    """`attend_slots` where no shape may depend on a tensor's value; only where `reads_in_place`.
+    """`attend_slots` where no shape may depend on a tensor's value; only where `has_triton`.
 
     With `origins [slots, positions]`, in int32, position p of slot s is in slot `origins[s, p]`.
     """

@@ -1,11 +1,12 @@
-"""Attention on a GPU that reads keys and values where they are, as a Triton kernel.
+"""Triton kernels for a GPU: what PyTorch's operators read several times, or have to copy first, is read once.
 
 PyTorch's attention wants the keys and values of a batch side by side: each step would copy them out of their slots, as
-many positions of each row as the longest has. This kernel follows a row's slots, and reads no more than the row has.
-The order of its sums depends on nothing but the row's own length.
+many positions of each row as the longest has. `attend` follows a row's slots, and reads no more than the row has.
+`peak` searches logits and sums their exponentials in one pass, PyTorch in six. The order of the sums depends on nothing
+but the row's own length.
 
 Triton comes with PyTorch's builds for CUDA. The module can be imported only where it is; `model.kernels` asks for it.
-With TRITON_INTERPRET=1, set before the import, the kernel runs on a CPU, slowly: that is how it is tested.
+With TRITON_INTERPRET=1, set before the import, the kernels run on a CPU, slowly: that is how they are tested.
 """
 
 import math
@@ -17,6 +18,8 @@ from torch import Tensor
 
 _POSITIONS = 64
 """Positions that a program reads at a time."""
+_LOGITS = 4096
+"""Logits that a program reads at a time."""
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -104,3 +107,47 @@ def attend(
         HAS_ORIGINS=has_origins,
     )
     return mixed
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _peak(  # type: ignore[no-untyped-def]  # noqa: PLR0913  as those of `_attend`
+    logits,
+    tokens,
+    values,
+    logprobs,
+    row_stride,
+    size,
+    LOGITS: tl.constexpr,
+):
+    """One program for each row: the largest logit, and the sum of exponentials, which is scaled whenever it grows."""
+    row = tl.program_id(0).to(tl.int64)
+    best, total = -float("inf"), 0.0
+    token = tl.zeros([], dtype=tl.int64)
+    for first in range(0, size, LOGITS):
+        columns = first + tl.arange(0, LOGITS)
+        seen = tl.load(logits + row * row_stride + columns, mask=columns < size, other=-float("inf"))
+        highest, place = tl.max(seen, axis=0, return_indices=True)
+        # Of equal logits the first counts.
+        token = tl.where(highest > best, first + place, token)
+        now_best = tl.maximum(best, highest)
+        # Of nothing but -inf no exponential may be NaN; that of a NaN is.
+        shift = tl.where(now_best == -float("inf"), 0.0, now_best)
+        total = total * tl.exp(best - shift) + tl.sum(tl.exp(seen - shift), axis=0)
+        best = now_best
+    tl.store(tokens + row, token)
+    tl.store(values + row, best)
+    tl.store(logprobs + row, 0.0 - tl.log(total))  # not the negative: that of 0.0 would be -0.0
+
+
+def peak(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the most probable token of each row of `logits [rows, vocab]`, in float32, its logit and log-probability.
+
+    The log-probability of a row with a NaN is NaN, and its token any.
+    """
+    assert logits.dtype == torch.float32
+    assert logits.stride(-1) == 1
+    rows, size = logits.shape
+    tokens = torch.empty(rows, dtype=torch.int64, device=logits.device)
+    values, logprobs = (torch.empty(rows, device=logits.device) for _ in range(2))
+    _peak[(rows,)](logits, tokens, values, logprobs, logits.stride(0), size, LOGITS=_LOGITS, num_warps=8)
+    return tokens, values, logprobs

@@ -2,7 +2,7 @@
 
 A step's shape is a bucket: its number of rows, rounded up to a power of two. Surplus rows are padding, and write to a
 slot of their own. Attention reads keys and values in place, as many as a row has, and a beam's rows share what they
-have in common. Where there is no kernel for that (`reads_in_place`), in models with relative positions, and in steps
+have in common. Where there is no kernel for that (`has_triton`), in models with relative positions, and in steps
 with alignments or with self-attention, which have buckets of their own, rows are padded to the same number of
 positions, in sources and targets alike, which is a power of two and part of the bucket. Logits are always computed, and
 copied to the CPU for the rows that need them. Beams are ranked on the device, by operations that follow the graph.
@@ -71,7 +71,7 @@ class CudaGraphRunner:
         self._model = model
         self._executor = executor_of(weight.device)
         self._device, self._dtype = weight.device, weight.dtype
-        self._is_in_place = kernels.reads_in_place(weight.device) and model.config.positions != "relative"
+        self._is_in_place = kernels.has_triton(weight.device) and model.config.positions != "relative"
         self._cache = SlotCache(
             model.config,
             slots=slots + 1,

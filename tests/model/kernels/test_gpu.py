@@ -1,4 +1,4 @@
-"""The Triton kernel: on a CPU Triton interprets it, and compiles it for GPUs that are not there."""
+"""The Triton kernels: on a CPU Triton interprets them, and compiles them for GPUs that are not there."""
 
 import importlib
 import logging
@@ -62,32 +62,57 @@ def test_a_row_has_the_same_bits_in_any_company(device: torch.device) -> None:
         assert torch.equal(together[own], kernels.attend_in_place(query[own], keys, values, slots[own], lengths[own]))
 
 
+@pytest.mark.parametrize("size", [7, 4096, 10_000])
+def test_the_first_of_the_largest_logits_and_its_logprob(device: torch.device, size: int) -> None:
+    logits = torch.randn(4, size + 5, generator=torch.Generator().manual_seed(size))[:, :size].to(device)
+    logits[0, [3, -1]] = 50.0
+    logits[1] = -math.inf
+    logits[1, -2] = 1.5
+    logits[2, : size // 2] = -math.inf
+    tokens, values, logprobs = kernels.peak_in_one_pass(logits)
+    assert tokens.tolist() == logits.argmax(dim=-1).tolist()
+    assert tokens[:2].tolist() == [3, size - 2]
+    assert values.tolist() == logits.amax(dim=-1).tolist()
+    torch.testing.assert_close(logprobs, logits.log_softmax(-1).amax(dim=-1))
+    assert math.copysign(1, logprobs[1].item()) == 1
+
+
+def test_a_row_with_a_nan_has_no_logprob(device: torch.device) -> None:
+    """By that a broken row is known."""
+    logits = torch.zeros(2, 5000, device=device)
+    logits[1, 4500] = math.nan
+    assert kernels.peak_in_one_pass(logits)[2].isnan().tolist() == [False, True]
+
+
 @pytest.mark.parametrize("capability", [80, 90])
 @pytest.mark.parametrize("dtype", ["bf16", "fp32"])
-def test_it_compiles_for_gpus(capability: int, dtype: str) -> None:
+def test_they_compile_for_gpus(capability: int, dtype: str) -> None:
     """In a process of its own: what is interpreted cannot be compiled."""
     command = python_command(str(Path(__file__).with_name("compile_for_gpus.py")), str(capability), dtype)
     variables = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     variables["PYTHONPATH"] = str(_ROOT)
     done = subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
-    assert done.stdout.split() == ["compiled"] * 2, done.stderr
+    assert done.stdout.split() == ["compiled"] * 3, done.stderr
 
 
-def test_the_kernel_is_used_where_it_gives_what_pytorch_gives(
-    device: torch.device, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_the_kernels_are_used_where_they_give_what_pytorch_gives(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gpu = importlib.import_module("model.kernels.gpu")
     assert kernels._attends_in_place(device, torch.float32)
     assert kernels._attends_in_place(device, torch.bfloat16)
-    attend = gpu.attend
+    assert kernels._peaks(device)
+    attend, peak = gpu.attend, gpu.peak
     monkeypatch.setattr(gpu, "attend", lambda *given: attend(*given[:-1], None))
+    monkeypatch.setattr(gpu, "peak", lambda logits: peak(logits[:, :4096]))
     assert not kernels._attends_in_place(device, torch.float32)
+    assert not kernels._peaks(device)
 
 
 @pytest.mark.parametrize(
-    ("found", "reason"), [(False, "it gives other results than PyTorch"), (None, "CompilationError: no ptxas")]
+    ("found", "reason"), [(False, "they give other results than PyTorch"), (None, "CompilationError: no ptxas")]
 )
-def test_without_a_kernel_that_works_there_is_a_line_in_the_log(
+def test_without_kernels_that_work_there_is_a_line_in_the_log(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, found: bool | None, reason: str
 ) -> None:
     class CompilationError(Exception):
@@ -99,10 +124,10 @@ def test_without_a_kernel_that_works_there_is_a_line_in_the_log(
         return found
 
     monkeypatch.setattr(kernels, "_attends_in_place", attends)
-    kernels.reads_in_place.cache_clear()
+    kernels.has_triton.cache_clear()
     with caplog.at_level(logging.WARNING):
-        assert [kernels.reads_in_place(torch.device("cuda")) for _ in range(2)] == [False, False]
-    kernels.reads_in_place.cache_clear()
+        assert [kernels.has_triton(torch.device("cuda")) for _ in range(2)] == [False, False]
+    kernels.has_triton.cache_clear()
     [record] = caplog.records
     assert record.getMessage().endswith(reason)
-    assert not kernels.reads_in_place(torch.device("cpu"))
+    assert not kernels.has_triton(torch.device("cpu"))
