@@ -13,8 +13,10 @@ from typing import Final, NamedTuple
 import httpx
 
 from loadtest.local_server import is_ready
+from loadtest.sentences import LANGUAGES
 from loadtest.soak.canaries import Broken
-from loadtest.soak.site import ENGINES, Site
+from loadtest.soak.site import ENGINES, SLOTS, Site
+from loadtest.soak.wire import new_id
 
 _REPLACEMENT_SECONDS: Final = 60.0
 
@@ -68,10 +70,19 @@ class Loss(NamedTuple):
             site.deaths += len(engines)
         ready = ENGINES if self.http else len(engines)
         replacing = asyncio.create_task(replaced(site, self.name, gone, ready, log_bytes))
-        # An engine that hangs is noticed when it is given work: the canaries see to that.
+        # An engine that hangs is noticed when it is given work; canaries give it none where their sentences are cached.
+        working = asyncio.create_task(_give_work(site))
         if (seconds := await site.tally.check(site.client, *site.alone[0])) is not None:
             site.answered_seconds.setdefault(self.name, []).append(seconds)
         site.replaced_seconds.setdefault(self.name, []).append(await replacing)
+        await working
+
+
+async def _give_work(site: Site) -> None:
+    """Send sentences that nobody has sent before, enough for all engines; what becomes of them does not matter."""
+    sentences = [f"I see {new_id()}." for _ in range(SLOTS)]
+    with suppress(httpx.HTTPError):
+        await site.client.post("/translate", json={"q": sentences, **LANGUAGES})
 
 
 async def replaced(site: Site, fault: str, gone: list[int], ready: int, log_bytes: int) -> float:

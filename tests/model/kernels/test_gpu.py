@@ -78,7 +78,7 @@ def test_the_first_of_the_largest_logits_and_its_logprob(device: torch.device, s
 
 
 def test_a_row_with_a_nan_has_no_logprob(device: torch.device) -> None:
-    """By that a broken row is known."""
+    """A broken row is known by that."""
     logits = torch.zeros(2, 5000, device=device)
     logits[1, 4500] = math.nan
     assert kernels.peak_in_one_pass(logits)[2].isnan().tolist() == [False, True]
@@ -87,7 +87,7 @@ def test_a_row_with_a_nan_has_no_logprob(device: torch.device) -> None:
 @pytest.mark.parametrize("capability", [80, 90])
 @pytest.mark.parametrize("dtype", ["bf16", "fp32"])
 def test_they_compile_for_gpus(capability: int, dtype: str) -> None:
-    """In a process of its own: what is interpreted cannot be compiled."""
+    """Another process compiles: what is interpreted cannot be compiled."""
     command = python_command(str(Path(__file__).with_name("compile_for_gpus.py")), str(capability), dtype)
     variables = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     variables["PYTHONPATH"] = str(_ROOT)

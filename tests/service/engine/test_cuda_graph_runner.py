@@ -213,7 +213,7 @@ def test_a_ready_runner_has_what_most_requests_need(
     monkeypatch: pytest.MonkeyPatch,
     attention: str,
 ) -> None:
-    """In place, rows of any length are of one shape."""
+    """A runner that attends in place has one shape for rows of any length."""
     monkeypatch.setattr(PlainExecutor, "records", True)
     with caplog.at_level(logging.INFO):
         runner = _runner(config, device)
@@ -411,7 +411,7 @@ def _step(tokens: list[int], position: int, copies: list[tuple[int, int, int]]) 
 def test_rows_that_come_of_one_row_go_on_from_what_it_has_written(
     config: ModelConfig, device: torch.device, attention: str
 ) -> None:
-    """In place, they read it where it is."""
+    """A runner that attends in place reads it where it is."""
     runner = _runner(config, device)
     runner.decode(_step([1, 1], 0, []))
     runner.decode(_step([40, 50], 1, []))
