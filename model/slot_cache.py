@@ -71,7 +71,7 @@ class PaddedKV(NamedTuple):
     slots: Tensor
     width: int
     origins: Tensor | None = None
-    """Those of `InPlaceKV`."""
+    """The same as that of `InPlaceKV`."""
 
     def gathered(self) -> KV:
         """`[rows, heads, width, head_dim]` each."""
