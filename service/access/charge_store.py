@@ -138,8 +138,14 @@ class ChargeStore(KeyStore):
         with self._transaction() as database:
             self._settle(database, charge_id)
 
-    @staticmethod
-    def _settle(database: sqlite3.Connection, charge_id: int) -> None:
+    def _settle(self, database: sqlite3.Connection, charge_id: int) -> None:
+        refunded = database.execute(
+            "SELECT key_id, month, characters FROM charges WHERE id = ? AND state = 'refunded'", (charge_id,)
+        ).fetchone()
+        if refunded is not None:
+            # Its stream was resumed on another server, which was killed, while this server still sent the stream.
+            key_id, month, characters = refunded
+            self._discount(database, (-1, -characters, key_id, month))
         database.execute("DELETE FROM charges WHERE id = ? AND request IS NULL", (charge_id,))
         database.execute("UPDATE charges SET state = 'paid' WHERE id = ?", (charge_id,))
 
@@ -219,8 +225,7 @@ class ChargeStore(KeyStore):
     def refund_lost(self, charge_id: int) -> None:
         """Refund a charge whose server has ended, or whose lost stream could not be resumed yet.
 
-        If its stream is resumed, it is charged again: there is time for that from now on. Otherwise an earlier charge
-        of an equal stream would pay for it.
+        If its stream is resumed, it is charged again, whatever the quota is: there is time for that from now on.
         """
         with self._transaction() as database:
             charges = database.execute(

@@ -199,6 +199,22 @@ def test_a_lost_stream_is_charged_again_when_it_is_resumed_whatever_the_quota_is
     assert file.resume(payer, 9, STREAM) is None
 
 
+def test_a_stream_that_ends_after_its_resumption_was_lost_is_paid(file: ChargeStore, path: Path) -> None:
+    """The stream was resumed on another server before its own noticed the break; then the other one was killed."""
+    payer = _payer(file)
+    broken_off = _charged(file, payer)
+    with closing(ChargeStore(path, 2)) as other:
+        assert other.resume(payer, 9, STREAM) == Resumption(broken_off, is_charged_again=False)
+        for lost in other.lost(2):
+            other.refund_lost(lost.charge_id)
+        assert file.usage(payer.key, MONTH) == Usage(0, 0)
+        file.settle(broken_off)
+        assert file.usage(payer.key, MONTH) == Usage(1, 9)
+        assert other.resume(payer, 9, STREAM) == Resumption(broken_off, is_charged_again=False)
+        file.settle(broken_off)
+    assert file.usage(payer.key, MONTH) == Usage(1, 9)
+
+
 def test_the_next_process_goes_on_where_the_clock_of_the_file_stands(
     clock: list[float], file: ChargeStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
