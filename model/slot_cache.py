@@ -152,8 +152,8 @@ class SlotCache:
         """Keep a table of the slot in which each position of a target is, for `copy_target_at_once`, which then copies
         lines of the table instead of keys and values. Recurrent states need none.
 
-        The slots of a beam keep what they have until its request ends: a row writes only at its newest position, so
-        what an earlier row of the slot has written stays readable for the rows that come of it.
+        That is safe because all rows of a beam stand at the same position and write only there, and because a request's
+        slots become free together: what a row has written stays in its slot while other rows may read it.
         """
         if "target_keys" in self._target:
             device = self._target["target_keys"].device
@@ -198,7 +198,10 @@ class SlotCache:
                 copy_slots(buffer, table)
 
     def copy_target_at_once(self, origins: Tensor, destinations: Tensor, positions: int) -> None:
-        """Copy the same number of positions for all, unlike `copy_target`; no slot is both read and written."""
+        """Copy the same number of positions for all, unlike `copy_target`; no slot is both read and written.
+
+        With origins, all that is said of a slot's positions is copied, whatever their number is.
+        """
         if self._origins is not None:
             self._origins[destinations] = self._origins[origins]
             return
@@ -210,7 +213,10 @@ class SlotCache:
         return [SlotKV(keys, values, slots, lengths) for keys, values in zip(*self._source, strict=True)]
 
     def rows(self, slots: Tensor, positions: Tensor) -> "SlotRows":
-        """Return the cache of one decode call: queries at `positions`, in `slots`, both `[rows, queries]`."""
+        """Return the cache of one decode call: queries at `positions`, in `slots`, both `[rows, queries]`.
+
+        With origins, the positions are the slots' own from now on.
+        """
         if self._origins is not None:
             self._origins[slots, positions] = slots.int()
         return SlotRows(self._target, slots, positions)

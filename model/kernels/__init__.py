@@ -77,17 +77,22 @@ def attend_slots(query: Tensor, keys: Tensor, values: Tensor, slots: Tensor, len
 
 @functools.cache
 def has_triton(device: torch.device) -> bool:
-    """Return True if the Triton kernels work on the device, a GPU; they are tried there once a process."""
+    """Return True if the Triton kernels work on the device, a GPU: the first call of a process tries them."""
     if device.type != "cuda":
         return False
     try:
-        works = all(_attends_in_place(device, dtype) for dtype in (torch.float32, torch.bfloat16)) and _peaks(device)
-        reason = "they give other results than PyTorch"
+        from model.kernels import gpu
+
+        if gpu.IS_INTERPRETED:
+            reason = "TRITON_INTERPRET is set"
+        elif _attends_in_place(device, torch.float32) and _attends_in_place(device, torch.bfloat16) and _peaks(device):
+            return True
+        else:
+            reason = "they give other results than PyTorch"
     except Exception as error:
-        works, reason = False, f"{type(error).__name__}: {error}"
-    if not works:
-        logger.warning("no Triton kernels, PyTorch's operators take longer: %s", reason)
-    return works
+        reason = f"{type(error).__name__}: {error}"
+    logger.warning("no Triton kernels, PyTorch's operators take longer: %s", reason)
+    return False
 
 
 def _attends_in_place(device: torch.device, dtype: torch.dtype) -> bool:
@@ -97,13 +102,15 @@ def _attends_in_place(device: torch.device, dtype: torch.dtype) -> bool:
     query, keys, values = (torch.randn(shape, generator=generator).to(device, dtype) for shape in shapes)
     slots, lengths = torch.tensor([[5, 0, 2, 3], [1, 7, 64, 100]], device=device)
     origins = torch.randint(6, (6, 100), generator=generator, dtype=torch.int32).to(device)
-    columns = torch.arange(100, device=device)
-    places = origins[slots]
-    gathered = [each[places, :, columns].transpose(1, 2) for each in (keys, values)]
-    mask = _padding(lengths, 100, dtype)
-    expected = F.scaled_dot_product_attention(query[:, :, None], gathered[0], gathered[1], attn_mask=mask)[:, :, 0]
-    found = attend_in_place(query, keys, values, slots, lengths, origins)
-    return torch.allclose(found.float(), expected.float(), rtol=2e-2, atol=2e-2)
+    columns, mask = torch.arange(100, device=device), _padding(lengths, 100, dtype)
+    for table in (origins, None):
+        places = slots[:, None].expand(4, 100) if table is None else table[slots]
+        gathered = [each[places, :, columns].transpose(1, 2) for each in (keys, values)]
+        expected = F.scaled_dot_product_attention(query[:, :, None], gathered[0], gathered[1], attn_mask=mask)[:, :, 0]
+        found = attend_in_place(query, keys, values, slots, lengths, table)
+        if not torch.allclose(found.float(), expected.float(), rtol=2e-2, atol=2e-2):
+            return False
+    return True
 
 
 def _peaks(device: torch.device) -> bool:

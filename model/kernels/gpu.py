@@ -2,8 +2,8 @@
 
 PyTorch's attention wants the keys and values of a batch side by side: each step would copy them out of their slots, as
 many positions of each row as the longest has. `attend` follows a row's slots, and reads no more than the row has.
-`peak` searches logits and sums their exponentials in one pass, PyTorch in six. The order of the sums depends on nothing
-but the row's own length.
+`peak` searches logits and sums their exponentials in one pass; PyTorch's operators pass over them six times. The order
+of the sums depends on nothing but the row's own length.
 
 Triton comes with PyTorch's builds for CUDA. The module can be imported only where it is; `model.kernels` asks for it.
 With TRITON_INTERPRET=1, set before the import, the kernels run on a CPU, slowly: that is how they are tested.
@@ -16,6 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+IS_INTERPRETED = bool(triton.knobs.runtime.interpret)
 _POSITIONS = 64
 """Positions that a program reads at a time."""
 _LOGITS = 4096
@@ -85,10 +86,10 @@ def attend(
     query = query.contiguous()
     rows, heads, head_dim = query.shape
     mixed = torch.empty_like(query)
-    assert keys.stride() == values.stride()
-    assert keys.stride(-1) == 1
     has_origins = origins is not None
     table = slots if origins is None else origins
+    assert keys.stride() == values.stride()
+    assert keys.stride(-1) == slots.stride(0) == lengths.stride(0) == table.stride(-1) == 1
     _attend[(rows, heads)](
         query,
         keys,
@@ -126,23 +127,26 @@ def _peak(  # type: ignore[no-untyped-def]  # noqa: PLR0913  as those of `_atten
     for first in range(0, size, LOGITS):
         columns = first + tl.arange(0, LOGITS)
         seen = tl.load(logits + row * row_stride + columns, mask=columns < size, other=-float("inf"))
-        highest, place = tl.max(seen, axis=0, return_indices=True)
+        numbers = tl.where(seen == seen, seen, -float("inf"))  # without NaN, whose order is not defined
+        highest, place = tl.max(numbers, axis=0, return_indices=True)
         # Of equal logits the first counts.
         token = tl.where(highest > best, first + place, token)
         now_best = tl.maximum(best, highest)
-        # Of nothing but -inf no exponential may be NaN; that of a NaN is.
+        # The exponentials of a block of nothing but -inf are 0, not NaN; that of a NaN is NaN.
         shift = tl.where(now_best == -float("inf"), 0.0, now_best)
         total = total * tl.exp(best - shift) + tl.sum(tl.exp(seen - shift), axis=0)
         best = now_best
     tl.store(tokens + row, token)
     tl.store(values + row, best)
-    tl.store(logprobs + row, 0.0 - tl.log(total))  # not the negative: that of 0.0 would be -0.0
+    has_numbers = best > -float("inf")
+    logprob = 0.0 - tl.log(tl.where(has_numbers, total, 1.0))  # not the negative: that of 0.0 would be -0.0
+    tl.store(logprobs + row, tl.where(has_numbers, logprob, float("nan")))
 
 
 def peak(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return the most probable token of each row of `logits [rows, vocab]`, in float32, its logit and log-probability.
 
-    The log-probability of a row with a NaN is NaN, and its token any.
+    The log-probability of a row with a NaN, or with nothing but -inf, is NaN, and its token any.
     """
     assert logits.dtype == torch.float32
     assert logits.stride(-1) == 1

@@ -2,6 +2,7 @@
 
 import sys
 
+from triton import next_power_of_2
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
 
@@ -15,11 +16,24 @@ numbers = {
 }
 pointers = {**dict.fromkeys(["query", "keys", "values", "mixed"], f"*{dtype}"), "slots": "*i64", "lengths": "*i64"}
 sources = []
-for has_origins in (False, True):
-    constants = {"HEAD_DIM": 24, "COLUMNS": 32, "POSITIONS": 64, "HAS_ORIGINS": has_origins}
-    given = {**numbers, **pointers, "origins": "*i32" if has_origins else "*i64"}
-    types = {name: given.get(name, "constexpr") for name in _attend.arg_names}
-    sources.append(ASTSource(_attend, types, constants))
+for head_dim in (24, 64):
+    for has_origins in (False, True):
+        constants = {
+            "HEAD_DIM": head_dim,
+            "COLUMNS": next_power_of_2(head_dim),
+            "POSITIONS": 64,
+            "HAS_ORIGINS": has_origins,
+        }
+        given = {**numbers, **pointers, "origins": "*i32" if has_origins else "*i64"}
+        if not has_origins:
+            # A launch makes a constant of a 1.
+            constants["origins_stride"] = 1
+            del given["origins_stride"]
+        types = {name: given.get(name, "constexpr") for name in _attend.arg_names}
+        # A launch says of addresses, and of strides where it is true, that 16 divides them.
+        divided = {*pointers, "origins"} | ({*numbers} - {"scale", "origins_stride"} if head_dim == 64 else set())
+        divisible = {(number,): [["tt.divisibility", 16]] for number, name in enumerate(types) if name in divided}
+        sources.append(ASTSource(_attend, types, constants, divisible))
 results = {"tokens": "*i64", **dict.fromkeys(["logits", "values", "logprobs"], "*fp32")}
 types = {**results, **dict.fromkeys(["row_stride", "size"], "i32"), "LOGITS": "constexpr"}
 sources.append(ASTSource(_peak, types, {"LOGITS": 4096}))

@@ -11,10 +11,16 @@ import pytest
 import torch
 
 from model import kernels
+from model.config import ModelConfig
+from service.engine.generation_request import Beam
+from service.engine.messages import Command, Submit
 from service.interpreter import python_command
+from tests.conftest import random_model
+from tests.generation_requests import generation_request
 from tests.in_place import gathered_attention
+from tests.parity.engine import EOS, captured, run_with, sources
 
-triton = pytest.importorskip("triton", reason="pip install 'dragoman[gpu]'")
+triton = pytest.importorskip("triton", reason="pip install 'dragoman[triton]'")
 
 _ROOT = Path(__file__).parents[3]
 _SLOTS = 6
@@ -79,9 +85,11 @@ def test_the_first_of_the_largest_logits_and_its_logprob(device: torch.device, s
 
 def test_a_row_with_a_nan_has_no_logprob(device: torch.device) -> None:
     """A broken row is known by that."""
-    logits = torch.zeros(2, 5000, device=device)
+    logits = torch.zeros(4, 5000, device=device)
     logits[1, 4500] = math.nan
-    assert kernels.peak_in_one_pass(logits)[2].isnan().tolist() == [False, True]
+    logits[2] = math.nan
+    logits[3] = -math.inf
+    assert kernels.peak_in_one_pass(logits)[2].isnan().tolist() == [False, True, True, True]
 
 
 @pytest.mark.parametrize("capability", [80, 90])
@@ -92,7 +100,7 @@ def test_they_compile_for_gpus(capability: int, dtype: str) -> None:
     variables = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     variables["PYTHONPATH"] = str(_ROOT)
     done = subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
-    assert done.stdout.split() == ["compiled"] * 3, done.stderr
+    assert done.stdout.split() == ["compiled"] * 5, done.stderr
 
 
 def test_the_kernels_are_used_where_they_give_what_pytorch_gives(
@@ -103,10 +111,40 @@ def test_the_kernels_are_used_where_they_give_what_pytorch_gives(
     assert kernels._attends_in_place(device, torch.bfloat16)
     assert kernels._peaks(device)
     attend, peak = gpu.attend, gpu.peak
-    monkeypatch.setattr(gpu, "attend", lambda *given: attend(*given[:-1], None))
+    for wrong in (
+        lambda *given: attend(*given[:-1], None),
+        lambda *given: attend(*given) * (given[-1] is not None),
+    ):
+        monkeypatch.setattr(gpu, "attend", wrong)
+        assert not kernels._attends_in_place(device, torch.float32)
     monkeypatch.setattr(gpu, "peak", lambda logits: peak(logits[:, :4096]))
-    assert not kernels._attends_in_place(device, torch.float32)
     assert not kernels._peaks(device)
+
+
+def test_kernels_that_are_interpreted_serve_nobody(device: torch.device, caplog: pytest.LogCaptureFixture) -> None:
+    """Interpreted kernels copy to the CPU, which no CUDA graph can record."""
+    if device.type != "cpu":
+        pytest.skip("the kernels are compiled")
+    kernels.has_triton.cache_clear()
+    assert not kernels.has_triton(torch.device("cuda"))
+    assert caplog.messages[-1].endswith("TRITON_INTERPRET is set")
+
+
+def test_an_engine_gives_the_same_with_the_kernel(
+    config: ModelConfig, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = config.model_copy(update={"num_heads": 2, "decoder_layers": 1, "eos_id": EOS})
+    commands: list[Command] = [
+        Submit(number, generation_request(source, 6, beam=Beam(size)), 0.0)
+        for number, (source, size) in enumerate(zip(sources(3), (1, 3, 1), strict=True))
+    ]
+    found = []
+    for kind in (True, False):
+        monkeypatch.setattr(kernels, "has_triton", lambda _, kind=kind: kind)
+        runner = captured(random_model(small).to(device), slots=5)
+        found.append(run_with(runner, small, list(commands), slots=5, seed=0))
+    assert found[0].tokens == found[1].tokens
+    assert len(found[0].tokens) == 3
 
 
 @pytest.mark.parametrize(
@@ -124,6 +162,7 @@ def test_without_kernels_that_work_there_is_a_line_in_the_log(
         return found
 
     monkeypatch.setattr(kernels, "_attends_in_place", attends)
+    monkeypatch.setattr("model.kernels.gpu.IS_INTERPRETED", False)
     kernels.has_triton.cache_clear()
     with caplog.at_level(logging.WARNING):
         assert [kernels.has_triton(torch.device("cuda")) for _ in range(2)] == [False, False]
