@@ -158,4 +158,4 @@ async def _events(client: httpx.AsyncClient, q: str | list[str]) -> list[str]:
         sent = [event async for event in source.aiter_sse() if event.data]
     if sent[-1].event != "done":
         raise typer.BadParameter(f"a stream ended with {sent[-1].data}")
-    return [f"{event.id} {event.event} {event.data}" for event in sent if event.event in _TELLS]
+    return [f"{event.id.partition('-')[0]} {event.event} {event.data}" for event in sent if event.event in _TELLS]

@@ -75,8 +75,11 @@ class Reading:
         if event.event == "error":
             raise Broken(f"error {data['code']}")
         # The last event is sent again to a client that has it already.
-        if event.id.partition("-")[0] != str(self.last_number + 1):
+        number, _, suffix = event.id.partition("-")
+        if number != str(self.last_number + 1):
             raise Broken(f"event {event.id} where {self.last_number + 1} was due")
+        if self.last_id and suffix != self.last_id.partition("-")[2]:
+            raise Broken(f"event {event.id} after {self.last_id}: another stream's id")
         self.last_number += 1
         self.last_id = event.id
         self.progress_at = time.monotonic()

@@ -23,7 +23,8 @@ _HEADERS: Final = (
     "Transfer-Encoding: gzip", "Host:", "Host: a\r\nHost: b", "Content-Type: text/plain", "Content-Type: ;;;",
     "Content-Type: application/x-www-form-urlencoded", "Content-Type: multipart/form-data; boundary=x", "Accept: \xff",
     "Expect: 100-continue",
-    "Last-Event-ID: -1", "Last-Event-ID: 99999999999999999999", "Last-Event-ID: a\x00b", "X-Request-ID: " + "x" * 5000,
+    "Last-Event-ID: -1", "Last-Event-ID: 99999999999999999999", "Last-Event-ID: a\x00b", "Last-Event-ID: 1-",
+    "Last-Event-ID: 1-00c0ffee", "X-Request-ID: " + "x" * 5000,
     "Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings", "Upgrade: websocket\r\nConnection: Upgrade", "Bad Header: x",
     "X: " + "y" * 60_000, "Content-Encoding: gzip", " folded: x",
 )  # fmt: skip

@@ -136,7 +136,7 @@ class AccessControl:
             yield charge
 
     def is_charged(self, caller: Caller) -> bool:
-        """Return True if the caller's characters are counted for itself."""
+        """Return True if the caller has a key, or a limit of characters."""
         return caller.key is not None or caller.limits.characters_per_minute is not None
 
     async def settle(self, charge: Charge) -> None:

@@ -41,8 +41,9 @@ def key_identity(label: str) -> str:
 
 
 class Streamed(NamedTuple):
-    """The request of a stream, which takes no longer than `seconds`. Its `name` is that of no other stream; one that
-    `resumes` begins behind events that were sent before, and has the name of the stream that it resumes."""
+    """The request of a stream, which takes no longer than `seconds`. One that `resumes` begins behind events that were
+    sent before, and has the `name` of the stream that it resumes; no other stream of the caller has it, if the caller's
+    characters are counted."""
 
     name: str
     seconds: float

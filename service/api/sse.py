@@ -52,8 +52,8 @@ EVENT_NAMES: Final[dict[type, str]] = {
 
 
 class EventIds(NamedTuple):
-    """The ids of a stream's events: a number and the stream's `suffix`. It begins behind event `last`; -1: with the
-    first."""
+    """The ids of a stream's events: a number and the stream's `suffix`. The stream begins behind the event with the
+    number `last`; with -1 it begins with the first event."""
 
     last: int = -1
     suffix: str = ""

@@ -116,6 +116,18 @@ async def test_other_wrong_requests(client: httpx.AsyncClient) -> None:
             400,
             "Last-Event-ID: ",
         ),
+        *[
+            (
+                await client.get(
+                    "/translate/stream",
+                    params={"q": "a", "source": "en", "target": "fr"},
+                    headers={"Last-Event-ID": last_id},
+                ),
+                400,
+                "Last-Event-ID: ",
+            )
+            for last_id in ("1-", "-00c0ffee", "1-00C0FFEE", "1-00c0ffe", "1-00c0ffee0", "1-00c0ffee-00c0ffee")
+        ],
     ]
     for response, status, error in cases:
         assert (response.status_code, response.json()["error"][: len(error)]) == (status, error)

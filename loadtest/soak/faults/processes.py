@@ -71,11 +71,11 @@ class Loss(NamedTuple):
         ready = ENGINES if self.http else len(engines)
         replacing = asyncio.create_task(replaced(site, self.name, gone, ready, log_bytes))
         # An engine that hangs is noticed when it is given work; canaries give it none where their sentences are cached.
-        working = asyncio.create_task(_give_work(site))
-        if (seconds := await site.tally.check(site.client, *site.alone[0])) is not None:
-            site.answered_seconds.setdefault(self.name, []).append(seconds)
-        site.replaced_seconds.setdefault(self.name, []).append(await replacing)
-        await working
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_give_work(site))
+            if (seconds := await site.tally.check(site.client, *site.alone[0])) is not None:
+                site.answered_seconds.setdefault(self.name, []).append(seconds)
+            site.replaced_seconds.setdefault(self.name, []).append(await replacing)
 
 
 async def _give_work(site: Site) -> None:

@@ -296,6 +296,14 @@ def test_in_a_run_of_hours_the_http_process_has_time_to_grow() -> None:
     assert [number for number in range(20) if "killed_http" in rare.faults_of(number)] == [0, 1, 2, 3, 4]
 
 
+def test_the_server_imports_from_where_the_soak_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    poison = str(Path(surroundings.__file__).parent.parent / "poison")
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    assert surroundings.environment(Places(tmp_path), sets_clock=False)["PYTHONPATH"] == poison
+    monkeypatch.setenv("PYTHONPATH", "/a:/b")
+    assert surroundings.environment(Places(tmp_path), sets_clock=False)["PYTHONPATH"] == f"{poison}:/a:/b"
+
+
 async def test_two_slow_disks_leave_the_server_turns_to_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site, held, beside = _site(tmp_path), threading.Lock(), []
 

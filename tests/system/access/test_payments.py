@@ -85,6 +85,20 @@ def test_a_stream_that_has_ended_is_repeated_only_so_often_without_another_charg
     assert paid == paid[:1] * (1 + RESUMPTIONS) + [paid[0] + len(text)]
 
 
+@pytest.mark.parametrize("last_id", ["1", "1-00c0ffee"])
+def test_an_id_that_names_no_stream_of_the_key_is_charged(keyed: KeyedServer, last_id: str) -> None:
+    key = keyed.keys["free"]
+    text = f"{TEXT} It is her cat."
+    body = {"q": text, **REQUEST, "stream": True, "api_key": key}
+    first = httpx.post(f"{keyed.url}/translate", json=body).text
+    assert "event: done" in first
+    before = _characters(keyed, key)
+    again = httpx.post(f"{keyed.url}/translate", json=body, headers={"Last-Event-ID": last_id}).text
+    assert "event: done" in again
+    assert _resuming(again) != _resuming(first)
+    assert _characters(keyed, key) == before + len(text)
+
+
 def test_a_short_deadline_does_not_pay_for_another_stream(keyed: KeyedServer) -> None:
     """One that resumes the first while this still runs."""
     key = keyed.keys["free"]
@@ -166,6 +180,37 @@ def test_another_glossary_of_the_same_name_is_paid_for(tmp_path: Path, start_ser
             client.create_glossary("pets", "EN", "FR", {"cat": "minou"})
         assert "minou" in httpx.post(f"{server.url}/translate", json=body, headers=headers).text
         assert _characters(server, key) == 2 * len(TEXT)
+
+
+def test_without_a_key_streams_are_told_apart_where_characters_are_limited(start_server: StartServer) -> None:
+    body = {"q": TEXT, **REQUEST, "stream": True}
+    with start_server("--anonymous-characters-per-minute", str(2 * len(TEXT))) as server:
+        first, second = (httpx.post(f"{server.url}/translate", json=body).text for _ in range(2))
+        assert _resuming(first) != _resuming(second)
+        assert httpx.post(f"{server.url}/translate", json=body, headers=_resuming(first)).status_code == 200
+        assert httpx.post(f"{server.url}/translate", json=body).status_code == 429
+
+
+def test_of_two_equal_streams_each_is_resumed_for_its_own_payment(tmp_path: Path, start_server: StartServer) -> None:
+    """One is lost with the server, and nobody resumes it: the other one does not pay for it."""
+    path = tmp_path / "keys.db"
+    with closing(KeyStore(path, create=True)) as file:
+        key = file.add("kiosk", KeyLimits())
+    body = {"q": LONG_TEXT, **REQUEST, "api_key": key, "stream": True}
+    with start_server("--keys", str(path), "--cache-mb", "0") as server:
+        answered = httpx.post(f"{server.url}/translate", json=body, timeout=60).text
+        assert "event: done" in answered
+        with httpx.stream("POST", f"{server.url}/translate", json=body) as lost:
+            received = lost.iter_raw()
+            assert _resuming(next(received).decode()) != _resuming(answered)
+            os.killpg(server.process.pid, signal.SIGKILL)
+            server.process.wait()
+            server.wait_until_gone()
+    with start_server("--keys", str(path)) as server:
+        assert _characters(server, key) == len(LONG_TEXT)
+        resumed = httpx.post(f"{server.url}/translate", json=body, headers=_resuming(answered), timeout=60)
+        assert "event: done" in resumed.text
+        assert _characters(server, key) == len(LONG_TEXT)
 
 
 def test_after_kill_9_what_was_answered_is_charged_and_nothing_else(tmp_path: Path, start_server: StartServer) -> None:
