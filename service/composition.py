@@ -135,6 +135,8 @@ def build_pool(
         content_id=content,
         uses_shortlist=_uses_shortlist(config, settings),
         cpu_variant=settings.cpu_variant,
+        engines=settings.replicas,
+        lends_threads=settings.lend_threads and settings.models is None,
     )
     fork_server = ForkServer(options)
     engines = [

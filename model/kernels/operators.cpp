@@ -20,6 +20,7 @@
 #include "beams.h"
 #include "compute.h"
 #include "int8_transformer.h"
+#include "parts.h"
 #include "sampling.h"
 
 namespace {
@@ -185,6 +186,8 @@ TORCH_LIBRARY(dragoman, library) {
   library.def("copy_slots(Tensor(a!) buffer, Tensor copies) -> ()");
   library.def("variants() -> str[]", variants);
   library.def("choose_variant(str name) -> ()", choose_variant);
+  library.def("lend_threads(Tensor working, int own, int threads) -> ()");
+  library.def("usable_threads() -> int", dragoman::usable_threads);
   using dragoman::Int8Transformer;
   library.class_<Int8Transformer>("Int8Transformer")
       .def(torch::init<Int8Transformer::Numbers, Int8Transformer::Tensors, Int8Transformer::Tensors>())
@@ -207,4 +210,5 @@ TORCH_LIBRARY_IMPL(dragoman, CPU, library) {
   library.impl("best_extensions", best_extensions);
   library.impl("sample", sample);
   library.impl("copy_slots", copy_slots);
+  library.impl("lend_threads", dragoman::lend_threads);
 }

@@ -7,10 +7,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 namespace dragoman {
 namespace {
@@ -20,6 +23,9 @@ constexpr int kSpins = 4096;
 constexpr int kSpinsBeforeYield = 256;
 // More of them balance better, fewer read shared rows less often.
 constexpr int64_t kPartsOfAThread = 4;
+// A helper that keeps a part for so long has lost its core to another program, and is left alone for a while.
+constexpr std::chrono::microseconds kPatience{300};
+constexpr std::chrono::milliseconds kPause{50};
 
 void pause() {
 #if defined(__x86_64__)
@@ -56,38 +62,64 @@ class Helpers {
     part_ = part;
     failure_ = nullptr;
     unfinished_.store(parts, std::memory_order_relaxed);
-    left_.store(static_cast<uint64_t>(number_ + 1) << 32 | parts);
+    left_.store(static_cast<uint64_t>(++number_) << 32 | parts);
     // Last, since who sees the new number takes parts of it.
-    number_.fetch_add(1);
-    number_.notify_all();
+    for (int64_t i = 0; i < threads - 1 && i < static_cast<int64_t>(helpers_.size()); ++i) helpers_[i]->call(number_);
     take_parts(number_);
-    int spins = 0;
-    while (unfinished_.load(std::memory_order_acquire)) {
-      if (spins == kSpinsBeforeYield) {
-        std::this_thread::yield();
-      } else {
-        ++spins;
-        pause();
-      }
-    }
+    wait(threads > at::get_num_threads());
     if (failure_) std::rethrow_exception(failure_);
     return true;
   }
 
+  // Whether borrowed threads had no core of their own not long ago.
+  bool stays_alone() {
+    if (!alone_) return false;
+    if (Clock::now() >= alone_until_.load()) alone_ = false;
+    return alone_;
+  }
+
  private:
+  using Clock = std::chrono::steady_clock;
+
+  class Helper {
+   public:
+    void call(uint32_t number) {
+      number_.store(number);
+      // Only then, since each notice is a system call.
+      if (asleep_.load()) number_.notify_one();
+    }
+
+    uint32_t wait(uint32_t seen) {
+      for (int spins = 0; number_.load() == seen && spins < kSpins; ++spins) pause();
+      if (number_.load() == seen) {
+        asleep_.store(true);
+        number_.wait(seen);
+        asleep_.store(false);
+      }
+      return number_.load();
+    }
+
+   private:
+    alignas(64) std::atomic<uint32_t> number_{0};
+    std::atomic<bool> asleep_{false};
+  };
+
   void start_helpers(int64_t wanted) {
     try {
-      for (; started_ < wanted; ++started_) std::thread([this] { help(); }).detach();
+      if (static_cast<int64_t>(helpers_.size()) < wanted) helpers_.reserve(wanted);
+      while (static_cast<int64_t>(helpers_.size()) < wanted) {
+        auto helper = std::make_unique<Helper>();
+        std::thread([this, &own = *helper] { help(own); }).detach();
+        helpers_.push_back(std::move(helper));
+      }
     } catch (const std::system_error&) {
       // The system allows no more threads now: those that are there take all parts.
     }
   }
 
-  void help() {
+  void help(Helper& own) {
     for (uint32_t seen = 0;;) {
-      for (int spins = 0; number_.load() == seen && spins < kSpins; ++spins) pause();
-      number_.wait(seen);
-      seen = number_.load();
+      seen = own.wait(seen);
       take_parts(seen);
     }
   }
@@ -108,25 +140,63 @@ class Helpers {
     }
   }
 
+  void wait(bool borrows) {
+    for (int spins = 0; spins < kSpinsBeforeYield; ++spins) {
+      if (!unfinished_.load(std::memory_order_acquire)) return;
+      pause();
+    }
+    const Clock::time_point begin = Clock::now();
+    while (unfinished_.load(std::memory_order_acquire)) std::this_thread::yield();
+    const Clock::time_point end = Clock::now();
+    if (!borrows || end - begin < kPatience) return;
+    alone_until_ = end + kPause;
+    alone_ = true;
+  }
+
   static inline std::atomic<Helpers*> current_ = nullptr;
 
   std::mutex busy_, failing_;
-  int64_t started_ = 0;
+  std::vector<std::unique_ptr<Helper>> helpers_;
+  std::atomic<bool> alone_{false};
+  std::atomic<Clock::time_point> alone_until_{};
   Body body_ = nullptr;
   const void* context_ = nullptr;
   int64_t count_ = 0, part_ = 1;
   std::exception_ptr failure_;
-  alignas(64) std::atomic<uint32_t> number_{0};
+  uint32_t number_ = 0;
   // The job's number in the upper half, and in the lower one how many of its parts nobody has taken.
   alignas(64) std::atomic<uint64_t> left_{0};
   alignas(64) std::atomic<uint64_t> unfinished_{0};
 };
 
+// Which engines have work, this engine's place among them, and how many threads they have together.
+struct Lenders {
+  at::Tensor working;
+  int64_t own = 0, threads = 0;
+} lenders;
+
 }  // namespace
+
+void lend_threads(const at::Tensor& working, int64_t own, int64_t threads) {
+  TORCH_CHECK(working.dtype() == at::kByte && working.is_contiguous() && 0 <= own && own < working.numel(),
+              "lend_threads: engine ", own, " is none of ", working.numel());
+  lenders = {working, own, threads};
+}
+
+int64_t usable_threads() {
+  const int64_t own = at::get_num_threads();
+  if (!lenders.working.defined()) return own;
+  auto* flags = lenders.working.mutable_data_ptr<uint8_t>();
+  int64_t working = 1;
+  for (int64_t engine = 0; engine < lenders.working.numel(); ++engine)
+    working += engine != lenders.own && std::atomic_ref(flags[engine]).load(std::memory_order_relaxed);
+  const int64_t share = lenders.threads / working;
+  return share <= own || Helpers::instance().stays_alone() ? own : share;
+}
 
 void run_parts(int64_t count, int64_t least, Body body, const void* context) {
   if (count <= 0) return;
-  const int64_t threads = at::get_num_threads();
+  const int64_t threads = usable_threads();
   const int64_t parts = threads == 1 ? 1 : std::min(kPartsOfAThread * threads, count / std::max<int64_t>(1, least));
   if (parts < 2 || !Helpers::instance().run(count, (count + parts - 1) / parts, threads, body, context))
     body(context, 0, count);

@@ -3,13 +3,22 @@
 // For steps that are in C++ as a whole: between PyTorch's own products, its threads would be in the way of these.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 
 namespace dragoman {
 
 using Body = void (*)(const void* context, int64_t begin, int64_t end);
 
-// Calls `body` for parts of 0..count, in any order, in up to as many threads as PyTorch may use; returns when all are
+// From now on this process, engine `own` of some, uses its share of the `threads` of those that have no work:
+// `working` [engines] of bytes says which have, and is theirs to write at any time.
+void lend_threads(const at::Tensor& working, int64_t own, int64_t threads);
+
+// How many threads may take parts now: as many as PyTorch may use, and those that are lent.
+int64_t usable_threads();
+
+// Calls `body` for parts of 0..count, in any order, in up to `usable_threads` threads; returns when all are
 // done. There are at most count / least parts, so that each is worth the notice of a thread. The first exception is
 // thrown, after all parts. A body must not call this function.
 void run_parts(int64_t count, int64_t least, Body body, const void* context);

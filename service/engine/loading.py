@@ -13,11 +13,14 @@ from model.shortlist import Shortlist
 from model.transformer import Transformer
 from service.engine.channel import SocketChannel
 from service.engine.checkpoint_files import check_unchanged
+from service.engine.cpp_runner import CppRunner
 from service.engine.loop import EngineLoop
 from service.engine.messages import EngineOptions, Failed, Ready
 from service.engine.modes import Mode, device_of, mode_on
 from service.engine.runner import DeviceLost, Runner
 from service.engine.scheduler import Scheduler
+from service.engine.thread_lending import ThreadLending
+from service.hardware import usable_cores
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +35,7 @@ class LoadedModel(NamedTuple):
     shortlist: Shortlist | None
     content: Runner | Transformer
     """The runner on the CPU, whose packed weights the forks share; a GPU's memory does not survive a fork."""
+    lending: ThreadLending | None
 
     def on_device(self, replica: int) -> tuple[Runner, torch.device]:
         """Move the model to its device, in the engine process. Raises RuntimeError for a GPU that is not there."""
@@ -57,7 +61,14 @@ def load(options: EngineOptions) -> LoadedModel:
     config = model.config
     parameters = sum(p.numel() for p in model.parameters())
     content = _runner(mode, model, options, shortlist) if device.type == "cpu" else model
-    return LoadedModel(options, config, parameters, mode, shortlist, content)
+    lending = _lending(options) if isinstance(content, CppRunner) else None
+    return LoadedModel(options, config, parameters, mode, shortlist, content, lending)
+
+
+def _lending(options: EngineOptions) -> ThreadLending | None:
+    if not (options.lends_threads and options.forks):
+        return None
+    return ThreadLending(engines=options.engines, threads=min(options.engines * options.threads, usable_cores()))
 
 
 def _runner(mode: Mode, model: Transformer, options: EngineOptions, shortlist: Shortlist | None) -> Runner:
@@ -80,7 +91,7 @@ def serve(model: LoadedModel, replica: int, channel: SocketChannel) -> int:
     )
     try:
         channel.send(Ready(parameters=model.parameters, device=str(device)))
-        EngineLoop(scheduler, runner, channel).run()
+        EngineLoop(scheduler, runner, model.lending.join(replica, channel) if model.lending else channel).run()
     except ConnectionError:
         # The HTTP process died between two reads; nobody is left to report to.
         logger.warning("the HTTP process is gone")

@@ -218,7 +218,8 @@ class EngineOptions(msgspec.Struct, frozen=True):
     names a variant of the C++ operators, or is `auto` for the best one. With a `content_id` the checkpoint's files must
     have it (`model.checkpoint_config`). `forks` is False where not every library of the system survives a fork: there
     each engine process loads the model for itself. With `uses_shortlist`, translations have only the words that the
-    checkpoint's lexical shortlist leaves.
+    checkpoint's lexical shortlist leaves. With `lends_threads`, those of the `engines` that have no work lend their
+    threads to the others, where all of them are forks.
     """
 
     checkpoint: str
@@ -233,3 +234,5 @@ class EngineOptions(msgspec.Struct, frozen=True):
     uses_shortlist: bool = False
     cpu_variant: str = "auto"
     forks: bool = sys.platform == "linux"
+    engines: int = 1
+    lends_threads: bool = False
