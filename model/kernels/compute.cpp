@@ -1,5 +1,6 @@
 // See compute.h. Compiled once for each variant, with VARIANT as its name.
 
+#include "lanes.h"
 #include "products.h"
 #include "ranking.h"
 #include "sampling.h"
@@ -10,66 +11,7 @@
 namespace dragoman {
 namespace {
 
-// Sixteen sums side by side: every processor adds in the same order, with as many instructions as it needs.
-constexpr int64_t kLanes = 16, kChunk = 512;
-typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
-
-inline Lanes load(const float* from) {
-  Lanes lanes;
-  std::memcpy(&lanes, from, sizeof lanes);
-  return lanes;
-}
-
-// The first `count` of a row's last numbers, and zeros.
-inline Lanes load_some(const float* from, int64_t count) {
-  Lanes lanes = {};
-  std::memcpy(&lanes, from, count * sizeof(float));
-  return lanes;
-}
-
-typedef uint16_t Shorts __attribute__((vector_size(kLanes * sizeof(uint16_t))));
-typedef uint32_t Words __attribute__((vector_size(kLanes * sizeof(uint32_t))));
-
-inline Lanes widen(const Shorts& shorts) {
-  const Words words = __builtin_convertvector(shorts, Words) << 16;
-  Lanes lanes;
-  std::memcpy(&lanes, &words, sizeof lanes);
-  return lanes;
-}
-
-inline Lanes load(const BFloat16* from) {
-  Shorts shorts;
-  std::memcpy(&shorts, from, sizeof shorts);
-  return widen(shorts);
-}
-
-inline Lanes load_some(const BFloat16* from, int64_t count) {
-  Shorts shorts = {};
-  std::memcpy(&shorts, from, count * sizeof(BFloat16));
-  return widen(shorts);
-}
-
-inline float number(float x) { return x; }
-
-inline float number(BFloat16 x) {
-  const uint32_t bits = static_cast<uint32_t>(x) << 16;
-  float widened;
-  std::memcpy(&widened, &bits, sizeof widened);
-  return widened;
-}
-
-// The second half is added to the first, and so on.
-inline float total_of(const Lanes& lanes) {
-  typedef float Half __attribute__((vector_size(8 * sizeof(float))));
-  typedef float Quarter __attribute__((vector_size(4 * sizeof(float))));
-  Half halves[2];
-  std::memcpy(halves, &lanes, sizeof halves);
-  const Half half = halves[0] + halves[1];
-  Quarter quarters[2];
-  std::memcpy(quarters, &half, sizeof quarters);
-  const Quarter sums = quarters[0] + quarters[1];
-  return (sums[0] + sums[2]) + (sums[1] + sums[3]);
-}
+constexpr int64_t kChunk = 512;
 
 float quantise(const float* x, int64_t width, uint8_t* q) {
   float largest = 1e-30f, zero = 0;  // a row of zeros has to be divided by something
@@ -92,7 +34,7 @@ inline float exponentials(const float* x, int64_t count, float largest, float* o
   for (int64_t i = 0; i < count; ++i) out[i] = exp_of_negative(x[i] - largest);
   const int64_t whole = count / kLanes * kLanes;
   Lanes sums = load_some(out + whole, count - whole);
-  for (int64_t i = 0; i < whole; i += kLanes) sums += load(out + i);
+  for (int64_t i = 0; i < whole; i += kLanes) sums = sums + load(out + i);
   return total_of(sums);
 }
 
@@ -271,13 +213,14 @@ void select(const Linear& layer, const uint8_t* q, float scale, const int32_t* p
 void normalise(const float* x, const float* weight, const float* bias, float epsilon, int64_t width, float* out) {
   const int64_t whole = width / kLanes * kLanes;
   Lanes sums = load_some(x + whole, width - whole);
-  for (int64_t i = 0; i < whole; i += kLanes) sums += load(x + i);
+  for (int64_t i = 0; i < whole; i += kLanes) sums = sums + load(x + i);
   const float mean = total_of(sums) / width;
-  Lanes squares = {};
-  for (int64_t i = whole; i < width; ++i) squares[i - whole] = (x[i] - mean) * (x[i] - mean);
+  float rest[kLanes] = {};
+  for (int64_t i = whole; i < width; ++i) rest[i - whole] = (x[i] - mean) * (x[i] - mean);
+  Lanes squares = load(rest);
   for (int64_t i = 0; i < whole; i += kLanes) {
     const Lanes distance = load(x + i) - mean;
-    squares += distance * distance;
+    squares = squares + distance * distance;
   }
   const float factor = 1.0f / std::sqrt(total_of(squares) / width + epsilon);
 #pragma omp simd
@@ -293,57 +236,82 @@ void recur(const float* input, const float* gate, const float* before, int64_t w
   }
 }
 
-inline Shorts shortened(const Lanes& lanes) {
-  Words bits;
-  std::memcpy(&bits, &lanes, sizeof bits);
-  const Words rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16, quiet = bits >> 16 | 0x40;
-  return __builtin_convertvector((bits & 0x7FFFFFFF) > 0x7F800000 ? quiet : rounded, Shorts);
-}
-
 void shorten(const float* x, int64_t width, BFloat16* out) {
-  const int64_t whole = width / kLanes * kLanes;
-  for (int64_t i = 0; i < whole; i += kLanes) {
-    const Shorts shorts = shortened(load(x + i));
-    std::memcpy(out + i, &shorts, sizeof shorts);
+#pragma omp simd
+  for (int64_t i = 0; i < width; ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, x + i, sizeof bits);
+    const uint32_t rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16, quiet = bits >> 16 | 0x40;
+    out[i] = static_cast<BFloat16>((bits & 0x7FFFFFFF) > 0x7F800000 ? quiet : rounded);
   }
-  const Shorts rest = shortened(load_some(x + whole, width - whole));
-  std::memcpy(out + whole, &rest, (width - whole) * sizeof(BFloat16));
 }
 
 // Dim is 0 where the head dimension is known only when running.
 template <int Dim, typename Number>
-inline void attend_dim(const float* q, const Number* k, const Number* v, int64_t length, int64_t stride, int64_t head_dim,
-                       float scale, float* weights, float* out) {
+inline void score_keys(const float* q, const Number* k, int64_t length, int64_t stride, int64_t head_dim, float scale,
+                       float* scores) {
   const int64_t dim = Dim ? Dim : head_dim, whole = dim / kLanes * kLanes;
-  float largest = -INFINITY;
-  for (int64_t t = 0; t < length; ++t) {
-    const Number* key = k + t * stride;
-    Lanes sums = load_some(q + whole, dim - whole) * load_some(key + whole, dim - whole);
-    for (int64_t i = 0; i < whole; i += kLanes) sums += load(q + i) * load(key + i);
-    weights[t] = total_of(sums) * scale;
-    largest = larger(largest, weights[t]);
+  for (int64_t t = 0; t < length; t += 4) {
+    Quarter sums[4];
+    UNROLL
+    for (int64_t n = 0; n < 4; ++n) {
+      // The last one stands for those that are missing.
+      const Number* key = k + (t + n < length ? t + n : length - 1) * stride;
+      Lanes products = load_some(q + whole, dim - whole) * load_some(key + whole, dim - whole);
+      for (int64_t i = 0; i < whole; i += kLanes) products = products + load(q + i) * load(key + i);
+      sums[n] = quarter_of(products);
+    }
+    const Quarter four = totals_of(sums) * scale;
+    std::memcpy(scores + t, &four, sizeof four);
   }
-  const float share = 1.0f / exponentials(weights, length, largest, weights);
-  float sums[Dim ? Dim : 1];
-  float* mixed = Dim ? sums : out;
-  for (int64_t i = 0; i < dim; ++i) mixed[i] = 0;
-  for (int64_t t = 0; t < length; ++t) {
-    weights[t] *= share;
-    const Number* value = v + t * stride;
+}
+
+template <int Dim, typename Number>
+inline void mix_values(const Number* v, int64_t length, int64_t stride, int64_t head_dim, const float* weights, float* out) {
+  constexpr int64_t kWhole = Dim / kNative;
+  if constexpr (kWhole > 0) {
+    Native sums[kWhole] = {};
+    for (int64_t t = 0; t < length; ++t) {
+      UNROLL
+      for (int64_t i = 0; i < kWhole; ++i) sums[i] += weights[t] * load_native(v + t * stride + i * kNative);
+    }
+    std::memcpy(out, sums, sizeof sums);
+  } else {
+    for (int64_t i = 0; i < head_dim; ++i) out[i] = 0;
+    for (int64_t t = 0; t < length; ++t)
 #pragma omp simd
-    for (int64_t i = 0; i < dim; ++i) mixed[i] += weights[t] * number(value[i]);
+      for (int64_t i = 0; i < head_dim; ++i) out[i] += weights[t] * number(v[t * stride + i]);
   }
-  if (Dim)
-    for (int64_t i = 0; i < dim; ++i) out[i] = mixed[i];
+}
+
+template <int Dim, typename Number>
+inline void attend_dim(const Query<Number>* queries, int64_t count, int64_t length, int64_t stride, int64_t head_dim,
+                       float scale, float* weights) {
+  const int64_t padded = room_for(length);
+  for (int64_t n = 0; n < count; ++n) {
+    float* own = weights + n * padded;
+    score_keys<Dim>(queries[n].query, queries[n].keys, length, stride, head_dim, scale, own);
+    for (int64_t t = length; t < padded; ++t) own[t] = -INFINITY;
+  }
+  for (int64_t n = 0; n < count; ++n) {
+    float *own = weights + n * padded, largest = -INFINITY;
+#pragma omp simd reduction(max : largest)
+    for (int64_t t = 0; t < padded; ++t) largest = larger(largest, own[t]);
+    const float share = 1.0f / exponentials(own, padded, largest, own);
+#pragma omp simd
+    for (int64_t t = 0; t < padded; ++t) own[t] *= share;
+  }
+  for (int64_t n = 0; n < count; ++n)
+    mix_values<Dim>(queries[n].values, length, stride, head_dim, weights + n * padded, queries[n].out);
 }
 
 template <typename Number>
-void attend(const float* q, const Number* k, const Number* v, int64_t length, int64_t stride, int64_t head_dim,
-            float scale, float* weights, float* out) {
+void attend(const Query<Number>* queries, int64_t count, int64_t length, int64_t stride, int64_t head_dim, float scale,
+            float* weights) {
   switch (head_dim) {
-    case 32: return attend_dim<32>(q, k, v, length, stride, head_dim, scale, weights, out);
-    case 64: return attend_dim<64>(q, k, v, length, stride, head_dim, scale, weights, out);
-    default: return attend_dim<0>(q, k, v, length, stride, head_dim, scale, weights, out);
+    case 32: return attend_dim<32>(queries, count, length, stride, head_dim, scale, weights);
+    case 64: return attend_dim<64>(queries, count, length, stride, head_dim, scale, weights);
+    default: return attend_dim<0>(queries, count, length, stride, head_dim, scale, weights);
   }
 }
 

@@ -16,6 +16,9 @@ namespace dragoman {
 // Outputs are packed in blocks, inputs in groups; both ends are filled up with zeros.
 constexpr int64_t kBlock = 64, kGroup = 4;
 
+// Sums are taken of so many numbers side by side.
+constexpr int64_t kLanes = 16;
+
 // The number of scores of a row that are examined together.
 constexpr int64_t kNeighbours = 32;
 
@@ -35,6 +38,20 @@ enum class Epilogue : int64_t { store, relu, gelu, swish, add };
 
 // The upper half of a float's bits.
 enum class BFloat16 : uint16_t {};
+
+// One query of one head: query [head_dim], its first key and its first value -> out [head_dim].
+template <typename Number>
+struct Query {
+  const float* query;
+  const Number *keys, *values;
+  float* out;
+};
+
+// Queries that are computed together: what one waits for, another uses.
+constexpr int64_t kMostQueries = 4;
+
+// How many numbers the weights of so many keys need: whole registers.
+constexpr int64_t room_for(int64_t length) { return (length + kLanes - 1) / kLanes * kLanes; }
 
 struct Sampling;
 struct Ranking;
@@ -66,14 +83,14 @@ struct Kernels {
   // what is positive of it to `out`. `before` is not `after`; all are [width].
   void (*recur)(const float* input, const float* gate, const float* before, int64_t width, float* after, float* out);
 
-  // softmax(q k^T * scale) v of one query and one head, over `length` keys that stand `stride` numbers apart; leaves the
-  // weights in `weights [length]`.
-  void (*attend)(const float* q, const float* k, const float* v, int64_t length, int64_t stride, int64_t head_dim,
-                 float scale, float* weights, float* out);
+  // softmax(q k^T * scale) v of up to `kMostQueries` queries that have as many keys, which stand `stride` numbers apart;
+  // leaves the weights in `weights`, those of each query in `room_for(length)` numbers.
+  void (*attend)(const Query<float>* queries, int64_t count, int64_t length, int64_t stride, int64_t head_dim,
+                 float scale, float* weights);
 
   // The same over keys and values that `shorten` has made.
-  void (*attend_short)(const float* q, const BFloat16* k, const BFloat16* v, int64_t length, int64_t stride,
-                       int64_t head_dim, float scale, float* weights, float* out);
+  void (*attend_short)(const Query<BFloat16>* queries, int64_t count, int64_t length, int64_t stride, int64_t head_dim,
+                       float scale, float* weights);
 
   // x [width] -> the nearest numbers of 16 bits, of two the even one. NaN stays.
   void (*shorten)(const float* x, int64_t width, BFloat16* out);

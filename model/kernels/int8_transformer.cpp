@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "attention.h"
 #include "parts.h"
 
 namespace dragoman {
@@ -122,13 +123,14 @@ void Int8Transformer::encode(const at::Tensor& ids, const at::Tensor& positions,
     apply(layer.qkv, Epilogue::store, wide_.data());
     // A head at a time over a source's queries: its keys and values stay in the cache of the core.
     in_parts(heads_ * rows_, 64, [&](int64_t begin, int64_t end) {
-      std::vector<float> weights(source_keys_.size(3));
+      Attention<float> attention(source_keys_.size(3), width, head_dim_, attention_scale_);
       for (int64_t i = begin; i < end; ++i) {
         const int64_t head = i / rows_ * head_dim_, row = i % rows_, first = offset[source_of[row]];
         const float* k = wide_.data() + first * width + d_model_ + head;
-        kernels().attend(wide_.data() + row * width + head, k, k + d_model_, offset[source_of[row] + 1] - first, width,
-                         head_dim_, attention_scale_, weights.data(), mixed_.data() + row * d_model_ + head);
+        attention.add({wide_.data() + row * width + head, k, k + d_model_, mixed_.data() + row * d_model_ + head},
+                      offset[source_of[row] + 1] - first);
       }
+      attention.finish();
     });
     quantise(mixed_.data(), d_model_);
     apply(layer.output, Epilogue::add, states_.data());
@@ -169,30 +171,32 @@ void Int8Transformer::prefetch(const AttentionView& view, int64_t row, int64_t h
     for (int64_t i = 0; i < size; i += kLine) __builtin_prefetch(from + i);
 }
 
-void Int8Transformer::attend(const AttentionView& view, int64_t row, int64_t head, float* weights, float* out) const {
+Query<BFloat16> Int8Transformer::query_of(const AttentionView& view, int64_t row, int64_t head, float* out) const {
   const int64_t start = start_of(view, row, head);
-  kernels().attend_short(wide_.data() + row * view.stride + head * head_dim_, view.keys + start, view.values + start,
-                         view.lengths[row], head_dim_, head_dim_, attention_scale_, weights, out);
+  return {wide_.data() + row * view.stride + head * head_dim_, view.keys + start, view.values + start, out};
 }
 
 void Int8Transformer::attend(const AttentionView& view) {
   in_parts(rows_ * heads_, 16, [&](int64_t begin, int64_t end) {
-    std::vector<float> weights(view.positions);
+    Attention<BFloat16> attention(view.positions, head_dim_, head_dim_, attention_scale_);
     for (int64_t i = begin; i < end; ++i) {
+      const int64_t row = i / heads_, head = i % heads_;
       // Slots lie far apart, where no processor looks ahead by itself.
-      if (i + 1 < end) prefetch(view, (i + 1) / heads_, (i + 1) % heads_);
-      attend(view, i / heads_, i % heads_, weights.data(), mixed_.data() + i * head_dim_);
+      prefetch(view, row, head);
+      attention.add(query_of(view, row, head, mixed_.data() + i * head_dim_), view.lengths[row]);
     }
+    attention.finish();
   });
 }
 
 void Int8Transformer::accumulate_attention(const AttentionView& view, const std::vector<int64_t>& rows, float* to,
                                            int64_t stride) const {
   if (rows.empty()) return;
-  std::vector<float> weights(view.positions), ignored(head_dim_);
+  std::vector<float> weights(room_for(view.positions)), ignored(head_dim_);
   for (const int64_t row : rows) {
     for (int64_t head = 0; head < heads_; ++head) {
-      attend(view, row, head, weights.data(), ignored.data());
+      const Query<BFloat16> query = query_of(view, row, head, ignored.data());
+      kernels().attend_short(&query, 1, view.lengths[row], head_dim_, head_dim_, attention_scale_, weights.data());
       for (int64_t i = 0; i < view.lengths[row]; ++i) to[i] += weights[i] / heads_;
     }
     to += stride;

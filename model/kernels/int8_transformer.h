@@ -151,8 +151,7 @@ class Int8Transformer : public torch::CustomClassHolder {
   int64_t start_of(const AttentionView& view, int64_t row, int64_t head) const;
   // Calls keys and values into the core's cache.
   void prefetch(const AttentionView& view, int64_t row, int64_t head) const;
-  // One row and head: its weights [lengths[row]] and its result [head_dim].
-  void attend(const AttentionView& view, int64_t row, int64_t head, float* weights, float* out) const;
+  Query<BFloat16> query_of(const AttentionView& view, int64_t row, int64_t head, float* out) const;
   // Every row and head; leaves the results in `mixed_`.
   void attend(const AttentionView& view);
   // Computes the weights of some rows again and adds the mean of their heads to the zeros at `to`, where rows are `stride`

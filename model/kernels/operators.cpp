@@ -16,6 +16,7 @@
 #include <tuple>
 #include <vector>
 
+#include "attention.h"
 #include "kv_buffer.h"
 #include "beams.h"
 #include "compute.h"
@@ -45,13 +46,13 @@ at::Tensor attend_slots(const at::Tensor& query, const at::Tensor& keys, const a
   const float *q = query.const_data_ptr<float>(), *k = keys.const_data_ptr<float>(), *v = values.const_data_ptr<float>();
   float* result = out.mutable_data_ptr<float>();
   at::parallel_for(0, rows * heads, 16, [&](int64_t begin, int64_t end) {
-    std::vector<float> scores(keys.size(2));
+    dragoman::Attention<float> attention(keys.size(2), head_dim, head_dim, scale);
     for (int64_t i = begin; i < end; ++i) {
       const int64_t row = i / heads, head = i % heads;
       const int64_t start = slot[row] * keys.stride(0) + head * keys.stride(1);
-      kernels().attend(q + i * head_dim, k + start, v + start, length[row], head_dim, head_dim, scale, scores.data(),
-             result + i * head_dim);
+      attention.add({q + i * head_dim, k + start, v + start, result + i * head_dim}, length[row]);
     }
+    attention.finish();
   });
   return out;
 }
@@ -81,14 +82,15 @@ at::Tensor attend_packed(const at::Tensor& query, const at::Tensor& keys, const 
   float* result = out.mutable_data_ptr<float>();
   // A head at a time over a sequence's queries: its keys and values stay in the cache of the core.
   at::parallel_for(0, heads * tokens, 64, [&](int64_t begin, int64_t end) {
-    std::vector<float> scores(longest);
+    dragoman::Attention<float> attention(longest, width, head_dim, scale);
     for (int64_t i = begin; i < end; ++i) {
       const int64_t head = i / tokens, token = i % tokens;
       const int64_t first = offset[sequence_of[token]], length = offset[sequence_of[token] + 1] - first;
       const int64_t start = first * width + head * head_dim;
       const int64_t place = token * width + head * head_dim;
-      kernels().attend(q + place, k + start, v + start, length, width, head_dim, scale, scores.data(), result + place);
+      attention.add({q + place, k + start, v + start, result + place}, length);
     }
+    attention.finish();
   });
   return out;
 }

@@ -15,9 +15,6 @@
 namespace dragoman {
 namespace {
 
-// Or the compiler keeps the sums in memory.
-#define UNROLL _Pragma("GCC unroll 8")
-
 // The exact products of `Rows` rows of activations with a block of weights: tile[row][output]. `kMostRows` is how many
 // rows' sums the registers hold.
 #if defined(__AVX512VNNI__)
