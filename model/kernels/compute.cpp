@@ -28,14 +28,34 @@ float quantise(const float* x, int64_t width, uint8_t* q) {
   return largest / 127.0f + zero;
 }
 
+// The largest of some numbers, in four chains of registers: each step of one would wait for the last.
+inline float largest_of(const float* x, int64_t count) {
+  constexpr int64_t kWide = 4 * kLanes;
+  float chains[kWide], largest = -INFINITY;
+  for (float& one : chains) one = -INFINITY;
+  const int64_t whole = count / kWide * kWide;
+  for (int64_t first = 0; first < whole; first += kWide)
+#pragma omp simd
+    for (int64_t i = 0; i < kWide; ++i) chains[i] = larger(chains[i], x[first + i]);
+#pragma omp simd reduction(max : largest)
+  for (int64_t i = 0; i < kWide; ++i) largest = larger(largest, chains[i]);
+#pragma omp simd reduction(max : largest)
+  for (int64_t i = whole; i < count; ++i) largest = larger(largest, x[i]);
+  return largest;
+}
+
 // e^(x - largest) of each, into `out`, which may be x; returns their sum.
 inline float exponentials(const float* x, int64_t count, float largest, float* out) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) out[i] = exp_of_negative(x[i] - largest);
   const int64_t whole = count / kLanes * kLanes;
-  Lanes sums = load_some(out + whole, count - whole);
-  for (int64_t i = 0; i < whole; i += kLanes) sums = sums + load(out + i);
-  return total_of(sums);
+  Lanes sums[4] = {load_some(out + whole, count - whole)};
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= whole; i += 4 * kLanes)
+    UNROLL
+    for (int64_t n = 0; n < 4; ++n) sums[n] = sums[n] + load(out + i + n * kLanes);
+  for (int64_t n = 0; i < whole; i += kLanes, ++n) sums[n] = sums[n] + load(out + i);
+  return total_of((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
 template <Epilogue epilogue>
@@ -316,10 +336,8 @@ void attend(const Query<Number>* queries, int64_t count, int64_t length, int64_t
 }
 
 Summary summarise(const float* logits, int64_t width, float floor) {
-  float largest = -INFINITY, ignored[kChunk];
-#pragma omp simd reduction(max : largest)
-  for (int64_t i = 0; i < width; ++i) largest = larger(largest, logits[i]);
-  float total = 0;
+  const float largest = largest_of(logits, width);
+  float total = 0, ignored[kChunk];
   for (int64_t i = 0; i < width; i += kChunk)
     total += exponentials(logits + i, width - i < kChunk ? width - i : kChunk, largest, ignored);
   int64_t place = 0;
