@@ -18,7 +18,7 @@ from service.engine.token_selection import Steps, select_tokens
 
 logger = logging.getLogger(__name__)
 
-LONG_BLOCK: Final = Block(16, 0.002)
+LONG_BLOCK: Final = Block(32, 0.002)
 """Steps of a block while nobody waits. A request that comes meanwhile waits for its end."""
 SHORT_BLOCK: Final = Block(4, 0.0005)
 """Steps of a block while a first token is due or a request waits for a slot: longer blocks leave slots empty longer."""
