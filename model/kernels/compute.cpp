@@ -99,17 +99,24 @@ void linear_rows(const Linear& layer, const uint8_t* q, const float* scales, int
     finish_row<epilogue>(layer, products + r * kBlock, scales[r], block, out + r * stride);
 }
 
-// As many rows at a time as the registers hold, then the rest.
 template <int Rows, Epilogue epilogue>
+void linear_few(const Linear& layer, const uint8_t* q, const float* scales, int64_t rows, int64_t block, float* out,
+                int64_t stride) {
+  if (rows == Rows) return linear_rows<Rows, epilogue>(layer, q, scales, block, out, stride);
+  if constexpr (Rows > 1) linear_few<Rows - 1, epilogue>(layer, q, scales, rows, block, out, stride);
+}
+
+// No more rows at a time than the registers hold, and about as many each time: a single one takes nearly as long as two.
+template <Epilogue epilogue>
 void linear_block(const Linear& layer, const uint8_t* q, const float* scales, int64_t rows, int64_t block, float* out,
                   int64_t stride) {
-  int64_t r = 0;
-  for (; r + Rows <= rows; r += Rows)
-    linear_rows<Rows, epilogue>(layer, q + r * layer.groups * kGroup, scales + r, block, out + r * stride, stride);
-  if constexpr (Rows > 1)
-    if (r < rows)
-      linear_block<Rows - 1, epilogue>(layer, q + r * layer.groups * kGroup, scales + r, rows - r, block, out + r * stride,
-                                   stride);
+  int64_t row = 0;
+  for (int64_t times = (rows + kMostRows - 1) / kMostRows; times > 0; --times) {
+    const int64_t some = (rows - row + times - 1) / times;
+    linear_few<kMostRows, epilogue>(layer, q + row * layer.groups * kGroup, scales + row, some, block, out + row * stride,
+                                    stride);
+    row += some;
+  }
 }
 
 #if defined(__AMX_INT8__)
@@ -134,8 +141,7 @@ void linear_tiles(const Linear& layer, const uint8_t* q, const float* scales, in
       tiles.multiply_rest(weight, q + whole * q_stride, q_stride, layer.groups, products);
       finish_rows(whole, rest);
     } else {
-      linear_block<kMostRows, epilogue>(layer, q + whole * q_stride, scales + whole, rest, block, to + whole * stride,
-                                        stride);
+      linear_block<epilogue>(layer, q + whole * q_stride, scales + whole, rest, block, to + whole * stride, stride);
     }
   }
 }
@@ -149,7 +155,7 @@ void linear_blocks(const Linear& layer, const uint8_t* q, const float* scales, i
     return linear_tiles<epilogue>(layer, q, scales, rows, first, last, out, stride);
 #endif
   for (int64_t block = first; block < last; ++block)
-    linear_block<kMostRows, epilogue>(layer, q, scales, rows, block, out + (block - first) * kBlock, stride);
+    linear_block<epilogue>(layer, q, scales, rows, block, out + (block - first) * kBlock, stride);
 }
 
 #if defined(SKIPS_ZEROS)
