@@ -15,6 +15,8 @@ namespace {
 
 // Below this many multiplications a thread is not worth waking.
 constexpr int64_t kFewestProducts = 1 << 18;
+// With fewer of them, reading the weights would take longer than the products.
+constexpr int64_t kFewestRows = 8;
 
 void check_range(const at::Tensor& tensor, int64_t rows, int64_t end, const char* name) {
   TORCH_CHECK(tensor.dtype() == at::kLong && tensor.is_contiguous() && tensor.numel() == rows,
@@ -61,7 +63,7 @@ void Int8Transformer::embed(const Input& input, const at::Tensor& ids, const at:
     const float* place = input.table.const_data_ptr<float>() + positions.const_data_ptr<int64_t>()[r] * d_model_;
     for (int64_t i = 0; i < d_model_; ++i) states_[r * d_model_ + i] = token[i] * embedding_scale_ + place[i];
   }
-  if (input.norm.weight) normalise(input.norm, states_.data());
+  if (input.norm.weight) normalise(input.norm, states_.data(), all());
 }
 
 void Int8Transformer::quantise(const float* x, int64_t width) {
@@ -78,28 +80,29 @@ void Int8Transformer::apply(const Linear& layer, Epilogue epilogue, float* out) 
   });
 }
 
-void Int8Transformer::normalise(const Norm& norm, float* out) {
-  for (int64_t r = 0; r < rows_; ++r)
+void Int8Transformer::normalise(const Norm& norm, float* out, Rows rows) {
+  for (int64_t r = rows.begin; r < rows.end; ++r)
     kernels().normalise(states_.data() + r * d_model_, norm.weight, norm.bias, norm_epsilon_, d_model_,
                         out + r * d_model_);
 }
 
-const float* Int8Transformer::pre_norm(const Norm& norm) {
+const float* Int8Transformer::pre_norm(const Norm& norm, Rows rows) {
   if (!pre_norm_) return states_.data();
-  normalise(norm, normed_.data());
+  normalise(norm, normed_.data(), rows);
   return normed_.data();
 }
 
-void Int8Transformer::post_norm(const Norm& norm) {
-  if (!pre_norm_) normalise(norm, states_.data());
+void Int8Transformer::post_norm(const Norm& norm, Rows rows) {
+  if (!pre_norm_) normalise(norm, states_.data(), rows);
 }
 
-void Int8Transformer::feed_forward(const Linear& inner, const Linear& outer, const Norm& norm) {
-  quantise(pre_norm(norm), d_model_);
-  apply(inner, activation_, wide_.data());
-  quantise(wide_.data(), inner.out);
-  apply(outer, Epilogue::add, states_.data());
-  post_norm(norm);
+void Int8Transformer::multiply(const Linear& layer, const float* x, Epilogue epilogue, float* out, Rows rows) {
+  // Each row has room for the widest of the layers, which other threads may be at.
+  uint8_t* q = q_.data() + rows.begin * (widest_ + kGroup);
+  for (int64_t r = rows.begin; r < rows.end; ++r)
+    scales_[r] = kernels().quantise(x + r * layer.in, layer.in, q + (r - rows.begin) * layer.groups * kGroup);
+  kernels().linear(layer, q, scales_.data() + rows.begin, rows.end - rows.begin, 0, layer.blocks, epilogue,
+                   out + rows.begin * layer.out, layer.out);
 }
 
 void Int8Transformer::encode(const at::Tensor& ids, const at::Tensor& positions, const at::Tensor& offsets,
@@ -118,39 +121,47 @@ void Int8Transformer::encode(const at::Tensor& ids, const at::Tensor& positions,
   }
   keep_words(allowed, slots);
   embed(source_input_, ids, positions);
+  qkv_.resize(rows_ * width);
+  // A thread takes some rows through as much of a layer as needs no other rows, so that they stay in its core's cache.
+  const auto by_rows = [&](const auto& body) {
+    in_parts(rows_, kFewestRows, [&](int64_t begin, int64_t end) { body(Rows{begin, end}); });
+  };
   for (const EncoderWeights& layer : encoder_) {
-    quantise(pre_norm(layer.attention_norm), d_model_);
-    apply(layer.qkv, Epilogue::store, wide_.data());
-    // A head at a time over a source's queries: its keys and values stay in the cache of the core.
-    in_parts(heads_ * rows_, 64, [&](int64_t begin, int64_t end) {
-      Attention<float> attention(source_keys_.size(3), width, head_dim_, attention_scale_);
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t head = i / rows_ * head_dim_, row = i % rows_, first = offset[source_of[row]];
-        const float* k = wide_.data() + first * width + d_model_ + head;
-        attention.add({wide_.data() + row * width + head, k, k + d_model_, mixed_.data() + row * d_model_ + head},
-                      offset[source_of[row] + 1] - first);
-      }
-      attention.finish();
+    by_rows([&](Rows rows) {
+      multiply(layer.qkv, pre_norm(layer.attention_norm, rows), Epilogue::store, qkv_.data(), rows);
     });
-    quantise(mixed_.data(), d_model_);
-    apply(layer.output, Epilogue::add, states_.data());
-    post_norm(layer.attention_norm);
-    feed_forward(layer.inner, layer.outer, layer.feed_forward_norm);
+    by_rows([&](Rows rows) {
+      Attention<float> attention(source_keys_.size(3), width, head_dim_, attention_scale_);
+      // A head at a time over a source's queries: its keys and values stay in the cache of the core.
+      for (int64_t head = 0; head < d_model_; head += head_dim_)
+        for (int64_t row = rows.begin; row < rows.end; ++row) {
+          const int64_t first = offset[source_of[row]], length = offset[source_of[row] + 1] - first;
+          const float* k = qkv_.data() + first * width + d_model_ + head;
+          attention.add({qkv_.data() + row * width + head, k, k + d_model_, mixed_.data() + row * d_model_ + head}, length);
+        }
+      attention.finish();
+      multiply(layer.output, mixed_.data(), Epilogue::add, states_.data(), rows);
+      post_norm(layer.attention_norm, rows);
+      multiply(layer.inner, pre_norm(layer.feed_forward_norm, rows), activation_, wide_.data(), rows);
+      multiply(layer.outer, wide_.data(), Epilogue::add, states_.data(), rows);
+      post_norm(layer.feed_forward_norm, rows);
+    });
   }
-  if (pre_norm_) normalise(norm("encoder_norm"), states_.data());
-  quantise(states_.data(), d_model_);
   const int64_t* slot = slots.const_data_ptr<int64_t>();
-  for (size_t l = 0; l < source_kv_.size(); ++l) {
-    apply(source_kv_[l], Epilogue::store, wide_.data());
-    for (int64_t row = 0; row < rows_; ++row)
-      for (int64_t head = 0; head < heads_; ++head) {
-        const int64_t to = ((l * source_keys_.size(1) + slot[source_of[row]]) * heads_ + head) * source_keys_.size(3);
-        const int64_t place = (to + row - offset[source_of[row]]) * head_dim_;
-        const float* key = wide_.data() + row * 2 * d_model_ + head * head_dim_;
-        kernels().shorten(key, head_dim_, mutable_short_numbers(source_keys_) + place);
-        kernels().shorten(key + d_model_, head_dim_, mutable_short_numbers(source_values_) + place);
-      }
-  }
+  by_rows([&](Rows rows) {
+    if (pre_norm_) normalise(norm("encoder_norm"), states_.data(), rows);
+    for (size_t l = 0; l < source_kv_.size(); ++l) {
+      multiply(source_kv_[l], states_.data(), Epilogue::store, wide_.data(), rows);
+      for (int64_t row = rows.begin; row < rows.end; ++row)
+        for (int64_t head = 0; head < heads_; ++head) {
+          const int64_t to = ((l * source_keys_.size(1) + slot[source_of[row]]) * heads_ + head) * source_keys_.size(3);
+          const int64_t place = (to + row - offset[source_of[row]]) * head_dim_;
+          const float* key = wide_.data() + row * 2 * d_model_ + head * head_dim_;
+          kernels().shorten(key, head_dim_, mutable_short_numbers(source_keys_) + place);
+          kernels().shorten(key + d_model_, head_dim_, mutable_short_numbers(source_values_) + place);
+        }
+    }
+  });
 }
 
 Int8Transformer::AttentionView Int8Transformer::view_of(const at::Tensor& keys, const at::Tensor& values, int64_t layer,
@@ -264,12 +275,12 @@ Int8Transformer::Scores Int8Transformer::step(const Batch& batch, const std::vec
   embed(target_input_, batch.tokens, batch.positions);
   for (int64_t l = 0; l < layers; ++l) {
     const DecoderWeights& layer = decoder_[l];
-    quantise(pre_norm(layer.own_norm), d_model_);
+    quantise(pre_norm(layer.own_norm, all()), d_model_);
     apply(layer.own, Epilogue::store, wide_.data());
     (this->*see_own_)(l, batch, seen.data(), scores);
-    post_norm(layer.own_norm);
+    post_norm(layer.own_norm, all());
 
-    quantise(pre_norm(layer.cross_norm), d_model_);
+    quantise(pre_norm(layer.cross_norm, all()), d_model_);
     apply(layer.cross_query, Epilogue::store, wide_.data());
     const AttentionView source = view_of(source_keys_, source_values_, l, d_model_, source_slot, source_length);
     attend(source);
@@ -277,11 +288,15 @@ Int8Transformer::Scores Int8Transformer::step(const Batch& batch, const std::vec
       accumulate_attention(source, batch.outputs.alignment, scores.alignment.mutable_data_ptr<float>(), source_width);
     quantise(mixed_.data(), d_model_);
     apply(layer.cross_output, Epilogue::add, states_.data());
-    post_norm(layer.cross_norm);
+    post_norm(layer.cross_norm, all());
 
-    feed_forward(layer.inner, layer.outer, layer.feed_forward_norm);
+    quantise(pre_norm(layer.feed_forward_norm, all()), d_model_);
+    apply(layer.inner, activation_, wide_.data());
+    quantise(wide_.data(), layer.inner.out);
+    apply(layer.outer, Epilogue::add, states_.data());
+    post_norm(layer.feed_forward_norm, all());
   }
-  if (pre_norm_) normalise(norm("decoder_norm"), states_.data());
+  if (pre_norm_) normalise(norm("decoder_norm"), states_.data(), all());
   project(batch, beams, scores);
   return scores;
 }

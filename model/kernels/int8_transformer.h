@@ -126,6 +126,11 @@ class Int8Transformer : public torch::CustomClassHolder {
   Norm norm(const std::string& name) const;
   Input input(const std::string& name) const;
 
+  // Rows that a thread takes to itself.
+  struct Rows {
+    int64_t begin, end;
+  };
+  Rows all() const { return {0, rows_}; }
   void embed(const Input& input, const at::Tensor& ids, const at::Tensor& positions);
   void reserve(int64_t rows);
   // Quantise rows of `width` floats into `q_`.
@@ -133,11 +138,12 @@ class Int8Transformer : public torch::CustomClassHolder {
   // A linear layer over the rows that were quantised last.
   void apply(const Linear& layer, Epilogue epilogue, float* out);
   // The states as a sublayer reads them: normalised in a pre-norm model, else as they are.
-  const float* pre_norm(const Norm& norm);
+  const float* pre_norm(const Norm& norm, Rows rows);
   // Normalises the states after a sublayer's result was added, in a post-norm model.
-  void post_norm(const Norm& norm);
-  void normalise(const Norm& norm, float* out);
-  void feed_forward(const Linear& inner, const Linear& outer, const Norm& norm);
+  void post_norm(const Norm& norm, Rows rows);
+  void normalise(const Norm& norm, float* out, Rows rows);
+  // A linear layer over some rows of x [rows_, layer.in], by this thread alone: its results in out [rows_, layer.out].
+  void multiply(const Linear& layer, const float* x, Epilogue epilogue, float* out, Rows rows);
   // What rows attend to in one layer of a buffer: row r to the first `lengths[r]` of the `positions` of slot `slots[r]`.
   // The queries are in `wide_`, `stride` floats apart.
   struct AttentionView {
@@ -181,7 +187,7 @@ class Int8Transformer : public torch::CustomClassHolder {
 
   // State of the running call.
   int64_t rows_ = 0;
-  std::vector<float> states_, normed_, wide_, mixed_, scales_;
+  std::vector<float> states_, normed_, qkv_, wide_, mixed_, scales_;
   std::vector<uint8_t> q_;
 };
 

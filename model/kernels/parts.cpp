@@ -197,7 +197,8 @@ int64_t usable_threads() {
 void run_parts(int64_t count, int64_t least, Body body, const void* context) {
   if (count <= 0) return;
   const int64_t threads = usable_threads();
-  const int64_t parts = threads == 1 ? 1 : std::min(kPartsOfAThread * threads, count / std::max<int64_t>(1, least));
+  int64_t parts = threads == 1 ? 1 : std::min(kPartsOfAThread * threads, count / std::max<int64_t>(1, least));
+  if (parts > threads) parts -= parts % threads;  // or some would wait for the others' last ones
   if (parts < 2 || !Helpers::instance().run(count, (count + parts - 1) / parts, threads, body, context))
     body(context, 0, count);
 }
