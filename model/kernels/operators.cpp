@@ -188,7 +188,7 @@ TORCH_LIBRARY(dragoman, library) {
   library.def("copy_slots(Tensor(a!) buffer, Tensor copies) -> ()");
   library.def("variants() -> str[]", variants);
   library.def("choose_variant(str name) -> ()", choose_variant);
-  library.def("lend_threads(Tensor working, int own, int threads) -> ()");
+  library.def("lend_threads(Tensor idle_since, int own, int threads) -> ()");
   library.def("usable_threads() -> int", dragoman::usable_threads);
   using dragoman::Int8Transformer;
   library.class_<Int8Transformer>("Int8Transformer")

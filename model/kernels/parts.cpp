@@ -23,9 +23,13 @@ constexpr int kSpins = 4096;
 constexpr int kSpinsBeforeYield = 256;
 // More of them balance better, fewer read shared rows less often.
 constexpr int64_t kPartsOfAThread = 4;
-// A helper that keeps a part for so long has lost its core to another program, and is left alone for a while.
+// An engine that has had no work for so long will not want its core back at once.
+constexpr std::chrono::milliseconds kIdle{1};
+// A borrowed thread that keeps a part for so long has lost its core to another program. None are borrowed for a while then.
 constexpr std::chrono::microseconds kPatience{300};
 constexpr std::chrono::milliseconds kPause{50};
+
+using Clock = std::chrono::steady_clock;
 
 void pause() {
 #if defined(__x86_64__)
@@ -72,14 +76,9 @@ class Helpers {
   }
 
   // Whether borrowed threads had no core of their own not long ago.
-  bool stays_alone() {
-    if (!alone_) return false;
-    if (Clock::now() >= alone_until_.load()) alone_ = false;
-    return alone_;
-  }
+  bool stays_alone(Clock::time_point now) const { return now < alone_until_.load(); }
 
  private:
-  using Clock = std::chrono::steady_clock;
 
   class Helper {
    public:
@@ -148,16 +147,13 @@ class Helpers {
     const Clock::time_point begin = Clock::now();
     while (unfinished_.load(std::memory_order_acquire)) std::this_thread::yield();
     const Clock::time_point end = Clock::now();
-    if (!borrows || end - begin < kPatience) return;
-    alone_until_ = end + kPause;
-    alone_ = true;
+    if (borrows && end - begin > kPatience) alone_until_ = end + kPause;
   }
 
   static inline std::atomic<Helpers*> current_ = nullptr;
 
   std::mutex busy_, failing_;
   std::vector<std::unique_ptr<Helper>> helpers_;
-  std::atomic<bool> alone_{false};
   std::atomic<Clock::time_point> alone_until_{};
   Body body_ = nullptr;
   const void* context_ = nullptr;
@@ -169,29 +165,34 @@ class Helpers {
   alignas(64) std::atomic<uint64_t> unfinished_{0};
 };
 
-// Which engines have work, this engine's place among them, and how many threads they have together.
+// Since when each engine has no work, this engine's place among them, and how many threads they have together.
 struct Lenders {
-  at::Tensor working;
+  at::Tensor idle_since;
   int64_t own = 0, threads = 0;
 } lenders;
 
 }  // namespace
 
-void lend_threads(const at::Tensor& working, int64_t own, int64_t threads) {
-  TORCH_CHECK(working.dtype() == at::kByte && working.is_contiguous() && 0 <= own && own < working.numel(),
-              "lend_threads: engine ", own, " is none of ", working.numel());
-  lenders = {working, own, threads};
+void lend_threads(const at::Tensor& idle_since, int64_t own, int64_t threads) {
+  TORCH_CHECK(idle_since.dtype() == at::kLong && idle_since.is_contiguous() && 0 <= own && own < idle_since.numel(),
+              "lend_threads: engine ", own, " is none of ", idle_since.numel());
+  lenders = {idle_since, own, threads};
 }
 
 int64_t usable_threads() {
   const int64_t own = at::get_num_threads();
-  if (!lenders.working.defined()) return own;
-  auto* flags = lenders.working.mutable_data_ptr<uint8_t>();
+  if (!lenders.idle_since.defined()) return own;
+  const Clock::time_point now = Clock::now();
+  const int64_t latest = std::chrono::nanoseconds(now.time_since_epoch() - kIdle).count();
+  auto* since = lenders.idle_since.mutable_data_ptr<int64_t>();
   int64_t working = 1;
-  for (int64_t engine = 0; engine < lenders.working.numel(); ++engine)
-    working += engine != lenders.own && std::atomic_ref(flags[engine]).load(std::memory_order_relaxed);
+  for (int64_t engine = 0; engine < lenders.idle_since.numel(); ++engine) {
+    if (engine == lenders.own) continue;
+    const int64_t idle = std::atomic_ref(since[engine]).load(std::memory_order_relaxed);
+    working += idle == 0 || idle > latest;
+  }
   const int64_t share = lenders.threads / working;
-  return share <= own || Helpers::instance().stays_alone() ? own : share;
+  return share <= own || Helpers::instance().stays_alone(now) ? own : share;
 }
 
 void run_parts(int64_t count, int64_t least, Body body, const void* context) {

@@ -11,9 +11,10 @@ namespace dragoman {
 
 using Body = void (*)(const void* context, int64_t begin, int64_t end);
 
-// From now on this process, engine `own` of some, uses its share of the `threads` of those that have no work:
-// `working` [engines] of bytes says which have, and is theirs to write at any time.
-void lend_threads(const at::Tensor& working, int64_t own, int64_t threads);
+// From now on this process, engine `own` of some, uses its share of the `threads` that all of them have together and
+// those without work do not need. `idle_since` [engines] of int64 says since when each has none, in nanoseconds of
+// CLOCK_MONOTONIC, or 0; each engine writes its own at any time.
+void lend_threads(const at::Tensor& idle_since, int64_t own, int64_t threads);
 
 // How many threads may take parts now: as many as PyTorch may use, and those that are lent.
 int64_t usable_threads();
