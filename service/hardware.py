@@ -51,6 +51,11 @@ def usable_cores() -> int:
     return max(1, int(min([cores, *_cpu_limits()])))
 
 
+def has_cpu_limit() -> bool:
+    """Return True if processor time is limited, and not only the cores on which this process may run."""
+    return any(True for _ in _cpu_limits())
+
+
 def usable_memory() -> int:
     """Return the bytes of memory that this process may use at most: the machine's, or those of its cgroups."""
     machine: int = psutil.virtual_memory().total

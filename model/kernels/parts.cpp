@@ -26,8 +26,8 @@ constexpr int64_t kPartsOfAThread = 4;
 // An engine that has had no work for so long will not want its core back at once.
 constexpr std::chrono::milliseconds kIdle{1};
 // A borrowed thread that keeps a part for so long has lost its core to another program. None are borrowed for a while then.
-constexpr std::chrono::microseconds kPatience{300};
-constexpr std::chrono::milliseconds kPause{50};
+constexpr std::chrono::milliseconds kPatience{1};
+constexpr std::chrono::milliseconds kPause{20};
 
 using Clock = std::chrono::steady_clock;
 

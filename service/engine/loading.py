@@ -20,7 +20,7 @@ from service.engine.modes import Mode, device_of, mode_on
 from service.engine.runner import DeviceLost, Runner
 from service.engine.scheduler import Scheduler
 from service.engine.thread_lending import ThreadLending
-from service.hardware import usable_cores
+from service.hardware import has_cpu_limit, usable_cores
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +68,9 @@ def load(options: EngineOptions) -> LoadedModel:
 def _lending(options: EngineOptions) -> ThreadLending | None:
     if not (options.lends_threads and options.forks):
         return None
-    return ThreadLending(engines=options.engines, threads=min(options.engines * options.threads, usable_cores()))
+    # Above a limit on processor time the system would stop all processes for a while, the HTTP process, too.
+    cores = usable_cores() - 1 if has_cpu_limit() else usable_cores()
+    return ThreadLending(engines=options.engines, threads=min(options.engines * options.threads, cores))
 
 
 def _runner(mode: Mode, model: Transformer, options: EngineOptions, shortlist: Shortlist | None) -> Runner:

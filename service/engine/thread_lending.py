@@ -1,6 +1,7 @@
-"""An engine without work lends its threads to the others: a request alone is decoded by all cores of a server."""
+"""An engine without work lends its threads to the others, which makes a request alone faster."""
 
 import mmap
+import os
 import time
 from typing import Final
 
@@ -13,27 +14,33 @@ _TIME_BYTES: Final = 8  # of an int64
 
 
 class ThreadLending:
-    """Since when each engine of a model has no work, in memory that they share: to be made before they are forked."""
+    """The time since when each engine of a model has no work, in memory that forks of this process share."""
 
     def __init__(self, *, engines: int, threads: int) -> None:
         """All `engines` together have so many `threads`."""
         self._memory = mmap.mmap(-1, engines * _TIME_BYTES)
         self._idle_since = memoryview(self._memory).cast("q")
         self._threads = threads
+        self._parent = os.getpid()
 
     def join(self, engine: int, channel: Channel) -> "LendingChannel":
         """Have the int8 operators of this process, which is one of the engines, use what others lend."""
         self.lend(engine)  # the process before this one may have died at work
-        torch.ops.dragoman.lend_threads(torch.frombuffer(self._memory, dtype=torch.int64), engine, self._threads)
+        self._borrow(engine, self._threads)
         return LendingChannel(channel, self, engine)
 
     def lend(self, engine: int) -> None:
-        """The engine has no work from now on."""
+        """Note that the engine has no work from now on."""
         self._idle_since[engine] = time.monotonic_ns()
+        if os.getppid() != self._parent:
+            self._borrow(engine, 0)  # engines that come are another process's forks, and do not use this memory
 
     def take_back(self, engine: int) -> None:
-        """The engine has work."""
+        """Note that the engine has work."""
         self._idle_since[engine] = 0
+
+    def _borrow(self, engine: int, threads: int) -> None:
+        torch.ops.dragoman.lend_threads(torch.frombuffer(self._memory, dtype=torch.int64), engine, threads)
 
 
 class LendingChannel:
@@ -45,6 +52,7 @@ class LendingChannel:
         self._engine = engine
 
     def receive(self, *, wait: bool) -> list[Command] | None:
+        """Return as the channel does."""
         if not wait:
             return self._channel.receive(wait=False)
         self._lending.lend(self._engine)

@@ -5,7 +5,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from service.hardware import usable_cores, usable_gpus, usable_memory, visible_gpus
+from service.hardware import has_cpu_limit, usable_cores, usable_gpus, usable_memory, visible_gpus
 
 
 @pytest.mark.parametrize(("answer", "count"), [("print(3)", 3), ("raise ImportError", 0)])
@@ -36,8 +36,10 @@ def test_the_tightest_limit_from_the_own_cgroup_up_to_the_root_counts(cgroups: P
     assert usable_cores() == 16
     (cgroups / "a" / "b.slice" / "c.service" / "cpu.max").write_text("max 100000")
     assert usable_cores() == 16
+    assert not has_cpu_limit()
     (cgroups / "a" / "cpu.max").write_text("650000 100000")
     assert usable_cores() == 6
+    assert has_cpu_limit()
     (cgroups / "a" / "b.slice" / "cpu.max").write_text("200000 50000")
     assert usable_cores() == 4
     (cgroups / "cpu.max").write_text("10000 100000")

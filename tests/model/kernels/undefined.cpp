@@ -22,7 +22,8 @@ bool survives(const std::vector<float>& row) {
   const bool shows = !std::isfinite(all.quantise(row.data(), kWidth, q.data()));
   all.normalise(row.data(), row.data(), row.data(), 1e-5f, kWidth, out.data());
   all.recur(row.data(), row.data(), row.data(), kWidth, weights.data(), out.data());
-  all.attend(row.data(), row.data(), row.data(), 6, 32, 32, 1.0f, weights.data(), out.data());
+  const Query<float> query{row.data(), row.data(), row.data(), out.data()};
+  all.attend(&query, 1, 6, 32, 32, 1.0f, weights.data());
 
   const int64_t groups = kWidth / kGroup, blocks = (kWidth + kBlock - 1) / kBlock;
   const std::vector<int8_t> weight(blocks * groups * kBlock * kGroup, 3);

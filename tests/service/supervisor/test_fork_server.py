@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import pytest
 
 from service.engine.messages import EngineOptions
 from service.errors import EngineFailed
+from service.hardware import has_cpu_limit, usable_cores
 from service.settings import EMBEDDED_MODEL
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.engine_requests import EngineObserver
@@ -265,3 +267,18 @@ async def test_where_nothing_forks_each_engine_loads_the_model() -> None:
         assert first.pid != second.pid
         assert await _ids(second.submit(REQUEST)) == text
         await replicas.lose(first, text)
+
+
+@pytest.mark.skipif(usable_cores() < 2 or has_cpu_limit(), reason="lending needs two cores")
+async def test_an_engine_has_the_thread_of_one_without_work() -> None:
+    lends = msgspec.structs.replace(OPTIONS, engines=2, lends_threads=True)
+    long = generation_request([50, 60, 70, 80, 90] * 10 + [2], 60)
+    texts, threads = [], []
+    for options in (OPTIONS, lends):
+        async with running(options) as replicas:
+            first = replicas.engines[0]
+            await asyncio.sleep(0.01)  # the other one shall have had no work for longer than a millisecond
+            texts.append(await _ids(first.submit(long)))
+            threads.append(len(list(Path(f"/proc/{_pid(first)}/task").iterdir())))  # noqa: ASYNC240
+    assert threads == [1, 2]
+    assert texts[0] == texts[1]
