@@ -227,14 +227,14 @@ def test_statistics_of_a_beam() -> None:
 
 def test_a_block_is_one_report_and_rows_end_within_it() -> None:
     runner = BlockRunner()
-    channel = _run(runner, [_submit(1, 72), _submit(2, 6)])
-    assert [report.block.tokens for report in channel.reports] == [8, 35, 32, 5], "the first is short"
-    assert channel.tokens(1) == [*range(5, 77), EOS]
+    channel = _run(runner, [_submit(1, 45), _submit(2, 6)])
+    assert [report.block.tokens for report in channel.reports] == [8, 35, 10], "the first is short"
+    assert channel.tokens(1) == [*range(5, 50), EOS]
     assert channel.tokens(2) == [*range(5, 11), EOS]
     assert [each.finish_reason for each in channel.all_tokens() if each.token_id == EOS] == ["stop", "stop"]
-    assert [report.stats.slots_used for report in channel.reports] == [2, 1, 1, 0]
-    assert [report.stats.steps for report in channel.reports] == [4, 32, 32, 5]
-    assert [report.stats.batch_rows for report in channel.reports] == [2, 2, 1, 1]
+    assert [report.stats.slots_used for report in channel.reports] == [2, 1, 0]
+    assert [report.stats.steps for report in channel.reports] == [4, 32, 10]
+    assert [report.stats.batch_rows for report in channel.reports] == [2, 2, 1]
 
 
 def test_a_request_ends_within_a_block_at_its_limit() -> None:
@@ -254,7 +254,7 @@ def test_blocks_are_short_while_somebody_waits_and_single_steps_while_the_encode
 
 def test_what_has_to_be_looked_at_makes_all_blocks_single_steps() -> None:
     runner = BlockRunner()
-    channel = _run(runner, [_submit(1, 62), _submit(2, 3, candidates=2)])
+    channel = _run(runner, [_submit(1, 45), _submit(2, 3, candidates=2)])
     assert [block.steps for block in runner.blocks] == [1, 1, 1, 1, 32, 32]
-    assert channel.tokens(1) == [*range(5, 67), EOS]
+    assert channel.tokens(1) == [*range(5, 50), EOS]
     assert channel.tokens(2) == [5, 6, 7, EOS]
