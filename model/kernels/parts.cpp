@@ -79,7 +79,6 @@ class Helpers {
   bool stays_alone(Clock::time_point now) const { return now < alone_until_.load(); }
 
  private:
-
   class Helper {
    public:
     void call(uint32_t number) {
