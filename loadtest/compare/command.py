@@ -62,6 +62,9 @@ def bench(  # noqa: PLR0913  each is an option of the command
         Literal["auto", "amx", "avx512vnni", "avxvnni", "avx2"],
         typer.Option(help="Instruction set of Dragoman's C++ operators and, but for AMX, of CTranslate2."),
     ] = "auto",
+    lend_threads: Annotated[
+        bool, typer.Option(help="Dragoman's engines without work lend their threads, as in the server.")
+    ] = True,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write ratios and raw figures to this file.")] = None,
     host: Annotated[
         bool,
@@ -104,6 +107,7 @@ def bench(  # noqa: PLR0913  each is an option of the command
         device=device,
         slots=slots or max(default_slots, math.ceil(max(levels) / engines)),
         cpu_variant=cpu_variant,
+        lends_threads=lend_threads,
     )
     try:
         check_installed(peers)

@@ -38,6 +38,7 @@ def open_dragoman(job: Job) -> Iterator[Peer]:
         threads=max(1, job.cores // job.replicas),
         slots=job.slots,
         cpu_variant=job.cpu_variant,
+        lend_threads=job.lends_threads,
         log_level="warning",
     )
     pool = build_pool("en-fr", checkpoint, load_config(checkpoint), settings, Metrics("bench", job.mode))

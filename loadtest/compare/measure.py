@@ -43,6 +43,7 @@ def measure(comparison: Comparison, config: ModelConfig, progress: Progress) -> 
             comparison.device,
             comparison.slots,
             comparison.cpu_variant,
+            comparison.lends_threads,
         )
         peers = {name: stack.enter_context(peer_process(name, job)) for name in comparison.peers}
         if comparison.device != "cpu":

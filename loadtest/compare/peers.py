@@ -72,6 +72,7 @@ class Job:
     slots: int = 64
     """Slots of each of Dragoman's engines."""
     cpu_variant: str = "auto"
+    lends_threads: bool = True
     """Instruction set of Dragoman's C++ operators and of CTranslate2."""
 
 

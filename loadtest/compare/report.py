@@ -38,6 +38,7 @@ class Comparison:
     device: str = "cpu"
     slots: int = 64
     cpu_variant: str = "auto"
+    lends_threads: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Logs": ("log_level",),
     # In a group of their own: their second names would narrow the columns of others.
-    "Switches": ("anonymous", "offline", "on_demand", "restore_capitals", "shortlist", "traces"),
+    "Switches": ("anonymous", "lend_threads", "offline", "on_demand", "restore_capitals", "shortlist", "traces"),
 }
 """Every setting, in the order of the help."""
 

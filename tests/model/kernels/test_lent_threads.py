@@ -1,4 +1,4 @@
-"""How many threads an engine may use, by the time since when other engines have no work."""
+"""The number of threads that an engine may use, by the time since when other engines have no work."""
 
 import time
 from collections.abc import Iterator
