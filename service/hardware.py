@@ -47,19 +47,22 @@ def usable_cores() -> int:
 
     A limit may be set on the process' own cgroup (a container) or on any above it (systemd's CPUQuota of a slice).
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, int(min([cores, *_cpu_limits()])))
+    return max(1, int(min([_cores(), *_cpu_limits()])))
 
 
 def has_cpu_limit() -> bool:
-    """Return True if processor time is limited, and not only the cores on which this process may run."""
-    return any(True for _ in _cpu_limits())
+    """Return True if processor time is limited below what the cores have on which this process may run."""
+    return any(limit < _cores() for limit in _cpu_limits())
 
 
 def usable_memory() -> int:
     """Return the bytes of memory that this process may use at most: the machine's, or those of its cgroups."""
     machine: int = psutil.virtual_memory().total
     return min([machine, *_memory_limits()])
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _cpu_limits() -> Iterator[float]:

@@ -72,8 +72,9 @@ class Job:
     slots: int = 64
     """Slots of each of Dragoman's engines."""
     cpu_variant: str = "auto"
-    lends_threads: bool = True
     """Instruction set of Dragoman's C++ operators and of CTranslate2."""
+    lends_threads: bool = True
+    """Dragoman's engines without work lend their threads to the others."""
 
 
 class WrongLength(Exception):

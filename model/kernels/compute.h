@@ -47,7 +47,7 @@ struct Query {
   float* out;
 };
 
-// Queries that are computed together: what one waits for, another uses.
+// Queries that are computed together: while one waits for its last result, the processor goes on with another.
 constexpr int64_t kMostQueries = 4;
 
 // How many numbers the weights of so many keys need: whole registers.

@@ -15,7 +15,7 @@ namespace {
 
 // Below this many multiplications a thread is not worth waking.
 constexpr int64_t kFewestProducts = 1 << 18;
-// With fewer of them, reading the weights would take longer than the products.
+// With fewer rows of its own, a thread would read the weights for longer than it multiplies.
 constexpr int64_t kFewestRows = 8;
 
 void check_range(const at::Tensor& tensor, int64_t rows, int64_t end, const char* name) {
@@ -97,6 +97,10 @@ void Int8Transformer::post_norm(const Norm& norm, Rows rows) {
 }
 
 void Int8Transformer::multiply(const Linear& layer, const float* x, Epilogue epilogue, float* out, Rows rows) {
+  if (shares_layers_) {
+    quantise(x, layer.in);
+    return apply(layer, epilogue, out);
+  }
   // Each row has room for the widest of the layers, which other threads may be at.
   uint8_t* q = q_.data() + rows.begin * (widest_ + kGroup);
   for (int64_t r = rows.begin; r < rows.end; ++r)
@@ -122,8 +126,10 @@ void Int8Transformer::encode(const at::Tensor& ids, const at::Tensor& positions,
   keep_words(allowed, slots);
   embed(source_input_, ids, positions);
   qkv_.resize(rows_ * width);
+  shares_layers_ = rows_ < kFewestRows * usable_threads();
   // A thread takes some rows through as much of a layer as needs no other rows, so that they stay in its core's cache.
   const auto by_rows = [&](const auto& body) {
+    if (shares_layers_) return body(all());
     in_parts(rows_, kFewestRows, [&](int64_t begin, int64_t end) { body(Rows{begin, end}); });
   };
   for (const EncoderWeights& layer : encoder_) {

@@ -142,7 +142,8 @@ class Int8Transformer : public torch::CustomClassHolder {
   // Normalises the states after a sublayer's result was added, in a post-norm model.
   void post_norm(const Norm& norm, Rows rows);
   void normalise(const Norm& norm, float* out, Rows rows);
-  // A linear layer over some rows of x [rows_, layer.in], by this thread alone: its results in out [rows_, layer.out].
+  // A linear layer over some rows of x [rows_, layer.in]: its results in out [rows_, layer.out]. By this thread alone,
+  // unless threads share the layers; then over all rows.
   void multiply(const Linear& layer, const float* x, Epilogue epilogue, float* out, Rows rows);
   // What rows attend to in one layer of a buffer: row r to the first `lengths[r]` of the `positions` of slot `slots[r]`.
   // The queries are in `wide_`, `stride` floats apart.
@@ -187,6 +188,7 @@ class Int8Transformer : public torch::CustomClassHolder {
 
   // State of the running call.
   int64_t rows_ = 0;
+  bool shares_layers_ = false;  // or each thread has rows of its own
   std::vector<float> states_, normed_, qkv_, wide_, mixed_, scales_;
   std::vector<uint8_t> q_;
 };

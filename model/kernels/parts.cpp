@@ -25,7 +25,8 @@ constexpr int kSpinsBeforeYield = 256;
 constexpr int64_t kPartsOfAThread = 4;
 // An engine that has had no work for so long will not want its core back at once.
 constexpr std::chrono::milliseconds kIdle{1};
-// A borrowed thread that keeps a part for so long has lost its core to another program. None are borrowed for a while then.
+// A borrowed thread that is waited for longer than so, and than all other parts took, has lost its core to another
+// program. None are borrowed for a while then.
 constexpr std::chrono::milliseconds kPatience{1};
 constexpr std::chrono::milliseconds kPause{20};
 
@@ -58,8 +59,9 @@ class Helpers {
   bool run(int64_t count, int64_t part, int64_t threads, Body body, const void* context) {
     const std::unique_lock<std::mutex> alone(busy_, std::try_to_lock);
     if (!alone) return false;
-    start_helpers(threads - 1);
     const uint64_t parts = (count + part - 1) / part;
+    const int64_t helping = std::min<int64_t>(threads, parts) - 1;
+    start_helpers(helping);
     body_ = body;
     context_ = context;
     count_ = count;
@@ -68,9 +70,14 @@ class Helpers {
     unfinished_.store(parts, std::memory_order_relaxed);
     left_.store(static_cast<uint64_t>(++number_) << 32 | parts);
     // Last, since who sees the new number takes parts of it.
-    for (int64_t i = 0; i < threads - 1 && i < static_cast<int64_t>(helpers_.size()); ++i) helpers_[i]->call(number_);
+    for (int64_t i = 0; i < helping && i < static_cast<int64_t>(helpers_.size()); ++i) helpers_[i]->call(number_);
+    const bool borrows = threads > at::get_num_threads();
+    const Clock::time_point begin = borrows ? Clock::now() : Clock::time_point{};
     take_parts(number_);
-    wait(threads > at::get_num_threads());
+    if (borrows)
+      watch_helpers(begin);
+    else
+      wait_for_helpers();
     if (failure_) std::rethrow_exception(failure_);
     return true;
   }
@@ -87,7 +94,8 @@ class Helpers {
       if (asleep_.load()) number_.notify_one();
     }
 
-    uint32_t wait(uint32_t seen) {
+    // Waits for a job after `seen`.
+    uint32_t next_job(uint32_t seen) {
       for (int spins = 0; number_.load() == seen && spins < kSpins; ++spins) pause();
       if (number_.load() == seen) {
         asleep_.store(true);
@@ -117,7 +125,7 @@ class Helpers {
 
   void help(Helper& own) {
     for (uint32_t seen = 0;;) {
-      seen = own.wait(seen);
+      seen = own.next_job(seen);
       take_parts(seen);
     }
   }
@@ -138,15 +146,21 @@ class Helpers {
     }
   }
 
-  void wait(bool borrows) {
-    for (int spins = 0; spins < kSpinsBeforeYield; ++spins) {
-      if (!unfinished_.load(std::memory_order_acquire)) return;
-      pause();
+  void wait_for_helpers() const {
+    for (int spins = 0; unfinished_.load(std::memory_order_acquire); ++spins) {
+      if (spins < kSpinsBeforeYield)
+        pause();
+      else
+        std::this_thread::yield();
     }
-    const Clock::time_point begin = Clock::now();
-    while (unfinished_.load(std::memory_order_acquire)) std::this_thread::yield();
+  }
+
+  // The job began at `begin`.
+  void watch_helpers(Clock::time_point begin) {
+    const Clock::time_point done = Clock::now();
+    wait_for_helpers();
     const Clock::time_point end = Clock::now();
-    if (borrows && end - begin > kPatience) alone_until_ = end + kPause;
+    if (end - done > std::max<Clock::duration>(kPatience, done - begin)) alone_until_ = end + kPause;
   }
 
   static inline std::atomic<Helpers*> current_ = nullptr;
@@ -183,11 +197,11 @@ int64_t usable_threads() {
   if (!lenders.idle_since.defined()) return own;
   const Clock::time_point now = Clock::now();
   const int64_t latest = std::chrono::nanoseconds(now.time_since_epoch() - kIdle).count();
-  auto* since = lenders.idle_since.mutable_data_ptr<int64_t>();
+  const int64_t* since = lenders.idle_since.const_data_ptr<int64_t>();
   int64_t working = 1;
   for (int64_t engine = 0; engine < lenders.idle_since.numel(); ++engine) {
     if (engine == lenders.own) continue;
-    const int64_t idle = std::atomic_ref(since[engine]).load(std::memory_order_relaxed);
+    const int64_t idle = __atomic_load_n(since + engine, __ATOMIC_RELAXED);  // older C++ libraries have no atomic_ref
     working += idle == 0 || idle > latest;
   }
   const int64_t share = lenders.threads / working;

@@ -19,8 +19,7 @@ from service.engine.messages import EngineOptions, Failed, Ready
 from service.engine.modes import Mode, device_of, mode_on
 from service.engine.runner import DeviceLost, Runner
 from service.engine.scheduler import Scheduler
-from service.engine.thread_lending import ThreadLending
-from service.hardware import has_cpu_limit, usable_cores
+from service.engine.thread_lending import ThreadLending, lending_among
 
 logger = logging.getLogger(__name__)
 
@@ -61,16 +60,8 @@ def load(options: EngineOptions) -> LoadedModel:
     config = model.config
     parameters = sum(p.numel() for p in model.parameters())
     content = _runner(mode, model, options, shortlist) if device.type == "cpu" else model
-    lending = _lending(options) if isinstance(content, CppRunner) else None
+    lending = lending_among(options) if isinstance(content, CppRunner) else None
     return LoadedModel(options, config, parameters, mode, shortlist, content, lending)
-
-
-def _lending(options: EngineOptions) -> ThreadLending | None:
-    if not (options.lends_threads and options.forks):
-        return None
-    # Above a limit on processor time the system would stop all processes for a while, the HTTP process, too.
-    cores = usable_cores() - 1 if has_cpu_limit() else usable_cores()
-    return ThreadLending(engines=options.engines, threads=min(options.engines * options.threads, cores))
 
 
 def _runner(mode: Mode, model: Transformer, options: EngineOptions, shortlist: Shortlist | None) -> Runner:

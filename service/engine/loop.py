@@ -1,4 +1,4 @@
-"""The engine's loop: take commands, run a block of steps, report. One thread, and nothing else in the process."""
+"""The engine's loop: take commands, run a block of steps, report. One thread, but for those within an operator."""
 
 import logging
 import time

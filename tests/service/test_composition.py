@@ -30,6 +30,20 @@ def test_each_replica_gets_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len({*fork_servers}) == 1
 
 
+@pytest.mark.parametrize(
+    ("settings", "lends"), [({}, True), ({"lend_threads": False}, False), ({"models": "a,b"}, False)]
+)
+def test_engines_lend_their_threads_where_there_is_one_model(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], lends: bool
+) -> None:
+    """The engines of other models would not know that the cores are in use."""
+    monkeypatch.setattr(composition, "EngineProcess", lambda *arguments: SimpleNamespace(arguments=arguments))
+    config, metrics = load_config(EMBEDDED_MODEL), Metrics("0", "int8")
+    pool = composition.build_pool("en-fr", EMBEDDED_MODEL, config, Settings(replicas=3, **settings), metrics)
+    options = vars(pool.engines[0])["arguments"][0].options
+    assert (options.engines, options.lends_threads) == (3, lends)
+
+
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()

@@ -37,6 +37,8 @@ def test_the_tightest_limit_from_the_own_cgroup_up_to_the_root_counts(cgroups: P
     (cgroups / "a" / "b.slice" / "c.service" / "cpu.max").write_text("max 100000")
     assert usable_cores() == 16
     assert not has_cpu_limit()
+    (cgroups / "a" / "cpu.max").write_text("1600000 100000")
+    assert not has_cpu_limit()
     (cgroups / "a" / "cpu.max").write_text("650000 100000")
     assert usable_cores() == 6
     assert has_cpu_limit()

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from msgspec.structs import replace
 
-from service.engine.messages import Cancel, Command, Report
-from service.engine.thread_lending import LendingChannel, ThreadLending
+from service.engine.messages import Cancel, Command, EngineOptions, Failed, Report
+from service.engine.thread_lending import MOST_THREADS, LendingChannel, ThreadLending, lending_among
 
 LONG_ENOUGH_SECONDS = 0.02
 
@@ -56,23 +57,54 @@ def test_what_died_at_work_lends_once_it_is_replaced(lending: ThreadLending) -> 
     lending.take_back(1)
     assert usable_threads() == 1
     if (pid := os.fork()) == 0:
-        lending.lend(1)  # as its replacement does, in a process of its own
+        lending.join(1, Observed())
         os._exit(0)
     os.waitpid(pid, 0)
     assert usable_threads() == 2
 
 
+@pytest.mark.parametrize("wait", [False, True])
 def test_engines_of_a_fork_server_that_is_gone_borrow_no_more(
-    lending: ThreadLending, monkeypatch: pytest.MonkeyPatch
+    lending: ThreadLending, monkeypatch: pytest.MonkeyPatch, wait: bool
 ) -> None:
+    first = LendingChannel(Observed(), lending, 0)
     lending.lend(1)
+    first.receive(wait=wait)
     assert usable_threads() == 2
     monkeypatch.setattr(os, "getppid", lambda: 1)
-    lending.lend(0)
+    first.receive(wait=wait)
     assert usable_threads() == 1
 
 
+def test_one_engine_does_not_borrow_without_bound(operators: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getppid", os.getpid)
+    many = ThreadLending(engines=64, threads=64)
+    for engine in range(64):
+        many.lend(engine)
+    many.join(0, Observed())
+    assert usable_threads() == MOST_THREADS
+    torch.ops.dragoman.lend_threads(torch.zeros(1, dtype=torch.int64), 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("engines", "threads", "cores", "limited", "together"),
+    [(4, 1, 16, False, 4), (2, 3, 16, False, 6), (4, 1, 2, False, 2), (4, 1, 4, True, 3), (2, 1, 1, False, 1)],
+)
+def test_engines_have_no_more_threads_together_than_there_are_cores(
+    monkeypatch: pytest.MonkeyPatch, engines: int, threads: int, cores: int, limited: bool, together: int
+) -> None:
+    """And leave one core to the HTTP process where the system limits processor time."""
+    monkeypatch.setattr("service.engine.thread_lending.usable_cores", lambda: cores)
+    monkeypatch.setattr("service.engine.thread_lending.has_cpu_limit", lambda: limited)
+    options = EngineOptions("", "int8", threads, 64, 8, 64, engines=engines, lends_threads=True, forks=True)
+    lending = lending_among(options)
+    assert lending is not None
+    assert lending.threads == together
+    assert lending_among(replace(options, lends_threads=False)) is None
+    assert lending_among(replace(options, forks=False)) is None
+
+
 def test_reports_are_passed_on(lending: ThreadLending) -> None:
-    observed = Observed()
-    LendingChannel(observed, lending, 1).send("a report")  # type: ignore[arg-type]
-    assert observed.sent == ["a report"]
+    observed, report = Observed(), Failed("a reason")
+    LendingChannel(observed, lending, 1).send(report)
+    assert observed.sent == [report]
