@@ -95,7 +95,7 @@ def test_glossaries_on_a_full_disk(disk: SmallDisk, start_server: StartServer) -
         assert caught.value.http_status_code == 507
         assert [each.name for each in kept.iterdir()] == [f"{pets.glossary_id}.json"]
         translated = client.translate_text(TEXT, source_lang="EN", target_lang="FR", glossary=pets)
-        assert str(translated) == "Je vois un matou."
+        assert "matou" in str(translated)
         disk.make_room()
         client.create_glossary("more", "EN", "FR", {"dog": "toutou"})
         log = server.log.read_text()
