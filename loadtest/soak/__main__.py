@@ -9,6 +9,7 @@ broken.
 import asyncio
 import json
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from loadtest.soak.faults import FAULTS
 from loadtest.soak.faults.surroundings import clean_up, environment, prepare
 from loadtest.soak.report import Ending, Limits, stop, summary
 from loadtest.soak.rounds import Plan, soak
-from loadtest.soak.site import ENGINES, SLOTS, WAITING, Places
+from loadtest.soak.site import ENGINES, RECEIVE_TIMEOUT_SECONDS, SEND_TIMEOUT_SECONDS, SLOTS, WAITING, Places
 from loadtest.soak.supervisor import supervisor
 from service.access.key_store import KeyLimits, KeyStore
 from service.interpreter import python_command
@@ -32,16 +33,14 @@ from service.settings import EMBEDDED_MODEL
 
 _HOUR: Final = 3600.0
 _CUT_SECONDS: Final = 5.0
-_RECEIVE_TIMEOUT_SECONDS: Final = 5.0
-_SEND_TIMEOUT_SECONDS: Final = 3.0
 _FLAGS: Final = {
     "--replicas": ENGINES,
     "--slots": SLOTS,
     "--max-waiting": WAITING,
     "--max-characters": 5_000_000,
     "--max-body-bytes": 9_000_000,
-    "--receive-timeout-seconds": _RECEIVE_TIMEOUT_SECONDS,
-    "--send-timeout-seconds": _SEND_TIMEOUT_SECONDS,
+    "--receive-timeout-seconds": RECEIVE_TIMEOUT_SECONDS,
+    "--send-timeout-seconds": SEND_TIMEOUT_SECONDS,
 }
 
 
@@ -78,6 +77,7 @@ def main(  # noqa: PLR0913  each is an option of the command
         bool, typer.Option("--ray", help="Also cut the network between two nodes under Ray; needs root.")
     ] = False,
     output: Annotated[Path | None, typer.Option(help="Also write the JSON to this file.")] = None,
+    server_log: Annotated[Path | None, typer.Option(help="Keep the server's log in this file.")] = None,
 ) -> None:
     """Let faults loose on a server while canaries check every token."""
     names = only.split(",") if only else list(FAULTS)
@@ -98,7 +98,12 @@ def main(  # noqa: PLR0913  each is an option of the command
     signal.signal(signal.SIGTERM, _end)
     limits = Limits(growth_limit, hours > 0, recovery_limit)
     with tempfile.TemporaryDirectory() as directory:
-        seen = _run(Places(Path(directory)), plan, skipped, limits, cache_mb)
+        places = Places(Path(directory))
+        try:
+            seen = _run(places, plan, skipped, limits, cache_mb)
+        finally:
+            if server_log is not None and places.log.exists():
+                shutil.copyfile(places.log, server_log)
     if ray:
         seen["ray"] = _cut_network(seen["problems"])
         seen["verdict"] = "broken" if seen["problems"] else "kept"

@@ -169,6 +169,7 @@ def summary(site: Site, readings: Sequence[Reading], ending: Ending, limits: Lim
         },
         "readings": [each._asdict() for each in readings],
         "end": ending.stopped,
+        "longest_stall_of_the_soak_seconds": round(site.stalls.longest_seconds, 2),
         "load_average": os.getloadavg()[0],
         "problems": site.problems,
     }

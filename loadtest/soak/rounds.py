@@ -58,11 +58,12 @@ async def soak(supervisor: Supervisor, places: Places, plan: Plan, key: str) -> 
         readings: list[Reading] = []
         supervising = asyncio.create_task(supervisor.supervise())
         try:
-            readings.append(await _quiet(site, None))
-            for number in range(plan.rounds):
-                await _round(site, plan, number)
-                readings.append(await _quiet(site, readings[0]))
-                print(progress(site, readings, plan.rounds), file=sys.stderr, flush=True)
+            with site.stalls.watched():
+                readings.append(await _quiet(site, None))
+                for number in range(plan.rounds):
+                    await _round(site, plan, number)
+                    readings.append(await _quiet(site, readings[0]))
+                    print(progress(site, readings, plan.rounds), file=sys.stderr, flush=True)
         except httpx.HTTPError as error:
             # What was seen before is reported, too.
             site.problems.append(f"round {len(readings)}: no answer to /metrics: {type(error).__name__}")

@@ -13,12 +13,15 @@ import httpx
 
 from loadtest.local_server import Server, StreamedTranslation
 from loadtest.soak.canaries import Canary, Tally
+from loadtest.soak.stalls import Stalls
 from loadtest.soak.supervisor import Supervisor
 from loadtest.soak.wire import Answer
 
 ENGINES: Final = 2
 SLOTS: Final = 8
 WAITING: Final = 16
+RECEIVE_TIMEOUT_SECONDS: Final = 5.0
+SEND_TIMEOUT_SECONDS: Final = 3.0
 _RESTART_SECONDS: Final = 30.0
 """Connections are refused for so long after a kill, at most."""
 
@@ -51,6 +54,7 @@ class Site:
     alone: Sequence[tuple[Canary, StreamedTranslation]]
     """Translation of each canary without faults."""
     tally: Tally
+    stalls: Stalls = field(default_factory=lambda: Stalls(min(RECEIVE_TIMEOUT_SECONDS, SEND_TIMEOUT_SECONDS)))
     started: float = field(default_factory=time.monotonic)
     problems: list[str] = field(default_factory=list)
     outcomes: dict[str, Counter[str]] = field(default_factory=dict)
@@ -82,8 +86,8 @@ class Site:
     def note(self, fault: str, request_id: str, answer: Answer, allowed: frozenset[str], since: float) -> None:
         """Write down the answer to a request sent at `since`; one that is not allowed is a problem."""
         outcome = answer.outcome
-        if outcome == "cut" and self.supervisor.was_down_since(since):
-            self.count(fault, "cut by a killed server")
+        if outcome == "cut" and (reason := self._reason_of_cut(since, since)):
+            self.count(fault, reason)
             return
         self.count(fault, outcome)
         if outcome not in allowed:
@@ -94,18 +98,28 @@ class Site:
             self.problems.append(f"{fault}: status {answer.status} without Retry-After")
 
     async def all_of(self, fault: str, clients: Sequence[Awaitable[None]]) -> None:
-        """Run clients side by side. A connection that a killed server has closed, or does not open, is no problem."""
+        """Run clients side by side.
+
+        A connection is no problem that a killed server has closed, or does not open, or that was closed since the soak
+        itself has stalled.
+        """
 
         async def one(client: Awaitable[None]) -> None:
             started = time.monotonic()
             try:
                 await client
             except OSError:
-                if not self.supervisor.was_down_since(started - _RESTART_SECONDS):
+                if not (reason := self._reason_of_cut(started - _RESTART_SECONDS, started)):
                     raise
-                self.count(fault, "cut by a killed server")
+                self.count(fault, reason)
 
         results = await asyncio.gather(*map(one, clients), return_exceptions=True)
         for error in results:
             if isinstance(error, BaseException):
                 raise error
+
+    def _reason_of_cut(self, killed_since: float, stalled_since: float) -> str | None:
+        """Return why the server may have closed a connection without an answer; None if it had no reason."""
+        if self.supervisor.was_down_since(killed_since):
+            return "cut by a killed server"
+        return "cut after a stall of the soak" if self.stalls.was_too_long_since(stalled_since) else None

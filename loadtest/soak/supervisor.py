@@ -27,7 +27,9 @@ class Supervisor:
         self.log = log
         self.problems: list[str] = []
         self.ends: list[float] = []
-        """Times at which the HTTP process was killed, or was seen to have ended by itself."""
+        """Times at which the HTTP process was seen to have ended, killed or by itself."""
+        self._is_killed = False
+        """True from the kill until the end is seen: a busy machine may let some connections be opened meanwhile."""
         self._sessions: list[int] = []
         self.server = self._start()
 
@@ -38,20 +40,21 @@ class Supervisor:
 
     def kill(self) -> None:
         """Kill the HTTP process, alone."""
-        self.ends.append(time.monotonic())
+        self._is_killed = True
         os.kill(self.server.pid, signal.SIGKILL)
 
     def was_down_since(self, moment: float) -> bool:
-        """Return True if the HTTP process has ended at or after `moment`."""
-        return bool(self.ends) and self.ends[-1] >= moment
+        """Return True if the HTTP process is about to end, or has ended at or after `moment`."""
+        return self._is_killed or (bool(self.ends) and self.ends[-1] >= moment)
 
     async def supervise(self) -> None:
         """Start the server again whenever it has ended, until cancelled."""
         while True:
             if (status := self.server.status) is not None:
-                if status != -signal.SIGKILL:
-                    self.ends.append(time.monotonic())
+                self.ends.append(time.monotonic())
+                if not self._is_killed:
                     self.problems.append(f"the server ended by itself, with status {status}")
+                self._is_killed = False
                 await asyncio.sleep(_RESTART_SECONDS)
                 self.server = self._start()
             await asyncio.sleep(_POLL_SECONDS)

@@ -90,14 +90,14 @@ async def _without_model(site: Site, fault: str, other: Path | None) -> None:
     async def put_back() -> None:
         await asyncio.sleep(_WITHOUT_MODEL_SECONDS)
         if other is not None:
-            shutil.rmtree(place)
+            await asyncio.to_thread(shutil.rmtree, place)
         aside.rename(place)
 
     async with whole(site):
         log_bytes = site.places.log.stat().st_size
         place.rename(aside)
         if other is not None:
-            shutil.copytree(other, place)
+            await asyncio.to_thread(shutil.copytree, other, place)
         putting = asyncio.create_task(put_back())
         try:
             await loss.happen(site, log_bytes)
