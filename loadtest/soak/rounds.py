@@ -91,8 +91,8 @@ async def _round(site: Site, plan: Plan, number: int) -> None:
     async def fault(name: str) -> None:
         try:
             await FAULTS[name].run(site)
-        except (Broken, OSError, httpx.HTTPError) as error:
-            site.problems.append(f"{name}: {type(error).__name__} {error}")
+        except* (Broken, OSError, httpx.HTTPError) as group:
+            site.problems += [f"{name}: {type(error).__name__} {error}" for error in _leaves(group)]
         finally:
             at_once.release()
 
@@ -112,6 +112,13 @@ async def _round(site: Site, plan: Plan, number: int) -> None:
     # Only now, since a hung engine is noticed when there is work for it.
     over.set()
     await asyncio.gather(*lanes)
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    """Return the errors of a group, and of the groups in it."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [leaf for each in error.exceptions for leaf in _leaves(each)]
 
 
 async def _quiet(site: Site, before: Reading | None) -> Reading:

@@ -118,7 +118,7 @@ def _lives(pid: int) -> bool:
     """Return True for a process that runs; False for one that has ended, waited for or not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # before it is opened, or before it is read
         return False
 
 

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 from loadtest.soak import __main__ as soak
 from loadtest.soak import canaries, fuzz, wire
-from loadtest.soak.canaries import Answered, Tally
+from loadtest.soak.canaries import Answered, Broken, Tally
 from loadtest.soak.checks import check_charges, check_log
-from loadtest.soak.faults import FAULTS, surroundings
+from loadtest.soak.faults import FAULTS, Fault, surroundings
 from loadtest.soak.report import Ending, Limits, Reading, summary
 from loadtest.soak.rounds import Plan
 from loadtest.soak.site import Places, Site
@@ -79,6 +79,24 @@ def test_a_canary_that_differs_is_noticed(monkeypatch: pytest.MonkeyPatch) -> No
     assert status == 1
     assert ["another text or log-probability" in problem for problem in seen["problems"]] == [True]
     assert seen["canaries"]["identical"] == seen["canaries"]["begun"] - 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_faults_that_fail_are_problems_and_the_soak_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fails(site: Site) -> None:
+        raise Broken("alone")
+
+    async def fails_in_a_group(site: Site) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fails(site))
+
+    monkeypatch.setitem(FAULTS, "fails", Fault(fails))
+    monkeypatch.setitem(FAULTS, "fails_in_a_group", Fault(fails_in_a_group))
+    status, seen = _run("--seconds", "2", "--round-seconds", "1", "--only", "fails,fails_in_a_group")
+    assert status == 1
+    assert {"fails: Broken alone", "fails_in_a_group: Broken alone"} == set(seen["problems"])
+    assert seen["canaries"]["identical"] == seen["canaries"]["begun"] > 0
 
 
 @pytest.mark.slow
