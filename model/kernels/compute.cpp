@@ -24,7 +24,10 @@ float quantise(const float* x, int64_t width, uint8_t* q) {
 #pragma omp simd
   for (int64_t i = 0; i < width; ++i)
     q[i] = static_cast<uint8_t>(rounded_bits(x[i] * factor) + kZeroPoint);
-  for (int64_t i = width; i % kGroup != 0; ++i) q[i] = kZeroPoint;
+  for (int64_t i = width; i % (2 * kGroup) != 0; ++i) q[i] = kZeroPoint;
+#if defined(SPLITS_ROWS)
+  arrange(q, groups_for(width));
+#endif
   return largest / 127.0f + zero;
 }
 
@@ -94,7 +97,12 @@ inline void finish_row(const Linear& layer, const int32_t* products, float scale
 template <int Rows, Epilogue epilogue>
 void linear_rows(const Linear& layer, const uint8_t* q, const float* scales, int64_t block, float* out, int64_t stride) {
   int32_t products[Rows * kBlock];
-  multiply<Rows>(layer.weight + block * layer.groups * kBlock * kGroup, q, layer.groups * kGroup, layer.groups, products);
+  const int8_t* weight = layer.weight + block * layer.groups * kBlock * kGroup;
+  const int64_t bytes = row_bytes(layer.groups);
+  multiply<Rows>(weight, q, bytes, layer.groups, products);
+#if defined(SPLITS_ROWS)
+  for (int r = 0; r < Rows; ++r) add_rest(weight, q + r * bytes, layer.groups, products + r * kBlock);
+#endif
   for (int r = 0; r < Rows; ++r)
     finish_row<epilogue>(layer, products + r * kBlock, scales[r], block, out + r * stride);
 }
@@ -113,7 +121,7 @@ void linear_block(const Linear& layer, const uint8_t* q, const float* scales, in
   int64_t row = 0;
   for (int64_t times = (rows + kMostRows - 1) / kMostRows; times > 0; --times) {
     const int64_t some = (rows - row + times - 1) / times;
-    linear_few<kMostRows, epilogue>(layer, q + row * layer.groups * kGroup, scales + row, some, block, out + row * stride,
+    linear_few<kMostRows, epilogue>(layer, q + row * row_bytes(layer.groups), scales + row, some, block, out + row * stride,
                                     stride);
     row += some;
   }
@@ -166,32 +174,38 @@ constexpr int64_t kListed = 8192, kListedRows = 64;
 bool skips(const Linear& layer, const uint8_t* q, int64_t rows) {
   if (!layer.follows_relu || layer.groups > kListed) return false;
   int64_t count = 0;
-  for (int64_t g = 0; g < rows * layer.groups; ++g) count += group_of(q, g) != kZeroGroup;
+  for (int64_t row = 0; row < rows; ++row, q += row_bytes(layer.groups))
+    for (int64_t g = 0; g < layer.groups; ++g) count += four_at(q + g * kGroup) != kZeroGroup;
   return 10 * count <= kMostTenths * rows * layer.groups;
 }
 
 // Adds a layer's result as `linear_blocks` does, from the groups alone that are not 0.
 void linear_some(const Linear& layer, const uint8_t* q, const float* scales, int64_t rows, int64_t first, int64_t last,
                  float* out, int64_t stride) {
-  const int64_t width = layer.groups * kGroup;
-  int32_t places[kListed];
+  const int64_t bytes = row_bytes(layer.groups);
+  Listed list[kListed];
   for (int64_t row = 0; row < rows;) {
     int64_t ends[kListedRows], listed = 0, count = 0;
     for (; row + listed < rows && listed < kListedRows && count + layer.groups <= kListed; ++listed) {
+      const uint8_t* from = q + (row + listed) * bytes;
       for (int64_t g = 0; g < layer.groups; ++g) {
-        places[count] = g;
-        count += group_of(q + (row + listed) * width, g) != kZeroGroup;
+        const int32_t four = four_at(from + g * kGroup) ^ kZeroGroup;
+        list[count] = {static_cast<int32_t>(g), four};
+        count += four != 0;
       }
       ends[listed] = count;
     }
     for (int64_t block = first; block < last; ++block)
       for (int64_t r = 0; r < listed; ++r) {
         const int64_t begin = r ? ends[r - 1] : 0;
+        const int8_t* weight = layer.weight + block * layer.groups * kGroup * kBlock;
         int32_t products[kBlock] = {};
         // What `finish_row` subtracts.
         if (kZeroPoint) std::memcpy(products, layer.sum128 + block * kBlock, sizeof products);
-        multiply_some(layer.weight + block * width * kBlock, q + (row + r) * width, places + begin, ends[r] - begin,
-                      products);
+        add_listed(weight, list + begin, ends[r] - begin, products);
+#if defined(SPLITS_ROWS)
+        add_rest(weight, q + (row + r) * bytes, layer.groups, products);
+#endif
         finish_row<Epilogue::add>(layer, products, scales[row + r], block,
                                   out + (row + r) * stride + (block - first) * kBlock);
       }
@@ -231,7 +245,10 @@ void select(const Linear& layer, const uint8_t* q, float scale, const int32_t* p
   const int64_t width = layer.groups * kGroup;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t place = places[i];
-    const int32_t product = dot(q, layer.weight + place * width, width) - (kZeroPoint ? layer.sum128[place] : 0);
+    int32_t product = dot(q, layer.weight + place * width, width) - (kZeroPoint ? layer.sum128[place] : 0);
+#if defined(SPLITS_ROWS)
+    product += dot_rest(q, layer.weight + place * width, layer.groups);
+#endif
     out[i] = static_cast<float>(product) * layer.scale[place] * scale + layer.bias[place];
   }
 }
@@ -426,7 +443,7 @@ int64_t draw(const float* logits, int64_t width, int64_t best, const Sampling& o
 const Kernels& VARIANT() {
 #define NAME_OF(variant) #variant
 #define NAMED(variant) NAME_OF(variant)
-  static const Kernels all = {NAMED(VARIANT), quantise, linear, select, normalise, recur, attend<float>,
+  static const Kernels all = {NAMED(VARIANT), row_bytes, quantise, linear, select, normalise, recur, attend<float>,
                               attend<BFloat16>, shorten, summarise, rank, weigh, draw};
   return all;
 }

@@ -16,6 +16,9 @@ namespace dragoman {
 // Outputs are packed in blocks, inputs in groups; both ends are filled up with zeros.
 constexpr int64_t kBlock = 64, kGroup = 4;
 
+// Groups of so many inputs: an even number.
+constexpr int64_t groups_for(int64_t inputs) { return (inputs + 2 * kGroup - 1) / (2 * kGroup) * 2; }
+
 // Sums are taken of so many numbers side by side.
 constexpr int64_t kLanes = 16;
 
@@ -66,10 +69,13 @@ struct Summary {
 struct Kernels {
   const char* name;
 
-  // x [width] -> q [groups * kGroup] and the scale of q; q is meant for `linear` of the same variant.
+  // Bytes of a quantised row of so many groups.
+  int64_t (*row_bytes)(int64_t groups);
+
+  // x [width] -> q [row_bytes] and the scale of q; q is meant for `linear` of the same variant.
   float (*quantise)(const float* x, int64_t width, uint8_t* q);
 
-  // Blocks first..last of the outputs of q [rows, groups * kGroup], written to out [rows, stride] from column 0 on.
+  // Blocks first..last of the outputs of q [rows, row_bytes], written to out [rows, stride] from column 0 on.
   void (*linear)(const Linear& layer, const uint8_t* q, const float* scales, int64_t rows, int64_t first, int64_t last,
                  Epilogue epilogue, float* out, int64_t stride);
 

@@ -75,7 +75,7 @@ void Int8Transformer::score_all(const Batch& batch, const std::vector<Beam>& bea
 }
 
 void Int8Transformer::score_words(const Batch& batch, const std::vector<Beam>& beams, StepLogits& logits) {
-  const int64_t vocab = projection_.out, stride = projection_.groups * kGroup;
+  const int64_t vocab = projection_.out, stride = kernels().row_bytes(projection_.groups);
   const std::vector<int64_t>& logit_rows = batch.outputs.logits;
   const int64_t* source = batch.source_slots.const_data_ptr<int64_t>();
   std::fill_n(logits.kept, logit_rows.size() * vocab, -INFINITY);

@@ -51,7 +51,8 @@ void Int8Transformer::reserve(int64_t rows) {
   normed_.resize(rows * d_model_);
   mixed_.resize(rows * d_model_);
   wide_.resize(rows * widest_);
-  q_.resize(rows * (widest_ + kGroup));
+  row_bytes_ = kernels().row_bytes(groups_for(widest_));
+  q_.resize(rows * row_bytes_);
   scales_.resize(rows);
 }
 
@@ -67,7 +68,7 @@ void Int8Transformer::embed(const Input& input, const at::Tensor& ids, const at:
 }
 
 void Int8Transformer::quantise(const float* x, int64_t width) {
-  const int64_t stride = (width + kGroup - 1) / kGroup * kGroup;
+  const int64_t stride = kernels().row_bytes(groups_for(width));
   in_parts(rows_, std::max<int64_t>(1, kFewestProducts / (8 * width)), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) scales_[r] = kernels().quantise(x + r * width, width, q_.data() + r * stride);
   });
@@ -102,9 +103,10 @@ void Int8Transformer::multiply(const Linear& layer, const float* x, Epilogue epi
     return apply(layer, epilogue, out);
   }
   // Each row has room for the widest of the layers, which other threads may be at.
-  uint8_t* q = q_.data() + rows.begin * (widest_ + kGroup);
+  uint8_t* q = q_.data() + rows.begin * row_bytes_;
+  const int64_t bytes = kernels().row_bytes(layer.groups);
   for (int64_t r = rows.begin; r < rows.end; ++r)
-    scales_[r] = kernels().quantise(x + r * layer.in, layer.in, q + (r - rows.begin) * layer.groups * kGroup);
+    scales_[r] = kernels().quantise(x + r * layer.in, layer.in, q + (r - rows.begin) * bytes);
   kernels().linear(layer, q, scales_.data() + rows.begin, rows.end - rows.begin, 0, layer.blocks, epilogue,
                    out + rows.begin * layer.out, layer.out);
 }

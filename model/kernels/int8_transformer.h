@@ -191,6 +191,7 @@ class Int8Transformer : public torch::CustomClassHolder {
   bool shares_layers_ = false;  // or each thread has rows of its own
   std::vector<float> states_, normed_, qkv_, wide_, mixed_, scales_;
   std::vector<uint8_t> q_;
+  int64_t row_bytes_ = 0;
 };
 
 }  // namespace dragoman

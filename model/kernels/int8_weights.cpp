@@ -88,7 +88,7 @@ Linear Int8Transformer::linear(const std::string& name, bool packed) {
   const at::Tensor weight = tensor(name + ".weight"), scale = tensor(name + ".scale"), bias = tensor(name + ".bias");
   TORCH_CHECK(weight.dtype() == at::kChar && weight.is_contiguous() && weight.dim() == 2, "int8: ", name);
   const int64_t out = weight.size(0), in = weight.size(1);
-  const int64_t groups = (in + kGroup - 1) / kGroup, blocks = (out + kBlock - 1) / kBlock;
+  const int64_t groups = groups_for(in), blocks = (out + kBlock - 1) / kBlock;
   at::Tensor stored = at::zeros({blocks, groups, kBlock, kGroup}, at::kChar);
   at::Tensor scales = at::zeros({blocks * kBlock}, at::kFloat), biases = at::zeros({blocks * kBlock}, at::kFloat);
   at::Tensor sums = at::zeros({blocks * kBlock}, at::kInt);

@@ -18,14 +18,14 @@ constexpr int64_t kWidth = 200;
 bool survives(const std::vector<float>& row) {
   const Kernels& all = kernels();
   std::vector<float> out(kWidth), weights(kWidth), best(kWidth);
-  std::vector<uint8_t> q(kWidth + kGroup);
+  const int64_t groups = groups_for(kWidth), blocks = (kWidth + kBlock - 1) / kBlock;
+  std::vector<uint8_t> q(all.row_bytes(groups));
   const bool shows = !std::isfinite(all.quantise(row.data(), kWidth, q.data()));
   all.normalise(row.data(), row.data(), row.data(), 1e-5f, kWidth, out.data());
   all.recur(row.data(), row.data(), row.data(), kWidth, weights.data(), out.data());
   const Query<float> query{row.data(), row.data(), row.data(), out.data()};
   all.attend(&query, 1, 6, 32, 32, 1.0f, weights.data());
 
-  const int64_t groups = kWidth / kGroup, blocks = (kWidth + kBlock - 1) / kBlock;
   const std::vector<int8_t> weight(blocks * groups * kBlock * kGroup, 3);
   const std::vector<float> scale(blocks * kBlock, 1), bias(blocks * kBlock, 0);
   const std::vector<int32_t> sums(blocks * kBlock, 0);
