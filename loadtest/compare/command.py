@@ -18,13 +18,14 @@ from loadtest.compare.process import PeerDied
 from loadtest.compare.report import Comparison, Result, Run, as_json
 from loadtest.compare.roster import ENTRIES, OURS, MissingPackage, check_installed
 from loadtest.compare.tables import tables
-from loadtest.compare.weights import Shape, shape_config
+from loadtest.compare.weights import TRAINED, Shape, shape_config
 from loadtest.compare.workload import make_requests
 from model.config import ModelConfig
 from service.errors import ServiceError
 from service.hardware import usable_cores, usable_device
 from service.settings import bf16_on_a_gpu_else_int8, five_hundred_and_twelve_on_a_gpu_else_64
 
+_RANDOM_ONLY: Final = "transformers"
 _BYTES: Final = {"bf16": 2, "fp32": 4}
 """Bytes of a number in the modes of a GPU."""
 _LIMIT_REQUESTS: Final = 1000
@@ -35,7 +36,11 @@ _Number = TypeVar("_Number", int, float)
 
 def bench(  # noqa: PLR0913  each is an option of the command
     shape: Annotated[
-        Shape | None, typer.Option(help="base: d512, 6+6 layers, 32,000 words; default: the embedded model's.")
+        Shape | None,
+        typer.Option(
+            help="base: d512, 6+6 layers, 32,000 words; default: the embedded model's; both with random weights. "
+            "trained: the embedded model itself, on sentences."
+        ),
     ] = None,
     against: Annotated[
         str | None, typer.Option(help=f"Comma-separated, of: {', '.join(name for name in ENTRIES if name != OURS)}.")
@@ -78,7 +83,7 @@ def bench(  # noqa: PLR0913  each is an option of the command
     """Compare Dragoman's engine with others on the same weights and requests, taking turns; --shape is required.
 
     Without --against, the others are CTranslate2, in int8 or in Dragoman's float32, and transformers; on a GPU
-    transformers alone. See loadtest/README.md.
+    transformers alone, and with trained weights CTranslate2 alone. See loadtest/README.md.
     """
     if json_file is not None and not os.access(json_file.parent, os.W_OK):
         # Fail now, and not after half an hour.
@@ -86,11 +91,15 @@ def bench(  # noqa: PLR0913  each is an option of the command
     if host:
         return _host(_numbers("--concurrency", concurrency or _HOST_LEVELS, int, "1,64"), rounds, json_file)
     if shape is None:
-        raise typer.BadParameter("must be base or default", param_hint="--shape")
+        raise typer.BadParameter("must be base, default or trained", param_hint="--shape")
     device = usable_device(device)
+    if shape == TRAINED and device != "cpu":
+        raise typer.BadParameter("trained is for the CPU: pass --device cpu", param_hint="--shape")
     mode = mode or bf16_on_a_gpu_else_int8({"device": device})
     default_slots = five_hundred_and_twelve_on_a_gpu_else_64({"device": device})
-    peers = _peers(against if against is not None else _default_peers(mode, device))
+    peers = _peers(against if against is not None else _default_peers(shape, mode, device))
+    if shape == TRAINED and _RANDOM_ONLY in peers:
+        raise typer.BadParameter(f"{_RANDOM_ONLY} has random weights only, not trained ones", param_hint="--against")
     levels = _numbers("--concurrency", concurrency or _LEVELS, int, "1,4,16")
     engines = _at_most("--replicas", replicas or (cores if device == "cpu" else 1), cores)
     comparison = Comparison(
@@ -187,10 +196,11 @@ def _measure(comparison: Comparison, config: ModelConfig, console: Console) -> R
         return measure(comparison, config, show)
 
 
-def _default_peers(mode: str, device: str) -> str:
+def _default_peers(shape: Shape, mode: str, device: str) -> str:
     if device != "cpu":
-        return "transformers"
-    return "ctranslate2-fp32,transformers" if mode == "fp32" else "ctranslate2,transformers"
+        return _RANDOM_ONLY
+    ctranslate2 = "ctranslate2-fp32" if mode == "fp32" else "ctranslate2"
+    return ctranslate2 if shape == TRAINED else f"{ctranslate2},{_RANDOM_ONLY}"
 
 
 def _peers(against: str) -> list[str]:

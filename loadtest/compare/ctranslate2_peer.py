@@ -1,8 +1,7 @@
 """CTranslate2 as a peer, greedy, on Dragoman's own weights: a translator for each core, with one thread each.
 
 That is its best setting here; one translator with several threads is slower. It batches what comes in one call and
-takes nothing into a running batch. Rows that have ended leave their batch, and the weights end them
-(loadtest/compare/stopping.py).
+takes nothing into a running batch. Rows that have ended leave their batch.
 """
 
 import json
@@ -38,8 +37,14 @@ def open_ctranslate2(model: Path, compute_type: str, cores: int) -> Iterator[Pee
     translator = ctranslate2.Translator(str(model), compute_type=compute_type, inter_threads=cores, intra_threads=1)
     # Not the checkpoint's tokenizer: reading that would load torch, and with it memory that is not CTranslate2's.
     tokens: list[str] = json.loads((model / "shared_vocabulary.json").read_text(encoding="utf-8"))
-    yield StaticBatching(_Translate(translator, tokens), workers=cores)
+    yield _CTranslate2(_Translate(translator, tokens), cores)
     translator.unload_model()
+
+
+class _CTranslate2(StaticBatching):
+    def __init__(self, translate: "_Translate", cores: int) -> None:
+        super().__init__(translate, workers=cores)
+        self.lengths = translate.lengths
 
 
 class _Translate:
@@ -47,14 +52,17 @@ class _Translate:
         self._translator = translator
         self._tokens = tokens
 
-    def __call__(self, batch: Sequence[Request]) -> None:
+    def lengths(self, sources: Sequence[list[int]]) -> list[int]:
         results = self._translator.translate_batch(
-            [[self._tokens[token_id] for token_id in request.source_ids] for request in batch],
+            [[self._tokens[token_id] for token_id in source_ids] for source_ids in sources],
             beam_size=1,
             max_decoding_length=MOST_TOKENS,
             return_end_token=True,
         )
-        for request, result in zip(batch, results, strict=True):
-            if len(result.hypotheses[0]) != request.new_tokens:
-                lengths = f"{len(result.hypotheses[0])} tokens for a request of {request.new_tokens}"
-                raise WrongLength(f"ctranslate2: {lengths}")
+        return [len(result.hypotheses[0]) for result in results]
+
+    def __call__(self, batch: Sequence[Request]) -> None:
+        lengths = self.lengths([request.source_ids for request in batch])
+        for request, length in zip(batch, lengths, strict=True):
+            if length != request.new_tokens:
+                raise WrongLength(f"ctranslate2: {length} tokens for a request of {request.new_tokens}")

@@ -7,9 +7,9 @@ uvicorn chooses, and does not load torch.
 import asyncio
 import itertools
 import time
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 from uvicorn.loops.auto import auto_loop_factory
 
@@ -23,6 +23,7 @@ from service.settings import Settings
 from service.supervisor.pool import EnginePool
 
 _REQUEST_TIMEOUT_SECONDS: Final = 600.0
+_Result = TypeVar("_Result")
 
 
 @contextmanager
@@ -66,8 +67,11 @@ class _Dragoman:
     def open_loop(self, arrivals: Sequence[Arrival]) -> Measured:
         return self._run(_Loop(self._pool).open(arrivals))
 
-    def _run(self, loop: Awaitable[Measured]) -> Measured:
-        async def measured() -> Measured:
+    def lengths(self, sources: Sequence[list[int]]) -> list[int]:
+        return self._run(_lengths(self._pool, sources))
+
+    def _run(self, loop: Awaitable[_Result]) -> _Result:
+        async def measured() -> _Result:
             return await loop
 
         try:
@@ -75,6 +79,32 @@ class _Dragoman:
         except ExceptionGroup as group:
             # The others are of requests that were cancelled for it, or failed alike.
             raise group.exceptions[0] from None
+
+
+async def _lengths(pool: EnginePool, sources: Sequence[list[int]]) -> list[int]:
+    async def one(source_ids: list[int]) -> int:
+        return len(await _token_times(pool, source_ids))
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one(source_ids)) for source_ids in sources]
+    return [task.result() for task in tasks]
+
+
+async def _token_times(
+    pool: EnginePool, source_ids: list[int], count: Callable[[int], None] = lambda _: None
+) -> list[float]:
+    """Translate one source; return the time at which each token came, and call `count` with how many come together."""
+    deadline = asyncio.get_running_loop().time() + _REQUEST_TIMEOUT_SECONDS
+    generation = pool.submit(GenerationRequest(Prompt(source_ids), Search(MOST_TOKENS)))
+    moments: list[float] = []
+    try:
+        while tokens := await generation.read_tokens(deadline):
+            # Several when this process was late: a client gets them in one write.
+            moments += [time.perf_counter()] * len(tokens)
+            count(len(tokens))
+    finally:
+        generation.close()
+    return moments
 
 
 class _Loop:
@@ -115,18 +145,12 @@ class _Loop:
             self._full_until = time.perf_counter()
 
     async def _generate(self, number: int, request: Request, since: float) -> None:
-        deadline = asyncio.get_running_loop().time() + _REQUEST_TIMEOUT_SECONDS
-        generation = self._pool.submit(GenerationRequest(Prompt(request.source_ids), Search(MOST_TOKENS)))
-        moments: list[float] = []
-        try:
-            while tokens := await generation.read_tokens(deadline):
-                # Several when this process was late: a client gets them in one write.
-                moments += [time.perf_counter()] * len(tokens)
-                if self._full_until is None:
-                    self._tokens += len(tokens)
-        finally:
-            generation.close()
+        moments = await _token_times(self._pool, request.source_ids, self._count)
         if len(moments) != request.new_tokens:
             raise WrongLength(f"dragoman: {len(moments)} tokens for a request of {request.new_tokens}")
         gaps = [after - before for before, after in itertools.pairwise(moments)]
         self._answers[number] = Answer(moments[0] - since, gaps)
+
+    def _count(self, tokens: int) -> None:
+        if self._full_until is None:
+            self._tokens += tokens

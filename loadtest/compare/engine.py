@@ -18,7 +18,7 @@ import torch
 import typer
 from msgspec.structs import replace
 
-from loadtest.compare.weights import Shape, save_random_checkpoint, shape_config
+from loadtest.compare.weights import RandomShape, save_random_checkpoint, shape_config
 from loadtest.compare.workload import MOST_TOKENS, make_requests, request_count
 from loadtest.sentences import SENTENCES
 from model import kernels
@@ -92,7 +92,7 @@ class EngineClient:
 
 @app.command()
 def steps(
-    shape: Annotated[Shape, typer.Option(help="As in `dragoman bench`.")] = "default",
+    shape: Annotated[RandomShape, typer.Option(help="As in `dragoman bench`.")] = "default",
     in_flight: Annotated[int, typer.Option(min=1, help="Requests of this one engine, at any time.")] = 8,
     rounds: Annotated[int, typer.Option(min=1, help="The command prints medians of the rounds.")] = 9,
     batches: Annotated[int, typer.Option(min=1, help="Requests of a round, in multiples of --in-flight.")] = 8,

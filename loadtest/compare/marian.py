@@ -15,7 +15,7 @@ from transformers import MarianConfig, MarianMTModel
 
 from loadtest.compare.peers import Peer, WrongLength
 from loadtest.compare.static import StaticBatching
-from loadtest.compare.workload import Request
+from loadtest.compare.workload import MOST_TOKENS, Request
 from model.config import ModelConfig
 
 
@@ -26,7 +26,7 @@ def open_marian(
     """Open the model in this process, one batch at a time; on a CPU torch has `threads` threads."""
     torch.set_num_threads(threads)
     model = _random_model(config).to(device, getattr(torch, dtype))
-    yield StaticBatching(_Generate(model, config.pad_id), workers=1)
+    yield _Marian(_Generate(model, config.pad_id), workers=1)
 
 
 def marian_config(config: ModelConfig) -> MarianConfig:
@@ -56,6 +56,11 @@ def _random_model(config: ModelConfig) -> Any:
     model: Any = MarianMTModel(marian_config(config))
     model.final_logits_bias[0, config.eos_id] = -torch.inf
     return model.eval()
+
+
+class _Marian(StaticBatching):
+    def lengths(self, sources: Sequence[list[int]]) -> list[int]:
+        return [MOST_TOKENS] * len(sources)  # it never ends by itself
 
 
 class _Generate:

@@ -15,11 +15,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from loadtest.compare.peers import Job, Measured
+from loadtest.compare.peers import Job, Measured, WrongLength
 from loadtest.compare.process import PeerProcess, peer_process
 from loadtest.compare.report import Comparison, Result, Run, speeds
 from loadtest.compare.roster import OURS, prepare
-from loadtest.compare.workload import MEAN, longest_requests, make_requests, poisson_arrivals, request_count
+from loadtest.compare.weights import TRAINED, sources
+from loadtest.compare.workload import (
+    MOST_TOKENS,
+    Request,
+    Workload,
+    longest_requests,
+    poisson_arrivals,
+    random_words,
+    request_count,
+    sentences,
+)
 from model.config import ModelConfig
 
 _WARM_UP: Final = 0
@@ -34,7 +44,7 @@ Progress = Callable[[Run], None]
 def measure(comparison: Comparison, config: ModelConfig, progress: Progress) -> Result:
     """Return all runs that count, in order; `progress` is called after every run."""
     with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
-        prepare(comparison.peers, config, Path(directory))
+        prepare(comparison.peers, None if comparison.shape == TRAINED else config, Path(directory))
         job = Job(
             Path(directory),
             comparison.cores,
@@ -48,8 +58,9 @@ def measure(comparison: Comparison, config: ModelConfig, progress: Progress) -> 
         peers = {name: stack.enter_context(peer_process(name, job)) for name in comparison.peers}
         if comparison.device != "cpu":
             _record_graphs(comparison, config, peers[OURS])
-        runs = _closed_loops(comparison, config, peers, progress)
-        runs += _open_loops(comparison, config, peers, _capacities(comparison, runs), progress)
+        workload = _sentences(peers) if comparison.shape == TRAINED else random_words(config)
+        runs = _closed_loops(comparison, workload, peers, progress)
+        runs += _open_loops(comparison, workload, peers, _capacities(comparison, workload, runs), progress)
         return Result(runs, {name: peer.memory() for name, peer in peers.items()})
 
 
@@ -69,13 +80,30 @@ def _record_graphs(comparison: Comparison, config: ModelConfig, ours: PeerProces
         ours.closed_loop(longest_requests(count, config), count)
 
 
+def _sentences(peers: dict[str, PeerProcess]) -> Workload:
+    """Return the sentences that get equally many tokens from all peers: unequal work would not be comparable.
+
+    Raises `WrongLength` if there are few.
+    """
+    every = sources()
+    lengths = zip(*(peer.lengths(every) for peer in peers.values()), strict=True)
+    agreed = [
+        Request(source_ids, of_all[0])
+        for source_ids, of_all in zip(every, lengths, strict=True)
+        if len(set(of_all)) == 1 and of_all[0] < MOST_TOKENS
+    ]
+    if len(agreed) < len(every) / 2:
+        raise WrongLength(f"only {len(agreed)} of {len(every)} sentences get equally many tokens from all engines")
+    return sentences(agreed)
+
+
 def _closed_loops(
-    comparison: Comparison, config: ModelConfig, peers: dict[str, PeerProcess], progress: Progress
+    comparison: Comparison, workload: Workload, peers: dict[str, PeerProcess], progress: Progress
 ) -> list[Run]:
     runs = []
     for number, level in itertools.product(range(comparison.rounds + 1), comparison.concurrency):
         count = level if number == _WARM_UP else request_count(level, comparison.batches)
-        requests = make_requests(count, config, seed=number)
+        requests = workload.make(count, number)
         for name in _order(peers, number):
             run = Run(name, "closed", level, number, peers[name].closed_loop(requests, level))
             progress(run)
@@ -84,15 +112,16 @@ def _closed_loops(
     return runs
 
 
-def _capacities(comparison: Comparison, runs: list[Run]) -> dict[str, float]:
+def _capacities(comparison: Comparison, workload: Workload, runs: list[Run]) -> dict[str, float]:
     """Return each peer's capacity in requests a second."""
     highest = max(comparison.concurrency)
-    return {name: statistics.median(speeds(runs, name, "closed", highest)) / MEAN for name in comparison.peers}
+    per_request = workload.mean_tokens
+    return {name: statistics.median(speeds(runs, name, "closed", highest)) / per_request for name in comparison.peers}
 
 
 def _open_loops(
     comparison: Comparison,
-    config: ModelConfig,
+    workload: Workload,
     peers: dict[str, PeerProcess],
     capacities: dict[str, float],
     progress: Progress,
@@ -101,7 +130,7 @@ def _open_loops(
     for number, load in itertools.product(range(1, comparison.rounds + 1), comparison.loads):
         for name in _order(peers, number):
             rate = load * capacities[name]
-            arrivals = poisson_arrivals(rate, comparison.arrival_seconds, config, seed=number)
+            arrivals = poisson_arrivals(rate, comparison.arrival_seconds, workload, seed=number)
             measured = settled(peers[name].open_loop(arrivals))
             runs.append(Run(name, "open", load, number, measured, rate))
             progress(runs[-1])

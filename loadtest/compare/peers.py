@@ -56,6 +56,10 @@ class Peer(Protocol):
         """Take each request at its own time, whatever is still running; waits count from that time."""
         ...
 
+    def lengths(self, sources: Sequence[list[int]]) -> list[int]:
+        """Return how many tokens each source gets, `MOST_TOKENS` at most, if no weights are made to end it."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Job:

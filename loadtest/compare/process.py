@@ -37,6 +37,9 @@ class PeerProcess:
     def open_loop(self, arrivals: Sequence[Arrival]) -> Measured:
         return self._ask(partial(_open_loop, arrivals))
 
+    def lengths(self, sources: Sequence[list[int]]) -> list[int]:
+        return self._ask(partial(_lengths, sources))
+
     def memory(self) -> Memory | None:
         """Return the memory of all the peer's processes together; None if the system does not report it."""
         return self._ask(_memory)
@@ -119,6 +122,10 @@ def _closed_loop(requests: Sequence[Request], concurrency: int, peer: Peer) -> M
 
 def _open_loop(arrivals: Sequence[Arrival], peer: Peer) -> Measured:
     return peer.open_loop(arrivals)
+
+
+def _lengths(sources: Sequence[list[int]], peer: Peer) -> list[int]:
+    return peer.lengths(sources)
 
 
 def _memory(_: Peer) -> Memory | None:

@@ -4,6 +4,7 @@ Every peer has a process of its own (loadtest/compare/process.py), which imports
 own entry opens: so one peer's libraries are not in another's memory.
 """
 
+import shutil
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Final, Literal
 from loadtest.compare.peers import Job, Peer
 from model.checkpoint_config import load_config
 from model.config import ModelConfig
+from service.settings import EMBEDDED_MODEL
 
 OURS: Final = "dragoman"
 
@@ -74,12 +76,18 @@ def check_installed(names: Iterable[str]) -> None:
             raise MissingPackage(f"{name} is not installed: pip install 'dragoman[load]'")
 
 
-def prepare(names: Iterable[str], config: ModelConfig, models: Path) -> None:
-    """Write what these peers load into the directory `models`: the same weights, in each one's format."""
-    # Here, since peers' processes import this module and torch is not theirs to load.
-    from loadtest.compare.weights import save_random_checkpoint
+def prepare(names: Iterable[str], config: ModelConfig | None, models: Path) -> None:
+    """Write what these peers load into the directory `models`: the same weights, in each one's format.
 
-    save_random_checkpoint(models / "checkpoint", config)
+    They are random weights of a shape, or without one the embedded model's.
+    """
+    if config is None:
+        shutil.copytree(EMBEDDED_MODEL, models / "checkpoint")
+    else:
+        # Here, since peers' processes import this module and torch is not theirs to load.
+        from loadtest.compare.weights import save_random_checkpoint
+
+        save_random_checkpoint(models / "checkpoint", config)
     for name in names:
         if (conversion := ENTRIES[name].conversion) is not None:
             from loadtest.compare.ctranslate2_model import convert

@@ -3,8 +3,10 @@
 import itertools
 import math
 import random
+import statistics
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from model.config import ModelConfig
 
@@ -24,7 +26,7 @@ _FEWEST_ARRIVALS: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`source_ids` begin with the length word of `new_tokens` and end with eos; exactly `new_tokens` are to come."""
+    """`source_ids` end with eos; exactly `new_tokens` are to come. Random words begin with the length word of these."""
 
     source_ids: list[int]
     new_tokens: int
@@ -38,17 +40,37 @@ class Arrival:
     request: Request
 
 
+class Workload(NamedTuple):
+    """Where requests come from."""
+
+    make: Callable[[int, int], list[Request]]
+    """Function of how many are wanted and of a seed; of one seed, more begin with the same ones."""
+    mean_tokens: float
+    """How many tokens they get, on average."""
+
+
+def random_words(config: ModelConfig) -> Workload:
+    """Return requests of random words for weights that end each at its own length."""
+    return Workload(lambda count, seed: make_requests(count, config, seed), MEAN)
+
+
+def sentences(requests: Sequence[Request]) -> Workload:
+    """Return requests that are drawn from these, as often as needed."""
+    mean = statistics.fmean(request.new_tokens for request in requests)
+    return Workload(lambda count, seed: random.Random(seed).choices(requests, k=count), mean)
+
+
 def request_count(concurrency: int, batches: int) -> int:
     """Return the number of requests of a run: whole batches of `concurrency`, so that every batch is full."""
     return concurrency * max(batches, math.ceil(_FEWEST_REQUESTS / concurrency))
 
 
-def poisson_arrivals(rate: float, seconds: float, config: ModelConfig, seed: int) -> list[Arrival]:
+def poisson_arrivals(rate: float, seconds: float, workload: Workload, seed: int) -> list[Arrival]:
     """Return requests at `rate` a second for about `seconds`, independent of one another.
 
     Of one seed, another rate has the same requests, and the same times but for their scale.
     """
-    requests = make_requests(max(_FEWEST_ARRIVALS, round(rate * seconds)), config, seed)
+    requests = workload.make(max(_FEWEST_ARRIVALS, round(rate * seconds)), seed)
     generator = random.Random(seed)
     times = itertools.accumulate(generator.expovariate(1.0) for _ in requests)
     return [Arrival(at / rate, request) for at, request in zip(times, requests, strict=True)]

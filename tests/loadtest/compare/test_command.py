@@ -76,6 +76,23 @@ def test_a_replica_for_each_core(measured: _Measure, monkeypatch: pytest.MonkeyP
     assert measured.comparison.replicas == 2
 
 
+def test_trained_weights_have_no_peer_with_weights_of_its_own(measured: _Measure) -> None:
+    assert _run("--shape", "trained").exit_code == 0
+    assert (measured.comparison.shape, measured.comparison.peers) == ("trained", ["dragoman", "ctranslate2"])
+
+    done = _run("--shape", "trained", "--against", "transformers")
+    assert done.exit_code == 2
+    assert "--against: transformers has random weights only" in one_line(done.output)
+
+
+def test_trained_weights_are_for_the_cpu(measured: _Measure, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.hardware.usable_gpus", lambda: 1)
+    done = _run("--shape", "trained")
+    assert done.exit_code == 2
+    assert "--shape: trained is for the CPU: pass --device cpu" in one_line(done.output)
+    assert _run("--shape", "trained", "--device", "cpu").exit_code == 0
+
+
 def test_peers_of_the_same_precision(measured: _Measure) -> None:
     assert _run("--shape", "base", "--mode", "fp32").exit_code == 0
     assert measured.comparison.peers == ["dragoman", "ctranslate2-fp32", "transformers"]

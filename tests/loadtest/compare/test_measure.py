@@ -10,10 +10,12 @@ import pytest
 
 from loadtest.compare import measure as module
 from loadtest.compare.measure import measure, run_count, settled
-from loadtest.compare.peers import Answer, Job, Measured, Memory
+from loadtest.compare.peers import Answer, Job, Measured, Memory, WrongLength
 from loadtest.compare.report import Comparison, Run
 from loadtest.compare.roster import ENTRIES
+from loadtest.compare.weights import sources
 from loadtest.compare.workload import LONGEST, MEAN, Arrival, Request
+from model.quantized_linear import Int8Linear
 from service.engine.modes import MODES
 from tests.loadtest.compare.toy import TOY
 
@@ -35,6 +37,9 @@ MEMORY = Memory(peak=7, resident=5)
 class _Fake:
     """Always generates so many tokens a second."""
 
+    disagrees: range = range(0)
+    """Numbers of the sources that get one token more from the other one."""
+
     def __init__(self, name: str, speed: float, calls: list[tuple[str, Sequence[Request] | Sequence[Arrival]]]) -> None:
         self._name = name
         self._speed = speed
@@ -47,6 +52,9 @@ class _Fake:
     def open_loop(self, arrivals: Sequence[Arrival]) -> Measured:
         self._calls.append((self._name, arrivals))
         return Measured(1, 1.0, [Answer(float(number)) for number in range(len(arrivals))])
+
+    def lengths(self, sources: Sequence[list[int]]) -> list[int]:
+        return [20 + (self._name == "other" and number in self.disagrees) for number in range(len(sources))]
 
     def memory(self) -> Memory:
         return MEMORY
@@ -115,10 +123,40 @@ def test_on_a_gpu_every_size_and_length_comes_before_what_counts(calls: Calls) -
     assert len(result.runs) == 2 * (2 + 2) * 2
 
 
+def test_trained_weights_get_sentences_of_which_all_make_equally_many_tokens(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Fake, "disagrees", range(1, 4))
+    trained = replace(COMPARISON, shape="trained", loads=[])
+    measure(trained, TOY, lambda _: None)
+    given = {(tuple(request.source_ids), request.new_tokens) for _, work in calls for request in work}  # type: ignore[union-attr]
+    agreed = {(tuple(ids), 20) for number, ids in enumerate(sources()) if number not in range(1, 4)}
+    assert given <= agreed
+    assert len(given) > 20
+
+
+def test_engines_that_hardly_agree_are_not_compared(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Fake, "disagrees", range(1, 41))
+    with pytest.raises(WrongLength, match="only 20 of 60 sentences get equally many tokens"):
+        measure(replace(COMPARISON, shape="trained"), TOY, lambda _: None)
+
+
 def test_who_comes_first_finds_an_empty_system_and_is_not_counted() -> None:
     answers = [Answer(float(number)) for number in range(50)]
 
     assert settled(Measured(1, 1.0, answers)).answers == answers[10:]
+
+
+@pytest.mark.slow
+def test_trained_weights_for_real() -> None:
+    if not Int8Linear.is_available():
+        pytest.skip("no int8 here")
+    pytest.importorskip("ctranslate2")
+    peers = ["dragoman", "ctranslate2"]
+    trained = replace(COMPARISON, shape="trained", mode="int8", peers=peers, rounds=1, concurrency=[4], loads=[])
+    result = measure(trained, TOY, lambda _: None)
+    assert [run.peer for run in result.runs] == peers
+    assert all(run.measured.tokens > 0 for run in result.runs)
 
 
 @pytest.mark.slow

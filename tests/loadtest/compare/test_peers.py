@@ -49,6 +49,13 @@ def test_dragoman_in_closed_loops(mode: str, tmp_path: Path) -> None:
     assert sum(answer.first_token_seconds + sum(answer.gaps) for answer in alone.answers) < alone.seconds
 
 
+@pytest.mark.parametrize("name", ["dragoman", "ctranslate2"])
+def test_lengths(name: str, tmp_path: Path) -> None:
+    with _open(name, tmp_path) as peer:
+        lengths = peer.lengths([request.source_ids for request in REQUESTS])
+    assert lengths == [request.new_tokens for request in REQUESTS]
+
+
 def test_dragoman_in_an_open_loop(tmp_path: Path) -> None:
     """Requests arrive faster than they are done, and do not end in order."""
     with _open("dragoman", tmp_path) as peer:

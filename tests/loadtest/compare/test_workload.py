@@ -13,11 +13,13 @@ from loadtest.compare.workload import (
     length_word,
     make_requests,
     poisson_arrivals,
+    random_words,
     request_count,
 )
 from model.config import ModelConfig
 
 SMALL = ModelConfig(vocab_size=8000)
+WORDS = random_words(SMALL)
 
 
 def test_same_seed_same_requests() -> None:
@@ -72,7 +74,7 @@ def test_batches_are_full(concurrency: int) -> None:
 
 
 def test_arrivals_have_their_rate() -> None:
-    arrivals = poisson_arrivals(rate=50.0, seconds=400.0, config=SMALL, seed=0)
+    arrivals = poisson_arrivals(rate=50.0, seconds=400.0, workload=WORDS, seed=0)
     times = [arrival.at for arrival in arrivals]
     gaps = [after - before for before, after in itertools.pairwise([0.0, *times])]
 
@@ -84,12 +86,12 @@ def test_arrivals_have_their_rate() -> None:
 
 
 def test_another_rate_changes_only_the_scale_of_the_times() -> None:
-    slow, fast = (poisson_arrivals(rate, 100 / rate, SMALL, seed=3) for rate in (2.0, 8.0))
+    slow, fast = (poisson_arrivals(rate, 100 / rate, WORDS, seed=3) for rate in (2.0, 8.0))
 
     assert [arrival.request for arrival in slow] == [arrival.request for arrival in fast]
     assert [arrival.at for arrival in slow] == pytest.approx([4 * arrival.at for arrival in fast])
-    assert slow[0].at != poisson_arrivals(2.0, 50.0, SMALL, seed=4)[0].at
+    assert slow[0].at != poisson_arrivals(2.0, 50.0, WORDS, seed=4)[0].at
 
 
 def test_a_slow_system_gets_enough_arrivals() -> None:
-    assert len(poisson_arrivals(rate=0.1, seconds=1.0, config=SMALL, seed=0)) == 50
+    assert len(poisson_arrivals(rate=0.1, seconds=1.0, workload=WORDS, seed=0)) == 50
