@@ -41,12 +41,12 @@ class Arrival:
 
 
 class Workload(NamedTuple):
-    """Where requests come from."""
+    """A source of requests."""
 
     make: Callable[[int, int], list[Request]]
-    """Function of how many are wanted and of a seed; of one seed, more begin with the same ones."""
+    """Function of a number of requests and of a seed. Of one seed, more requests begin with the same ones."""
     mean_tokens: float
-    """How many tokens they get, on average."""
+    """Tokens of a request's translation, on average."""
 
 
 def random_words(config: ModelConfig) -> Workload:
