@@ -25,9 +25,7 @@ float quantise(const float* x, int64_t width, uint8_t* q) {
   for (int64_t i = 0; i < width; ++i)
     q[i] = static_cast<uint8_t>(rounded_bits(x[i] * factor) + kZeroPoint);
   for (int64_t i = width; i % (2 * kGroup) != 0; ++i) q[i] = kZeroPoint;
-#if defined(SPLITS_ROWS)
   arrange(q, groups_for(width));
-#endif
   return largest / 127.0f + zero;
 }
 
@@ -100,9 +98,7 @@ void linear_rows(const Linear& layer, const uint8_t* q, const float* scales, int
   const int8_t* weight = layer.weight + block * layer.groups * kBlock * kGroup;
   const int64_t bytes = row_bytes(layer.groups);
   multiply<Rows>(weight, q, bytes, layer.groups, products);
-#if defined(SPLITS_ROWS)
   for (int r = 0; r < Rows; ++r) add_rest(weight, q + r * bytes, layer.groups, products + r * kBlock);
-#endif
   for (int r = 0; r < Rows; ++r)
     finish_row<epilogue>(layer, products + r * kBlock, scales[r], block, out + r * stride);
 }
@@ -167,7 +163,7 @@ void linear_blocks(const Linear& layer, const uint8_t* q, const float* scales, i
 }
 
 #if defined(SKIPS_ZEROS)
-// As many of a list's numbers, and rows, as stay in the core's cache.
+// As many of a list's groups, and rows, as stay in the core's second cache.
 constexpr int64_t kListed = 8192, kListedRows = 64;
 
 // Whether it is faster to leave groups of zeros out.
@@ -203,9 +199,7 @@ void linear_some(const Linear& layer, const uint8_t* q, const float* scales, int
         // What `finish_row` subtracts.
         if (kZeroPoint) std::memcpy(products, layer.sum128 + block * kBlock, sizeof products);
         add_listed(weight, list + begin, ends[r] - begin, products);
-#if defined(SPLITS_ROWS)
         add_rest(weight, q + (row + r) * bytes, layer.groups, products);
-#endif
         finish_row<Epilogue::add>(layer, products, scales[row + r], block,
                                   out + (row + r) * stride + (block - first) * kBlock);
       }
@@ -245,10 +239,9 @@ void select(const Linear& layer, const uint8_t* q, float scale, const int32_t* p
   const int64_t width = layer.groups * kGroup;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t place = places[i];
-    int32_t product = dot(q, layer.weight + place * width, width) - (kZeroPoint ? layer.sum128[place] : 0);
-#if defined(SPLITS_ROWS)
-    product += dot_rest(q, layer.weight + place * width, layer.groups);
-#endif
+    const int8_t* weight = layer.weight + place * width;
+    const int32_t product =
+        dot(q, weight, width) + dot_rest(q, weight, layer.groups) - (kZeroPoint ? layer.sum128[place] : 0);
     out[i] = static_cast<float>(product) * layer.scale[place] * scale + layer.bias[place];
   }
 }

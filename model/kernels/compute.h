@@ -16,7 +16,7 @@ namespace dragoman {
 // Outputs are packed in blocks, inputs in groups; both ends are filled up with zeros.
 constexpr int64_t kBlock = 64, kGroup = 4;
 
-// Groups of so many inputs: an even number.
+// The number of groups that hold so many inputs, an even one: AVX2 adds two groups at a time.
 constexpr int64_t groups_for(int64_t inputs) { return (inputs + 2 * kGroup - 1) / (2 * kGroup) * 2; }
 
 // Sums are taken of so many numbers side by side.
@@ -25,7 +25,7 @@ constexpr int64_t kLanes = 16;
 // The number of scores of a row that are examined together.
 constexpr int64_t kNeighbours = 32;
 
-// An int8 weight [out, in], packed: [blocks][groups][kBlock][kGroup]; `scale`, `bias` and `sum128` (128 times the sum of
+// An int8 weight [out, in], each in -127..127, packed: [blocks][groups][kBlock][kGroup]; `scale`, `bias` and `sum128` (128 times the sum of
 // a row of the weight, which is what unsigned activations add to its products) are [blocks * kBlock]. For `select` the
 // weight is in rows instead: [out][groups * kGroup].
 struct Linear {

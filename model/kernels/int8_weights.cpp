@@ -97,6 +97,7 @@ Linear Int8Transformer::linear(const std::string& name, bool packed) {
   for (int64_t n = 0; n < out; ++n) {
     int32_t sum = 0;
     for (int64_t k = 0; k < in; ++k) {
+      TORCH_CHECK(from[n * in + k] != -128, "int8: ", name, ".weight has a -128");
       sum += from[n * in + k];
       const int64_t place = packed ? (((n / kBlock) * groups + k / kGroup) * kBlock + n % kBlock) * kGroup + k % kGroup
                                    : n * groups * kGroup + k;

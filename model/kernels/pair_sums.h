@@ -1,30 +1,37 @@
-// Exact products with AVX2 without VNNI; a part of products_avx2.h.
+// Exact products with AVX2 without VNNI; included by products_avx2.h, inside of the namespace.
 //
-// AVX2 has one instruction for bytes. It multiplies numbers without a sign by numbers with a sign, and adds the two
-// products of each pair in 16 bits. Weights get 128 added, so that they have no sign. Two rules keep the sums exact:
+// AVX2 has one instruction for bytes, `maddubs`. It multiplies unsigned bytes by signed bytes, adds the two products of a
+// pair, and cuts the sum off at 16 bits. So 128 is added to each weight, which makes it unsigned, and two rules hold:
 //
-// - The positive activations of a pair add up to at most 128, and so do the negative ones: 255 * 128 < 2^15.
-// - The four activations whose products are added in 16 bits have magnitudes of at most 258 together. Then their true
-//   sum fits, since 127 * 258 < 2^15. On the way the sum may overflow: 128 times the activations is subtracted again,
-//   and sums modulo 2^16 lose nothing by it.
+// - No pair may be cut off: its positive activations add up to at most 128, and so do its negative ones
+//   (255 * 128 < 2^15).
+// - The sums of two pairs are added in 16 bits. That sum, with the raised weights, may overflow. Additions go round
+//   modulo 2^16, so subtracting 128 times the activations still leaves the exact sum if that fits: the magnitudes of the
+//   four activations add up to at most 258 (127 * 258 < 2^15).
 //
-// `arrange` makes a row obey the rules: it lowers some activations, in about one group of twelve, and lists what it took
-// away from them. The list is multiplied separately.
+// `arrange` makes a row obey the rules: it lowers some activations and lists what it took away from them. The list is
+// multiplied separately. Of normally distributed activations that is one group of 14 (width 256) to 40 (2,048).
 //
-// The bytes of a row: activations [groups][kGroup]; for each two groups, -128 times the sum of their activations 0 and 1,
-// and of their activations 2 and 3, in 16 bits each; the length of the list, in 32 bits; the list.
+// The bytes of a row: activations [groups][kGroup]; for each pair of groups two corrections of 16 bits, -128 times the sum
+// of their four activations in places 0 and 1, then of those in places 2 and 3; the length of the list, in 32 bits; the
+// list.
 
 #define SPLITS_ROWS
 constexpr int64_t kMostTenths = 9;
 constexpr uint8_t kZeroPoint = 0;
 
 inline int64_t row_bytes(int64_t groups) {
-  const int64_t list = sizeof(int32_t) + groups * sizeof(Listed);
+  const int64_t list = sizeof(int32_t) + groups * sizeof(Listed);  // at most all groups are listed
   return (groups * kGroup + groups / 2 * sizeof(int32_t) + list + 63) / 64 * 64;
 }
 
-inline const uint8_t* list_of(const uint8_t* q, int64_t groups) {
-  return q + groups * kGroup + groups / 2 * sizeof(int32_t);
+// The length of a row's list, behind which the list is.
+inline int64_t list_place(int64_t groups) { return groups * kGroup + groups / 2 * sizeof(int32_t); }
+
+inline Listed listed_at(const uint8_t* q, int64_t groups, int64_t number) {
+  Listed listed;
+  std::memcpy(&listed, q + list_place(groups) + sizeof(int32_t) + number * sizeof listed, sizeof listed);
+  return listed;
 }
 
 constexpr int kMostPair = 128, kMostFour = 258;
@@ -34,42 +41,44 @@ inline int magnitude(int x) { return x < 0 ? -x : x; }
 // Lowers the magnitude of x by `excess`.
 inline int8_t lowered(int8_t x, int excess) { return static_cast<int8_t>(x < 0 ? x + excess : x - excess); }
 
-// Makes two groups obey the rules, and lists what it takes away; returns the end of the list.
-inline Listed* arrange_two(int8_t* two, int32_t group, uint8_t* corrections, Listed* list) {
+// Makes two groups obey the rules, and lists what it takes away; returns the new end of the list.
+inline uint8_t* arrange_two(int8_t* two, int32_t group, uint8_t* corrections, uint8_t* end) {
   int8_t old[2 * kGroup];
   std::memcpy(old, two, sizeof old);
   for (int lane = 0; lane < kGroup; lane += 2) {
     int total = 0;
     for (int8_t* pair : {two + lane, two + kGroup + lane}) {
       const int excess = magnitude(pair[0] + pair[1]) - kMostPair;
-      // Both have the same sign then, and neither is smaller than the excess.
+      // Both have the same sign then, and neither has a smaller magnitude than the excess.
       if (excess > 0) pair[0] = lowered(pair[0], excess);
       total += magnitude(pair[0]) + magnitude(pair[1]);
     }
-    for (int8_t* last = two + kGroup + lane; total > kMostFour; ++last) {
-      const int excess = total - kMostFour < magnitude(*last) ? total - kMostFour : magnitude(*last);
-      *last = lowered(*last, excess);
+    // The second group gives up the rest. It has enough: the first has at most 255.
+    for (int8_t* next = two + kGroup + lane; total > kMostFour; ++next) {
+      const int excess = total - kMostFour < magnitude(*next) ? total - kMostFour : magnitude(*next);
+      *next = lowered(*next, excess);
       total -= excess;
     }
     const auto correction = static_cast<int16_t>(-128 * (two[lane] + two[lane + 1] + two[lane + 4] + two[lane + 5]));
-    std::memcpy(corrections + lane, &correction, sizeof correction);
+    std::memcpy(corrections + lane / 2 * sizeof correction, &correction, sizeof correction);
   }
   for (int n = 0; n < 2; ++n) {
     int8_t rest[kGroup];
     for (int i = 0; i < kGroup; ++i) rest[i] = static_cast<int8_t>(old[n * kGroup + i] - two[n * kGroup + i]);
-    list->group = group + n;
-    std::memcpy(&list->four, rest, sizeof rest);
-    list += list->four != 0;
+    Listed listed{group + n, 0};
+    std::memcpy(&listed.four, rest, sizeof rest);
+    if (listed.four == 0) continue;
+    std::memcpy(end, &listed, sizeof listed);
+    end += sizeof listed;
   }
-  return list;
+  return end;
 }
 
-// Completes a row, of which the activations are there.
+// Adds corrections and list to a row whose activations are already written.
 inline void arrange(uint8_t* q, int64_t groups) {
   auto* activations = reinterpret_cast<int8_t*>(q);
   uint8_t* corrections = q + groups * kGroup;
-  auto* const list = reinterpret_cast<Listed*>(corrections + groups / 2 * sizeof(int32_t) + sizeof(int32_t));
-  Listed* end = list;
+  uint8_t *const list = q + list_place(groups) + sizeof(int32_t), *end = list;
   const __m256i zero = _mm256_setzero_si256(), ones = _mm256_set1_epi8(1);
   for (int64_t g = 0; g < groups; g += 8) {
     // At the end, zeros instead of what follows.
@@ -95,18 +104,18 @@ inline void arrange(uint8_t* q, int64_t groups) {
         _mm256_permutevar8x32_epi32(correction, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6)));
     uint8_t* to = corrections + g / 2 * sizeof(int32_t);
     std::memcpy(to, &four_corrections, (groups - g < 8 ? (groups - g) / 2 : 4) * sizeof(int32_t));
-    for (unsigned bits = _mm256_movemask_epi8(wrong), n; bits; bits &= ~(0xFFu << 8 * n)) {
-      n = __builtin_ctz(bits) / 8;
-      end = arrange_two(activations + (g + 2 * n) * kGroup, g + 2 * n, to + n * sizeof(int32_t), end);
-    }
+    const unsigned bits = _mm256_movemask_epi8(wrong);
+    for (int n = 0; bits && n < 4; ++n)
+      if (bits >> 8 * n & 0xFF)
+        end = arrange_two(activations + (g + 2 * n) * kGroup, g + 2 * n, to + n * sizeof(int32_t), end);
   }
-  const int32_t count = end - list;
-  std::memcpy(reinterpret_cast<uint8_t*>(list) - sizeof count, &count, sizeof count);
+  const int32_t count = (end - list) / sizeof(Listed);
+  std::memcpy(q + list_place(groups), &count, sizeof count);
 }
 
 inline __m256i widened(__m256i pairs) { return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)); }
 
-// Activations of two groups of one row, each group in all places of a register, and their correction.
+// Activations of two groups of one row, each group repeated through a register, and their correction.
 struct Two {
   __m256i first, second, correction;
 };
@@ -133,17 +142,16 @@ inline __m256i add_positive(__m256i sums, __m256i a, __m256i b, __m256i first, _
 
 // Adds the products of a row's list to `sums` [kBlock].
 inline void add_rest(const int8_t* weight, const uint8_t* q, int64_t groups, int32_t* sums) {
-  const uint8_t* list = list_of(q, groups);
-  const int32_t count = four_at(list);
+  const int32_t count = four_at(q + list_place(groups));
   if (!count) return;
-  list += sizeof(int32_t);
   auto* to = reinterpret_cast<__m256i*>(sums);
   __m256i some[8];
   UNROLL
   for (int i = 0; i < 8; ++i) some[i] = _mm256_loadu_si256(to + i);
-  for (int32_t n = 0; n < count; ++n, list += sizeof(Listed)) {
-    const __m256i activations = _mm256_set1_epi32(four_at(list + 4)), without_sign = _mm256_abs_epi8(activations);
-    const auto* w = reinterpret_cast<const __m256i*>(weight + int64_t{four_at(list)} * kBlock * kGroup);
+  for (int32_t n = 0; n < count; ++n) {
+    const Listed listed = listed_at(q, groups, n);
+    const __m256i activations = _mm256_set1_epi32(listed.four), without_sign = _mm256_abs_epi8(activations);
+    const auto* w = reinterpret_cast<const __m256i*>(weight + listed.group * kBlock * kGroup);
     UNROLL
     for (int i = 0; i < 8; ++i)
       some[i] = _mm256_add_epi32(some[i], widened(_mm256_maddubs_epi16(
@@ -155,14 +163,13 @@ inline void add_rest(const int8_t* weight, const uint8_t* q, int64_t groups, int
 
 // The product of a row's list with a row of weights.
 inline int32_t dot_rest(const uint8_t* q, const int8_t* weight, int64_t groups) {
-  const uint8_t* list = list_of(q, groups);
+  const int32_t count = four_at(q + list_place(groups));
   int32_t sum = 0;
-  for (int32_t count = four_at(list); count > 0; --count, list += sizeof(Listed)) {
-    Listed each;
-    std::memcpy(&each, list + sizeof(int32_t), sizeof each);
+  for (int32_t n = 0; n < count; ++n) {
+    const Listed listed = listed_at(q, groups, n);
     int8_t rest[kGroup];
-    std::memcpy(rest, &each.four, sizeof rest);
-    for (int i = 0; i < kGroup; ++i) sum += rest[i] * weight[each.group * kGroup + i];
+    std::memcpy(rest, &listed.four, sizeof rest);
+    for (int i = 0; i < kGroup; ++i) sum += rest[i] * weight[listed.group * kGroup + i];
   }
   return sum;
 }

@@ -21,7 +21,7 @@ inline int32_t four_at(const uint8_t* q) {
   return four;
 }
 
-// The place of a group in a row, and activations.
+// The number of a group in its row, and four activations to multiply its weights by.
 struct Listed {
   int32_t group, four;
 };
@@ -30,8 +30,8 @@ struct Listed {
 //   kMostRows         the most rows at once: the registers hold their sums
 //   kZeroPoint        is added to activations, where the instruction wants them without a sign
 //   multiply<Rows>    the exact products of so many rows with a block of weights: tile [row][output]
-// Where SKIPS_ZEROS is defined, `add_listed` multiplies single groups; where SPLITS_ROWS is, a row has a list of groups
-// that `add_rest` adds to the products.
+// Where SKIPS_ZEROS is defined, `add_listed` multiplies listed groups. Where SPLITS_ROWS is, a quantised row has more
+// than its activations: `row_bytes`, `arrange`, `add_rest` and `dot_rest` are of pair_sums.h.
 #if defined(__AVX512VNNI__)
 #include "products_avx512.h"
 #elif defined(__AVX2__)
@@ -89,6 +89,9 @@ inline void multiply(const int8_t* weight, const uint8_t* q, int64_t, int64_t gr
 #if !defined(SPLITS_ROWS)
 // Bytes of a quantised row.
 inline int64_t row_bytes(int64_t groups) { return groups * kGroup; }
+inline void arrange(uint8_t*, int64_t) {}
+inline void add_rest(const int8_t*, const uint8_t*, int64_t, int32_t*) {}
+inline int32_t dot_rest(const uint8_t*, const int8_t*, int64_t) { return 0; }
 #endif
 
 }  // namespace

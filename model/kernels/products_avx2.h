@@ -1,14 +1,14 @@
-// Products with AVX2, and with AVX-VNNI where there is that, too; a part of products.h.
+// Products with AVX2, and with AVX-VNNI where there is that, too; included by products.h, inside of the namespace.
 
 constexpr int kMostRows = 5;
 #define SKIPS_ZEROS
+// kMostTenths: after ReLU, if at most so many tenths of the groups are not zero, only those are multiplied.
 
 #if defined(__AVXVNNI__)
 constexpr uint8_t kZeroPoint = 128;
-// Of a layer that follows ReLU up to so many tenths of the groups are multiplied one by one, by `add_listed`.
 constexpr int64_t kMostTenths = 4;
 
-// Activations of two groups of one row, each group in all places of a register.
+// Activations of two groups of one row, each group repeated through a register.
 struct Two {
   __m256i first, second;
 };
@@ -37,21 +37,22 @@ constexpr int32_t kZeroGroup = static_cast<int32_t>(kZeroPoint * 0x01010101u);
 
 template <int Rows>
 inline void multiply(const int8_t* weight, const uint8_t* q, int64_t stride, int64_t groups, int32_t* tile) {
-  // There are 16 registers, so parts of the outputs take turns with some groups. Their weights stay in the core's
-  // fastest cache meanwhile; those of a later turn have to be fetched, since the processor does not see an order in it.
+  // 16 registers do not hold the sums of a whole block. So each part of the outputs in turn is multiplied with the same
+  // 32 groups, whose weights stay in the fastest cache. Weights of later turns are fetched ahead: the processor does not
+  // recognise this order by itself.
   constexpr int kWide = Rows == 1 ? 8 : 2;
-  constexpr int64_t kTurn = kWide == 8 ? int64_t{1} << 40 : 32, kBytesAhead = 16384, kLine = 64, kWidth = 32;
-  for (int64_t start = 0; start < groups; start += kTurn) {
-    const int64_t end = kTurn < groups - start ? start + kTurn : groups;
+  constexpr int64_t kBytesAhead = 16384, kLine = 64, kWidth = 32, kRegisters = kBlock * kGroup / kWidth;
+  const int64_t turn = Rows == 1 ? groups : 32;
+  for (int64_t start = 0; start < groups; start += turn) {
+    const int64_t end = turn < groups - start ? start + turn : groups;
     for (int64_t part = 0; part < kBlock * kGroup; part += kWide * kWidth) {
       auto* to = reinterpret_cast<__m256i*>(tile + part / kGroup);
-      constexpr int64_t kRow = kBlock * kGroup / kWidth;
       __m256i sums[Rows][kWide];
       UNROLL
       for (int r = 0; r < Rows; ++r)
         UNROLL
         for (int i = 0; i < kWide; ++i)
-          sums[r][i] = start ? _mm256_loadu_si256(to + r * kRow + i) : _mm256_setzero_si256();
+          sums[r][i] = start ? _mm256_loadu_si256(to + r * kRegisters + i) : _mm256_setzero_si256();
       for (int64_t g = start; g < end; g += 2) {
         const int8_t *v = weight + g * kBlock * kGroup + part, *w = v + kBlock * kGroup;
         UNROLL
@@ -75,7 +76,7 @@ inline void multiply(const int8_t* weight, const uint8_t* q, int64_t stride, int
       UNROLL
       for (int r = 0; r < Rows; ++r)
         UNROLL
-        for (int i = 0; i < kWide; ++i) _mm256_storeu_si256(to + r * kRow + i, sums[r][i]);
+        for (int i = 0; i < kWide; ++i) _mm256_storeu_si256(to + r * kRegisters + i, sums[r][i]);
     }
   }
 }
@@ -87,7 +88,8 @@ inline void add_listed(const int8_t* weight, const Listed* groups, int64_t count
   UNROLL
   for (int i = 0; i < 8; ++i) some[i] = _mm256_loadu_si256(to + i);
   for (int64_t n = 0; n < count; n += 2) {
-    const Listed &one = groups[n], other = n + 1 < count ? groups[n + 1] : Listed{one.group, 0};
+    const Listed one = groups[n];
+    const Listed other = n + 1 < count ? groups[n + 1] : Listed{one.group, 0};
     const auto* v = reinterpret_cast<const __m256i*>(weight + one.group * kBlock * kGroup);
     const auto* w = reinterpret_cast<const __m256i*>(weight + other.group * kBlock * kGroup);
     const __m256i a = _mm256_set1_epi32(one.four), b = _mm256_set1_epi32(other.four);

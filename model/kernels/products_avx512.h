@@ -1,4 +1,4 @@
-// Products with AVX-512 VNNI, and with AMX where there is that, too; a part of products.h.
+// Products with AVX-512 VNNI, and with AMX where there is that, too; included by products.h, inside of the namespace.
 
 constexpr int kMostRows = 6;
 // Few rows wait for their weights, which the processor by itself does not fetch early enough.

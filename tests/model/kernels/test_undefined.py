@@ -16,7 +16,7 @@ _SANITIZER: Final = ["-fsanitize=undefined,float-cast-overflow", "-fno-sanitize-
 
 
 def test_numbers_that_are_not_finite(tmp_path: Path) -> None:
-    """Run the variant for any processor; no variant handles numbers that are not finite by instructions of its own."""
+    """Run the variant for any processor; test_products.py has the others' ways of quantising."""
     if shutil.which("c++") is None:
         pytest.skip("there is no C++ compiler")
     link = ["c++", *_SANITIZER, "-x", "c++", "-", "-o", str(tmp_path / "empty")]
