@@ -124,7 +124,7 @@ def test_a_failure_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
-    [(["--host", "--concurrency", "0"], "must be positive numbers"), ([], "must be base or default")],
+    [(["--host", "--concurrency", "0"], "must be positive numbers"), ([], "must be base, default or trained")],
 )
 def test_wrong_options(arguments: list[str], problem: str) -> None:
     done = CliRunner().invoke(app, ["bench", *arguments])
