@@ -9,7 +9,7 @@ _SCRIPT = """
 import signal, subprocess, sys, threading, time
 from service.server import shutdown
 
-shutdown.GRACE_SECONDS, shutdown._LAST_SECONDS = 0.3, 0.3
+shutdown.GRACE_SECONDS, shutdown._LAST_SECONDS = 0.3, 3  # a loop leaves its thread little of the interpreter
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
 deadline = shutdown.ShutdownDeadline()
 shutdown.end_at_sigterm(deadline)
