@@ -7,6 +7,7 @@ pair hold the same word.
 
 import re
 import string
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, timedelta
@@ -86,6 +87,16 @@ def _no_full_stop(pair: Pair, context: Context) -> Pair | None:
     changed = Pair(*(_FINAL.sub("", side) for side in pair))
     ended_both = all(len(new) < len(old) for new, old in zip(changed, pair, strict=True))
     return changed if ended_both and all(changed) else None
+
+
+def _no_accents(pair: Pair, context: Context) -> Pair | None:
+    """Leave out the accents of the source, in a fifth of the pairs with capitals: "ca va", "L'ETAT"."""
+    letters = unicodedata.normalize("NFD", pair.source)
+    source = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    if source == pair.source:
+        return None
+    changed = Pair(source, pair.target)
+    return (_uppercase(changed, context) or changed) if context.random.random() < 0.2 else changed
 
 
 def _target_copy(pair: Pair, context: Context) -> Pair | None:
@@ -195,6 +206,7 @@ KINDS: Final[dict[str, Kind]] = {
     "uppercase": _uppercase,
     "title_case": _title_case,
     "no_full_stop": _no_full_stop,
+    "no_accents": _no_accents,
     "target_copy": _target_copy,
     "curly_apostrophes": _curly_apostrophes,
     "quotes": _quotes,

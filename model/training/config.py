@@ -39,11 +39,12 @@ class Corpus(_Section):
 
     path: Path
     source_language: LanguageCode | None = Field(
-        default=None, description="language of the first column; the experiment's if absent"
+        default=None, description="language of the source column; the experiment's if absent"
     )
     target_language: LanguageCode | None = Field(
-        default=None, description="language of the second column; the experiment's if absent"
+        default=None, description="language of the target column; the experiment's if absent"
     )
+    reversed: bool = Field(default=False, description="its columns stand in the other order: target, then source")
     both_directions: bool = Field(default=False, description="learn the opposite direction from it, too")
     repeat: float = Field(default=1.0, gt=0.0, description="its weight: times that each pair is seen in an epoch")
     max_pairs: int | None = Field(default=None, ge=1, description="keep a deterministic sample of this size")
@@ -61,6 +62,7 @@ class AugmentConfig(_Section):
     uppercase: Share = 0.0
     title_case: Share = 0.0
     no_full_stop: Share = 0.0
+    no_accents: Share = 0.0
     target_copy: Share = 0.0
     curly_apostrophes: Share = 0.0
     quotes: Share = 0.0
@@ -184,7 +186,7 @@ class TrainConfig(_Section):
         return self
 
     def languages(self, corpus: Corpus) -> tuple[str, str]:
-        """Return the languages of the corpus' two columns."""
+        """Return the languages of the corpus' sources and targets."""
         return corpus.source_language or self.source_language, corpus.target_language or self.target_language
 
     def directions(self) -> tuple[Direction, ...]:

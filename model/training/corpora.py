@@ -182,6 +182,8 @@ def load_corpus(
 ) -> LoadedCorpus:
     """Read, filter, deduplicate (against `seen`, too) and sample one corpus; deterministic."""
     pairs = list(read_pairs(corpus_path(corpus, directory)))
+    if corpus.reversed:
+        pairs = [Pair(pair.target, pair.source) for pair in pairs]
     limit = len(pairs) if corpus.max_pairs is None else corpus.max_pairs
     order: Sequence[int] = range(len(pairs))
     if limit < len(pairs):

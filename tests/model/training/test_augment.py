@@ -59,6 +59,16 @@ def test_only_the_source_has_curly_apostrophes() -> None:
     assert _changed("curly_apostrophes", Pair("It's Tom's.", "C'est à Tom.")) == [Pair("It’s Tom’s.", "C'est à Tom.")]
 
 
+def test_accents_are_left_out_of_the_source_alone_sometimes_with_capitals() -> None:
+    changed = Counter(_changed("no_accents", Pair("Ça a été créé.", "It was created, déjà."), times=200))
+    assert changed.keys() == {
+        Pair("Ca a ete cree.", "It was created, déjà."),
+        Pair("CA A ETE CREE.", "IT WAS CREATED, DÉJÀ."),
+    }
+    assert min(changed.values()) > 20
+    assert _changed("no_accents", PAIR) == []
+
+
 def test_names_are_words_that_both_sides_hold_and_that_stand_inside_a_sentence() -> None:
     pairs = [
         Pair("I saw Tom.", "J'ai vu Tom."),

@@ -25,6 +25,12 @@ def test_a_corpus_in_both_directions_is_two_parts(experiment: TrainConfig, tmp_p
     assert back == Part("x", [Pair("chat", "cat")], Direction(source="fr", target="en"), 3)
 
 
+def test_the_columns_of_a_reversed_corpus_change_places(experiment: TrainConfig, tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_text("chat\tcat\n", encoding="utf-8")
+    [part] = load_parts([Corpus(path=Path("x.tsv"), reversed=True)], experiment, tmp_path)
+    assert part == Part("x", [Pair("cat", "chat")], Direction(source="en", target="fr"), 1)
+
+
 def test_the_log_counts_what_was_dropped(
     experiment: TrainConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
