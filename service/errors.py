@@ -27,8 +27,17 @@
 Modules below `api` raise them; `api` converts them to a response or an SSE `error` event, in one place.
 """
 
+import asyncio
 from collections.abc import Iterable
 from typing import ClassVar
+
+
+def is_error(raised: BaseException) -> bool:
+    """Return False for a cancellation or the end of the process or of a generator, True for everything else.
+
+    A panic in a Rust library is an error, too, but no `Exception`: borders catch `BaseException` and ask this.
+    """
+    return not isinstance(raised, asyncio.CancelledError | GeneratorExit | KeyboardInterrupt | SystemExit)
 
 
 class ServiceError(Exception):

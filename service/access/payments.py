@@ -18,7 +18,7 @@ from service.access.charge_store import LostCharge, PaidStream, Payer
 from service.access.counters import Counters
 from service.access.key_store import Key, KeyLimits, this_month
 from service.access.stream_credits import StreamCredits
-from service.errors import DeadlineExceeded, KeysUnavailable
+from service.errors import DeadlineExceeded, KeysUnavailable, is_error
 
 logger = logging.getLogger(__name__)
 
@@ -164,7 +164,9 @@ class Payments:
             else:
                 await self.settle(charge)  # what was translated until then is not given back
             raise
-        except Exception as error:
+        except BaseException as error:
+            if not is_error(error):
+                raise
             # A caller sets the deadline: else whoever set short ones would get beginnings for nothing.
             sent = charge.sent() if charge.sent and isinstance(error, DeadlineExceeded) else 0
             await self._fail(charge, sent)

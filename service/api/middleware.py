@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.error_handlers import answer
-from service.errors import ServiceError, TooLong
+from service.errors import ServiceError, TooLong, is_error
 from service.observability.metrics import Metrics
 
 logger = logging.getLogger("dragoman.requests")
@@ -100,8 +100,8 @@ class UnexpectedErrors:
 
         try:
             await self._app(scope, receive, send_noted)
-        except Exception:
-            if scope["type"] != "http":
+        except BaseException as error:
+            if scope["type"] != "http" or not is_error(error):
                 raise
             request = Request(scope)
             logger.exception("unexpected error", extra={"request_id": request.state.request_id})

@@ -21,7 +21,7 @@ from sse_starlette.sse import AppStatus
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
-from service.errors import ServiceError
+from service.errors import ServiceError, is_error
 from service.translation.events import (
     BeamStepped,
     Event,
@@ -165,7 +165,7 @@ class TranslationStream(EventSourceResponse):
         self._translation = translation
         self._before_end = before_end
         self._context = context or nullcontext()
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
         self._shape = shape
         self._last_event, self._id_suffix = ids.last, ids.suffix.encode()
         self._outcome = "cancelled"
@@ -232,7 +232,9 @@ class TranslationStream(EventSourceResponse):
             self._error = error
             self._outcome = error.code
             yield self._encode_error(error.message, error.code)
-        except Exception as error:
+        except BaseException as error:
+            if not is_error(error):
+                raise
             self._error = error
             # A bug of ours: the stream still ends with exactly one last event.
             logger.exception("unexpected error in a stream", extra={"request_id": self._request_id})

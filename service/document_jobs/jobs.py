@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from service.document_jobs.job import DocumentJob, DocumentRequest
 from service.documents.limits import DocumentLimits
 from service.documents.paragraph import Paragraph, batches
-from service.errors import InsufficientStorage, NotReady, QueueFull, ServiceError, UnknownDocument
+from service.errors import InsufficientStorage, NotReady, QueueFull, ServiceError, UnknownDocument, is_error
 from service.translation.options import TranslationOptions
 from service.translation.translator import Translator
 
@@ -131,7 +131,7 @@ class DocumentJobs:
         await asyncio.to_thread(shutil.rmtree, job.request.document.path.parent, True)
 
     async def _run(self, job: DocumentJob) -> None:
-        error: Exception | None = None
+        error: BaseException | None = None
         was_cancelled = False
         try:
             async with self._turns:
@@ -146,7 +146,9 @@ class DocumentJobs:
             # What was translated until then is not given back, unless this server is to blame.
             error = None if job.state == "translating" and not self._is_stopping else UnknownDocument()
             was_cancelled = True
-        except Exception as failure:
+        except BaseException as failure:
+            if not is_error(failure):
+                raise
             logger.exception("unexpected error in a document", extra={"document_id": job.id})
             error = failure
         await job.request.charge.__aexit__(type(error) if error else None, error, None)

@@ -48,7 +48,7 @@ def find_foreign(text: str, languages: Iterable[str]) -> Detected | None:
     if " " not in words and not any(map(is_unspaced, words)):
         return None
     scores = _scores(words)
-    if _ranked(scores, languages)[0].confidence > _RESEMBLES_NONE_PERCENT:
+    if not scores or _ranked(scores, languages)[0].confidence > _RESEMBLES_NONE_PERCENT:
         return None
     first = _ranked(scores, scores)[0]
     return first if first.confidence >= _FOREIGN_PERCENT else None

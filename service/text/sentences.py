@@ -1,17 +1,24 @@
 """The places where a text may be cut: after its sentences, and within a sentence that is too long for a model."""
 
+import logging
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 import regex
 from sentencex import segment as split_sentences
 
+from service.errors import is_error
 from service.text.segment import Term
+
+logger = logging.getLogger(__name__)
 
 _LONGEST_CHUNK: Final = 2000  # characters
 _LONGEST_SPLIT: Final = 4000  # characters; sentencex takes quadratic time, and longer chunks have no place to cut
+# sentencex 1.1 panics on a capital, a space of several bytes, and a full stop: "vitamin B\u00a0."
+_WIDE_SPACE_BEFORE_FULL_STOP: Final = regex.compile(r"[^\P{Z}\x20](?=\.)")
 _SENTENCE_END: Final = regex.compile(r"[.!?…]\s+|[。！？｡।॥]\s*")
 # Places to cut a long sentence, the best first: after a clause, after a part of a clause, before a conjunction of the
 # languages that most models know.
@@ -69,9 +76,20 @@ def sentence_ends(chunk: str, language: str) -> Iterator[int]:
         yield len(chunk)
         return
     end = 0
-    for part in split_sentences(language, chunk):
-        end += len(part)
+    for length in _sentence_lengths(chunk, language):
+        end += length
         yield end
+
+
+def _sentence_lengths(chunk: str, language: str) -> list[int]:
+    try:
+        return [len(part) for part in split_sentences(language, _WIDE_SPACE_BEFORE_FULL_STOP.sub(" ", chunk))]
+    except BaseException as panic:
+        if not is_error(panic):
+            raise
+        logger.warning("the sentence splitter failed on a text, which is split at its full stops", exc_info=True)
+        ends = {0, len(chunk), *(each.end() for each in _SENTENCE_END.finditer(chunk))}
+        return [end - start for start, end in pairwise(sorted(ends))]
 
 
 def _chunk_end(text: str, start: int) -> int:

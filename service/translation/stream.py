@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import aclosing
 from typing import Final
 
-from service.errors import DeadlineExceeded, ServiceError
+from service.errors import DeadlineExceeded, ServiceError, is_error
 from service.registry.served_model import ServedModel
 from service.translation.events import Event, Finished, ModelLoading, Started, Timings, Usage
 from service.translation.fairness import FirstTokenPriority
@@ -145,8 +145,8 @@ class Translation:
                     yield events
                     events = []
                     await self._give_way()
-        except Exception:
-            if events:
+        except BaseException as error:
+            if events and is_error(error):
                 yield events
             raise
         yield [self._finished()]

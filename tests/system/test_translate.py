@@ -96,6 +96,22 @@ async def test_what_has_no_words_comes_back_as_it_is(client: httpx.AsyncClient, 
     assert events[-1].data["translatedText"] == text_of(events) == text
 
 
+async def test_what_once_made_the_sentence_splitter_panic(client: httpx.AsyncClient) -> None:
+    translated = await translate(client, "I see a cat. Plan B\u00a0. I see a cat.")
+    assert translated.startswith("Je vois un chat. ")
+    assert translated.endswith(" Je vois un chat.")
+
+
+async def test_an_element_without_letters_does_not_fail_the_array(client: httpx.AsyncClient) -> None:
+    texts = ["I see a cat.", "12 345", "10 - 12", "- -", "+33 1 23"]
+    request = {"q": texts, "source": "auto", "target": "fr"}
+    assert (await client.post("/translate", json=request)).json()["translatedText"] == ["Je vois un chat.", *texts[1:]]
+    request = {"q": ["<p>10 - 12</p>"], "source": "auto", "target": "fr", "format": "html"}
+    assert (await client.post("/translate", json=request)).json()["translatedText"] == ["<p>10 - 12</p>"]
+    answer = await client.post("/v2/translate", json={"text": texts, "target_lang": "FR"})
+    assert [each["text"] for each in answer.json()["translations"]] == ["Je vois un chat.", *texts[1:]]
+
+
 async def test_html_keeps_its_tags_which_follow_their_words(client: httpx.AsyncClient) -> None:
     """Streamed as a whole, and by beams too."""
     html = (

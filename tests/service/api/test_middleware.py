@@ -160,11 +160,16 @@ async def test_a_request_id_is_kept_if_it_is_harmless(connect: Connect, given: s
         assert returned
 
 
+class PanicException(BaseException):
+    """What the binding of a Rust library raises."""
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a bug"), PanicException("a bug")])
 async def test_a_bug_is_answered_with_an_id_and_to_other_origins(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: BaseException
 ) -> None:
     def broken(*_: object) -> None:
-        raise RuntimeError("a bug")
+        raise error
 
     client = connect(cors_origins="*")
     monkeypatch.setattr("service.translation.translator.Translator.detect", broken)

@@ -36,10 +36,14 @@ EVENTS: list[Event] = [
 ]
 
 
+class PanicException(BaseException):
+    """What the binding of a Rust library raises."""
+
+
 class ScriptedTranslation:
     """Gives its events, then raises `error` if there is one."""
 
-    def __init__(self, events: Sequence[Event], error: Exception | None = None) -> None:
+    def __init__(self, events: Sequence[Event], error: BaseException | None = None) -> None:
         self._events = events
         self._error = error
         self.closed = False
@@ -241,9 +245,14 @@ async def test_who_resumes_after_an_error_misses_nothing(error: Exception) -> No
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [(DeadlineExceeded("late"), "deadline_exceeded"), (ValueError("a bug"), "internal_error")]
+    ("error", "code"),
+    [
+        (DeadlineExceeded("late"), "deadline_exceeded"),
+        (ValueError("a bug"), "internal_error"),
+        (PanicException("a bug"), "internal_error"),
+    ],
 )
-async def test_an_error_is_the_last_event(error: Exception, code: str) -> None:
+async def test_an_error_is_the_last_event(error: BaseException, code: str) -> None:
     lines, outcome = await _stream(ScriptedTranslation(EVENTS[:2], error))
     assert lines[-4] == "event: error"
     assert json.loads(lines[-3].removeprefix("data: "))["code"] == code
@@ -251,9 +260,16 @@ async def test_an_error_is_the_last_event(error: Exception, code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "used"), [(None, 5), (EngineFailed("dead"), 0), (DeadlineExceeded("late"), 0), (ValueError("a bug"), 0)]
+    ("error", "used"),
+    [
+        (None, 5),
+        (EngineFailed("dead"), 0),
+        (DeadlineExceeded("late"), 0),
+        (ValueError("a bug"), 0),
+        (PanicException("a bug"), 0),
+    ],
 )
-async def test_a_stream_that_fails_costs_nothing(error: Exception | None, used: int) -> None:
+async def test_a_stream_that_fails_costs_nothing(error: BaseException | None, used: int) -> None:
     async with aclosing(AccessControl(Settings())) as access, AsyncExitStack() as stack:
         caller = await access.admit(None, "192.0.2.1")
         await stack.enter_async_context(access.charged(caller, 5))

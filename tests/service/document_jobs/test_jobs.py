@@ -5,9 +5,13 @@ from typing import cast
 
 import pytest
 
+from service.document_jobs.job import DocumentRequest
 from service.document_jobs.jobs import DocumentJobs
+from service.documents.document import open_document
 from service.documents.limits import DocumentLimits
+from service.documents.options import ReadOptions
 from service.errors import InsufficientStorage, QueueFull, UnknownDocument
+from service.translation.options import TranslationOptions
 from service.translation.translator import Translator
 
 
@@ -55,4 +59,42 @@ async def test_none_are_kept_if_the_limit_says_so(tmp_path: Path) -> None:
         jobs.new_directory("me")
     with pytest.raises(UnknownDocument, match="the server was restarted"):
         jobs.find("0")
+    await jobs.stop()
+
+
+class PanicException(BaseException):
+    """What the binding of a Rust library raises."""
+
+
+async def test_a_panic_ends_a_document_with_an_error(tmp_path: Path) -> None:
+    class Panicking:
+        def start(self, *_: object) -> None:
+            raise PanicException("a bug")
+
+    ends: list[type[BaseException] | None] = []
+
+    class Charge:
+        async def __aenter__(self) -> None: ...
+
+        async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+            ends.append(kind)
+
+    jobs = DocumentJobs(cast(Translator, Panicking()), tmp_path, DocumentLimits(), 8, 60.0)
+    jobs.start()
+    source = jobs.new_directory("me") / "source"
+    source.write_text("I see a cat.", encoding="utf-8")
+    request = DocumentRequest(
+        owner="me",
+        document=open_document(source, "a.txt", ReadOptions(target="fr"), jobs.limits),
+        name="a.txt",
+        source="en",
+        target="fr",
+        characters=12,
+        options=TranslationOptions(),
+        charge=Charge(),
+    )
+    job = jobs.submit(request)
+    while not job.is_over:
+        await job.wait_for_change()
+    assert (job.state, str(job.error), ends) == ("error", "internal error", [PanicException])
     await jobs.stop()

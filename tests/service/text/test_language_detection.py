@@ -31,6 +31,11 @@ def test_a_text_without_words_has_no_language(text: str) -> None:
     assert [(each.language, each.confidence) for each in rank_languages(text, ["fr", "en"])] == [("en", 0), ("fr", 0)]
 
 
+@pytest.mark.parametrize("text", ["12 345", "10 - 12", "- -", "+33 1 23", "😀 😀", "\ue000 \ue001"])
+def test_a_text_without_words_is_not_foreign(text: str) -> None:
+    assert find_foreign(text, LANGUAGES) is None
+
+
 def test_a_text_in_an_unknown_language_gets_a_low_confidence() -> None:
     [first] = rank_languages("Onde fica a estação? Perdi a minha chave.", ["es"])
     assert first.language == "es"
