@@ -55,6 +55,10 @@ class Pieces(Protocol):
         """
         ...
 
+    def is_fallback(self, token_id: int) -> bool:
+        """Return True for the unknown token, and for the byte tokens of characters without a piece."""
+        ...
+
 
 def seed_sampling(seed: int) -> None:
     """Make the segmentations that this process samples from here on a function of `seed`."""
@@ -78,6 +82,7 @@ class SentencePieces:
         self._unknown = self._ids.get(_UNKNOWN, self._processor.unk_id())
         self._bytes = [self._bytes_of(piece) for piece in pieces]
         self._bytes[self._unknown] = _REPLACEMENT
+        self._fallbacks = {self._unknown, *(token for piece, token in self._ids.items() if _BYTE.fullmatch(piece))}
         self._tags = {self._ids[tag] for tag in tags if tag in self._ids}
         for token in self._tags:
             self._bytes[token] = b""
@@ -110,6 +115,9 @@ class SentencePieces:
 
     def bytes_of(self, token_id: int) -> bytes:
         return self._bytes[token_id] if token_id < len(self._bytes) else b""
+
+    def is_fallback(self, token_id: int) -> bool:
+        return token_id in self._fallbacks
 
     def _id(self, piece: str) -> int:
         return self._ids.get(piece, self._unknown)
@@ -153,6 +161,9 @@ class CaseMarkedPieces:
         """Return the UTF-8 of a piece, case marks included: `CaseRestorer` takes them out."""
         return self._inner.bytes_of(token_id)
 
+    def is_fallback(self, token_id: int) -> bool:
+        return self._inner.is_fallback(token_id)
+
 
 class JsonPieces:
     """Hugging Face's `tokenizer.json`: SentencePiece's pieces or bytes of BPE. Raises `ValueError` for other kinds.
@@ -180,6 +191,10 @@ class JsonPieces:
         pieces = [self._tokenizer.id_to_token(i) for i in range(size)]
         self._unknown = self._unknown_id(description["model"])
         self._names = [piece or "" for piece in pieces]
+        # Byte-level BPE writes rare characters in bytes as a matter of course, and models learn them.
+        self._fallbacks = {i for i, piece in enumerate(self._names) if _BYTE.fullmatch(piece)}
+        if to_bytes is _of_metaspace:
+            self._fallbacks.add(self._unknown)
         self._bytes = [b"" if i in special or piece is None else to_bytes(piece) for i, piece in enumerate(pieces)]
 
     def __len__(self) -> int:
@@ -206,6 +221,9 @@ class JsonPieces:
         if found is None:
             found = self._tokenizer.token_to_id(model.get("unk_token") or _UNKNOWN)
         return 0 if found is None else int(found)
+
+    def is_fallback(self, token_id: int) -> bool:
+        return token_id in self._fallbacks
 
     def name(self, token_id: int) -> str:
         """Return the piece as it is written in the file."""

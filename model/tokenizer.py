@@ -6,6 +6,7 @@ Knows nothing of tensors, so the HTTP process can use it without loading torch.
 import codecs
 import copy
 import json
+import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
@@ -16,6 +17,8 @@ from model.case_marks import CASE_MARKS, UPPER_BEGIN, UPPER_END, VISIBLE, CaseRe
 from model.subwords import CaseMarkedPieces, JsonPieces, Pieces, SentencePieces
 
 _PAD, _BOS, _EOS = "<pad>", "<s>", "</s>"
+_SIGNS: Final = frozenset({"No", "So"})
+"""Categories of characters that are not other ones in disguise: ①, ☎."""
 
 TRAINED_FILE: Final = "tokenizer.model"
 TOKENIZER_FILES: Final = (
@@ -80,6 +83,8 @@ class Tokenizer:
         self._whole_texts: dict[int, str | None] = {}
         self.plain_texts: dict[int, str] = {}
         """The results of `whole_text` so far that have no case marks."""
+        self._spelled: set[str] = set()
+        self._unspelled: set[str] = set()
         self._capitals = [marks[mark] for mark in (UPPER_BEGIN, UPPER_END) if mark in marks]
 
     @classmethod
@@ -185,6 +190,25 @@ class Tokenizer:
         prefix = self._special(self._source, self.prompt.source_prefix, target, source)
         suffix = self._special(self._source, self.prompt.source_suffix, target, source)
         return [*(None for _ in prefix), *reversed(spans), *(None for _ in suffix)]
+
+    def unspelled(self, text: str) -> set[str]:
+        """Return the characters of `text` that the source side has no piece for, but their bytes or `<unk>`.
+
+        A sign that is read as another character (① as 1) is one of them, too; a capital whose small letter has a piece
+        is not.
+        """
+        characters = set(text)
+        for character in characters - self._spelled - self._unspelled:
+            is_spelled = any(map(self._spells, {character, character.lower()}))
+            (self._spelled if is_spelled else self._unspelled).add(character)
+        return characters & self._unspelled
+
+    def _spells(self, character: str) -> bool:
+        [ids] = self._source.encode([character])
+        if any(self._source.is_fallback(token_id) for token_id in ids):
+            return False
+        written = b"".join(map(self._source.bytes_of, ids)).decode(errors="replace")
+        return unicodedata.category(character) not in _SIGNS or character in written
 
     def has_tag(self, language: str) -> bool:
         """Return True if there is a special piece for `language`."""

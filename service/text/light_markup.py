@@ -1,7 +1,8 @@
-"""Light markup in plain texts: emphasis as in Markdown (`**bold**`, `*italic*`, `~~struck~~`), its links, and tags.
+"""Light markup in plain texts: emphasis as in Markdown (`**bold**`, `*italic*`, `~~struck~~`), links, and tags.
 
 Its marks are inline tags to a translation: they follow their words, as those of HTML do. A mark without a partner is
-text, as any star or underscore is; a tag without a partner on its line is a placeholder.
+text, as any star or underscore is; a tag without a partner on its line is a placeholder. The colour codes of games and
+the accelerators of menus (`&cRed`, `&File`) are marks before their words.
 """
 
 from bisect import bisect_right
@@ -14,13 +15,13 @@ from service.text.html.inline_tags import partners_of
 from service.text.html.runs import split_run
 from service.text.html.source_map import Fragment
 from service.text.html.tokenizer import Token, TokenKind
-from service.text.placeholders import find_tags, find_verbatim
+from service.text.placeholders import find_tags, find_verbatim, is_icu_message
 from service.text.segment import Segment, Term
 from service.text.splitter import Splitter
 
 _LONGEST: Final = 500
 """Characters between two marks: any number of them would take quadratic time."""
-_MARK: Final = regex.compile(r"[*_~\[<]")
+_MARK: Final = regex.compile(r"[*_~\[<{&§]")
 
 
 def _emphasis(mark: str, character: str) -> str:
@@ -37,11 +38,16 @@ _PAIR: Final = regex.compile(
             _emphasis("_{1,2}", "_"),
             _emphasis("~{2}", "~"),
             rf"(?<!\\)(?P<opening>!?\[)(?P<inside>[^\[\]\n]{{1,{_LONGEST}}})(?P<closing>\]\([^\s()]{{1,2000}}\))",
+            rf"(?P<opening>\[\[[^\[\]|\n]{{1,{_LONGEST}}}\|)(?P<inside>[^\[\]|\n]{{1,{_LONGEST}}})(?P<closing>\]\])",
         ]
     )
 )
 _NAME: Final = regex.compile(r"__\w+__")
-_NAME_OF_TAG: Final = regex.compile(r"[</>\s]+")
+_NAME_OF_TAG: Final = regex.compile(r"[</>\s\[\]{}=]+")
+_COLOUR: Final = regex.compile(r"§[0-9a-fk-or]|(?<!\w)&[0-9a-fk-or](?=\p{Lu})")
+_ACCELERATOR: Final = regex.compile(r"(?<![\w&])&(?=\p{L})|(?<=\p{Ll})&(?=\p{Ll})|(?<![\w_])_(?=\p{Lu}\p{Ll})")
+_LONGEST_LABEL: Final = 60
+_FENCE: Final = regex.compile(r"[ \t]*(?P<fence>`{3,})")
 
 
 class _Tag(NamedTuple):
@@ -53,16 +59,63 @@ class _Tag(NamedTuple):
 
 def split_light_markup(text: str, language: str, splitter: Splitter) -> Iterator[Segment]:
     """Split a plain text lazily; the segments' texts joined are the text."""
-    cells = splitter.split_cells(text, lambda cell: split_sentences(cell, language, splitter))
-    return splitter.merge_copied(cells)
+    return splitter.merge_copied(_split(text, language, splitter))
+
+
+def _split(text: str, language: str, splitter: Splitter) -> Iterator[Segment]:
+    for is_code, part in _parts(text):
+        if is_code:
+            yield Segment(part, "", "")
+        else:
+            yield from splitter.split_cells(part, lambda cell: split_sentences(cell, language, splitter))
+
+
+def _parts(text: str) -> Iterator[tuple[bool, str]]:
+    """Yield the text in parts, with True for blocks of code: between two lines that begin with three grave accents."""
+    if "```" not in text:
+        yield False, text
+        return
+    part: list[str] = []
+    fence = ""
+    for line in text.splitlines(keepends=True):
+        found = _FENCE.match(line)
+        if not fence and found is not None:
+            yield False, "".join(part)
+            part, fence = [line], found["fence"]
+            continue
+        part.append(line)
+        if fence and found is not None and found["fence"].startswith(fence) and not line[found.end() :].strip():
+            yield True, "".join(part)
+            part, fence = [], ""
+    yield False, "".join(part)
 
 
 def split_sentences(text: str, language: str, splitter: Splitter, kept: Sequence[Term] = ()) -> Iterator[Segment]:
-    """Split a line, or a part of one, as `Splitter.sentences` does; with `kept` terms, markup is text."""
-    tags = [] if kept or not _MARK.search(text) else sorted([*_tags(text), *_html_tags(text)])
+    """Split a line, or a part of one, as `Splitter.sentences` does; with `kept` terms, markup is text.
+
+    Of an ICU message (`{count, plural, one {...} other {...}}`) that stands alone the branches are translated; within a
+    sentence it is copied.
+    """
+    if not kept and text.lstrip().startswith("{") and is_icu_message(text.strip()):
+        return _branches(text, language, splitter)
+    tags = [] if kept or not _MARK.search(text) else sorted([*_tags(text), *_paired_tags(text), *_single_marks(text)])
     if not tags:
         return splitter.sentences(text, language, kept)
     return split_run(list(_fragments(text, tags)), language, splitter, encoding="plain")
+
+
+def _branches(message: str, language: str, splitter: Splitter) -> Iterator[Segment]:
+    """Split the texts in the branches of an ICU message; names and keywords stay."""
+    done = depth = 0
+    for place, character in enumerate(message):
+        depth += (character == "{") - (character == "}")
+        if character == "{" and depth == 2:
+            yield Segment(message[done : place + 1], "", "")
+            done = place + 1
+        elif character == "}" and depth == 1:
+            yield from split_sentences(message[done:place], language, splitter)
+            done = place
+    yield Segment(message[done:], "", "")
 
 
 def _fragments(text: str, tags: Sequence[_Tag]) -> Iterator[Fragment]:
@@ -97,16 +150,30 @@ def _tags(text: str) -> Iterator[_Tag]:
             position = found.end()
 
 
-def _html_tags(text: str) -> Iterator[_Tag]:
-    """Yield the tags that have a partner, such as `<b>` and `</b>`."""
-    found = find_tags(text) if "</" in text else []
-    kinds = [TokenKind.CLOSE if tag[0].startswith("</") else TokenKind.OPEN for tag in found]
-    names = [_NAME_OF_TAG.split(tag[0], 2)[1].lower() for tag in found]
+def _paired_tags(text: str) -> Iterator[_Tag]:
+    """Yield the tags that have a partner, such as `<b>` and `</b>`, `[b]` and `[/b]`, `{b}` and `{/b}`."""
+    found = find_tags(text) if any(sign in text for sign in ("</", "[/", "{/")) else []
+    kinds = [TokenKind.CLOSE if tag[0][1] == "/" else TokenKind.OPEN for tag in found]
+    names = [tag[0][0] + _NAME_OF_TAG.split(tag[0], 2)[1].lower() for tag in found]
     partners = partners_of(
         Token(kind, tag[0], name, tag[0].endswith("/>")) for kind, tag, name in zip(kinds, found, names, strict=True)
     )
     for number in partners:
         yield _Tag(found[number].start(), found[number].end(), kinds[number], names[number])
+
+
+def _single_marks(text: str) -> Iterator[_Tag]:
+    """Yield the colour codes before words, and the accelerator of a label."""
+    found = list(_COLOUR.finditer(text))
+    if not found and len(text) <= _LONGEST_LABEL:
+        accelerators = list(_ACCELERATOR.finditer(text))
+        found = accelerators if len(accelerators) == 1 else []
+    if not found:
+        return
+    verbatim = find_verbatim(text)
+    for each in found:
+        if not any(start <= each.start() < end for start, end in verbatim):
+            yield _Tag(each.start(), each.end(), TokenKind.OPEN, each[0])
 
 
 def _is_text(start: int, end: int, verbatim: Sequence[tuple[int, int]]) -> bool:

@@ -1,70 +1,281 @@
 """Parts of texts that are copied, not translated: URLs, placeholders, tags, emoji, rare symbols, other scripts."""
 
+import re
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import regex
 
 from service.text.segment import Term
+from service.text.unwritable import Unwritable
+
+
+class Syntax(NamedTuple):
+    """A way to write something that is copied."""
+
+    name: str
+    pattern: str
+    sign: str = ""
+    """An expression for a part of each match, which is searched for first; "" for a symbol (`_SYMBOL`)."""
+    examples: Sequence[str] = ()
+    """Copied whole, wherever they stand."""
+    counterexamples: Sequence[str] = ()
+    """Looks similar, and is text."""
+
 
 _DOMAINS: Final = ("com", "org", "net", "edu", "gov", "info", "io", "eu", "de", "fr", "uk")
-_PATTERNS: Final = {
-    "URL": r"\b(?:[a-z][a-z0-9+.-]{1,20}://|www\.|mailto:)"
-    r"(?:[^\s<>()\"“”«»]|\([^\s<>()\"“”«»]*\))+(?<![.,:;!?…'’\]}])",
-    "e-mail address": r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}",
-    "domain or path": rf"(?<![\w@.-])(?:[a-z0-9-]{{1,63}}\.){{1,8}}(?:{'|'.join(_DOMAINS)})\b"
-    r"(?:/[^\s<>\"]*[\w/])?",
-    "template": r"\$?\{\{?[^{}\n]{0,80}\}?\}|<%[^<>\n]{0,80}%>",
-    "tag": r"</?[A-Za-z][\w:.-]{0,40}(?:\s[^<>\n]{0,200})?/?>",
-    "printf": r"(?<![\w%])%(?:\([\w.]+\)|[0-9]+\$)?[-+#0]?[0-9]*(?:\.[0-9]+)?(?:[sdifuxgc]|l[du])\b",
-    "variable": r"\$[A-Za-z_]\w*|(?<!\w)%[A-Z_]{2,}%|__[A-Z_]+__|\[[A-Z][A-Z0-9_]+\]",
-    "code": r"`[^`\n]{1,200}`",
-    "handle": r"(?<![\w/])@[A-Za-z_]\w+|(?<![\w/&])#[A-Za-z_]\w+",
+_HOST: Final = r"(?<![\w@.-])(?:[a-z0-9-]{1,63}\.){1,8}"
+_DATE_FIELD: Final = r"(?:[yY]{2}(?:[yY]{2})?|M{1,4}|[dD]{1,4}|[Hh]{1,2}|m{1,2}|s{1,2}|S{1,3})"
+
+
+def _braces(levels: int) -> str:
+    """Return an expression for text in braces, which may hold braces of so many levels less one."""
+    inside = rf"[^{{}}]|{_braces(levels - 1)}" if levels > 1 else r"[^{}]"
+    return rf"\{{(?:{inside}){{0,1000}}+\}}"
+
+
+SYNTAXES: Final = (
+    Syntax(
+        "URL",
+        r"\b(?:[a-z][a-z0-9+.-]{1,20}://|www\.|mailto:)"
+        r"(?:[^\s<>()\"“”«»]|\([^\s<>()\"“”«»]*\))+(?<![.,:;!?…'’\]}])",
+        r"://|www\.|mailto:",
+        ("https://example.org/a?b=1&c=2", "www.example.org", "mailto:a@b.org", "ftp://x.y/z_(w)"),
+    ),
+    Syntax(
+        "e-mail address",
+        r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}",
+        "@",
+        ("anna.berg+x@mail.example.org",),
+        ("meet @ 5",),
+    ),
+    Syntax(
+        "domain or path",
+        rf"{_HOST}(?:{'|'.join(_DOMAINS)})\b(?:/[^\s<>\"]*[\w/])?",
+        r"\.[a-z]",
+        ("docs.python.org/3/library", "example.com"),
+        ("It is late.it seems", "Mr.Smith"),
+    ),
+    Syntax(
+        "short link",
+        rf"{_HOST}[a-z]{{2,24}}/[^\s<>\"]*[\w/]",
+        "/",
+        ("youtu.be/dQw4w9WgXcQ", "bit.ly/3abc"),
+        ("and/or", "km/h", "red/green/blue"),
+    ),
+    Syntax(
+        "path",
+        r"(?<![\w/.])(?:(?:~|\.\.?)?(?:/[\w.@+-]{1,100}){2,40}|(?:~|\.\.?)/[\w.@+-]{1,100})(?<!\.)/?",
+        "/",
+        ("/etc/hosts", "~/notes", "./run.sh", "/usr/local/bin/"),
+        ("yes/no", "1/2", "and / or"),
+    ),
+    Syntax(
+        "Windows path",
+        r"(?<![\w\\])(?:[A-Za-z]:|\\\\[\w.-]{1,60})\\(?:[^\\/:*?\"<>|\n]{1,60}\\){0,40}"
+        r"[^\s\\/:*?\"<>|]{0,100}(?<![.,;!?)'])",
+        r"\\",
+        (r"C:\Users\me\file.txt", r"D:\Program Files\x\y", r"\\server\share\a.doc"),
+    ),
+    Syntax(
+        "escape",
+        r"\\(?:[nrt](?=$|[\s\"'A-ZÀ-Þ\\])|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[NnrtVvCcIiGg]\[[^\]\n]{0,20}\])"
+        r"|(?<=[\w.,;:!?)\]])\\[nrt](?![\w]*\\)",
+        r"\\",
+        (r"\n", r"\t", r"\u00e9", r"\C[2]", r"\N[1]"),
+    ),
+    Syntax(
+        "command",
+        r"\\(?:[A-Za-z]{1,30}\*?(?:\[[^\[\]\n]{0,80}\]|\{[^{}\n]{0,80}\}){0,4}|[^\w\s])",
+        r"\\",
+        (r"\log", r"\cite{knuth84}", r"\includegraphics[width=2cm]{a.png}", r"\%"),
+    ),
+    Syntax(
+        "formula",
+        r"(?<![\w$])\$[^\s$\d][^$\n]{0,200}(?<!\s)\$(?![\w$])",
+        r"\$",
+        ("$x^2 + y$", r"$\alpha$"),
+        ("$5 or 5$",),
+    ),
+    Syntax(
+        "ICU message",
+        r"\{\s{0,9}[\w.]{1,60}\s{0,9},\s{0,9}(?:plural|select|selectordinal|number|date|time)\b"
+        rf"(?:[^{{}}]|{_braces(4)}){{0,2000}}+\}}",
+        "{",
+        ("{count, plural, one {# file} other {# files}}", "{when, date, short}"),
+    ),
+    Syntax(
+        "template",
+        r"[$%#]?\{\{?[^{}\n]{0,80}\}?\}|<%[^<>\n]{0,80}%>",
+        "{|<%",
+        (
+            "{name}",
+            "{{ user.name }}",
+            "${x}",
+            "%{name}",
+            "#{x}",
+            "{}",
+            "{0:.2f}",
+            "<% x %>",
+            r"{\an8}",
+            "{{< figure >}}",
+        ),
+    ),
+    Syntax(
+        "tag",
+        r"</?(?:[A-Za-z][\w:.-]{0,40}(?:\s[^<>\n]{0,200})?|[0-9]{1,4})\s?/?>",
+        "<",
+        ("<br/>", "</b>", '<a href="x y">', "<0>", "</0>", "<1/>"),
+        ("a < b > c",),
+    ),
+    Syntax("mention", r"<[@#!&:]{1,2}[\w:]{1,80}>", "<", ("<@123>", "<#42>", "<@&7>", "<:smile:12>")),
+    Syntax(
+        "printf",
+        r"(?<![\w%])%(?:\([\w.]+\)|[0-9]+\$)?[-+#0']?[0-9]*(?:\.[0-9]+)?(?:hh?|ll?|[zjtqL])?"
+        r"(?:@|[sSdiufFeEgGxXoacCn](?![A-Za-z]))(?:%%)?|(?<![\w%])%(?:%|L?[1-9](?!\d))",
+        "%",
+        (
+            "%s",
+            "%(count)d",
+            "%1$s",
+            "%.2f",
+            "%@",
+            "%1$@",
+            "%2$lld",
+            "%zu",
+            "%'d",
+            "%S",
+            "%%",
+            "%1",
+            "%n",
+            "%L1",
+            "%d%%",
+        ),
+        ("100 % sure", "50%des", "100% of it"),
+    ),
+    Syntax(
+        "variable",
+        r"\$t\([^()\n]{1,80}\)|\$[A-Za-z_]\w*\$?|(?<!\w)%[A-Z_]{2,}%|__[A-Z_]+__|\[[A-Z][A-Z0-9_]+\]"
+        r"|(?<=[\w,] )\[[a-z][a-z0-9]*(?:[_.][a-z0-9]+)+\]",
+        r"[$%\[]|__",
+        ("$t(common.help)", "$USER$", "$HOME", "%APPDATA%", "__NAME__", "[NAME]"),
+        ("costs $5 or 5$", "[sic] (or)"),
+    ),
+    Syntax(
+        "route parameter",
+        r"(?<![\w:/]):[a-z][a-z0-9_]{1,40}(?![\w:])",
+        ":",
+        (":name", ":count"),
+        ("12:30", "note: this", "a::b", ": this"),
+    ),
+    Syntax(
+        "emoji name",
+        r"(?<![\w:]):[a-z0-9_+-]{2,60}:(?![\w:])",
+        ":",
+        (":thumbs_up:", ":material-plus-circle:", ":+1:"),
+        ("10:20:30",),
+    ),
+    Syntax("wiki link", r"\[\[[^\[\]|\n]{1,200}\]\]", r"\[\[", ("[[Shopping List]]",)),
+    Syntax(
+        "shortcode",
+        r"\[/?[a-z][\w-]{0,40}(?:\s[\w-]{1,40}=(?:\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|[^\s\]\"']{1,200})){1,20}\s?/?\]"
+        r"|\[[a-z]{1,12}=[^\[\]\n]{1,200}\]|\[/[a-z][\w-]{0,40}\]",
+        r"\[",
+        ('[gallery ids="1,2"]', "[url=https://a.org]", "[/url]", "[color=red]"),
+        ("[sic]", "[optional]"),
+    ),
+    Syntax("code", r"`[^`\n]{1,200}`", "`", ("`a b`",)),
+    Syntax(
+        "handle",
+        r"(?<![\w/])@[A-Za-z_]\w+|(?<![\w/&])#[A-Za-z_]\w+",
+        "[@#]",
+        ("@anna_b", "#summer2024"),
+        ("#1 of 3",),
+    ),
+    Syntax(
+        "identifier",
+        r"\b(?=[A-Z0-9-]{4})[A-Z]{1,6}-?[0-9][A-Z0-9]*(?:-[A-Z0-9]+){0,4}\b|\b[A-Za-z0-9]{1,40}(?:_[A-Za-z0-9]{1,40}){1,20}\b"
+        r"|\b[a-z]{1,30}[A-Z][A-Za-z0-9]{0,40}\b",
+        r"[A-Z]-?[0-9]|[a-z][A-Z]|_",
+        ("INV-0001", "DP001", "BOTTOM_LEFT", "R1C2", "user_name", "getName", "iPhone"),
+        ("1990S", "2ND", "NASA", "well-known", "A4", "McDonald"),
+    ),
+    Syntax(
+        "date format",
+        rf"\b{_DATE_FIELD}(?:[-/:.]{_DATE_FIELD}){{1,5}}\b",
+        r"[yYMdDHhms][-/:.][yYMdDHhms]",
+        ("mm:ss", "YYYY-MM-DD", "dd/MM/yyyy", "HH:mm:ss"),
+        ("a.m.", "km/h", "s.o.s.", "M. D."),
+    ),
+    Syntax(
+        "entity",
+        r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});",
+        "&",
+        ("&amp;", "&hellip;", "&#160;"),
+    ),
     # A model that has seen few of them drops them or makes words of their bytes.
-    "rare currency": r"(?![$€£])\p{Sc}",
-    "fraction": r"(?:(?<!\d)\d{1,9}(?:[.,]\d{3}){0,4}[ \u00a0]?)?[\u00bc-\u00be\u2150-\u215e]",
-    # With a number or a letter on each side: 3 × 4, x ≤ y.
-    "mathematical sign": r"(?:(?<![\w.,])(?:\p{L}|\d{1,9}) ?)?(?![+<>=|~])\p{Sm}(?: ?(?:\p{L}|\d{1,9})(?![\w]))?",
-    # A unit or a formula, m² and CO₂. More letters are a word, and the small number behind it is that of a note.
-    "index or power": r"(?<!\w)[A-Za-z]{0,2}[\u00b2\u00b3\u00b9\u2070-\u209c]"
-    r"[A-Za-z0-9\u00b2\u00b3\u00b9\u2070-\u209c]{0,8}(?!\w)",
-    "emoji": r"(?:\p{Extended_Pictographic}|\p{Regional_Indicator})"
-    r"[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}\u200d\ufe0f\u20e3]*",
-}
-_SIGNS: Final[dict[str, Sequence[str]]] = {
-    "URL": ("://", "www.", "mailto:"),
-    "e-mail address": ("@",),
-    "domain or path": [f".{domain}" for domain in _DOMAINS],
-    "template": ("{", "<%"),
-    "tag": ("<",),
-    "printf": ("%",),
-    "variable": ("$", "%", "__", "["),
-    "code": ("`",),
-    "handle": ("@", "#"),
-}
-"""Strings of which each part of a kind has one; parts of the other kinds have a symbol."""
+    Syntax("rare currency", r"(?![$€£])\p{Sc}", "", ("₹", "¥"), ("€5 or £5",)),
+    Syntax(
+        "fraction",
+        r"(?:(?<!\d)\d{1,9}(?:[.,]\d{3}){0,4}[ \u00a0]?)?[\u00bc-\u00be\u2150-\u215e]",
+        "",
+        ("5½", "1,250 ¾", "⅛"),
+    ),
+    # With a number or a letter on each side.
+    Syntax(
+        "mathematical sign",
+        r"(?:(?<![\w.,])(?:\p{L}|\d{1,9}) ?)?(?![+<>=|~])\p{Sm}(?: ?(?:\p{L}|\d{1,9})(?![\w]))?",
+        "",
+        ("x ≤ 5", "3 × 4", "∞"),
+        ("2 + 2 = 4",),
+    ),
+    # A unit or a formula. More letters are a word, and the small number behind it is that of a note.
+    Syntax(
+        "index or power",
+        r"(?<!\w)[A-Za-z]{0,2}[\u00b2\u00b3\u00b9\u2070-\u209c][A-Za-z0-9\u00b2\u00b3\u00b9\u2070-\u209c]{0,8}(?!\w)",
+        "",
+        ("m²", "CO₂", "H₂O"),
+        ("a word¹ with a note",),
+    ),
+    Syntax(
+        "emoji",
+        r"[0-9#*]\ufe0f?\u20e3|(?:\p{Extended_Pictographic}|\p{Regional_Indicator})"
+        r"[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}\u200d\ufe0f\u20e3\U000e0020-\U000e007f]*",
+        "",
+        ("👩‍🚀", "🇫🇷", "❤️", "1️⃣", "🏴󠁧󠁢󠁥󠁮󠁧󠁿"),
+    ),
+)
+"""All syntaxes, in texts of every format."""
 _SYMBOL: Final = regex.compile(
     r"[[\p{Sc}\p{Sm}\u00b2\u00b3\u00b9\u2070-\u209c\u00bc-\u00be\u2150-\u215e"
-    r"\p{Extended_Pictographic}\p{Regional_Indicator}]--[\u0000-\u007f€£]]",
+    r"\p{Extended_Pictographic}\p{Regional_Indicator}\u20e3]--[\u0000-\u007f€£]]",
     regex.V1,
 )
-# Matched one by one: all in one expression take six times as long.
-_EXPRESSIONS: Final = {name: regex.compile(pattern) for name, pattern in _PATTERNS.items()}
+# Matched one by one: all in one expression take six times as long. Signs by `re`, which searches in half the time.
+_EXPRESSIONS: Final = {syntax.name: regex.compile(syntax.pattern) for syntax in SYNTAXES}
+_SIGNS: Final = {syntax.name: re.compile(syntax.sign) for syntax in SYNTAXES if syntax.sign}
+_SYMBOLIC: Final = [syntax.name for syntax in SYNTAXES if not syntax.sign]
+_ANY_SIGN: Final = re.compile(r"[/\\@<{%$\[:&#`_]|\.[a-z]|[A-Z]-?[0-9]|[a-z][A-Z]|[yYMdDHhms][-.][yYMdDHhms]|www\.")
+"""Finds something wherever one of `_SIGNS` does; most sentences have none."""
 _GAP: Final = regex.compile("[ \u00a0]*")
 
 
-def find_verbatim(
-    text: str, foreign: regex.Pattern[str] | None = None, terms: Sequence[Term] = ()
-) -> list[tuple[int, int]]:
-    """Return the spans of all copied parts, in the order of the text; `foreign` finds letters of foreign scripts.
+def is_icu_message(text: str) -> bool:
+    """Return True if the whole text is one ICU message."""
+    return _EXPRESSIONS["ICU message"].fullmatch(text) is not None
 
-    Those in the `terms` of a glossary are not foreign: they have a translation. Neighbours are merged: a model that
-    reads several placeholders in a row drops some.
+
+def find_verbatim(text: str, unwritable: Unwritable | None = None, terms: Sequence[Term] = ()) -> list[tuple[int, int]]:
+    """Return the spans of all copied parts, in the order of the text, with the words that a model cannot write.
+
+    Those in the `terms` of a glossary are written all the same: they have a translation. Neighbours are merged: a model
+    that reads several placeholders in a row drops some.
     """
     found: list[tuple[int, int]] = []
     spans = [match.span() for name in _possible(text) for match in _EXPRESSIONS[name].finditer(text)]
-    if foreign is not None and not text.isascii():
-        spans += [match.span() for match in foreign.finditer(_without(text, terms))]
+    if unwritable is not None:
+        # Not in the copied parts: a path with a backslash ends where its syntax says.
+        spans += unwritable.find(_without(text, [*((term.start, term.end) for term in terms), *spans]))
     for start, end in sorted(spans):
         if found and (start <= found[-1][1] or _GAP.fullmatch(text, found[-1][1], start)):
             found[-1] = found[-1][0], max(end, found[-1][1])
@@ -74,30 +285,35 @@ def find_verbatim(
 
 
 def _possible(text: str) -> Iterator[str]:
-    """Yield the kinds of which the text may have a part; the search for a sign takes far less time than a match."""
-    has_symbol = not text.isascii() and _SYMBOL.search(text) is not None
-    for name in _PATTERNS:
-        signs = _SIGNS.get(name)
-        if has_symbol if signs is None else any(sign in text for sign in signs):
-            yield name
+    """Yield the syntaxes that may occur in the text; the search for a sign takes far less time than a match."""
+    if _ANY_SIGN.search(text) is not None:
+        yield from (name for name, sign in _SIGNS.items() if sign.search(text) is not None)
+    if not text.isascii() and _SYMBOL.search(text) is not None:
+        yield from _SYMBOLIC
 
 
-def _without(text: str, terms: Sequence[Term]) -> str:
-    """Return the text with characters that are no letters in the places of the terms."""
+def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    """Return the text with spaces in the given places."""
+    if not spans:
+        return text
     characters = list(text)
-    for term in terms:
-        characters[term.start : term.end] = "\0" * (term.end - term.start)
+    for start, end in spans:
+        characters[start:end] = " " * (end - start)
     return "".join(characters)
 
 
+_TAG: Final = regex.compile(
+    rf"{_EXPRESSIONS['tag'].pattern}|\[/?[a-z][\w-]{{0,20}}(?:[=\s][^\[\]\n]{{0,200}})?\]|\{{/?[a-z][\w-]{{0,20}}\}}"
+)
+
+
 def find_tags(text: str) -> list[regex.Match[str]]:
-    """Return the tags in the order of the text, without those in a URL, in code or in another copied part."""
-    others = sorted(
-        match.span() for name in _possible(text) if name != "tag" for match in _EXPRESSIONS[name].finditer(text)
-    )
+    """Return the tags, in angle, square or curly brackets, in the order of the text; not those in code or a URL."""
+    copied = (match for name in _possible(text) for match in _EXPRESSIONS[name].finditer(text))
+    others = sorted(match.span() for match in copied if _TAG.fullmatch(match[0]) is None)
     found: list[regex.Match[str]] = []
     covered = number = 0
-    for tag in _EXPRESSIONS["tag"].finditer(text):
+    for tag in _TAG.finditer(text):
         while number < len(others) and others[number][0] < tag.start():
             covered = max(covered, others[number][1])
             number += 1

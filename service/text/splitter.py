@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-import regex
-
 from service.text.glossary import EMPTY_GLOSSARY, Finder
 from service.text.placeholders import find_verbatim
 from service.text.segment import Fits, Segment, Term, segment_of
 from service.text.sentences import chunks, find_cut, is_closing_punctuation, sentence_ends
+from service.text.unwritable import Unwritable
 
 # The lines of `str.splitlines`, one by one.
 _LINE: Final = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]*+(?:\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])|.++")
@@ -39,8 +38,8 @@ class Splitter:
     """Text put between the translations of two sentences without white space between (`sentence_separator`)."""
     splitting: Splitting | None = None
     """None is the default of a format: "sentences" for HTML, whose line ends are spaces, and "lines" for all others."""
-    foreign: regex.Pattern[str] | None = None
-    """Finds words in scripts that the model does not know (`foreign_letters`), which are copied."""
+    unwritable: Unwritable = Unwritable()  # noqa: RUF009  it cannot be changed
+    """Finds the words that the model cannot write, which are copied."""
 
     def split(self, text: str, language: str) -> Iterator[Segment]:
         """Split `text` into sentences, line by line, and lines with tabs cell by cell.
@@ -120,7 +119,7 @@ class Splitter:
                 start, first = end, last
 
     def _copies(self, chunk: str, given: Sequence[Term]) -> list[Term]:
-        spans = find_verbatim(chunk, self.foreign, given)
+        spans = find_verbatim(chunk, self.unwritable, given)
         return [Term(start, end, chunk[start:end], is_copy=True) for start, end in spans]
 
     def _split_to_fit(self, text: str, start: int, end: int, terms: Sequence[Term]) -> Iterator[Segment]:

@@ -16,6 +16,7 @@ from service.text.scripts import foreign_letters
 from service.text.segment import PLACEHOLDER, Segment, Term
 from service.text.sentences import sentence_separator
 from service.text.splitter import Splitter
+from service.text.unwritable import Unwritable
 from service.text.xml import split_inline_xml, split_xml
 from service.translation.options import TranslationOptions, default_target_length
 
@@ -85,7 +86,8 @@ class Preprocessor:
         # A tokenizer with case marks reads and writes capitals as well as anything else.
         restore_capitals = restore_capitals and not self._tokenizer.marks_case
         foreign = foreign_letters(self._direction.source, self._direction.target)
-        self._splitter = Splitter(self._fits, restore_capitals, glossary, separator, options.splitting, foreign)
+        unwritable = Unwritable(foreign, self._tokenizer.unspelled)
+        self._splitter = Splitter(self._fits, restore_capitals, glossary, separator, options.splitting, unwritable)
 
     def encode(self, index: int, text: str) -> Iterator[EncodedSegment]:
         """Yield the encoded segments of a text, lazily."""

@@ -3,6 +3,7 @@
 import io
 import unicodedata
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import sentencepiece
@@ -248,3 +249,14 @@ def test_pieces_are_sampled_where_sampling_is_requested(case_marked_tokenizer: T
     sampled = {tuple(case_marked_tokenizer.encode(text, sampling=0.2)) for _ in range(20)}
     assert len(sampled) > 5
     assert {case_marked_tokenizer.decode(ids) for ids in sampled} == {text}
+
+
+def test_characters_without_a_piece_are_not_spelled() -> None:
+    tokenizer = Tokenizer.from_directory(Path("model/pretrained/en-fr"))
+    assert tokenizer.unspelled("Où est Modrić ? Ici, ÊTRE 12 % « œuvre »") == {"ć"}
+    assert tokenizer.unspelled("a\\b ① ★ ™") == {"\\", "①", "★", "™"}
+    assert tokenizer.unspelled("a\\b ① ★ ™") == {"\\", "①", "★", "™"}  # as the second time
+
+
+def test_a_capital_is_spelled_by_its_small_letter(tokenizer: Tokenizer) -> None:
+    assert tokenizer.unspelled("THE CAT \u0106") == {"\u0106"}

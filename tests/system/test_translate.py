@@ -98,8 +98,8 @@ async def test_what_has_no_words_comes_back_as_it_is(client: httpx.AsyncClient, 
 
 async def test_what_once_made_the_sentence_splitter_panic(client: httpx.AsyncClient) -> None:
     translated = await translate(client, "I see a cat. Plan B\u00a0. I see a cat.")
-    assert translated.startswith("Je vois un chat. ")
-    assert translated.endswith(" Je vois un chat.")
+    assert str(translated).startswith("Je vois un chat. ")
+    assert str(translated).endswith(" Je vois un chat.")
 
 
 async def test_an_element_without_letters_does_not_fail_the_array(client: httpx.AsyncClient) -> None:
@@ -168,3 +168,16 @@ async def test_what_is_in_the_target_language_comes_back_as_it_is(client: httpx.
     assert (await client.post("/translate", json=english)).json()["translatedText"] == english["q"]
     for source in ("fr", "FR-CA"):
         assert await translate(client, [french, ""], source=source) == [french, ""]
+
+
+@pytest.mark.parametrize(
+    "name", ["Luka Modrić", "Václav Dvořák", "Nguyễn Văn Đức", "Ștefan Țurcanu", "Þóra Ægisdóttir", "Łukasz Żółć"]
+)
+async def test_a_name_comes_back_letter_for_letter(client: httpx.AsyncClient, name: str) -> None:
+    for text in (f"{name} plays football.", f"I saw a film with {name} yesterday."):
+        assert name in await translate(client, text)
+
+
+@pytest.mark.parametrize("part", ["C:\\Users\\Ann", "\\cite{knuth}", "★★☆", "12 ‰", "1️⃣", "①", "DP001", "%1$@", ":name"])
+async def test_what_the_model_cannot_write_is_copied(client: httpx.AsyncClient, part: str) -> None:
+    assert part in await translate(client, f"I see a cat and {part} in the house.")

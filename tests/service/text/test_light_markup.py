@@ -47,6 +47,13 @@ def _marks(text: str) -> list[tuple[str, str, str]]:
         ("<b>Hello</b> my <i>friend</i>", [("<b>", "Hello", "</b>"), ("<i>", "friend", "</i>")]),
         ("A <B>black *big*</b> cat", [("<B>", "black big", "</b>"), ("*", "big", "*")]),
         ('See <a href="https://a.org/_b_">the docs</a> now', [('<a href="https://a.org/_b_">', "the docs", "</a>")]),
+        ("Read <0>the <1/> terms</0> now", [("<0>", "the <1/> terms", "</0>")]),
+        ("A [b]black[/b] cat", [("[b]", "black", "[/b]")]),
+        ("See [url=https://a.org]the docs[/url] now", [("[url=https://a.org]", "the docs", "[/url]")]),
+        ("A {b}black{/b} cat", [("{b}", "black", "{/b}")]),
+        ("See [[Main Page|the first page]] now", [("[[Main Page|", "the first page", "]]")]),
+        ("Save &as", [("&", "", "")]),
+        ("A §6golden §rcat", [("§6", "", ""), ("§r", "", "")]),
     ],
 )
 def test_pairs_are_marks(text: str, marks: list[tuple[str, str, str]]) -> None:
@@ -78,6 +85,34 @@ def test_other_stars_are_text(text: str) -> None:
     assert [(segment.marks, segment.raw) for segment in _split(text)] == [((), None)] * len(_split(text))
 
 
+@pytest.mark.parametrize(("text", "before"), [("&File", "&"), ("_Open", "_"), ("&cOnly players", "&c")])
+def test_an_accelerator_or_a_colour_stays_before_its_word(text: str, before: str) -> None:
+    [only] = _split(text)
+    assert (only.before, only.sentence) == (before, text.removeprefix(before))
+
+
+@pytest.mark.parametrize("text", ["Q&A", "AT&T", "R & D", "&amp; so", "a &b and &c", "_a_b", "snake _case and _Other"])
+def test_other_ampersands_and_underscores_are_text(text: str) -> None:
+    assert [segment.before for segment in _split(text)] == [""]
+
+
+def test_blocks_of_code_are_copied() -> None:
+    code = "```js\nlet cat = 1;\n\n  ``\n```\n"
+    segments = _split(f"Try this:\n{code}It works.\n")
+    assert [segment.sentence for segment in segments] == ["Try this:", "It works."]
+    assert segments[0].after == f"\n{code}"
+    assert [segment.sentence for segment in _split("```\nno end")][-1] == "no end"
+
+
+def test_the_branches_of_an_icu_message_are_translated() -> None:
+    message = "{n, plural, =0 {No file} one {# file in {dir}} other {{m, select, a {Some} other {All}}}}"
+    segments = _split(f" {message}\n")
+    assert [segment.sentence for segment in segments] == ["No file", "# file in {dir}", "Some", "All"]
+    assert "".join(segment.text for segment in segments) == f" {message}\n"
+    [one] = _split(f"You have {message} now.")
+    assert [one.sentence[term.start : term.end] for term in one.terms] == [message]
+
+
 def test_marks_around_a_sentence_or_two_stay_at_its_edges() -> None:
     [only] = _split("**A black cat.**")
     assert (only.before, only.sentence, only.after, only.marks) == ("**", "A black cat.", "**", [])
@@ -101,7 +136,37 @@ def test_a_mark_whose_words_were_dropped_contains_the_nearest() -> None:
 
 @given(
     st.lists(
-        st.sampled_from(["*", "**", "_", "~~", "[", "](", ")", "a", " b ", ". ", "\n", "`", "x.org", "<b>", "</b>"])
+        st.sampled_from(
+            [
+                "*",
+                "**",
+                "_",
+                "~~",
+                "[",
+                "](",
+                ")",
+                "a",
+                " b ",
+                ". ",
+                "\n",
+                "`",
+                "x.org",
+                "<b>",
+                "</b>",
+                "[[",
+                "|",
+                "]]",
+                "&",
+                "§6",
+                "A",
+                "\n```",
+                "{a, plural, b {",
+                "}",
+                "[b]",
+                "[/b]",
+                "\\",
+            ]
+        )
     ).map("".join)
 )
 def test_segments_lose_nothing(text: str) -> None:
@@ -109,7 +174,9 @@ def test_segments_lose_nothing(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "part", ["*", "**a ", "_a", "[", "[a](", "*a* ", "~~", "**a *b ", "<b>", "<b>a</b> ", "[a](<b>)</b>"]
+    "part",
+    "* **a _a [ [a]( *a* ~~ **a*b <b> <b>a</b> [a](<b>)</b> [[a| [b] {b} §6 &cA ```\n {a,plural, {a,plural,b{c "
+    "{a,plural,b{c}} \\ \\a{ $a /a C:\\a :a %( $t( a.b/ A1- a_ mm: &a [a=b <0>".split(" "),
 )
 def test_a_long_line_ends_soon(part: str) -> None:
     """Quadratic time would be minutes."""

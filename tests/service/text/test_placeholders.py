@@ -2,77 +2,36 @@
 
 import pytest
 
-from service.text.placeholders import find_verbatim
+from service.text.placeholders import SYNTAXES, find_verbatim
 
 
 @pytest.mark.parametrize(
-    "verbatim",
-    """https://example.org/a?b=1&c=2
-    www.example.org
-    mailto:a@b.org
-    ftp://x.y/z_(w)
-    docs.python.org/3/library
-    example.com
-    anna.berg+x@mail.example.org
-    {name}
-    {{ user.name }}
-    ${x}
-    {}
-    {0:.2f}
-    %s
-    %(count)d
-    %1$s
-    %.2f
-    $HOME
-    %APPDATA%
-    __NAME__
-    [NAME]
-    <br/>
-    </b>
-    <a href="x y">
-    `a b`
-    @anna_b
-    #summer2024
-    👩‍🚀
-    🇫🇷
-    ❤️
-    ₹
-    ¥
-    5½
-    1,250 ¾
-    ⅛
-    x ≤ 5
-    3 × 4
-    ∞
-    m²
-    CO₂
-    H₂O""".splitlines(),
+    ("syntax", "example"), [(each.name, example) for each in SYNTAXES for example in each.examples]
 )
-def test_a_copied_part_is_found_among_words(verbatim: str) -> None:
-    verbatim = verbatim.strip()
-    for text in (f"See {verbatim} now", f"({verbatim})", f"{verbatim}, and", verbatim):
-        assert [text[start:end] for start, end in find_verbatim(text)] == [verbatim]
+def test_an_example_of_each_syntax_is_copied_whole(syntax: str, example: str) -> None:
+    for text in (f"See {example} now", f"({example})", f"{example}, and", example):
+        assert [text[start:end] for start, end in find_verbatim(text)] == [example]
 
 
 @pytest.mark.parametrize(
-    "verbatim",
-    """ab://c
-    www.host.xyz
-    mailto:nobody
-    a@b.xyz
-    <% x %>
-    %s
-    $HOME
-    __NAME__
-    [NAME]
-    `a`
-    @anna
-    #summer""".split("\n    ")
-    + [f"host.{domain}" for domain in ("com", "org", "net", "edu", "gov", "info", "io", "eu", "de", "fr", "uk")],
+    ("syntax", "text"), [(each.name, example) for each in SYNTAXES for example in each.counterexamples]
 )
-def test_one_sign_of_a_copied_part_is_enough(verbatim: str) -> None:
-    text = f"See {verbatim} now"
-    assert [text[start:end] for start, end in find_verbatim(text)] == [verbatim]
+def test_what_looks_similar_is_text(syntax: str, text: str) -> None:
+    assert not find_verbatim(text)
+    assert not find_verbatim(f"See {text} now")
+
+
+@pytest.mark.parametrize(
+    "name", ["ab://c", "www.host.xyz", "mailto:nobody", "a@b.xyz", "ab.cd/e", "C:\\a", "aB", "A1B2"]
+)
+def test_one_sign_of_a_syntax_is_enough(name: str) -> None:
+    text = f"see {name} now"
+    assert [text[start:end] for start, end in find_verbatim(text)] == [name]
+
+
+def test_each_syntax_has_examples_and_its_own_name() -> None:
+    assert all(each.examples for each in SYNTAXES)
+    assert len({each.name for each in SYNTAXES}) == len(SYNTAXES)
 
 
 @pytest.mark.parametrize(

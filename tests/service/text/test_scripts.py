@@ -5,6 +5,7 @@ import pytest
 from service.text.glossary import Glossary
 from service.text.scripts import foreign_letters
 from service.text.splitter import Splitter
+from service.text.unwritable import Unwritable
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,7 @@ def test_a_language_whose_scripts_are_unknown_has_no_foreign_letters(code: str) 
 
 
 def test_foreign_words_are_copied() -> None:
-    splitter = Splitter(lambda segment: True, foreign=foreign_letters("en", "fr"))
+    splitter = Splitter(lambda segment: True, unwritable=Unwritable(foreign_letters("en", "fr")))
     alone, [inside] = list(splitter.split("Привет, мир.\n你好。", "en")), splitter.split("My Дмитрий is here.", "en")
     assert not any(segment.translatable for segment in alone)
     assert inside.model_input().text == "My X is here."
@@ -45,7 +46,7 @@ def test_foreign_words_are_copied() -> None:
 @pytest.mark.parametrize("text", ["I saw 東京タワー here.", "Киев, Москва, Рига"])
 def test_a_term_of_a_glossary_is_translated_inside_of_foreign_words(text: str) -> None:
     glossary = Glossary({"東京": "Tokyo", "Москва": "Moscou"})
-    splitter = Splitter(lambda segment: True, glossary=glossary, foreign=foreign_letters("en", "fr"))
+    splitter = Splitter(lambda segment: True, glossary=glossary, unwritable=Unwritable(foreign_letters("en", "fr")))
     terms = [term for segment in splitter.split(text, "en") for term in segment.terms]
     assert [term.translation for term in terms if not term.is_copy] in (["Tokyo"], ["Moscou"])
     assert [term.translation for term in terms if term.is_copy] in (["タワー"], ["Киев", "Рига"])
