@@ -25,11 +25,10 @@ from service.registry.scan import FoundModel
 from service.registry.served_model import ServedModel
 from service.settings import Settings, UnusableSettingError
 from service.suggestion_store import SuggestionStore
+from service.supervisor.cache import SegmentCache, SegmentStore
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.fork_server import ForkServer
 from service.supervisor.pool import EnginePool
-from service.supervisor.segment_cache import SegmentCache
-from service.supervisor.segment_store import SegmentStore
 from service.translation.options import MAX_BEAM_SIZE, Limits
 from service.translation.translator import Translator
 

@@ -15,7 +15,7 @@ from service.observability.metrics import Metrics
 from service.registry.registry import ModelRegistry
 from service.settings import Settings
 from service.suggestion_store import SuggestionStore
-from service.translation.stream import LONGEST_WAIT_SECONDS
+from service.translation.translation import LONGEST_WAIT_SECONDS
 from service.translation.translator import Translator
 
 

@@ -31,7 +31,7 @@ from service.translation.events import (
     Started,
     TokenGenerated,
 )
-from service.translation.stream import Translation
+from service.translation.translation import Translation
 
 logger = logging.getLogger(__name__)
 

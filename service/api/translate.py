@@ -23,7 +23,7 @@ from service.api.sse import AnswerShape, EventIds, TranslationStream, answer
 from service.errors import InvalidRequest
 from service.text.glossary import EMPTY_GLOSSARY, Glossary
 from service.translation.events import Finished
-from service.translation.stream import Translation
+from service.translation.translation import Translation
 from service.translation.translator import AUTOMATIC
 
 router = APIRouter(tags=["translation"])

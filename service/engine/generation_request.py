@@ -1,6 +1,6 @@
 """One segment to translate, as its engine gets it: what to read, how to search, what must hold, what to report.
 
-Plain values: no torch, no text, no HTTP. Every field is part of the cache's key (`supervisor.segment_cache`) without
+Plain values: no torch, no text, no HTTP. Every field is part of the cache's key (`supervisor.cache`) without
 being named there.
 """
 

@@ -15,8 +15,8 @@ from service.access.control import Refusal
 from service.engine.messages import StepReport
 from service.errors import ServiceError
 from service.registry.model_version import ModelVersion, State
+from service.supervisor.cache import CacheObserver
 from service.supervisor.engine_requests import EngineObserver
-from service.supervisor.segment_store import CacheObserver
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.settings import UnusableSettingError
-from service.translation.job import Progress
-from service.translation.stream import Translation
+from service.translation.translation import Progress, Translation
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider

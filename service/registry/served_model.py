@@ -11,9 +11,9 @@ from model.checkpoint_config import CheckpointConfig
 from model.tokenizer import Tokenizer
 from service.engine.generation_request import GenerationRequest, Prompt, Search
 from service.errors import NotReady
+from service.supervisor.cache import SegmentCache
 from service.supervisor.generation import Generation
 from service.supervisor.pool import EnginePool
-from service.supervisor.segment_cache import SegmentCache
 
 CLOSING: Final = frozenset(".!?…。！？")
 """The punctuation that ends a sentence."""

@@ -17,8 +17,7 @@ from service.engine.generation_request import GenerationRequest
 from service.engine.messages import Admitted, Command, Failed, Ready, Report, StepReport, Submit
 from service.errors import EngineFailed
 from service.supervisor.engine_requests import EngineObserver, EngineRequests
-from service.supervisor.fork_server import Engine, ForkServer
-from service.supervisor.forking_process import UnusableCheckpoint
+from service.supervisor.fork_server import Engine, ForkServer, UnusableCheckpoint
 from service.supervisor.generation import Generation
 from service.supervisor.watchdog import CHECK_SECONDS, Watchdog
 

@@ -11,11 +11,16 @@ import os
 import signal
 import socket
 import time
-from typing import Final, NamedTuple
+from collections.abc import Coroutine
+from typing import Any, Final, NamedTuple
 
-from service.engine.messages import EngineOptions
+import msgspec
+
+from service.engine.channel import Frames
+from service.engine.messages import EngineOptions, Failed, Forked, ForkReply
 from service.errors import EngineFailed
-from service.supervisor.forking_process import ForkingProcess
+from service.interpreter import python_command
+from service.supervisor.watchdog import Watchdog
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +33,115 @@ _STOP_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 1.0
 _LONGEST_PAUSE_SECONDS: Final = 10.0
 _READ_BYTES: Final = 1 << 16
+_FORK_SECONDS: Final = 30.0  # it takes milliseconds, but a loaded machine may not come to it
+_STANDSTILL_SECONDS: Final = 2.0
+_CHECK_SECONDS: Final = 0.5
 _REAP_SECONDS: Final = 0.01
 _REAP_TRIES: Final = 500
+
+
+class UnusableCheckpoint(EngineFailed):
+    """The files of a checkpoint are damaged, or others than at the start of the server."""
+
+
+class ForkingProcess:
+    """The process `python -m service.engine.worker`, and the socket that carries requests for forks.
+
+    Knows no replicas: it is used by one request at a time, because a reply does not say to which.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process, control: socket.socket) -> None:
+        self._process = process
+        self._control = control
+        self._frames = Frames()
+
+    @classmethod
+    async def start(cls, options: EngineOptions) -> "ForkingProcess":
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        command = python_command("-m", "service.engine.worker", str(theirs.fileno()))
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                msgspec.json.encode(options).decode(),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=2,  # a library that prints
+                pass_fds=[theirs.fileno()],
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        return cls(process, ours)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def loaded(self, seconds: float) -> None:
+        """Wait until the model is loaded.
+
+        Raises `EngineFailed` with the reported reason, EOFError if the process ends, and TimeoutError if loading takes
+        longer than `seconds` or the process is stopped.
+        """
+        # It may sleep for long: another process compiles the operators.
+        reply = await self._unless_hung(self._reply(), seconds, may_sleep=True)
+        if isinstance(reply, Failed):
+            raise UnusableCheckpoint(reply.reason) if reply.checkpoint else EngineFailed(reply.reason)
+
+    async def fork(self, replica: int, channel: socket.socket) -> int:
+        """Return the id of an engine process at that end of a channel.
+
+        Raises `EngineFailed` if there can be none; EOFError or ConnectionError if this process is gone, TimeoutError if
+        it has hung.
+        """
+        socket.send_fds(self._control, [bytes([replica])], [channel.fileno()])
+        reply = await self._unless_hung(self._reply(), _FORK_SECONDS)
+        if isinstance(reply, Failed):
+            raise EngineFailed(reply.reason)
+        assert isinstance(reply, Forked)
+        return reply.pid
+
+    async def _unless_hung(
+        self, answer: Coroutine[Any, Any, ForkReply], seconds: float, *, may_sleep: bool = False
+    ) -> ForkReply:
+        waiting = asyncio.create_task(answer)
+        watchdog = Watchdog(self.pid, _STANDSTILL_SECONDS, may_sleep=may_sleep)
+        started = time.monotonic()
+        try:
+            while not (await asyncio.wait({waiting}, timeout=_CHECK_SECONDS))[0]:
+                if watchdog.is_hung(started, seconds):
+                    raise TimeoutError(f"no answer after {time.monotonic() - started:.1f} s")
+            return waiting.result()
+        finally:
+            waiting.cancel()
+
+    async def _reply(self) -> ForkReply:
+        receive = asyncio.get_running_loop().sock_recv
+        while not (bodies := self._frames.feed(data := await receive(self._control, _READ_BYTES))):
+            if not data:
+                raise EOFError("it has ended")
+        reply: ForkReply = msgspec.msgpack.decode(bodies[0], type=ForkReply)
+        return reply
+
+    async def ended(self) -> None:
+        await self._process.wait()
+
+    def release(self) -> None:
+        """Ask for nothing more: it ends when its forks have ended."""
+        self._control.close()
+
+    async def end(self, patience: float) -> None:
+        """Wait for the end for so many seconds, then kill the process; its forks go on."""
+        self.release()
+        try:
+            async with asyncio.timeout(patience):
+                await self._process.wait()
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
 
 
 class Engine(NamedTuple):
@@ -169,11 +281,11 @@ class ForkServer:
         return Engine(pid, *await asyncio.open_unix_connection(sock=ours))
 
     def acquire(self, user: object) -> None:
-        """Release one user; the process stays for the others' next `fork` until all have released it."""
+        """Keep the fork server running for `user` until it calls `release`."""
         self._users.add(user)
 
     async def release(self, user: object) -> None:
-        """After the last one, returns when all engine processes are gone, too."""
+        """Undo `acquire`; after the last user, return when all engine processes are gone, too."""
         self._users.discard(user)
         if not self._users:
             if self._watch is not None:

@@ -12,6 +12,7 @@ from service.text.html.tag_placement import place_marks
 from service.text.number_repair import NumberRepair
 from service.text.segment import PLACEHOLDER, Aligned, Segment, Term, has_words, is_word_character
 from service.text.sentences import is_unspaced
+from service.translation.preprocess import EncodedSegment, PivotSentence
 
 # Also matches the X of an x-ray: rayons X.
 _LIKE_PLACEHOLDER: Final = re.compile(rf"(?<![a-z]){PLACEHOLDER}(?![a-z])", re.IGNORECASE)
@@ -160,3 +161,22 @@ class StreamingPostprocessor:
             return self._segment.terms[token.term].start
         span = self._spans[token.inspection.alignment[0]] if token.inspection.alignment else None
         return span and span[0]
+
+
+def pivot_sentence(encoded: EncodedSegment, tokens: Sequence[TokenReport]) -> PivotSentence:
+    """Return the first model's translation of a segment, for the second model to read."""
+    # The text around the sentence and the final encoding are left to the second step.
+    encoding = "plain" if encoded.segment.encoding == "attribute" else encoded.segment.encoding
+    segment = encoded.segment._replace(before="", after="", separator="", capitals=False, encoding=encoding)
+    assert encoded.model is not None
+    postprocessor = StreamingPostprocessor(segment, encoded.model.tokenizer, encoded.spans)
+    text = ""
+    terms: list[Term] = []
+    for token in tokens:
+        part = postprocessor.push(token, is_last=token is tokens[-1])
+        term = None if token.term is None else segment.terms[token.term]
+        if term is not None and term.is_copy and (place := part.find(term.translation)) >= 0:
+            start = len(text) + place
+            terms.append(Term(start, start + len(term.translation), term.translation, is_copy=True))
+        text += part
+    return PivotSentence(text, [] if segment.marks else terms)

@@ -12,11 +12,10 @@ from service.text.html.tokenizer import text_sample
 from service.text.language_codes import match_code
 from service.text.language_detection import SAMPLE_CHARACTERS, Detected, find_foreign, rank_languages
 from service.text.pivot_glossary import pivot_finders
-from service.translation.fairness import FirstTokenPriority
-from service.translation.job import Job, Work
 from service.translation.options import Limits, TranslationOptions
 from service.translation.preprocess import CopyPreprocessor, Preprocessor, preprocess
-from service.translation.stream import Translation
+from service.translation.translation import Job, Translation, Work
+from service.translation.window import FirstTokenPriority
 
 AUTOMATIC: Final = "auto"
 """The source language code for detection, done for each text by itself."""

@@ -3,8 +3,9 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Hashable, Iterator, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -14,15 +15,44 @@ from service.engine.generation_request import GenerationRequest, Prompt, Search
 from service.errors import DeadlineExceeded, ServiceError
 from service.registry.served_model import ServedModel
 from service.supervisor.generation import Generation
-from service.translation.fairness import FirstTokenPriority
 from service.translation.options import Limits, TranslationOptions, default_target_length
-from service.translation.pivot import first_translation
+from service.translation.postprocess import pivot_sentence
 from service.translation.preprocess import EncodedSegment
 
 _BACKGROUND_SEGMENTS: Final = 8
 """Segments of a document that are decoded at once."""
+_LONGEST_WAIT_SECONDS: Final = 0.02
+"""The longest time for which a long text waits, even if requests for a first token never end."""
 _LOOK_AHEAD_SECONDS: Final = 0.05
 """Processor time of one look-ahead; the rest of the text is prepared later."""
+
+
+class FirstTokenPriority:
+    """The requests in this process that still wait for their first token: those that stream already give way."""
+
+    def __init__(self) -> None:
+        self._waiting: set[Hashable] = set()
+        self._none_waiting = asyncio.Event()
+
+    def expect(self, request: Hashable) -> None:
+        """Add a request that waits."""
+        self._waiting.add(request)
+        self._none_waiting.clear()
+
+    def arrived(self, request: Hashable) -> None:
+        """Remove a request that has its first token, or is closed; may be called twice."""
+        self._waiting.discard(request)
+        if not self._waiting:
+            self._none_waiting.set()
+
+    async def wait_for_others(self) -> None:
+        """Wait until no request waits, for 20 ms at most; always yield to the event loop once."""
+        if not self._waiting:
+            await asyncio.sleep(0)
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LONGEST_WAIT_SECONDS):
+                await self._none_waiting.wait()
 
 
 class SubmittedSegment(NamedTuple):
@@ -215,12 +245,16 @@ class SegmentWindow:
 
     async def _hand_over(self, first: SubmittedSegment) -> list[SubmittedSegment]:
         """Submit the first model's translation to the second model."""
-        assert first.generation is not None
-        assert first.encoded.then is not None
-        translated = await first_translation(first.encoded, first.generation, self._deadline)
-        self.pivot_tokens += translated.tokens
-        second = first.encoded.then(first.encoded, translated.sentence)
-        return [self._submit(each, is_cut=translated.is_cut) for each in second]
+        encoded, generation = first.encoded, first.generation
+        assert generation is not None
+        assert encoded.then is not None
+        while await generation.read(self._deadline):
+            pass
+        generation.close()
+        tokens = generation.tokens
+        self.pivot_tokens += len(tokens)
+        is_cut = tokens[-1].finish_reason == "length"
+        return [self._submit(each, is_cut=is_cut) for each in encoded.then(encoded, pivot_sentence(encoded, tokens))]
 
     def _request(self, encoded: EncodedSegment, model: ServedModel, options: TranslationOptions) -> GenerationRequest:
         ids = encoded.source_ids

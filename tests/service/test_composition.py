@@ -14,7 +14,7 @@ from service.observability.metrics import Metrics
 from service.registry.scan import FoundModel
 from service.registry.served_model import ServedModel
 from service.settings import EMBEDDED_MODEL, Settings, UnusableSettingError
-from service.supervisor.segment_store import CacheObserver, SegmentStore
+from service.supervisor.cache import CacheObserver, SegmentStore
 from tests.generation_requests import generation_request
 from tests.system.models import write_model
 

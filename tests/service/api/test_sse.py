@@ -27,7 +27,7 @@ from service.translation.events import (
     TokenGenerated,
     Usage,
 )
-from service.translation.stream import Translation
+from service.translation.translation import Translation
 
 EVENTS: list[Event] = [
     Started("x", "en", "fr"),

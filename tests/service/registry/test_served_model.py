@@ -10,10 +10,9 @@ from model.tokenizer import Tokenizer
 from service.engine.messages import TokenReport
 from service.errors import NotReady
 from service.registry.served_model import ServedModel
+from service.supervisor.cache import CacheObserver, SegmentCache, SegmentStore
 from service.supervisor.generation import Generation
 from service.supervisor.pool import EnginePool
-from service.supervisor.segment_cache import SegmentCache
-from service.supervisor.segment_store import CacheObserver, SegmentStore
 from tests.generation_requests import generation_request
 
 

@@ -162,7 +162,7 @@ runpy.run_module("service.engine.worker", run_name="__main__")
 async def test_a_first_start_survives_fork_servers_that_do_not_answer(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, silent: int, comes_up: bool
 ) -> None:
-    monkeypatch.setattr("service.supervisor.forking_process._STANDSTILL_SECONDS", 0.1)
+    monkeypatch.setattr("service.supervisor.fork_server._STANDSTILL_SECONDS", 0.1)
     program, starts = tmp_path / "engine", tmp_path / "starts"
     program.write_text(
         _ANSWERS_LATER.format(python=sys.executable, root=str(Path.cwd()), starts=str(starts), silent=silent)

@@ -6,7 +6,7 @@ from service.errors import InvalidRequest
 from service.text.language_detection import Detected
 from service.translation.events import Finished, SegmentFinished, Started, TokenGenerated
 from service.translation.options import TranslationOptions
-from service.translation.stream import Translation
+from service.translation.translation import Translation
 from service.translation.translator import FieldNames, Translator
 from tests.service.translation.noted import NotedPool, Of
 

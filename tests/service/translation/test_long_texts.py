@@ -11,7 +11,7 @@ from service.engine.generation_request import GenerationRequest
 from service.engine.messages import TokenReport
 from service.errors import DeadlineExceeded, EngineFailed, InvalidRequest, QueueFull
 from service.supervisor.generation import Generation
-from service.translation import fairness
+from service.translation import window
 from service.translation.events import Finished, Started, TokenGenerated
 from service.translation.options import TranslationOptions
 from service.translation.translator import Translator
@@ -232,7 +232,7 @@ async def test_late_sentences_of_a_long_text_are_patient(translator: Translator,
 async def test_a_long_text_waits_for_the_first_tokens_of_others(
     sentences: int, waits: bool, translator: Translator, pool: NotedPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fairness, "_LONGEST_SECONDS", 600.0)
+    monkeypatch.setattr(window, "_LONGEST_WAIT_SECONDS", 600.0)
     events = translator.start(["The cat sat. " * sentences], "en", "fr", TranslationOptions()).events()
     pool.end(0)
     await anext(events)

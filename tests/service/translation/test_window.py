@@ -1,10 +1,15 @@
-"""The segments in flight, and what is left of them when a translation ends."""
+"""The segments in flight and their end; long texts wait for the first tokens of others, but not for ever."""
 
+import asyncio
 import gc
 import weakref
 
+import pytest
+
+from service.translation import window
 from service.translation.options import TranslationOptions
 from service.translation.translator import Translator
+from service.translation.window import FirstTokenPriority
 
 
 async def test_a_closed_translation_leaves_no_garbage(translator: Translator) -> None:
@@ -19,3 +24,50 @@ async def test_a_closed_translation_leaves_no_garbage(translator: Translator) ->
         assert alive() is None
     finally:
         gc.enable()
+
+
+@pytest.fixture
+def long_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the longest wait longer than any test."""
+    monkeypatch.setattr(window, "_LONGEST_WAIT_SECONDS", 600.0)
+
+
+async def _turns(count: int = 20) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.usefixtures("long_wait")
+async def test_it_waits_until_no_request_waits() -> None:
+    priority = FirstTokenPriority()
+    priority.expect("one")
+    priority.expect("other")
+    waiting = asyncio.create_task(priority.wait_for_others())
+    for who in ("one", "one", "other"):
+        await _turns()
+        assert not waiting.done()
+        priority.arrived(who)
+    await waiting
+
+
+async def test_it_yields_once_if_no_request_waits() -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    for expected in (1, 2, 3):
+        await FirstTokenPriority().wait_for_others()
+        assert turns == expected
+    counting.cancel()
+
+
+async def test_it_waits_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window, "_LONGEST_WAIT_SECONDS", 0.0)
+    priority = FirstTokenPriority()
+    priority.expect("one")
+    await priority.wait_for_others()

@@ -3,18 +3,20 @@
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import aclosing
-from typing import Final
+from typing import Final, NamedTuple
 
 from service.errors import DeadlineExceeded, ServiceError, is_error
+from service.registry.remote_model import RemoteModel
 from service.registry.served_model import ServedModel
+from service.text.language_detection import Detected
+from service.translation.assembly import SegmentAssembly, TextAssembly, Version, copied_events, segment_finished
 from service.translation.events import Event, Finished, ModelLoading, Started, Timings, Usage
-from service.translation.fairness import FirstTokenPriority
-from service.translation.job import Job, Progress
-from service.translation.options import Limits
-from service.translation.results import SegmentAssembly, TextAssembly, Version, copied_events, segment_finished
-from service.translation.window import SegmentInFlight, SegmentWindow, mark_as_retrieved
+from service.translation.options import Limits, TranslationOptions
+from service.translation.preprocess import EncodedSegment
+from service.translation.window import FirstTokenPriority, SegmentInFlight, SegmentWindow, mark_as_retrieved
 
 LONGEST_WAIT_SECONDS: Final = 15.0
 """A response begins only when engines can answer; a request waits no longer for it."""
@@ -22,6 +24,48 @@ _MOST_AT_ONCE: Final = 128
 """Events after which others have their turn, even if there are more."""
 _LOADING_SECONDS: Final = 0.5
 """Interval between two looks at the progress of a model that is fetched."""
+
+
+class Work(NamedTuple):
+    """The segments of a request, made lazily: a book is not split before its first sentence is translated."""
+
+    segments: Iterator[EncodedSegment]
+    models: Collection[ServedModel]
+    """The models that translate them."""
+
+
+class Job(NamedTuple):
+    """A checked request.
+
+    `source` is the language of the first text; `detected` are the languages of all texts, if they were detected.
+    """
+
+    begin: Callable[[], Work]
+    """Makes the work, once no model is missing. Raises `InvalidRequest`, `QueueFull` and `NotReady`."""
+    texts: int
+    source: str
+    target: str
+    options: TranslationOptions
+    detected: Sequence[Detected] = ()
+    pivots: Sequence[str | None] = ()
+    """The pivot language of each text; () if there is none."""
+    executor: Executor | None = None
+    """Prepares a long text outside of the event loop; None for short texts, which are prepared in it."""
+    missing: Sequence[RemoteModel] = ()
+    """Models that have to be fetched first."""
+
+
+class Progress(NamedTuple):
+    """The progress of a translation, with times of `time.monotonic`."""
+
+    started_at: float
+    admitted_at: float | None
+    """The time when the first translated segment got its slot."""
+    first_token_at: float | None
+    ended_at: float
+    segments: int
+    source_tokens: int
+    generated_tokens: int
 
 
 class Translation:

@@ -12,9 +12,8 @@ from model.beam_search import Inspection
 from service.engine.generation_request import Beam, Constraints, GenerationRequest, GivenTerm, Inspect, Prompt, Sampling
 from service.engine.messages import Alternative, FinishReason, StepReport, StepStats, TokenReport, TokenRun
 from service.errors import DeadlineExceeded, EngineFailed, NotReady
+from service.supervisor.cache import CacheObserver, SegmentCache, SegmentStore
 from service.supervisor.generation import Generation
-from service.supervisor.segment_cache import SegmentCache
-from service.supervisor.segment_store import CacheObserver, SegmentStore
 from tests.generation_requests import changed, generation_request
 from tests.service.supervisor.test_engine_requests import Engine
 

@@ -5,7 +5,7 @@ import tracemalloc
 
 import pytest
 
-from service.supervisor.segment_store import CacheObserver, SegmentStore
+from service.supervisor.cache import CacheObserver, SegmentStore
 
 
 class Counted(CacheObserver):

@@ -7,8 +7,8 @@ from model.beam_search import Inspection
 from model.tokenizer import Tokenizer
 from service.engine.messages import Alternative, BeamReport, FinishReason, LiveHypothesis, TokenReport, TokenRun
 from service.text.segment import Mark, Segment, Term
+from service.translation.assembly import SegmentAssembly, TextAssembly, Version, copied_events, segment_finished
 from service.translation.events import Alignment, BeamStepped, Candidate, TokenGenerated
-from service.translation.results import SegmentAssembly, TextAssembly, Version, copied_events, segment_finished
 
 
 def _reports(tokenizer: Tokenizer, text: str, **last: object) -> list[TokenReport]:
