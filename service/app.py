@@ -9,7 +9,6 @@ from typing import Final
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
-from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from service.api import documents, error_handlers, languages, openapi, operations, page, suggestions, translate
 from service.api.compat import chat
@@ -24,6 +23,7 @@ from service.api.middleware import (
     HeadAsGet,
     RequestObservation,
     TrailingSlash,
+    TrustedProxies,
     UnexpectedErrors,
 )
 from service.composition import VERSION, build_service
@@ -95,7 +95,7 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
     if tracer_provider is not None:
         app.add_middleware(RequestTracing, made=tracer_provider, untraced=UNLOGGED)
     if settings.trusted_proxies:
-        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=_hosts(settings.trusted_proxies))
+        app.add_middleware(TrustedProxies, trusted_hosts=_hosts(settings.trusted_proxies))
     return app
 
 
@@ -120,6 +120,7 @@ def _add_middleware(app: FastAPI, settings: Settings, service: ServiceContext) -
             allow_methods=("GET", "POST", "PUT", "PATCH", "DELETE"),
             allow_headers=("*",),
             expose_headers=("Retry-After", "X-Request-ID"),
+            allow_private_network=True,  # from a page of the internet to a server at home
         )
     app.add_middleware(RequestObservation, metrics=service.metrics)
 

@@ -26,7 +26,7 @@ _OF_COMPOSE: Final = frozenset({"BIND", "STOP_SECONDS"})
 """Variables of the same `.env` file that docker-compose.yml itself uses."""
 
 _DEVICE: Final = re.compile(r"auto|cpu|cuda(:[0-9]{1,2})?")
-_ORIGIN: Final = re.compile(r"\*|https?://[^/\s]+")
+_ORIGIN: Final = re.compile(r"\*|(?:https?|chrome-extension|moz-extension|safari-web-extension)://[^/\s]+")
 _INDEX: Final = re.compile(r"https?://[^\s]+")
 
 Mode = Literal["int8", "fp32", "bf16"]
@@ -190,8 +190,8 @@ class AccessSettings(BaseSettings):
     )
     trusted_proxies: Networks = Field(
         default=(),
-        description="Comma-separated addresses or networks of proxies, as 10.0.0.0/8, whose X-Forwarded-For header is "
-        "trusted.",
+        description="Comma-separated addresses or networks of proxies, as 10.0.0.0/8, whose X-Forwarded-For, -Proto, "
+        "-Host and -Prefix headers are trusted.",
     )
     cors_origins: Origins = Field(
         default=(),

@@ -13,8 +13,8 @@ from service.errors import InvalidRequest
 
 _SCHEMES: Final = frozenset({"bearer", "deepl-auth-key"})
 _GOOGLE_HEADER: Final = "X-Goog-Api-Key"
-_FIELDS: Final = ("api_key", "apiKey", "auth_key", "key")
-"""Fields of a body or a URL that hold a key: those of LibreTranslate and its clients, of DeepL and of Google."""
+_FIELDS: Final = ("api_key", "apiKey", "auth_key", "key", "token")
+"""Fields of a URL or a form that hold a key: LibreTranslate's and its clients', DeepL's, Google's and DeepLX's."""
 
 
 class _Body(msgspec.Struct):
@@ -65,9 +65,11 @@ async def _key(request: Request) -> str | None:
 
 def key_before_body(request: Request) -> str | None:
     """Find the key in the header or in the URL."""
-    scheme, _, value = request.headers.get("authorization", "").partition(" ")
+    scheme, _, value = request.headers.get("authorization", "").strip().partition(" ")
     if scheme.lower() in _SCHEMES:
         return value.strip()
+    if scheme and not value:
+        return scheme  # clients of DeepLX send the key alone
     in_url = (request.query_params.get(field) for field in _FIELDS)
     return next(filter(None, in_url), request.headers.get(_GOOGLE_HEADER))
 

@@ -228,7 +228,9 @@ class _Download(FileResponse):
     """
 
     def __init__(self, documents: DocumentJobs, job: DocumentJob, *, media_type: str, filename: str) -> None:
-        super().__init__(job.result, media_type=media_type, filename=filename)
+        # A page of somebody's is not to be run as a page of this server, nor a text taken for one.
+        headers = {"X-Content-Type-Options": "nosniff"}
+        super().__init__(job.result, headers=headers, media_type=media_type, filename=filename)
         self._documents = documents
         self._job = job
 

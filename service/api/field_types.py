@@ -20,6 +20,12 @@ class RequestBody(BaseModel):
 
     model_config = ConfigDict(cache_strings="none")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, value: Any) -> Any:
+        """Take a null for an absent field: clients in C# and Java send one for each default."""
+        return {name: each for name, each in value.items() if each is not None} if isinstance(value, dict) else value
+
 
 class Request(RequestBody):
     """Base of requests that refuse unknown fields and name them, but not a megabyte of them."""

@@ -5,10 +5,11 @@ import re
 import secrets
 import time
 from collections.abc import Collection, Mapping
-from typing import Final
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from service.api.error_handlers import answer
 from service.errors import ServiceError, TooLong, is_error
@@ -16,6 +17,9 @@ from service.observability.metrics import Metrics
 
 logger = logging.getLogger("dragoman.requests")
 
+_FORWARDED: Final = frozenset({b"x-forwarded-prefix", b"x-forwarded-host"})
+_PREFIX: Final = re.compile(r"(?:/[A-Za-z0-9._~-]{1,64}){1,8}")
+_HOST: Final = re.compile(r"[A-Za-z0-9.-]{1,253}(?::[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](?::[0-9]{1,5})?")
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 # Polled all the time: their log lines would drown all others.
 UNLOGGED: Final = frozenset({"/livez", "/readyz", "/health", "/metrics"})
@@ -31,6 +35,24 @@ class TrailingSlash:
         if scope["type"] == "http":
             scope["path"] = scope["path"].rstrip("/") or "/"
         await self._app(scope, receive, send)
+
+
+class TrustedProxies(ProxyHeadersMiddleware):
+    """Middleware that believes trusted proxies what client, scheme, host and path a request was sent with.
+
+    Uvicorn's does so for the client and the scheme. A host or a prefix that is none is ignored.
+    """
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        client = scope.get("client")
+        if scope["type"] == "http" and client is not None and client[0] in self.trusted_hosts:
+            forwarded = {name: value.decode("latin-1") for name, value in scope["headers"] if name in _FORWARDED}
+            if _PREFIX.fullmatch(prefix := forwarded.get(b"x-forwarded-prefix", "").rstrip("/")):
+                scope["root_path"] = prefix
+            if _HOST.fullmatch(host := forwarded.get(b"x-forwarded-host", "").strip()):
+                others = [header for header in scope["headers"] if header[0] != b"host"]
+                scope["headers"] = [(b"host", host.encode()), *others]
+        await super().__call__(scope, receive, send)
 
 
 class RequestObservation:

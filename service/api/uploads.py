@@ -2,7 +2,8 @@
 
 import asyncio
 import shutil
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple, TypeVar
@@ -17,7 +18,7 @@ from service.api.authentication import key_before_body, key_in_form
 from service.api.dependencies import ServiceContext, ServiceDependency
 from service.api.error_handlers import invalid_request
 from service.api.field_types import RequestBody
-from service.api.request_body import MULTIPART, media_type
+from service.api.request_body import MULTIPART, check_charset, media_type
 from service.api.translate import stored_glossary
 from service.document_jobs.job import DocumentJob, DocumentRequest
 from service.document_jobs.jobs import options_of_documents
@@ -40,6 +41,8 @@ class Uploaded(NamedTuple):
 
     caller: Caller
     form: FormData
+    place: ExitStack
+    """Reserves a place for the document until it is a job."""
 
     def parse(self, model: type[F]) -> F:
         """Return the fields besides the file. Raises `InvalidRequest`."""
@@ -73,18 +76,20 @@ class Wanted(NamedTuple):
     glossary_id: str | None = None
 
 
-async def uploaded(request: Request, service: ServiceDependency) -> Uploaded:
-    """Identify the caller, before the file is read if the key comes before it, and read the form."""
+async def uploaded(request: Request, service: ServiceDependency) -> AsyncIterator[Uploaded]:
+    """Identify the caller, before the file is read if the key comes before it, reserve a place, and read the form."""
     address = request.client.host if request.client else None
     key = key_before_body(request) if service.access.has_keys else None
     # A key may also stand in the form; without keys, the caller is an address.
     caller = await service.access.admit(key, address) if key or not service.access.has_keys else None
-    form = await _form(request)
-    if caller is None:
-        caller = await service.access.admit(key_in_form(form), address)
-    if caller.key is not None:
-        request.state.key_name = caller.key.name
-    return Uploaded(caller, form)
+    with ExitStack() as place:
+        place.enter_context(service.documents.receiving(caller.identity if caller is not None else address or ""))
+        form = await _form(request)
+        if caller is None:
+            caller = await service.access.admit(key_in_form(form), address)
+        if caller.key is not None:
+            request.state.key_name = caller.key.name
+        yield Uploaded(caller, form, place)
 
 
 UploadDependency = Annotated[Uploaded, Depends(uploaded)]
@@ -93,6 +98,7 @@ UploadDependency = Annotated[Uploaded, Depends(uploaded)]
 async def _form(request: Request) -> FormData:
     if media_type(request) != MULTIPART:
         raise InvalidRequest("Content-Type", f"must be {MULTIPART}")
+    check_charset(request)
     try:
         # A large file is kept on disk while it arrives; the size of the whole body is limited already.
         form = await request.form(max_files=_FIELDS, max_fields=_FIELDS, max_part_size=FORM_BYTES)
@@ -116,7 +122,7 @@ async def start_job(service: ServiceContext, sent: Uploaded, wanted: Wanted, nam
     name = _base_name(wanted.name or file.filename or "")
     with service.choosing_model():
         source, target = service.translator.direction(wanted.source, wanted.target, names)
-    directory = jobs.new_directory(sent.caller.identity)
+    directory = jobs.new_directory()
     try:
         path = directory / "source"
         await asyncio.to_thread(_save, file, path)
@@ -131,7 +137,7 @@ async def start_job(service: ServiceContext, sent: Uploaded, wanted: Wanted, nam
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(service.access.charged(sent.caller, count.characters, "file"))
             request = partial(DocumentRequest, owner=sent.caller.identity, document=document, name=name)
-            return jobs.submit(
+            job = jobs.submit(
                 request(
                     source=source,
                     target=target,
@@ -140,6 +146,8 @@ async def start_job(service: ServiceContext, sent: Uploaded, wanted: Wanted, nam
                     charge=stack.pop_all(),
                 )
             )
+            sent.place.close()
+            return job
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         raise

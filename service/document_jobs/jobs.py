@@ -5,9 +5,10 @@ import logging
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeVar
@@ -49,6 +50,8 @@ class DocumentJobs:
         self._configured = directory
         self._directory: Path | None = None
         self._jobs: dict[str, DocumentJob] = {}
+        self._receiving: Counter[str] = Counter()
+        """Documents of each caller that are being received."""
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._executor = ThreadPoolExecutor(_AT_ONCE, "documents")
         self._sweeper: asyncio.Task[None] | None = None
@@ -83,11 +86,22 @@ class DocumentJobs:
             shutil.rmtree(self._directory, ignore_errors=True)
         self._executor.shutdown(wait=False)
 
-    def new_directory(self, owner: str) -> Path:
-        """Make the directory of a document that a caller sends. Raises `QueueFull` and `InsufficientStorage`."""
-        own = sum(job.request.owner == owner for job in self._jobs.values())
-        if len(self._jobs) >= self._most or own >= max(self._most // _SHARE, 1):
+    @contextmanager
+    def receiving(self, owner: str) -> Iterator[None]:
+        """Reserve a place for a document while it is received and checked. Raises `QueueFull`."""
+        own = sum(job.request.owner == owner for job in self._jobs.values()) + self._receiving[owner]
+        total = len(self._jobs) + self._receiving.total()
+        if total >= self._most or own >= max(self._most // _SHARE, 1):
             raise QueueFull("too many documents are translated or kept; download or delete some, or try again later")
+        self._receiving[owner] += 1
+        try:
+            yield
+        finally:
+            self._receiving[owner] -= 1
+            self._receiving += Counter()  # without those that have none
+
+    def new_directory(self) -> Path:
+        """Make the directory of a document. Raises `InsufficientStorage`."""
         if self._directory is None:
             raise InsufficientStorage("documents")
         try:

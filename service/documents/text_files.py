@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import regex
@@ -13,6 +13,7 @@ from service.documents.paragraph import Piece
 from service.errors import InvalidRequest
 from service.text.splitter import BULLET
 
+_LONGEST_HEADER: Final = 500  # characters of it that an error shows
 _JSON_STRING: Final = regex.compile(r'"(?:[^"\\]++|\\.)*+"(?P<colon>\s*+:)?')
 _MESSAGE_FORMAT: Final = regex.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
 _DELIMITERS: Final = ",;\t|"
@@ -78,12 +79,17 @@ def split_table(text: str, options: ReadOptions) -> Iterator[Piece]:
     return _cells(text, delimiter, chosen, skips_header=bool(by_name))
 
 
+def _shortened(header: Sequence[str]) -> str:
+    text = ", ".join(header)
+    return text if len(text) <= _LONGEST_HEADER else f"{text[:_LONGEST_HEADER]}..."
+
+
 def _column(wanted: str, header: list[str]) -> int:
     if wanted in header:
         return header.index(wanted)
     if wanted.isascii() and wanted.isdigit() and 1 <= int(wanted) <= len(header):
         return int(wanted) - 1
-    raise InvalidRequest("columns", f"the table has no column {wanted}; it has {', '.join(header)}")
+    raise InvalidRequest("columns", f"the table has no column {wanted}; it has {_shortened(header)}")
 
 
 def _cells(text: str, delimiter: str, chosen: set[int], *, skips_header: bool) -> Iterator[Piece]:

@@ -1,8 +1,9 @@
 """HTTP connections with limits for requests, and with deadlines for receiving a request and for sending a response.
 
-Uvicorn itself waits for ever for both, and reads headers of any size. When few file descriptors are left, idle
-connections are closed, so that new clients and health checks are served and an engine that dies can be replaced. Knows
-nothing of what is requested.
+Uvicorn itself waits for ever for both, reads headers of any size, and closes a connection with an unread request in a
+way that may destroy the response: here such a connection lingers (RFC 9112, section 9.6). When few file descriptors are
+left, idle connections are closed, so that new clients and health checks are served and an engine that dies can be
+replaced. Knows nothing of what is requested.
 
 Rests on uvicorn's protocol class, which is private: `tests/service/server/test_uvicorn.py` fails when it changes.
 """
@@ -14,7 +15,7 @@ import logging
 from http import HTTPStatus
 from typing import Any, ClassVar, Final, NamedTuple
 
-from uvicorn._types import ASGI3Application
+from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, ASGISendEvent, Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from service.server.descriptors import are_few_left, is_among_the_last
@@ -31,6 +32,12 @@ _ROOM_SECONDS: Final = 0.02  # a scan of all connections for each new one would 
 _NO_ROOM_SECONDS: Final = 1.0  # if no connection can be closed now
 _BEGUN_SECONDS: Final = 5.0  # time after which a request that is still arriving counts as idle
 _LOG_SECONDS: Final = 10.0
+_LINGER_SECONDS: Final = 30.0
+_LINGER_BYTES: Final = 64 * 1024 * 1024
+"""The most that is read and thrown away of a request that has its response already."""
+_FRAME_BYTES: Final = 5
+_FRAMING_BYTES: Final = 16_384
+"""The most that the frames of a body's chunks may exceed its content by: each chunk takes as long as a whole body."""
 _HOSTLESS: Final = ("0.9", "1.0")
 """Versions of HTTP whose requests need no Host header."""
 
@@ -45,6 +52,9 @@ class _Refusal(NamedTuple):
 
 _TOO_LARGE: Final = _Refusal(
     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too_long", f"headers: more than {MAX_HEAD_BYTES} bytes"
+)
+_SMALL_CHUNKS: Final = _Refusal(
+    HTTPStatus.BAD_REQUEST, "invalid_request", "Transfer-Encoding: the chunks are too small"
 )
 _WRONG_HOST: Final = _Refusal(HTTPStatus.BAD_REQUEST, "invalid_request", "Host: there must be exactly one header")
 
@@ -70,6 +80,12 @@ class Connection(HttpToolsProtocol):
         self._parsed = 0
         """Bytes of the finished headers, or of the finished trailers."""
         self._in_body = False
+        self._body_bytes = self._chunks = 0
+        self._lingering_since: float | None = None
+        self._discarded = 0
+        self._running: RequestResponseCycle | None = None
+        self._closes_unread = False
+        """True if the response ends the connection although its request has not been read to its end."""
         self._refusal: _Refusal | None = None
         self._progress: SendProgress
 
@@ -104,6 +120,11 @@ class Connection(HttpToolsProtocol):
         return rank, self._receiving_since or 0.0
 
     def data_received(self, data: bytes) -> None:
+        if self._lingering_since is not None:
+            self._discarded += len(data)
+            if self._discarded > _LINGER_BYTES:
+                self.transport.abort()
+            return
         if self.transport.is_closing():
             return  # nothing that follows a refused request is read
         if self._receiving_since is None:
@@ -112,7 +133,7 @@ class Connection(HttpToolsProtocol):
             self._unparsed += len(data)
         super().data_received(data)
         # After the call: one read may end the headers and hold much of the body.
-        if (self._unparsed or 0) > MAX_HEAD_BYTES and not self.transport.is_closing():
+        if (self._unparsed or 0) > MAX_HEAD_BYTES and self._lingering_since is None:
             self._refusal = _TOO_LARGE
             self.send_400_response(_TOO_LARGE.problem)
 
@@ -120,6 +141,7 @@ class Connection(HttpToolsProtocol):
         super().on_message_begin()
         self._unparsed = self._parsed = 0
         self._in_body = False
+        self._body_bytes = self._chunks = 0
 
     def on_url(self, url: bytes) -> None:
         self._count(len(url))
@@ -151,6 +173,13 @@ class Connection(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         super().on_body(body)
         self._unparsed = 0
+        self._body_bytes += len(body)
+
+    def on_chunk_header(self) -> None:
+        """Count a chunk of a body. Called by the parser."""
+        self._chunks += 1
+        if _FRAME_BYTES * self._chunks > self._body_bytes + _FRAMING_BYTES:
+            self._refuse(_SMALL_CHUNKS)
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
@@ -158,12 +187,58 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        if self._closes_unread and not self.transport.is_closing():
+            self._linger()
+            return
         if self._receiving_since is not None:  # reading of the next request was paused until now
             self._receiving_since = self.loop.time()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         is_old = cycle.scope["http_version"] in _HOSTLESS
-        super()._start_asgi_task(cycle, Unchunked(app, cycle) if is_old else app)
+        self._running = cycle
+        super()._start_asgi_task(cycle, self._closing_unread(Unchunked(app, cycle) if is_old else app, cycle))
+
+    def _closing_unread(self, app: ASGI3Application, cycle: RequestResponseCycle) -> ASGI3Application:
+        """Return an application whose response ends the connection if it begins before the request has been read."""
+
+        async def call(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+            if not cycle.more_body:
+                await app(scope, receive, send)
+                return
+
+            async def send_closing(message: ASGISendEvent) -> None:
+                if message["type"] != "http.response.start" or not cycle.more_body:
+                    await send(message)
+                    return
+                await send({**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]})
+                # Else uvicorn would close the connection at once, and the system reset it.
+                cycle.keep_alive = self._closes_unread = True
+
+            await app(scope, receive, send_closing)
+
+        return call
+
+    def _linger(self) -> None:
+        """End the sending side, and throw away what still comes, until the client has closed its side, too.
+
+        A connection that is closed with unread data is reset, which may destroy the response on its way.
+        """
+        self._unset_keepalive_if_required()
+        self._lingering_since = self.loop.time()
+        for cycle in (self._running, self.cycle):
+            if cycle is not None and not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
+        self.flow.resume_reading()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        # Uvicorn tells the request that came last, which waits for the one that is running.
+        if self._running is not None and not self._running.response_complete:
+            self._running.disconnected = True
+            self._running.message_event.set()
+        super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
         """Answer a request whose head is wrong, and close the connection.
@@ -179,7 +254,7 @@ class Connection(HttpToolsProtocol):
                 f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
             )
             self.transport.write(head.encode() + body)
-        self.transport.close()
+        self._linger()
 
     def close_if_overdue(self, receive_seconds: float, send_seconds: float) -> None:
         """Close the connection if its request takes longer than `receive_seconds` to arrive, headers and body.
@@ -187,7 +262,8 @@ class Connection(HttpToolsProtocol):
         Close it too if its client has read no response data for `send_seconds`. Called about once a second.
         """
         now = self.loop.time()
-        if self._is_overdue(now, receive_seconds) or self._is_stuck(now, send_seconds):
+        has_lingered = self._lingering_since is not None and now - self._lingering_since > _LINGER_SECONDS
+        if has_lingered or self._is_overdue(now, receive_seconds) or self._is_stuck(now, send_seconds):
             self.transport.abort()
 
     def _is_overdue(self, now: float, seconds: float) -> bool:
@@ -195,6 +271,8 @@ class Connection(HttpToolsProtocol):
 
     def _is_idle(self, now: float) -> bool:
         """Return True if the client waits for no response, and no request of it has just begun to arrive."""
+        if self._lingering_since is not None:
+            return True
         if self._is_answering() or self.transport.get_write_buffer_size() or self.transport.is_closing():
             return False
         since = now if self._receiving_since is None else self._receiving_since

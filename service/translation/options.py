@@ -40,6 +40,8 @@ class TranslationOptions:
     timeout_seconds: float | None = None
     has_seed: bool = False
     """True if the caller chose the seed of `sampling`."""
+    ignored_elements: frozenset[str] = frozenset()
+    """Names of the elements of HTML that are copied."""
     caller: str = ""
     """The identity of the caller, for results that are not shared with others."""
     is_background: bool = False

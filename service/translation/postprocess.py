@@ -41,6 +41,8 @@ class StreamingPostprocessor:
         self._drops_placeholders = 0 < placeholders == len(_LIKE_PLACEHOLDER.findall(words))
         self._held_placeholder = ""
         self._term: int | None = None
+        self._written: frozenset[int] = frozenset()
+        """The numbers of the terms that have been written."""
         self._last_text = segment.before
         self._is_first = True
         self._has_words = False
@@ -62,6 +64,7 @@ class StreamingPostprocessor:
         if is_last:
             rest = self._numbers.push(Aligned(self._detokenizer.flush(), None))
             parts += self._rendered([*rest, *self._numbers.flush()])
+            parts += (Aligned(" " + term.translation, term.start) for term in self.lost)
         if segment.marks:
             self._aligned += parts
             text = place_marks(segment.sentence, segment.marks, self._aligned) if is_last else ""
@@ -97,6 +100,7 @@ class StreamingPostprocessor:
             yield from self._rendered(self._numbers.flush())
             has_space = (self._held_placeholder + text)[:1].isspace()
             term, self._term, self._held_placeholder = self._term, token.term, ""
+            self._written |= {token.term}
             # A term is written with its first token.
             text = "" if token.term == term else self._term_text(has_space, self._segment.terms[token.term])
             yield Aligned(text, place)
@@ -110,6 +114,12 @@ class StreamingPostprocessor:
         self._forced -= 1
         self._last_text = text or self._last_text
         self._has_words = self._has_words or has_words(text)
+
+    @property
+    def lost(self) -> list[Term]:
+        """The copied terms that have not been written: of a degenerate translation, which gets them at its end."""
+        terms = enumerate(self._segment.terms)
+        return [term for number, term in terms if term.is_copy and number not in self._written]
 
     def _rendered(self, parts: Iterable[Aligned]) -> Iterator[Aligned]:
         return (Aligned(self._segment.render(part.text), part.place) for part in parts)
@@ -179,4 +189,11 @@ def pivot_sentence(encoded: EncodedSegment, tokens: Sequence[TokenReport]) -> Pi
             start = len(text) + place
             terms.append(Term(start, start + len(term.translation), term.translation, is_copy=True))
         text += part
-    return PivotSentence(text, [] if segment.marks else terms)
+    if segment.marks:
+        return PivotSentence(text, ())
+    start = len(text) - sum(1 + len(term.translation) for term in postprocessor.lost)
+    for term in postprocessor.lost:  # they stand at the end, each behind a space
+        start += 1
+        terms.append(Term(start, start + len(term.translation), term.translation, is_copy=True))
+        start = terms[-1].end
+    return PivotSentence(text, terms)

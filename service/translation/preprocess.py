@@ -145,7 +145,7 @@ class Preprocessor:
         language = self._direction.source
         match segment.encoding:
             case "html":
-                return split_html(sentence.text, language, self._splitter)
+                return split_html(sentence.text, language, self._splitter, self._options.ignored_elements)
             case "xml":
                 assert self._options.xml is not None
                 return split_inline_xml(sentence.text, language, self._splitter, self._options.xml)
@@ -157,7 +157,7 @@ class Preprocessor:
 
     def _segments(self, text: str) -> Iterator[Segment]:
         if self._options.is_html:
-            return split_html(text, self._direction.source, self._splitter)
+            return split_html(text, self._direction.source, self._splitter, self._options.ignored_elements)
         if self._options.xml is not None:
             return split_xml(text, self._direction.source, self._splitter, self._options.xml)
         return split_light_markup(text, self._direction.source, self._splitter)

@@ -218,6 +218,9 @@ class Translator:
     def _check(self, texts: Sequence[str], options: TranslationOptions, names: FieldNames) -> None:
         self.check_length(texts, names.text)
         limits = self.limits
+        # Before it is tokenized, which takes long.
+        if (characters := len(options.target_prefix)) > limits.max_characters:
+            raise TooLong("target_prefix", f"{characters} characters, the limit is {limits.max_characters}")
         if options.beam.alternatives >= limits.max_beam_size:
             requested, most = options.beam.alternatives, limits.max_beam_size - 1
             raise InvalidRequest("alternatives", f"{requested} are requested, the limit is {most}")

@@ -5,6 +5,8 @@ import json
 import os
 import signal
 import socket
+import urllib.error
+import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -214,3 +216,49 @@ async def test_large_and_broken_requests_leave_nothing_behind(impatient: Server)
     memory_now, tasks_now, threads_now = await asyncio.to_thread(left)
     assert (tasks_now, threads_now) == (tasks, threads)
     assert memory_now < 1.1 * memory
+
+
+@pytest.mark.parametrize("megabytes", [3, 30])
+def test_who_sends_too_much_and_reads_last_sees_why(server: Server, megabytes: int) -> None:
+    """`urllib` sends all before it reads anything, and never reads after a failed send."""
+    request = urllib.request.Request(
+        f"{server.url}/translate", b"x" * (megabytes << 20), {"Content-Type": "application/json"}
+    )
+    with pytest.raises(urllib.error.HTTPError) as raised:
+        urllib.request.urlopen(request, timeout=30)
+    assert raised.value.code == 413
+
+
+async def test_chunks_of_one_byte_are_refused(server: Server) -> None:
+    head = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+    async with _connection(server) as (reader, writer), asyncio.timeout(30):
+        writer.write(head + b"1\r\n \r\n" * 10_000)
+        answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"the chunks are too small" in answer
+
+
+@pytest.mark.parametrize("path", [b"/nosuch", b"/translate"])
+async def test_no_more_than_a_limit_is_read_after_the_response(server: Server, path: bytes) -> None:
+    head = b"POST %b HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 1000000000\r\n\r\n" % path
+    async with _connection(server) as (reader, writer), asyncio.timeout(30):
+        writer.write(head)
+        answer = await reader.readuntil(b"\r\n\r\n")
+        assert b"connection: close" in answer.lower()
+        sent = 0
+        with suppress(ConnectionError):
+            while sent < 100 << 20:
+                writer.write(b"x" * (1 << 20))
+                await writer.drain()
+                sent += 1 << 20
+        assert sent < 80 << 20
+
+
+async def test_who_leaves_with_requests_in_a_pipeline_leaves_no_error(server: Server) -> None:
+    before = server.log.read_text().count('"ERROR"')
+    for _ in range(4):
+        async with _connection(server) as (_, writer):
+            writer.write(b"GET /spec HTTP/1.1\r\nHost: a\r\n\r\n" * 50)
+            await asyncio.sleep(0.02)
+    await asyncio.sleep(0.3)
+    assert server.log.read_text().count('"ERROR"') == before

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.skipif(
 
 # Everything else is nginx's default, but where it writes and on which port it listens.
 _CONFIGURATION = """
+{user}
 daemon off;
 pid {directory}/pid;
 error_log stderr;
@@ -51,9 +52,12 @@ _COMPRESSED = "gzip on; gzip_types text/event-stream;"
 def _nginx(directory: Path, server: Server, more: str = "") -> Iterator[str]:
     """Start nginx with `more` directives for its proxy; yield its address."""
     port = free_port()
-    directory.chmod(0o755)  # its workers are another user's, if it is started by root
     configuration = directory / "nginx.conf"
-    configuration.write_text(_CONFIGURATION.format(directory=directory, port=port, url=server.url, more=more))
+    configuration.write_text(
+        _CONFIGURATION.format(
+            user="user root;" if os.geteuid() == 0 else "", directory=directory, port=port, url=server.url, more=more
+        )
+    )
     process = subprocess.Popen(["nginx", "-e", "stderr", "-p", str(directory), "-c", str(configuration)])
     try:
         deadline = time.monotonic() + START_SECONDS
@@ -101,3 +105,11 @@ async def test_events_come_through_as_they_are_made(start_server: StartServer, t
         ignored = _COMPRESSED + "proxy_ignore_headers X-Accel-Buffering;"
         with _nginx(tmp_path, server, ignored) as url, pytest.raises(TimeoutError):
             await _lines(url, engine, text, seconds=5)
+
+
+@pytest.mark.parametrize("more", ["", "proxy_request_buffering off;"])
+def test_who_sends_too_much_sees_why(server: Server, tmp_path: Path, more: str) -> None:
+    """A connection that is reset would be a bad gateway to nginx."""
+    with _nginx(tmp_path, server, f"client_max_body_size 50m; {more}") as url:
+        statuses = [httpx.post(f"{url}/translate", content=b"x" * (5 << 20)).status_code for _ in range(12)]
+    assert statuses == [413] * 12

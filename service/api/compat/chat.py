@@ -114,19 +114,19 @@ class ChatStream(TranslationStream):
                 options = self._request.stream_options
                 if options is not None and options.include_usage:
                     last += self._chunk([], usage=_usage(usage))
-                return last + b"data: [DONE]\r\n\r\n"
+                return last + b"data: [DONE]\n\n"
             case _:
                 return b""
 
     def _encode_error(self, message: str, code: str) -> bytes:
-        return b"data: %s\r\n\r\n" % msgspec.json.encode({"error": {"message": message, "type": code, "code": code}})
+        return b"data: %s\n\n" % msgspec.json.encode({"error": {"message": message, "type": code, "code": code}})
 
     def _delta(self, delta: dict[str, str], finish_reason: str | None = None) -> bytes:
         return self._chunk([{"index": 0, "delta": delta, "finish_reason": finish_reason}])
 
     def _chunk(self, choices: list[dict[str, Any]], **more: Any) -> bytes:
         head = _head(self._request.model, self._translation.id, "chat.completion.chunk")
-        return b"data: %s\r\n\r\n" % msgspec.json.encode(head | {"choices": choices} | more)
+        return b"data: %s\n\n" % msgspec.json.encode(head | {"choices": choices} | more)
 
 
 def direction_of(translator: Translator, model: str) -> tuple[str, str]:

@@ -68,7 +68,7 @@ class DeepLRequest(RequestBody):
     tag_handling_version: Literal["v1", "v2"] = Field(
         default="v1", description="v2 refuses XML that is not well-formed"
     )
-    outline_detection: DeepLFlag = Field(default=True, description="only with tag_handling xml, as the three after it")
+    outline_detection: DeepLFlag = Field(default=True, description="only with tag_handling xml, as the two after it")
     splitting_tags: TagNames = frozenset()
     non_splitting_tags: TagNames = frozenset()
     ignore_tags: TagNames = Field(default=frozenset(), description="elements that are copied")
@@ -106,7 +106,7 @@ class DeepLRequest(RequestBody):
 
     def _check_tags(self) -> None:
         if self.tag_handling != "xml":
-            for field in ("splitting_tags", "non_splitting_tags", "ignore_tags", "outline_detection"):
+            for field in ("splitting_tags", "non_splitting_tags", "outline_detection"):
                 if field in self.model_fields_set and getattr(self, field) not in (True, frozenset()):
                     raise InvalidRequest(field, "is available only with tag_handling xml")
         if self.tag_handling == "xml" and self.tag_handling_version == "v2":
@@ -129,6 +129,9 @@ class DeepLRequest(RequestBody):
         return TranslationOptions(
             beam=Beam(min(_QUALITY_BEAM, max_beam_size) if is_for_quality else 1),
             is_html=self.tag_handling == "html",
+            ignored_elements=frozenset(map(str.lower, self.ignore_tags))
+            if self.tag_handling == "html"
+            else frozenset(),
             xml=xml if self.tag_handling == "xml" else None,
             splitting=None if self.split_sentences is None else _SPLITTINGS[self.split_sentences],
         )

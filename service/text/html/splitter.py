@@ -1,6 +1,7 @@
 """HTML to segments: block tags separate them, inline tags stay in their sentences as marks, the rest is copied."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Final
 
@@ -38,9 +39,11 @@ _SENTENCE_START: Final = regex.compile(r"\p{Lu}\p{Ll}|[AI]\b|\p{Lo}")
 """The beginning of a sentence; a single letter after a raised number may be a chemical element."""
 
 
-def split_html(html: str, language: str, splitter: Splitter) -> Iterator[Segment]:
-    """Split HTML lazily; the segments' texts joined are the HTML."""
-    return splitter.merge_copied(_segments(html, language, splitter))
+def split_html(
+    html: str, language: str, splitter: Splitter, ignored: Collection[str] = frozenset()
+) -> Iterator[Segment]:
+    """Split HTML lazily; the segments' texts joined are the HTML. Elements with the names in `ignored` are copied."""
+    return splitter.merge_copied(_segments(html, language, splitter, ignored))
 
 
 def split_attribute(text: str, language: str, splitter: Splitter) -> Iterator[Segment]:
@@ -49,14 +52,16 @@ def split_attribute(text: str, language: str, splitter: Splitter) -> Iterator[Se
     return splitter.merge_copied(split_run(value, language, splitter, encoding="attribute"))
 
 
-def _segments(html: str, language: str, splitter: Splitter) -> Iterator[Segment]:
-    for run, tag in _runs(html, by_lines=splitter.splitting == "lines"):
+def _segments(html: str, language: str, splitter: Splitter, ignored: Collection[str]) -> Iterator[Segment]:
+    for run, tag in _runs(html, by_lines=splitter.splitting == "lines", ignored=ignored):
         yield from split_run(run, language, splitter)
         if tag is not None:
             yield from _block_tag(tag, language, splitter)
 
 
-def _runs(html: str, *, by_lines: bool = False) -> Iterator[tuple[list[Fragment], Token | None]]:
+def _runs(
+    html: str, *, by_lines: bool = False, ignored: Collection[str] = frozenset()
+) -> Iterator[tuple[list[Fragment], Token | None]]:
     """Yield each run of text and inline tags, with the tag that ends it; the last run ends without one.
 
     The mark of a footnote ends a run without a tag, as no word may be joined to it.
@@ -64,7 +69,7 @@ def _runs(html: str, *, by_lines: bool = False) -> Iterator[tuple[list[Fragment]
     """
     run: list[Fragment] = []
     has_text = has_letters = False
-    for fragment in _fragments(tokenize(html)):
+    for fragment in _fragments(tokenize(html), ignored):
         tag = fragment.tag
         if tag is not None and (tag.name in _BLOCKS or _stands_alone(tag, has_text=has_text)):
             yield run, tag
@@ -109,29 +114,58 @@ def _lines(fragment: Fragment) -> Iterator[Fragment]:
         done += len(line)
 
 
-def _fragments(tokens: Iterable[Token]) -> Iterator[Fragment]:
+@dataclass
+class _Element:
+    """An element that is copied, or one inside of it that is translated all the same."""
+
+    name: str
+    is_copied: bool
+    depth: int = 1
+    """Elements with its name that are open, from itself on."""
+
+
+def _fragments(tokens: Iterable[Token], ignored: Collection[str]) -> Iterator[Fragment]:
     """Yield the fragments of texts, each tag as one, and each copied element with its content as one."""
+    elements: list[_Element] = []
     copied: list[Token] = []
-    depth = 0
     for token in tokens:
         # An inline element that is never closed ends with its block.
-        if copied and copied[0].name not in _BLOCKS and token.name in _BLOCKS:
-            yield _copied_fragment(copied)
+        if copied and elements[-1].name not in _BLOCKS and token.name in _BLOCKS:
+            yield _copied_fragment(copied, elements.pop().name)
             copied = []
-        if copied:
+        opened = _opened(token, elements, ignored)
+        if opened is not None and not opened.is_copied and copied:
+            yield _copied_fragment(copied, elements[-1].name)
+            copied = []
+        is_copied = (opened or elements[-1]).is_copied if opened or elements else False
+        if is_copied:
             copied.append(token)
-            depth += _depth_change(token, copied[0].name)
-            if depth == 0:
-                yield _copied_fragment(copied)
-                copied = []
-        elif _opens_copied_element(token):
-            copied, depth = [token], 1
         elif token.kind is TokenKind.TEXT:
             yield from parse_text(token.raw)
         else:
             yield Fragment("", token.raw, token)
+        if opened is not None:
+            elements.append(opened)
+        elif elements and _ends(elements[-1], token):
+            element = elements.pop()
+            if element.is_copied:
+                yield _copied_fragment(copied, element.name)
+                copied = []
     if copied:
-        yield _copied_fragment(copied)
+        yield _copied_fragment(copied, elements[-1].name)
+
+
+def _opened(token: Token, elements: Sequence[_Element], ignored: Collection[str]) -> _Element | None:
+    """Return the copied element that a tag opens, or the translated block that it opens inside of a copied block."""
+    if not (elements and elements[-1].is_copied):
+        return _Element(token.name, is_copied=True) if _opens_copied_element(token, ignored) else None
+    is_inside = elements[-1].name in _BLOCKS and token.name in _BLOCKS
+    return _Element(token.name, is_copied=False) if is_inside and _is_translated(token) else None
+
+
+def _ends(element: _Element, token: Token) -> bool:
+    element.depth += _depth_change(token, element.name)
+    return element.depth == 0
 
 
 def _depth_change(token: Token, name: str) -> int:
@@ -140,10 +174,17 @@ def _depth_change(token: Token, name: str) -> int:
     return {TokenKind.OPEN: 1, TokenKind.CLOSE: -1}[token.kind]
 
 
-def _opens_copied_element(tag: Token) -> bool:
+def _is_translated(tag: Token) -> bool:
+    """Return True for the tag of an element that is translated although the one around it is not."""
+    if tag.kind is not TokenKind.OPEN or tag.name in VOID_ELEMENTS or "translate" not in tag.raw:
+        return False
+    return any(name == "translate" and tag.raw[start:end].lower() == "yes" for name, start, end in tag.attributes())
+
+
+def _opens_copied_element(tag: Token, ignored: Collection[str]) -> bool:
     if tag.kind is not TokenKind.OPEN or tag.name in VOID_ELEMENTS:
         return False
-    if tag.name in _COPIED:
+    if tag.name in _COPIED or tag.name in ignored:
         return True
     values = {name: tag.raw[start:end].lower() for name, start, end in tag.attributes()}
     classes = {*values.get("class", "").split()}
@@ -151,8 +192,8 @@ def _opens_copied_element(tag: Token) -> bool:
     return values.get("translate") == "no" or "notranslate" in classes or is_formula
 
 
-def _copied_fragment(content: Sequence[Token]) -> Fragment:
-    name, raw = content[0].name, "".join(token.raw for token in content)
+def _copied_fragment(content: Sequence[Token], name: str) -> Fragment:
+    raw = "".join(token.raw for token in content)
     return Fragment("", raw, Token(TokenKind.OTHER, raw, name)) if name in _BLOCKS else Fragment(OBJECT, raw)
 
 

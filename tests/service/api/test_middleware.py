@@ -7,6 +7,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from fastapi import Request
+from fastapi.responses import PlainTextResponse
 
 from model.checkpoint_config import Direction
 from service.access.key_store import KeyLimits, KeyStore
@@ -141,6 +143,66 @@ async def test_pages_of_other_origins(connect: Connect) -> None:
             assert answer.headers.get("access-control-allow-origin") == (origin if allowed else None)
             assert answer.headers["x-request-id"]
         assert answer.headers["access-control-expose-headers"] == "Retry-After, X-Request-ID"
+
+
+@pytest.mark.parametrize(
+    "origin", ["chrome-extension://abcdefghijklmnop", "moz-extension://0f0e-0c", "http://[::1]:80"]
+)
+async def test_pages_of_extensions_and_of_other_networks(connect: Connect, origin: str) -> None:
+    asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Private-Network": "true"}
+    answer = await connect(cors_origins=origin).options("/translate", headers={"Origin": origin, **asked})
+    assert answer.headers["access-control-allow-origin"] == origin
+    assert answer.headers["access-control-allow-private-network"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("headers", "trusted", "url"),
+    [
+        ({}, "10.0.0.0/8", "http://server/download_file/x"),
+        (
+            {"X-Forwarded-Prefix": "/mt/", "X-Forwarded-Host": "t.example:8443"},
+            "10.0.0.0/8",
+            "http://t.example:8443/mt",
+        ),
+        ({"X-Forwarded-Prefix": "/mt", "X-Forwarded-Proto": "https"}, "10.0.0.0/8", "https://server/mt"),
+        ({"X-Forwarded-Prefix": "/../a b", "X-Forwarded-Host": "a/b"}, "10.0.0.0/8", "http://server/download_file/x"),
+        ({"X-Forwarded-Prefix": "/mt", "X-Forwarded-Host": "t.example"}, "11.0.0.0/8", "http://server/download_file/x"),
+    ],
+)
+async def test_addresses_are_those_that_a_trusted_proxy_names(
+    connect: Connect, headers: dict[str, str], trusted: str, url: str
+) -> None:
+    client = connect("10.1.2.3", trusted_proxies=trusted)
+    app = client._transport.app  # type: ignore[attr-defined]
+
+    async def where(request: Request) -> PlainTextResponse:
+        return PlainTextResponse(str(request.url_for("download_file", name="x")))
+
+    app.router.add_route("/where", where)
+    expected = url if url.endswith("/x") else f"{url}/download_file/x"
+    assert (await client.get("/where", headers=headers)).text == expected
+
+
+@pytest.mark.parametrize("path", ["/documents", "/translate_file", "/v2/document"])
+@pytest.mark.parametrize("charset", ["punycode", "undefined", "utf_7"])
+async def test_the_codec_of_an_upload_is_utf_8(connect: Connect, path: str, charset: str) -> None:
+    headers = {"Content-Type": f"multipart/form-data; boundary=B; charset={charset}"}
+    answer = await connect().post(path, content=b"--B--\r\n", headers=headers)
+    assert (answer.status_code, "charset must be UTF-8" in answer.text) == (400, True)
+
+
+async def test_nulls_are_absent_fields(connect: Connect) -> None:
+    body = {"q": "Hi.", "source": "en", "target": None, "format": None, "alternatives": None, "seed": None}
+    answer = await connect().post("/translate", json=body)
+    assert (answer.status_code, answer.json()["detail"]) == (400, "target: field required")
+
+
+async def test_a_key_may_stand_alone_or_be_called_a_token(connect: Connect, tmp_path: Path) -> None:
+    client = connect(**_keys(tmp_path))
+    with closing(KeyStore(tmp_path / "keys.db")) as store:
+        key = store.add("a", KeyLimits())
+    for headers, url in (({"Authorization": key}, "/v2/usage"), ({}, f"/v2/usage?token={key}")):
+        assert (await client.get(url, headers=headers)).status_code == 200
 
 
 async def test_without_the_setting_no_origin_is_allowed(connect: Connect) -> None:

@@ -38,7 +38,6 @@ def test_the_default_beam_is_as_wide_as_the_limit_allows(alternatives: int, limi
         ("alternatives", "one"),
         ("alternatives", "-1"),
         ("alternatives", "16"),
-        ("format", None),
         ("secret", 1),
         ("stream", 1),
         ("stream", "true"),
@@ -46,7 +45,6 @@ def test_the_default_beam_is_as_wide_as_the_limit_allows(alternatives: int, limi
         ("q", 1),
         ("q", [True]),
         ("source", ["en"]),
-        ("target_prefix", None),
     ],
 )
 def test_json_says_what_it_means(field: str, value: object) -> None:

@@ -30,7 +30,7 @@ async def test_a_start_empties_the_directory_of_documents_only(tmp_path: Path) -
     jobs = _jobs(tmp_path)
     jobs.start()
     assert _names(tmp_path) == ["other"]
-    assert jobs.new_directory("me").parent == tmp_path
+    assert jobs.new_directory().parent == tmp_path
     await jobs.stop()
 
 
@@ -38,7 +38,7 @@ async def test_temporary_files_end_with_the_server(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     jobs = _jobs(None)
     jobs.start()
-    assert jobs.new_directory("me").stat().st_mode & 0o077 == 0
+    assert jobs.new_directory().stat().st_mode & 0o077 == 0
     await jobs.stop()
     assert _names(tmp_path) == []
 
@@ -48,15 +48,15 @@ async def test_without_a_place_for_files_documents_are_refused(monkeypatch: pyte
     jobs = _jobs(None)
     jobs.start()
     with pytest.raises(InsufficientStorage, match=r"^documents: the server's disk is full or read-only"):
-        jobs.new_directory("me")
+        jobs.new_directory()
     await jobs.stop()
 
 
 async def test_none_are_kept_if_the_limit_says_so(tmp_path: Path) -> None:
     jobs = _jobs(tmp_path, most=0)
     jobs.start()
-    with pytest.raises(QueueFull):
-        jobs.new_directory("me")
+    with pytest.raises(QueueFull), jobs.receiving("me"):
+        pass
     with pytest.raises(UnknownDocument, match="the server was restarted"):
         jobs.find("0")
     await jobs.stop()
@@ -81,7 +81,7 @@ async def test_a_panic_ends_a_document_with_an_error(tmp_path: Path) -> None:
 
     jobs = DocumentJobs(cast(Translator, Panicking()), tmp_path, DocumentLimits(), 8, 60.0)
     jobs.start()
-    source = jobs.new_directory("me") / "source"
+    source = jobs.new_directory() / "source"
     source.write_text("I see a cat.", encoding="utf-8")
     request = DocumentRequest(
         owner="me",
@@ -98,3 +98,14 @@ async def test_a_panic_ends_a_document_with_an_error(tmp_path: Path) -> None:
         await job.wait_for_change()
     assert (job.state, str(job.error), ends) == ("error", "internal error", [PanicException])
     await jobs.stop()
+
+
+def test_places_are_reserved_while_documents_are_received(tmp_path: Path) -> None:
+    jobs = _jobs(tmp_path, most=8)
+    with jobs.receiving("me"), jobs.receiving("me"):
+        with pytest.raises(QueueFull), jobs.receiving("me"):
+            pass
+        with jobs.receiving("you"):
+            pass
+    with jobs.receiving("me"):
+        pass

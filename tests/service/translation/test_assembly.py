@@ -109,7 +109,7 @@ def test_a_sentence_in_capitals_is_translated_in_capitals(tokenizer: Tokenizer) 
     [
         (Segment("(", "58,583 cats", ")"), "5858 3 chats", "(58,583 chats)"),
         (Segment("", "the 58,583", ".", encoding="attribute"), "le 58683 '", "le 58,583 &#x27;."),
-        (Segment("", "58,583 and", "!", terms=[Term(0, 6, "58,583", is_copy=True)]), "le 58683", "le 58683!"),
+        (Segment("", "58,583 and", "!", terms=[Term(0, 6, "58,583", is_copy=True)]), "le 58683", "le 58683 58,583!"),
         (Segment("", "58,583 URL", "!", terms=[Term(7, 10, "a1", is_copy=True)]), "le 58683 X", "le 58,583 a1!"),
         (Segment("", "58,583 b", "", marks=[Mark(0, 6, "<b>", "</b>")]), "58683", "<b>58,583</b>"),
     ],
@@ -140,6 +140,7 @@ def test_a_number_is_repaired(tokenizer: Tokenizer, segment: Segment, translated
         ("theURL here", "URL", "le X chat", "leURL chat"),
         ("the URL, so", "URL", "X", "URL"),
         ("見URL。", "URL", "le X chat", "le URL chat"),  # a script without spaces gives no evidence
+        ("the URL here", "URL", "le chat chat", "le chat chat URL"),  # a degenerate translation has lost it
     ],
 )
 def test_a_copied_term_is_unchanged(

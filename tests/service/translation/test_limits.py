@@ -48,3 +48,9 @@ async def test_errors_name_the_fields_of_the_caller(translator: Translator) -> N
     for texts in (["a" * 10_001], ["a"] * 11):
         with pytest.raises(TooLong, match=r"^text: "):
             translator.start(texts, "en", "fr", TranslationOptions(), names)
+
+
+async def test_a_target_prefix_is_measured_before_it_is_tokenized(translator: Translator) -> None:
+    most = translator.limits.max_characters
+    with pytest.raises(TooLong, match=rf"^target_prefix: {most + 1} characters, the limit is {most}$"):
+        translator.start(["The cat."], "en", "fr", TranslationOptions(target_prefix="x" * (most + 1)))

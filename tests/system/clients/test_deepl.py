@@ -113,7 +113,7 @@ def test_deepl_s_usage_counts_characters(deepl_client: deepl.DeepLClient) -> Non
         ({"source_lang": "DE"}, "source_lang: DE is not supported; available: EN"),
         ({"source_lang": "auto"}, "source_lang: AUTO is not supported; available: EN"),
         ({"tag_handling": "markdown"}, "tag_handling: input should be 'html' or 'xml'"),
-        ({"tag_handling": "html", "ignore_tags": "x"}, "ignore_tags: is available only with tag_handling xml"),
+        ({"tag_handling": "html", "splitting_tags": "x"}, "splitting_tags: is available only with tag_handling xml"),
         ({"outline_detection": False}, "outline_detection: is available only with tag_handling xml"),
         ({"model_type": "best"}, "model_type: input should be "),
         ({"split_sentences": "2"}, "split_sentences: input should be "),

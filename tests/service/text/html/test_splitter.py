@@ -356,3 +356,14 @@ def test_line_ends_are_spaces_unless_they_are_to_split() -> None:
         found[splitting] = [segment.sentence for segment in segments if segment.translatable]
     assert found[None] == found["sentences"] == ["The black cat sat & ran.", "\ufffc ok"]
     assert found["lines"] == ["The black", "cat", "sat & ran.", "\ufffc ok"]
+
+
+def test_a_block_inside_of_a_copied_one_may_be_translated() -> None:
+    html = '<div translate="no">Keep. <p translate="yes">A cat <code>x</code>.</p> <div>So</div></div> Go.'
+    assert [segment.sentence for segment in _split(html)] == ["A cat \ufffc.", "Go."]
+    assert "".join(segment.text for segment in _split(html)) == html
+
+
+def test_elements_may_be_ignored_by_name() -> None:
+    [segment] = split_html("<p>The <x>green</x> chair</p>", "en", _splitter(), {"x"})
+    assert [term.translation for term in segment.terms] == ["<x>green</x>"]
