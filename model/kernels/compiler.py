@@ -6,6 +6,7 @@ import logging
 import os
 import platform
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ logger = logging.getLogger(__name__)
 
 _SOURCES: Final = Path(__file__).parent
 _COMPILER_SECONDS: Final = 600
+_SUM: Final = ".sha256"
 
 # What compute.cpp is compiled for, the best first; variants.cpp says which one a processor takes.
 _AVX512VNNI: Final = ["-march=x86-64-v4", "-mavx512vnni", "-mprefer-vector-width=512"]
@@ -50,22 +52,43 @@ _OPENMP: Final = "-fopenmp" if sys.platform == "linux" else "-fopenmp-simd"
 def build(directory: Path) -> Path:
     """Compile into `directory`, unless it was done before; returns the library.
 
-    Of processes that start together one compiles, and the others wait. Raises OSError where there is no compiler, or
-    no place to write, or where it fails. What the compiler does not accept is remembered, so that an engine that
-    starts again does not wait for it; that it was killed or too slow is not.
+    A library that another user may have written, or that is damaged, is compiled again. Of processes that start
+    together one compiles, and the others wait. Raises OSError where there is no compiler, or no place to write that is
+    this user's own, or where it fails. What the compiler does not accept is remembered, so that an engine that starts
+    again does not wait for it; that it was killed or too slow is not.
     """
     built = directory / file_name()
-    if built.exists():
+    if _is_sound(built):
         return built
     if not directory.is_absolute():
         raise NotADirectoryError(f"{directory} is no place for a cache: is there a home directory?")
     compiler = shutil.which("c++")
     if compiler is None:
         raise FileNotFoundError("there is no C++ compiler (c++)")
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if not _is_own(directory.stat()):
+        raise PermissionError(f"{directory} can be written by others, who could put any code there: chmod go-w it")
     with built.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return built if built.exists() else _build(compiler, built)
+        return built if _is_sound(built) else _build(compiler, built)
+
+
+def _is_own(status: os.stat_result) -> bool:
+    """Return True if nobody but this user and the administrator can write what has this status."""
+    return status.st_uid in (os.getuid(), 0) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _is_sound(built: Path) -> bool:
+    """Return True for a library that was written here as it is now: loading a damaged one ends the process."""
+    try:
+        status, expected = built.lstat(), built.with_suffix(_SUM).read_text(encoding="utf-8")
+        return stat.S_ISREG(status.st_mode) and _is_own(status) and _sum(built) == expected
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _sum(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _build(compiler: str, built: Path) -> Path:
@@ -88,6 +111,8 @@ def _build(compiler: str, built: Path) -> Path:
         # Appears whole: another file system's copy would not.
         complete = built.with_suffix(f".{os.getpid()}")
         shutil.copyfile(partial, complete)
+        complete.chmod(0o644)
+        built.with_suffix(_SUM).write_text(_sum(complete), encoding="utf-8")
         complete.replace(built)
     return built
 

@@ -41,7 +41,44 @@ def test_what_was_built_is_not_built_again(monkeypatch: pytest.MonkeyPatch, tmp_
     assert first.read_bytes() == b"library"
     written = [command[command.index("-o") + 1] for command in calls]
     assert len(written) == len(set(written)), "each object once, and the library"
-    assert {path.suffix for path in first.parent.iterdir()} == {".so", ".lock"}, "nothing else is left"
+    assert {path.suffix for path in first.parent.iterdir()} == {".so", ".lock", ".sha256"}, "nothing else is left"
+
+
+@pytest.mark.parametrize("harm", ["cut", "flipped", "writable", "link", "no sum"])
+def test_what_others_may_have_written_is_built_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, harm: str
+) -> None:
+    def compile_nothing(command: list[str], **options: object) -> None:
+        Path(command[command.index("-o") + 1]).write_bytes(b"library")
+
+    monkeypatch.setattr("subprocess.run", compile_nothing)
+    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/c++")
+    built = build(tmp_path)
+    match harm:
+        case "cut":
+            built.write_bytes(b"")
+        case "flipped":
+            built.write_bytes(b"librarx")
+        case "writable":
+            built.chmod(0o666)
+        case "link":
+            built.rename(tmp_path / "other")
+            built.symlink_to(tmp_path / "other")
+        case "no sum":
+            built.with_suffix(".sha256").unlink()
+    compiled = built.lstat().st_ino
+    assert build(tmp_path).read_bytes() == b"library"
+    assert built.lstat().st_ino != compiled
+    assert not built.is_symlink()
+    assert built.stat().st_mode & 0o022 == 0
+
+
+def test_a_directory_that_others_can_write_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/c++")
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o777)
+    with pytest.raises(PermissionError, match="can be written by others"):
+        build(tmp_path / "shared")
 
 
 @pytest.mark.parametrize(
