@@ -12,7 +12,7 @@ class PrepackedLinear(nn.Module):
     """float32 with the weight laid out for oneDNN once, at load.
 
     `F.linear` goes to MKL, which on other makers' processors is 2.3 to 2.8 times slower from a few
-    rows on (tests/model/test_quantized_linear.py checks equality; loadtest/compare measures speed).
+    rows on (tests/model/test_quantized_linear.py checks equality; loadtest/bench measures speed).
     """
 
     # The operators expect to know how many rows will come; any number works, this one is typical.

@@ -17,7 +17,7 @@ from service.settings import CommandSettings, Settings
 from tests import markdown
 
 ROOT: Final = Path(__file__).parent.parent
-BENCH: Final = "loadtest.compare.command"
+BENCH: Final = "loadtest.bench.__main__"
 """`dragoman bench` hands all its options on to this module."""
 OTHER_PROGRAMS: Final = frozenset("docker git kubectl locust pip pytest .venv/bin/pytest torchrun".split())
 
@@ -42,7 +42,7 @@ def wrong_commands(text: str) -> Iterator[str]:
             module, rest = words[words.index("-m") + 1], words[words.index("-m") + 2 :]
             if module == "service":
                 yield from wrong_dragoman(rest)
-            elif module.partition(".")[0] in ("model", "loadtest", "deploy"):
+            elif module.partition(".")[0] in ("model", "loadtest", "deploy", "tests"):
                 yield from wrong_module(module, rest)
 
 
@@ -116,12 +116,12 @@ def imports(trees: Iterable[ast.Module]) -> list[str]:
     """Return the imported modules of load tools, whether a module is imported or names from it."""
     nodes = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module)
     names = (name for node in nodes for name in (node.module, *(f"{node.module}.{each.name}" for each in node.names)))
-    return [name for name in names if name and name.startswith("loadtest.")]
+    return [name for name in names if name and name.startswith(("loadtest.", "tests.deploy."))]
 
 
 @cache
 def all_options() -> set[str]:
-    files = [*ROOT.glob("loadtest/**/*.py"), *ROOT.glob("deploy/*.py")]
+    files = [*ROOT.glob("loadtest/**/*.py"), *ROOT.glob("deploy/*.py"), *ROOT.glob("tests/deploy/*.py")]
     modules = [str(file.relative_to(ROOT).with_suffix("")).replace("/", ".") for file in files]
     return options_of(get_command(cli)).union(*map(options_of_module, modules), {"--help", "--slow"})
 

@@ -69,7 +69,7 @@ MADE_UP: Final = """
 
 ```sh
 DRAGOMAN_SLOTS=8 dragoman serve --slots 8 --colour red && dragoman sing
-python -m loadtest.checks.promises overload --least-share 1 --best-share 2 -- --replicas 1 --engines 2
+python -m loadtest.promises overload --least-share 1 --best-share 2 -- --replicas 1 --engines 2
 python -m loadtest.nothing
 ```
 

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from loadtest.compare import machine
+from loadtest.bench import machine
 from loadtest.host.clients import StreamFailed
 from loadtest.host.measure import LONG_TEXT, HostSpeed, measure_host
 from loadtest.local_server import ServerFailed

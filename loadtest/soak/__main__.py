@@ -11,7 +11,6 @@ import json
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 from contextlib import closing
@@ -28,11 +27,9 @@ from loadtest.soak.rounds import Plan, soak
 from loadtest.soak.site import ENGINES, RECEIVE_TIMEOUT_SECONDS, SEND_TIMEOUT_SECONDS, SLOTS, WAITING, Places
 from loadtest.soak.supervisor import supervisor
 from service.access.key_store import KeyLimits, KeyStore
-from service.interpreter import python_command
 from service.settings import EMBEDDED_MODEL
 
 _HOUR: Final = 3600.0
-_CUT_SECONDS: Final = 5.0
 _FLAGS: Final = {
     "--replicas": ENGINES,
     "--slots": SLOTS,
@@ -73,9 +70,6 @@ def main(  # noqa: PLR0913  each is an option of the command
         float, typer.Option(help="Allowed growth of a process's memory, in per cent an hour.")
     ] = 0.5,
     recovery_limit: Annotated[float, typer.Option(help="Allowed seconds to replace lost processes.")] = 10.0,
-    ray: Annotated[
-        bool, typer.Option("--ray", help="Also cut the network between two nodes under Ray; needs root.")
-    ] = False,
     output: Annotated[Path | None, typer.Option(help="Also write the JSON to this file.")] = None,
     server_log: Annotated[Path | None, typer.Option(help="Keep the server's log in this file.")] = None,
 ) -> None:
@@ -104,9 +98,6 @@ def main(  # noqa: PLR0913  each is an option of the command
         finally:
             if server_log is not None and places.log.exists():
                 shutil.copyfile(places.log, server_log)
-    if ray:
-        seen["ray"] = _cut_network(seen["problems"])
-        seen["verdict"] = "broken" if seen["problems"] else "kept"
     text = json.dumps(seen, indent=1)
     typer.echo(text)
     if output is not None:
@@ -135,17 +126,6 @@ def _run(places: Places, plan: Plan, skipped: list[str], limits: Limits, cache_m
         clean_up()
     check_log(places.log, site, readings[-1].answered)
     return summary(site, readings, Ending(ended, check_charges(site), skipped), limits)
-
-
-def _cut_network(problems: list[str]) -> dict[str, Any]:
-    """Cut the network between two nodes under Ray for a while, in namespaces of their own."""
-    command = python_command("-m", "loadtest.checks.replicas", "node", "--cut-seconds", str(_CUT_SECONDS))
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
-        problems.append(f"ray: the check of two nodes ended with status {done.returncode}")
-    _, brace, rest = done.stdout.partition("{\n")
-    figures: dict[str, Any] = json.loads(brace + rest) if brace else {}
-    return figures
 
 
 if __name__ == "__main__":

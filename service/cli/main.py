@@ -284,7 +284,7 @@ def import_(  # noqa: PLR0913  each is an option of the command
 def bench(context: typer.Context) -> None:
     """Compare the engine with others; `dragoman bench --help` lists the options."""
     try:
-        from loadtest.compare.command import command
+        from loadtest.bench.__main__ import command
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "loadtest":
             raise

@@ -43,7 +43,7 @@ def test_readers_outlive_a_replica() -> None:
     # Where a node can be lost, the test of that is one of kill -9.
     faults = ["hang", "engines"] if _CAN_MAKE_NAMESPACES else ["kill", "hang", "engines"]
     options = ["--streams", "6", "--sentences", "60", "--check-seconds", "2"]
-    command = _command("-m", "loadtest.checks.replicas", "lose", *options, *(f"--fault={fault}" for fault in faults))
+    command = _command("-m", "tests.deploy.replicas", "lose", *options, *(f"--fault={fault}" for fault in faults))
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     by_fault = json.loads(done.stdout[done.stdout.index("{\n") :])
@@ -57,7 +57,7 @@ def test_readers_outlive_a_replica() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_second_replica_comes_with_the_load() -> None:
-    command = _command("-m", "loadtest.checks.replicas", "grow", "--streams", "6", "--sentences", "60")
+    command = _command("-m", "tests.deploy.replicas", "grow", "--streams", "6", "--sentences", "60")
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     seen = json.loads(done.stdout[done.stdout.index("{\n") :])
@@ -68,14 +68,10 @@ def test_a_second_replica_comes_with_the_load() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not _CAN_MAKE_NAMESPACES, reason="needs root and network namespaces")
 @pytest.mark.timeout(600)
-def test_readers_outlive_a_node() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "loadtest.checks.replicas", "node"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.mark.parametrize("options", [[], ["--cut-seconds", "5"]], ids=["a node", "the network"])
+def test_readers_outlive_the_loss_of(options: list[str]) -> None:
+    command = [sys.executable, "-m", "tests.deploy.replicas", "node", *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
 
 

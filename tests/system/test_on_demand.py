@@ -21,7 +21,7 @@ from tests.system.conftest import START_SECONDS, Server, StartServer
 
 pytest.importorskip("ctranslate2", reason="pip install 'dragoman[load]'")
 
-from loadtest.compare.ctranslate2_model import specification
+from loadtest.bench.ctranslate2_model import specification
 from tests.model.formats.conftest import pieces_of
 
 BODY = {"q": "The cat sat.", "max_new_tokens": 8}

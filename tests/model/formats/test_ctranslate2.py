@@ -25,7 +25,7 @@ from tests.model.formats.conftest import pieces_of
 ctranslate2: Any = pytest.importorskip("ctranslate2", reason="pip install 'dragoman[load]'")
 from ctranslate2.specs.model_spec import OPTIONAL  # noqa: E402
 
-from loadtest.compare.ctranslate2_model import specification  # noqa: E402
+from loadtest.bench.ctranslate2_model import specification  # noqa: E402
 
 ENGLISH_FRENCH = LanguageHint("en", "fr")
 SOURCES = [[5, 9, 40, 41, 7], [300], [17, 230, 231, 18, 19, 100, 101, 102, 103, 104, 105]]

@@ -3,8 +3,8 @@
 import pytest
 import sentencex
 
-from loadtest.checks.patterns import PATTERNS, WORK, fits, repeat
 from service.text.splitter import Splitter
+from tests.service.text.patterns import PATTERNS, WORK, fits, repeat
 from tests.service.text.steps import steps_of
 
 _CHARACTERS = 8000

@@ -1,0 +1,247 @@
+"""`dragoman bench`: Dragoman's engine and its peers on the same weights and the same requests."""
+
+import json
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Final, Literal, NamedTuple, TypeVar
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from loadtest.bench import machine
+from loadtest.bench.measure import measure, run_count
+from loadtest.bench.peers import WrongLength
+from loadtest.bench.process import PeerDied
+from loadtest.bench.report import Comparison, Result, Run, as_json
+from loadtest.bench.roster import ENTRIES, OURS, MissingPackage, check_installed
+from loadtest.bench.tables import tables
+from loadtest.bench.weights import TRAINED, Shape, shape_config
+from loadtest.bench.workload import make_requests
+from model.config import ModelConfig
+from service.errors import ServiceError
+from service.hardware import usable_cores, usable_device
+from service.settings import bf16_on_a_gpu_else_int8, five_hundred_and_twelve_on_a_gpu_else_64
+
+_RANDOM_ONLY: Final = "transformers"
+_BYTES: Final = {"bf16": 2, "fp32": 4}
+"""Bytes of a number in the modes of a GPU."""
+_LIMIT_REQUESTS: Final = 1000
+_LEVELS: Final = "1,4,16,64"
+_HOST_LEVELS: Final = "1,64,256,1024"
+_Number = TypeVar("_Number", int, float)
+
+
+def bench(  # noqa: PLR0913  each is an option of the command
+    shape: Annotated[
+        Shape | None,
+        typer.Option(
+            help="base: d512, 6+6 layers, 32,000 words; default: the embedded model's; both with random weights. "
+            "trained: the embedded model itself, on sentences."
+        ),
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(help=f"Comma-separated, of: {', '.join(name for name in ENTRIES if name != OURS)}.")
+    ] = None,
+    concurrency: Annotated[
+        str | None, typer.Option(help="Requests in flight, comma-separated (default: 1,4,16,64).")
+    ] = None,
+    loads: Annotated[
+        str, typer.Option(help="Rates of arrival, as shares of each engine's own capacity; empty for none.")
+    ] = "0.5,0.85",
+    arrival_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds of each run with arrivals.")] = 20.0,
+    rounds: Annotated[int, typer.Option(min=1, help="Runs of each engine at each concurrency and load.")] = 5,
+    batches: Annotated[int, typer.Option(min=1, help="Requests of a run, in multiples of --concurrency.")] = 8,
+    cores: Annotated[int, typer.Option(min=1, help="Cores of each engine.")] = usable_cores(),
+    replicas: Annotated[
+        int | None, typer.Option(min=1, help="Dragoman's engine processes (default: one for each core; one on a GPU).")
+    ] = None,
+    device: Annotated[str, typer.Option(help="Device of Dragoman and transformers: auto, cpu, cuda, ...")] = "auto",
+    mode: Annotated[str | None, typer.Option(help="Mode of Dragoman's engine (default: by its device).")] = None,
+    slots: Annotated[
+        int | None, typer.Option(min=1, help="Slots of each of Dragoman's engines (default: enough for --concurrency).")
+    ] = None,
+    cpu_variant: Annotated[
+        Literal["auto", "amx", "avx512vnni", "avxvnni", "avx2"],
+        typer.Option(help="Instruction set of Dragoman's C++ operators and, but for AMX, of CTranslate2."),
+    ] = "auto",
+    lend_threads: Annotated[
+        bool, typer.Option(help="Dragoman's engines without work lend their threads, as in the server.")
+    ] = True,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write ratios and raw figures to this file.")] = None,
+    host: Annotated[
+        bool,
+        typer.Option(
+            "--host",
+            help="Instead of a comparison: the speed of the engine process and of the HTTP process where the model "
+            "takes no time; --concurrency is the number of rows (default: 1,64,256,1024).",
+        ),
+    ] = False,
+) -> None:
+    """Compare Dragoman's engine with others on the same weights and requests, taking turns; --shape is required.
+
+    Without --against, the others are CTranslate2, in int8 or in Dragoman's float32, and transformers; on a GPU
+    transformers alone, and with trained weights CTranslate2 alone. See loadtest/README.md.
+    """
+    if json_file is not None and not os.access(json_file.parent, os.W_OK):
+        # Fail now, and not after half an hour.
+        raise typer.BadParameter(f"{json_file.parent} cannot be written to", param_hint="--json")
+    if host:
+        return _host(_numbers("--concurrency", concurrency or _HOST_LEVELS, int, "1,64"), rounds, json_file)
+    if shape is None:
+        raise typer.BadParameter("must be base, default or trained", param_hint="--shape")
+    device = usable_device(device)
+    if shape == TRAINED and device != "cpu":
+        raise typer.BadParameter("trained is for the CPU: pass --device cpu", param_hint="--shape")
+    mode = mode or bf16_on_a_gpu_else_int8({"device": device})
+    default_slots = five_hundred_and_twelve_on_a_gpu_else_64({"device": device})
+    peers = _peers(against if against is not None else _default_peers(shape, mode, device))
+    if shape == TRAINED and _RANDOM_ONLY in peers:
+        raise typer.BadParameter(f"{_RANDOM_ONLY} has random weights only, not trained ones", param_hint="--against")
+    levels = _numbers("--concurrency", concurrency or _LEVELS, int, "1,4,16")
+    engines = _at_most("--replicas", replicas or (cores if device == "cpu" else 1), cores)
+    comparison = Comparison(
+        shape=shape,
+        mode=_known_mode(mode, device),
+        peers=[OURS, *peers],
+        cores=_at_most("--cores", cores, usable_cores()),
+        replicas=engines,
+        rounds=rounds,
+        concurrency=levels,
+        batches=batches,
+        loads=_numbers("--loads", loads, float, "0.5,0.85") if loads else [],
+        arrival_seconds=arrival_seconds,
+        device=device,
+        slots=slots or max(default_slots, math.ceil(max(levels) / engines)),
+        cpu_variant=cpu_variant,
+        lends_threads=lend_threads,
+    )
+    try:
+        check_installed(peers)
+        _run(comparison, shape_config(shape), json_file)
+    except (MissingPackage, WrongLength, PeerDied, ServiceError) as error:
+        typer.echo(f"dragoman: {error}", err=True)
+        raise typer.Exit(2) from None
+
+
+def _run(comparison: Comparison, config: ModelConfig, json_file: Path | None) -> None:
+    console = Console()
+    load_at_start = machine.load_average()
+    warnings = [each for each in (machine.warning(load_at_start), _queue_warning(comparison)) if each is not None]
+    for warning in warnings:
+        console.print(warning, style="bold red")
+    limit = None if comparison.device == "cpu" else _memory_limit(comparison, config)
+    result = _measure(comparison, config, console)
+    for table in tables(comparison, result):
+        console.print(table, "")
+    if limit is not None:
+        speeds = ", ".join(f"{speed:.0f} with {level} rows" for level, speed in limit.tokens_per_second.items())
+        console.print(
+            f"Tokens/s at most, by reading weights, keys and values at {limit.bandwidth / 1e9:.0f} GB/s:", speeds
+        )
+    if json_file is not None:
+        loads = {"load_average_at_start": load_at_start, "load_average_at_end": machine.load_average()}
+        report = as_json(comparison, result, machine.describe() | loads | {"warnings": warnings})
+        if limit is not None:
+            report["memory_limit"] = limit._asdict()
+        json_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    for warning in warnings:
+        console.print(warning, style="bold red")
+
+
+def _host(levels: list[int], rounds: int, json_file: Path | None) -> None:
+    """Measure the two processes around the model, and print and write the figures."""
+    from loadtest.host.command import run_host
+
+    run_host(levels, rounds, json_file)
+
+
+def _queue_warning(comparison: Comparison) -> str | None:
+    slots, most = comparison.replicas * comparison.slots, max(comparison.concurrency)
+    if most <= slots:
+        return None
+    return f"With {most} in flight and {slots} slots, Dragoman's requests wait in its queue: that is measured too."
+
+
+class _MemoryLimit(NamedTuple):
+    """Bytes per second, and tokens per second by concurrency."""
+
+    bandwidth: float
+    tokens_per_second: dict[int, float]
+
+
+def _memory_limit(comparison: Comparison, config: ModelConfig) -> _MemoryLimit:
+    # Loads torch, which --help can do without.
+    from loadtest.bench.bandwidth import bandwidth, bytes_per_token
+
+    speed, requests = bandwidth(comparison.device), make_requests(_LIMIT_REQUESTS, config, seed=0)
+    number_bytes = _BYTES[comparison.mode]
+    limits = {rows: speed / bytes_per_token(config, requests, rows, number_bytes) for rows in comparison.concurrency}
+    return _MemoryLimit(speed, limits)
+
+
+def _measure(comparison: Comparison, config: ModelConfig, console: Console) -> Result:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    # No refresh by a thread of its own: it would take time from whatever is being measured.
+    with Progress(*columns, console=console, auto_refresh=False) as progress:
+        task = progress.add_task("warm-up", total=run_count(comparison))
+
+        def show(run: Run) -> None:
+            what = f"{run.level} in flight" if run.loop == "closed" else f"load {run.level}"
+            speed = f"{run.measured.tokens_per_second:.0f} tokens/s"
+            progress.update(task, advance=1, description=f"{run.peer}, {what}: {speed}", refresh=True)
+
+        return measure(comparison, config, show)
+
+
+def _default_peers(shape: Shape, mode: str, device: str) -> str:
+    if device != "cpu":
+        return _RANDOM_ONLY
+    ctranslate2 = "ctranslate2-fp32" if mode == "fp32" else "ctranslate2"
+    return ctranslate2 if shape == TRAINED else f"{ctranslate2},{_RANDOM_ONLY}"
+
+
+def _peers(against: str) -> list[str]:
+    names = list(dict.fromkeys(name for name in against.split(",") if name))
+    if unknown := [name for name in names if name not in ENTRIES or name == OURS]:
+        raise typer.BadParameter(f"unknown: {', '.join(unknown)}", param_hint="--against")
+    return names
+
+
+def _known_mode(mode: str, device: str) -> str:
+    # Loads torch, which --help can do without.
+    from service.engine.modes import MODES
+
+    modes = [name for name, each in MODES.items() if device.partition(":")[0] in each.runners]
+    if not modes:
+        raise typer.BadParameter("must be auto, cpu, cuda, cuda:1 or the like", param_hint="--device")
+    if mode not in modes:
+        raise typer.BadParameter(f"must be one of {', '.join(modes)}", param_hint="--mode")
+    return mode
+
+
+def _at_most(option: str, value: int, most: int) -> int:
+    if value > most:
+        raise typer.BadParameter(f"there are only {most} cores", param_hint=option)
+    return value
+
+
+def _numbers(option: str, text: str, kind: Callable[[str], _Number], example: str) -> list[_Number]:
+    try:
+        numbers = [kind(number) for number in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) <= 0:
+        raise typer.BadParameter(f"must be positive numbers, like {example}", param_hint=option)
+    return numbers
+
+
+app = typer.Typer(add_completion=False)
+app.command()(bench)
+command = typer.main.get_command(app)
+"""Commands for `dragoman bench`, which passes its arguments on."""
+
+if __name__ == "__main__":
+    app()

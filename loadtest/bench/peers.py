@@ -1,0 +1,85 @@
+"""The seam between the comparison and whatever it measures."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from loadtest.bench.workload import Arrival, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The times of one request at the client: the wait for the first token, and the gaps between later tokens.
+
+    `gaps` is empty for a peer that gives a whole batch at once, whose first token comes with the last.
+    """
+
+    first_token_seconds: float
+    gaps: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Tokens that were requested and generated within `seconds`, and the answers in the order of the requests.
+
+    In a closed loop, tokens and seconds are those while all of the concurrency was in use.
+    """
+
+    tokens: int
+    seconds: float
+    answers: list[Answer]
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self.tokens / self.seconds
+
+
+class Memory(NamedTuple):
+    """Bytes of processes' resident memory: the highest (at different times, perhaps) and the present.
+
+    What they share counts in each of them in the highest, and once in the present.
+    """
+
+    peak: int
+    resident: int
+
+
+class Peer(Protocol):
+    """One engine, loaded and idle between runs. Both raise `WrongLength` when engines did unequal work."""
+
+    def closed_loop(self, requests: Sequence[Request], concurrency: int) -> Measured:
+        """Generate every request's tokens, always `concurrency` requests in flight; waits count from submission."""
+        ...
+
+    def open_loop(self, arrivals: Sequence[Arrival]) -> Measured:
+        """Take each request at its own time, whatever is still running; waits count from that time."""
+        ...
+
+    def lengths(self, sources: Sequence[list[int]]) -> list[int]:
+        """Return how many tokens each source gets, `MOST_TOKENS` at most, if no weights are made to end it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Parameters of a peer's process. `models` is the directory that `roster.prepare` has filled."""
+
+    models: Path
+    cores: int
+    mode: str
+    """Mode of Dragoman's engine."""
+    replicas: int
+    """Number of Dragoman's engines, which share the cores."""
+    device: str = "cpu"
+    """Device of Dragoman's engine and of transformers; CTranslate2 has the cores."""
+    slots: int = 64
+    """Slots of each of Dragoman's engines."""
+    cpu_variant: str = "auto"
+    """Instruction set of Dragoman's C++ operators and of CTranslate2."""
+    lends_threads: bool = True
+    """Dragoman's engines without work lend their threads to the others."""
+
+
+class WrongLength(Exception):
+    """Engines did unequal work, so their figures must not be compared."""

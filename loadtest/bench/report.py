@@ -1,0 +1,175 @@
+"""A comparison's figures: what they come to, and as JSON for programs."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final, Literal
+
+from loadtest.bench.peers import Measured, Memory
+from loadtest.bench.roster import OURS
+from loadtest.bench.summary import Spread, percentile, ratio, spread
+
+Loop = Literal["closed", "open"]
+
+PERCENTS: Final = (50, 99)
+
+Waits = Callable[[Measured], list[float]]
+"""Seconds, of one run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Parameters of a comparison.
+
+    `concurrency` are the numbers of requests in flight in closed loops, `batches` how many times as many a run has;
+    `loads` are shares of capacity in open loops, which have arrivals for `arrival_seconds`.
+    """
+
+    shape: str
+    mode: str
+    peers: list[str]
+    cores: int
+    replicas: int
+    rounds: int
+    concurrency: list[int]
+    batches: int
+    loads: list[float]
+    arrival_seconds: float
+    device: str = "cpu"
+    slots: int = 64
+    cpu_variant: str = "auto"
+    lends_threads: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One peer, once; `level` is the concurrency of a closed loop or the load of an open one."""
+
+    peer: str
+    loop: Loop
+    level: float
+    round: int
+    measured: Measured
+    requests_per_second: float | None = None
+    """Rate of arrivals in an open loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Runs in the order in which they were made, and each peer's memory after them (None where unknown)."""
+
+    runs: list[Run]
+    memory: dict[str, Memory | None]
+
+
+def first_tokens(measured: Measured) -> list[float]:
+    """Return the waits for first tokens."""
+    return [answer.first_token_seconds for answer in measured.answers]
+
+
+def inter_token(measured: Measured) -> list[float]:
+    """Return the waits for later tokens; none for a peer that returns a whole batch at once."""
+    return [gap for answer in measured.answers for gap in answer.gaps]
+
+
+def select(runs: Sequence[Run], peer: str, loop: Loop, level: float) -> list[Run]:
+    """Return the runs of a peer in this loop at this level, in the order of the rounds."""
+    return [run for run in runs if (run.peer, run.loop, run.level) == (peer, loop, level)]
+
+
+def speeds(runs: Sequence[Run], peer: str, loop: Loop, level: float) -> list[float]:
+    """Return tokens per second, in the order of the rounds."""
+    return [run.measured.tokens_per_second for run in select(runs, peer, loop, level)]
+
+
+def speed_ratio(runs: Sequence[Run], peer: str, level: float) -> Spread:
+    """Return the ratio of speeds in a closed loop; over 1: Dragoman is faster."""
+    return ratio(speeds(runs, OURS, "closed", level), speeds(runs, peer, "closed", level))
+
+
+def wait(runs: Sequence[Run], waits: Waits, percent: float) -> Spread | None:
+    """Return a percentile of all requests of all runs, with the lowest and highest run's; None without waits."""
+    each = [waits(run.measured) for run in runs]
+    if not any(each):
+        return None
+    of_rounds = [percentile(values, percent) for values in each if values]
+    return Spread(percentile(list(itertools.chain(*each)), percent), min(of_rounds), max(of_rounds))
+
+
+def first_token_ratio(runs: Sequence[Run], peer: str, load: float, percent: float) -> float:
+    """Return the ratio of waits for the first token in an open loop; over 1: Dragoman is faster."""
+    ours, theirs = (wait(select(runs, name, "open", load), first_tokens, percent) for name in (OURS, peer))
+    assert ours is not None
+    assert theirs is not None
+    return theirs.median / ours.median
+
+
+def as_json(comparison: Comparison, result: Result, machine: dict[str, object]) -> dict[str, object]:
+    """Return JSON: `ratio[peer][concurrency]` is Dragoman's median over the peer's; `raw` has every run that counted.
+
+    `first_token_ratio[peer][load]` is the other way round, a wait of theirs over ours: over 1 is better for Dragoman,
+    always.
+    """
+    runs = result.runs
+    others = [peer for peer in comparison.peers if peer != OURS]
+    ratios = {peer: {str(level): speed_ratio(runs, peer, level) for level in comparison.concurrency} for peer in others}
+    return asdict(comparison) | {
+        "machine": machine,
+        "ratio": {peer: {level: of.median for level, of in levels.items()} for peer, levels in ratios.items()},
+        "ratio_range": {
+            peer: {level: [of.lowest, of.highest] for level, of in levels.items()} for peer, levels in ratios.items()
+        },
+        "first_token_ratio": {
+            peer: {
+                str(load): {f"p{percent}": first_token_ratio(runs, peer, load, percent) for percent in PERCENTS}
+                for load in comparison.loads
+            }
+            for peer in others
+        },
+        "closed_loop": _figures(comparison.peers, runs, "closed", comparison.concurrency),
+        "open_loop": _figures(comparison.peers, runs, "open", comparison.loads),
+        "memory_bytes": {peer: memory and memory._asdict() for peer, memory in result.memory.items()},
+        "raw": [_raw(run) for run in runs],
+    }
+
+
+def _figures(peers: Sequence[str], runs: Sequence[Run], loop: Loop, levels: Sequence[float]) -> dict[str, object]:
+    return {
+        peer: {
+            str(level): {
+                "tokens_per_second": spread(speeds(runs, peer, loop, level))._asdict(),
+                **_waits(select(runs, peer, loop, level)),
+            }
+            for level in levels
+        }
+        for peer in peers
+    }
+
+
+def _waits(runs: Sequence[Run]) -> dict[str, dict[str, dict[str, float]]]:
+    """Return waits by kind, percentile and statistic; a kind that the peer does not have is left out."""
+    kinds = (("time_to_first_token_seconds", first_tokens), ("inter_token_seconds", inter_token))
+    named = {
+        name: {f"p{percent}": each._asdict() for percent in PERCENTS if (each := wait(runs, waits, percent))}
+        for name, waits in kinds
+    }
+    return {name: percentiles for name, percentiles in named.items() if percentiles}
+
+
+def _raw(run: Run) -> dict[str, object]:
+    waits = {
+        name: {percent: figures["median"] for percent, figures in percentiles.items()}
+        for name, percentiles in _waits([run]).items()
+    }
+    return {
+        "peer": run.peer,
+        "loop": run.loop,
+        "level": run.level,
+        "round": run.round,
+        "requests": len(run.measured.answers),
+        "requests_per_second": run.requests_per_second,
+        "tokens": run.measured.tokens,
+        "seconds": run.measured.seconds,
+        "tokens_per_second": run.measured.tokens_per_second,
+        **waits,
+    }

@@ -1,0 +1,316 @@
+"""Checks of Dragoman's promises at a size that no test has time for: `python -m loadtest.promises --help`.
+
+Each command starts a server of its own; flags after `--` are the server's (`-- --replicas 2`).
+"""
+
+import asyncio
+import json
+import os
+import random
+import signal
+import statistics
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import httpx
+import typer
+from rich.progress import track
+
+from loadtest import limits, repeats
+from loadtest.local_server import (
+    Server,
+    StreamedTranslation,
+    connect,
+    engine_deaths,
+    first_token_seconds,
+    is_ready,
+    read_sentences,
+    reader,
+    run_server,
+    stream,
+    translate,
+)
+from loadtest.sentences import LANGUAGES
+from model.training.evaluate import DecodingOptions, load_translator, translate_all
+from service.settings import EMBEDDED_MODEL
+from service.text.splitter import Splitter
+
+_LANES: Final = 64
+_POLL_SECONDS: Final = 0.01
+_ARRAY: Final = 7  # sentences
+_UNCUT: Final = ("--max-sentence-tokens", "10000")
+"""Offline decoding splits no long sentence, so the server must not either."""
+_USUAL_CHARACTERS: Final = 50_000  # of one request; a short book does not lower the limit
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
+app.add_typer(limits.app)
+app.add_typer(repeats.app)
+FileArgument = Annotated[Path, typer.Argument(help="A sentence a line, or source<TAB>reference; plain or .xz.")]
+FlagsArgument = Annotated[list[str] | None, typer.Argument(help="Flags of the server, after --.")]
+OptionsOption = Annotated[str, typer.Option(help="More fields of each request, as JSON: '{\"beam_size\": 4}'.")]
+
+
+@app.command()
+def independence(
+    file: FileArgument,
+    flags: FlagsArgument = None,
+    count: Annotated[int, typer.Option(help="Sentences.")] = 2000,
+    options: OptionsOption = "{}",
+) -> None:
+    """Translate every sentence alone, then all mixed at random: the same texts and log-probabilities, bit for bit."""
+    sentences = _sentences(file, count)
+    body = LANGUAGES | json.loads(options)
+    with run_server(flags or []) as server:
+        alone, mixed, arrays = asyncio.run(_independence(server, sentences, body))
+    for name, texts in (("in an array", arrays), ("streamed among others", [each.text for each in mixed])):
+        equal = sum(one.text == other for one, other in zip(alone, texts, strict=True))
+        typer.echo(f"{name}: {equal} of {len(alone)} texts as alone")
+    bits = sum(one == other for one, other in zip(alone, mixed, strict=True))
+    typer.echo(f"streamed among others: {bits} of {len(alone)} with the same log-probabilities, bit for bit")
+    if mixed != alone or arrays != [each.text for each in alone]:
+        raise typer.Exit(1)
+
+
+@app.command()
+def survival(
+    file: FileArgument,
+    flags: FlagsArgument = None,
+    streams: Annotated[int, typer.Option(help="Streams that run when an engine is killed.")] = 50,
+    kills: Annotated[int, typer.Option(help="Number of kills.")] = 1,
+    seconds: Annotated[float, typer.Option(help="Seconds before the first kill, and between kills.")] = 0.3,
+    options: OptionsOption = "{}",
+) -> None:
+    """Kill engines (kill -9) while streams run: the same texts and log-probabilities as without."""
+    sentences = _sentences(file, streams * 8)
+    # Long enough to be running still when the engine dies.
+    texts = [" ".join(sentences[start::streams]) for start in range(streams)]
+    body = LANGUAGES | json.loads(options)
+    with run_server(flags or []) as server:
+        undisturbed = asyncio.run(_undisturbed(server, texts, body))
+        disturbed, deaths = asyncio.run(_disturbed(server, texts, body, kills, seconds))
+    equal = sum(one == other for one, other in zip(undisturbed, disturbed, strict=True))
+    typer.echo(f"{equal} of {streams} streams gave the same text and log-probabilities with {deaths} engines killed")
+    if deaths != kills:
+        typer.echo(f"{kills} were to be killed: engines died by themselves")
+    if equal < streams or deaths != kills:
+        raise typer.Exit(1)
+
+
+@app.command()
+def memory(
+    file: FileArgument,
+    flags: FlagsArgument = None,
+    requests: Annotated[int, typer.Option(help="Number of requests, 64 at a time.")] = 20_000,
+    sentences: Annotated[int, typer.Option(help="Sentences of the file; they are repeated.")] = 2000,
+    limit: Annotated[float, typer.Option(help="Allowed growth of each process, in MB.")] = 20.0,
+    options: OptionsOption = "{}",
+) -> None:
+    """Measure how resident memory grows under requests, after the first tenth of them.
+
+    An engine's memory for keys and values becomes resident at its first use; with few slots that ends soon.
+    """
+    texts = _sentences(file, sentences)
+    body = LANGUAGES | json.loads(options)
+    with run_server(flags or []) as server:
+        readings = asyncio.run(_memory(server, texts, body, requests))
+    for done, megabytes in readings:
+        typer.echo(f"{done:6} requests: " + ", ".join(f"{each:.1f}" for each in megabytes) + " MB")
+    growth = [last - first for first, last in zip(readings[1][1], readings[-1][1], strict=True)]
+    typer.echo("growth after the first tenth: " + ", ".join(f"{each:.1f}" for each in growth) + " MB")
+    if max(growth) > limit:
+        raise typer.Exit(1)
+
+
+@app.command()
+def fairness(
+    file: FileArgument,
+    flags: FlagsArgument = None,
+    characters: Annotated[int, typer.Option(help="Length of the book, which repeats the sentences.")] = 1_000_000,
+    requests: Annotated[
+        int, typer.Option(help="Short requests of a sentence each, one after the other, without and with the book.")
+    ] = 300,
+    limit: Annotated[float, typer.Option(help="Allowed ratio of the median times to the first token.")] = 3.0,
+    growth: Annotated[float, typer.Option(help="Allowed growth of each process, in MB.")] = 50.0,
+) -> None:
+    """Stream a book beside short requests; compare their times to the first token, and measure memory."""
+    sentences = _sentences(file, requests)
+    whole = " ".join(sentences)
+    book = (whole * (characters // len(whole) + 1))[:characters]
+    most = max(characters, _USUAL_CHARACTERS)
+    ours = ["--max-characters", str(most), "--max-body-bytes", str(8 * most)]
+    with run_server([*ours, *(flags or [])]) as server:
+        before, alone, beside, after = asyncio.run(_fairness(server, book, sentences, requests))
+    for name, seconds in (("alone", alone), ("beside the book", beside)):
+        cuts = statistics.quantiles(seconds, n=100)
+        typer.echo(f"first token {name}: median {1000 * cuts[49]:.1f} ms, p99 {1000 * cuts[98]:.1f} ms")
+    times = statistics.median(beside) / statistics.median(alone)
+    grown = [last - first for first, last in zip(before, after, strict=True)]
+    typer.echo(f"{times:.2f} times; memory grew by " + ", ".join(f"{each:.1f}" for each in grown) + " MB")
+    if times > limit or max(grown) > growth:
+        raise typer.Exit(1)
+
+
+@app.command()
+def oracle(
+    file: FileArgument,
+    flags: FlagsArgument = None,
+    count: Annotated[int, typer.Option(min=1, help="Sentences.")] = 500,
+    beam_size: Annotated[int, typer.Option(help="Beam width; 1 is greedy.")] = 4,
+    precision: Annotated[
+        Literal["float32", "int8"], typer.Option(help="Precision of the oracle's linear layers.")
+    ] = "float32",
+    at_least: Annotated[float, typer.Option(help="Required share of equal texts; less than 1 for int8.")] = 1.0,
+) -> None:
+    """Compare the server's texts with offline decoding of the embedded model in PyTorch."""
+    # The server would translate several sentences one by one.
+    sentences = [each for each in _sentences(file, 2 * count) if _is_one_sentence(each)][:count]
+    if len(sentences) < count:
+        raise typer.BadParameter(
+            f"of the first {2 * count} lines of {file} {len(sentences)} are single sentences, {count} are needed"
+        )
+    options = DecodingOptions(beam_size)
+    expected = [each.text for each in translate_all(load_translator(EMBEDDED_MODEL, precision), sentences, options)]
+    with run_server([*_UNCUT, *(flags or [])]) as server:
+        served = asyncio.run(_translate_all(server, sentences, LANGUAGES | {"beam_size": beam_size}))
+    equal = sum(one == other for one, other in zip(expected, served, strict=True))
+    typer.echo(f"{equal} of {count} texts are the oracle's")
+    if equal / count < at_least:
+        raise typer.Exit(1)
+
+
+def _is_one_sentence(line: str) -> bool:
+    segments = list(Splitter(lambda segment: True).split(line, "en"))
+    return len(segments) == 1 and segments[0].model_input().text == line
+
+
+def _sentences(file: Path, count: int) -> list[str]:
+    try:
+        return read_sentences(file, count)
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+async def _translate_all(server: Server, sentences: Sequence[str], body: dict[str, Any]) -> list[str]:
+    async with connect(server) as client:
+        return await translate(client, list(sentences), body)
+
+
+async def _independence(
+    server: Server, sentences: Sequence[str], body: dict[str, Any]
+) -> tuple[list[StreamedTranslation], list[StreamedTranslation], list[str]]:
+    async with connect(server) as client:
+        alone = [await stream(client, sentence, body) for sentence in track(sentences, "alone")]
+        order = list(range(len(sentences)))
+        random.Random(1).shuffle(order)
+        mixed: dict[int, StreamedTranslation] = {}
+        arrays: dict[int, str] = {}
+
+        async def stream_one(index: int) -> None:
+            mixed[index] = await stream(client, sentences[index], body)
+
+        async def array(indices: list[int]) -> None:
+            texts = await translate(client, [sentences[index] for index in indices], body)
+            arrays.update(zip(indices, texts, strict=True))
+
+        jobs: list[Callable[[], Awaitable[None]]] = [partial(stream_one, index) for index in order]
+        jobs += [partial(array, order[start : start + _ARRAY]) for start in range(0, len(order), _ARRAY)]
+        random.Random(2).shuffle(jobs)
+        await _in_lanes(jobs, "in random company")
+    return alone, [mixed[index] for index in sorted(order)], [arrays[index] for index in sorted(order)]
+
+
+async def _undisturbed(server: Server, texts: Sequence[str], body: dict[str, Any]) -> list[StreamedTranslation]:
+    async with connect(server) as client:
+        return await asyncio.gather(*(stream(client, text, body) for text in texts))
+
+
+async def _disturbed(
+    server: Server, texts: Sequence[str], body: dict[str, Any], kills: int, seconds: float
+) -> tuple[list[StreamedTranslation], int]:
+    """Return the translations made while `kills` engines are killed, and how many engines died."""
+    async with connect(server) as client:
+        killing = asyncio.create_task(_kill(server, client, kills, seconds))
+        translations = await asyncio.gather(*(stream(client, text, body) for text in texts))
+        if not killing.done():
+            killing.cancel()
+            raise typer.BadParameter(
+                "the streams ended before all engines were killed: give more, or longer, sentences"
+            )
+        await killing
+        return translations, await engine_deaths(client)
+
+
+async def _kill(server: Server, client: httpx.AsyncClient, kills: int, seconds: float) -> None:
+    """Kill engines one after the other: the next one after the last death has been counted and an engine is ready."""
+    engines = len(server.engines())
+
+    async def is_replaced() -> bool:
+        return len(server.engines()) == engines and await is_ready(client)
+
+    async def is_noticed(deaths: int) -> bool:
+        return await engine_deaths(client) >= deaths
+
+    for deaths in range(1, kills + 1):
+        await asyncio.sleep(seconds)
+        await _until(is_replaced)
+        # Replacements come last, so the first is loaded if any is.
+        os.kill(server.engines()[0], signal.SIGKILL)
+        await _until(partial(is_noticed, deaths))
+
+
+async def _until(is_so: Callable[[], Awaitable[bool]]) -> None:
+    while True:
+        if await is_so():
+            return
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _fairness(
+    server: Server, book: str, sentences: Sequence[str], requests: int
+) -> tuple[list[float], list[float], list[float], list[float]]:
+    """Return MB before, seconds to the first token alone and beside the book, and the highest MB with the book."""
+    async with connect(server) as client:
+        await translate(client, list(sentences[:_LANES]), LANGUAGES)  # memory that an engine takes once
+        before = most = server.resident_megabytes()
+        alone = [await first_token_seconds(client, sentence, LANGUAGES) for sentence in sentences[:requests]]
+        beside: list[float] = []
+        with reader(server, book, LANGUAGES) as reading:
+            await first_token_seconds(client, sentences[0], LANGUAGES)
+            for sentence in sentences[:requests]:
+                beside.append(await first_token_seconds(client, sentence, LANGUAGES))
+                most = [max(pair) for pair in zip(most, server.resident_megabytes(), strict=True)]
+            if not reading.is_alive():
+                raise typer.BadParameter("the book ended before the requests: give it more characters")
+        return before, alone, beside, most
+
+
+async def _memory(
+    server: Server, sentences: Sequence[str], body: dict[str, Any], requests: int
+) -> list[tuple[int, list[float]]]:
+    readings = [(0, server.resident_megabytes())]
+    async with connect(server) as client:
+
+        async def one(number: int) -> None:
+            await translate(client, [sentences[number % len(sentences)]], body)
+
+        for part in range(10):
+            numbers = range(part * requests // 10, (part + 1) * requests // 10)
+            await _in_lanes([partial(one, number) for number in numbers], f"part {part + 1} of 10")
+            readings.append((numbers.stop, server.resident_megabytes()))
+    return readings
+
+
+async def _in_lanes(jobs: Sequence[Callable[[], Awaitable[None]]], description: str) -> None:
+    queue = iter(track(jobs, description))
+
+    async def lane() -> None:
+        for job in queue:
+            await job()
+
+    await asyncio.gather(*(lane() for _ in range(_LANES)))
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,186 @@
+"""`dragoman bench` as a user calls it, the measuring itself left out."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from loadtest.bench import __main__ as command
+from loadtest.bench import machine
+from loadtest.bench.peers import Answer, Measured, WrongLength
+from loadtest.bench.report import Comparison, Loop, Run
+from loadtest.bench.report import Result as Figures
+from model.checkpoint_config import load_config
+from model.config import ModelConfig
+from service.cli.main import app
+from service.settings import EMBEDDED_MODEL
+from tests.conftest import one_line
+
+
+class _Measure:
+    """Remembers what was asked for; every run has the same figures."""
+
+    comparison: Comparison
+    config: ModelConfig
+    error: Exception | None = None
+
+    def __call__(self, comparison: Comparison, config: ModelConfig, progress: object) -> Figures:
+        if self.error is not None:
+            raise self.error
+        self.comparison, self.config = comparison, config
+        measured = Measured(50, 1.0, [Answer(0.1, [0.2])])
+        levels: list[tuple[Loop, float]] = [("closed", float(level)) for level in comparison.concurrency]
+        levels += [("open", load) for load in comparison.loads]
+        runs = [Run(peer, loop, level, 1, measured) for peer in comparison.peers for loop, level in levels]
+        return Figures(runs, dict.fromkeys(comparison.peers))
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> _Measure:
+    fake = _Measure()
+    monkeypatch.setattr(command, "measure", fake)
+    monkeypatch.setattr(command, "check_installed", lambda names: None)
+    monkeypatch.setattr(machine, "load_average", lambda: [0.0, 0.0, 0.0])
+    return fake
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["bench", *arguments])
+
+
+def test_what_is_asked_for(measured: _Measure, tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    done = _run("--shape", "base", "--against", "ctranslate2,transformers", "--concurrency", "1,4", "--json", str(file))
+    report = json.loads(file.read_text())
+
+    assert done.exit_code == 0, done.output
+    assert measured.comparison.peers == ["dragoman", "ctranslate2", "transformers"]
+    assert report["ratio"] == {"ctranslate2": {"1": 1.0, "4": 1.0}, "transformers": {"1": 1.0, "4": 1.0}}
+    assert report["machine"]["load_average_at_end"] == [0.0, 0.0, 0.0]
+    assert (measured.config.d_model, measured.config.vocab_size) == (512, 32000)
+    assert "busy" not in done.output
+
+
+def test_default_is_the_embedded_models_shape(measured: _Measure) -> None:
+    assert _run("--shape", "default").exit_code == 0
+    assert measured.config == load_config(EMBEDDED_MODEL).model
+
+
+def test_a_replica_for_each_core(measured: _Measure, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "usable_cores", lambda: 8)
+    assert _run("--shape", "base", "--cores", "4").exit_code == 0
+    assert (measured.comparison.cores, measured.comparison.replicas) == (4, 4)
+
+    assert _run("--shape", "base", "--cores", "4", "--replicas", "2").exit_code == 0
+    assert measured.comparison.replicas == 2
+
+
+def test_trained_weights_have_no_peer_with_weights_of_its_own(measured: _Measure) -> None:
+    assert _run("--shape", "trained").exit_code == 0
+    assert (measured.comparison.shape, measured.comparison.peers) == ("trained", ["dragoman", "ctranslate2"])
+
+    done = _run("--shape", "trained", "--against", "transformers")
+    assert done.exit_code == 2
+    assert "--against: transformers has random weights only" in one_line(done.output)
+
+
+def test_trained_weights_are_for_the_cpu(measured: _Measure, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.hardware.usable_gpus", lambda: 1)
+    done = _run("--shape", "trained")
+    assert done.exit_code == 2
+    assert "--shape: trained is for the CPU: pass --device cpu" in one_line(done.output)
+    assert _run("--shape", "trained", "--device", "cpu").exit_code == 0
+
+
+def test_peers_of_the_same_precision(measured: _Measure) -> None:
+    assert _run("--shape", "base", "--mode", "fp32").exit_code == 0
+    assert measured.comparison.peers == ["dragoman", "ctranslate2-fp32", "transformers"]
+
+
+def test_on_a_gpu(measured: _Measure, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The limit of the GPU's memory is printed, too; here a thousand bytes a second."""
+    monkeypatch.setattr("service.hardware.usable_gpus", lambda: 1)
+    monkeypatch.setattr("loadtest.bench.bandwidth.bandwidth", lambda device: 1000.0)
+    file = tmp_path / "figures.json"
+    done = _run("--shape", "base", "--concurrency", "1,1024", "--slots", "1024", "--json", str(file))
+    asked, report = measured.comparison, json.loads(file.read_text())
+
+    assert done.exit_code == 0, done.output
+    assert (asked.device, asked.mode, asked.replicas, asked.slots) == ("cuda", "bf16", 1, 1024)
+    assert asked.peers == ["dragoman", "transformers"]
+    limits = report["memory_limit"]["tokens_per_second"]
+    assert limits["1024"] > 10 * limits["1"]
+    assert "Tokens/s at most" in one_line(done.output)
+
+
+def test_without_arrivals(measured: _Measure) -> None:
+    assert _run("--shape", "base", "--loads", "").exit_code == 0
+    assert measured.comparison.loads == []
+
+
+def test_a_busy_machine_is_reported(measured: _Measure, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(machine, "load_average", lambda: [1.5, 1.0, 1.0])
+    done = _run("--shape", "base", "--json", str(tmp_path / "figures.json"))
+
+    assert one_line(done.output).count("The machine is busy") == 2
+    [warning] = json.loads((tmp_path / "figures.json").read_text())["machine"]["warnings"]
+    assert "1.50" in warning
+
+
+def test_there_are_slots_for_all_or_the_table_names_the_queue(measured: _Measure) -> None:
+    done = _run("--shape", "base", "--cores", "1", "--concurrency", "1,300")
+    assert (measured.comparison.slots, "queue" in done.output) == (300, False)
+    done = _run("--shape", "base", "--cores", "1", "--concurrency", "1,300", "--slots", "200")
+    assert measured.comparison.slots == 200
+    assert one_line(done.output).count("With 300 in flight and 200 slots, Dragoman's requests wait in its queue") == 2
+    _run("--shape", "base", "--cores", "1", "--concurrency", "1,4")
+    assert measured.comparison.slots == 64
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--against", "moses"], "unknown: moses"),
+        (["--against", "dragoman"], "unknown: dragoman"),
+        (["--concurrency", "1,many"], "must be positive numbers, like 1,4,16"),
+        (["--concurrency", "0"], "must be positive numbers"),
+        (["--loads", "0.5,-1"], "must be positive numbers"),
+        (["--mode", "int1"], "--mode: must be one of"),
+        (["--mode", "int8", "--device", "cuda"], "--mode: must be one of fp32, bf16"),
+        (["--device", "tpu"], "--device: must be auto, cpu"),
+        (["--cores", "5000"], "there are only"),
+        (["--json", "/nowhere/figures.json"], "/nowhere cannot be written to"),
+    ],
+)
+def test_mistakes(measured: _Measure, arguments: list[str], message: str) -> None:
+    done = _run("--shape", "base", *arguments)
+
+    assert done.exit_code == 2
+    assert message in one_line(done.output)
+
+
+def test_unequal_work_ends_it_without_figures(measured: _Measure, tmp_path: Path) -> None:
+    measured.error = WrongLength("ctranslate2: 3 tokens for a request of 5")
+    done = _run("--shape", "base", "--json", str(tmp_path / "figures.json"))
+
+    assert done.exit_code == 2
+    assert "dragoman: ctranslate2: 3 tokens for a request of 5" in done.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_peer_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("loadtest.bench.roster.find_spec", lambda package: None)
+    done = _run("--shape", "base", "--against", "transformers")
+
+    assert done.exit_code == 2
+    assert "transformers is not installed: pip install 'dragoman[load]'" in done.output
+
+
+def test_an_installation_without_it_says_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "loadtest.bench.__main__", None)
+    done = _run("--shape", "base")
+
+    assert done.exit_code == 2
+    assert "dragoman: the benchmark is not installed here" in done.output

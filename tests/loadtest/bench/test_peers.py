@@ -1,0 +1,111 @@
+"""The peers themselves, on a model of a toy's size: every request gets exactly the tokens it asks for."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from loadtest.bench.peers import Job, Peer, WrongLength
+from loadtest.bench.roster import ENTRIES, prepare
+from loadtest.bench.workload import Arrival, make_requests
+from model.quantized_linear import Int8Linear
+from service.engine.modes import MODES
+from tests.conftest import forget_sums
+from tests.loadtest.bench.toy import TOY
+
+OTHERS = ["ctranslate2", "ctranslate2-fp32", "transformers"]
+CPU_MODES = list(MODES)
+REQUESTS = make_requests(12, TOY, seed=0)
+ASKED = sum(request.new_tokens for request in REQUESTS)
+
+
+@contextmanager
+def _open(name: str, models: Path, mode: str = "fp32") -> Iterator[Peer]:
+    entry = ENTRIES[name]
+    if entry.package is not None:
+        pytest.importorskip(entry.package)
+    prepare([name], TOY, models)
+    with entry.open(Job(models, cores=2, mode=mode, replicas=2, slots=3)) as peer:
+        yield peer
+
+
+@pytest.mark.parametrize("mode", CPU_MODES)
+def test_dragoman_in_closed_loops(mode: str, tmp_path: Path) -> None:
+    if mode == "int8" and not Int8Linear.is_available():
+        pytest.skip("no int8 here")
+    with _open("dragoman", tmp_path, mode) as peer:
+        alone = peer.closed_loop(REQUESTS, 1)
+        together = peer.closed_loop(REQUESTS, 3)
+
+    assert alone.tokens == ASKED
+    # What is generated while the last requests run out, with places unused, is not counted.
+    assert 0 < together.tokens < ASKED
+    for measured in (alone, together):
+        assert [1 + len(answer.gaps) for answer in measured.answers] == [each.new_tokens for each in REQUESTS]
+    # One after the other: no wait is outside of the whole.
+    assert sum(answer.first_token_seconds + sum(answer.gaps) for answer in alone.answers) < alone.seconds
+
+
+@pytest.mark.parametrize("name", ["dragoman", "ctranslate2"])
+def test_lengths(name: str, tmp_path: Path) -> None:
+    with _open(name, tmp_path) as peer:
+        lengths = peer.lengths([request.source_ids for request in REQUESTS])
+    assert lengths == [request.new_tokens for request in REQUESTS]
+
+
+def test_dragoman_in_an_open_loop(tmp_path: Path) -> None:
+    """Requests arrive faster than they are done, and do not end in order."""
+    with _open("dragoman", tmp_path) as peer:
+        measured = peer.open_loop([Arrival(0.001 * number, each) for number, each in enumerate(REQUESTS)])
+
+    assert measured.tokens == ASKED
+    assert [1 + len(answer.gaps) for answer in measured.answers] == [each.new_tokens for each in REQUESTS]
+    assert max(answer.first_token_seconds + sum(answer.gaps) for answer in measured.answers) < measured.seconds
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_others_in_both_loops(name: str, tmp_path: Path) -> None:
+    with _open(name, tmp_path) as peer:
+        alone = peer.closed_loop(REQUESTS, 1)
+        together = peer.closed_loop(REQUESTS, 3)
+        by_themselves = peer.open_loop([Arrival(0.0, request) for request in REQUESTS])
+
+    assert alone.tokens == by_themselves.tokens == ASKED
+    assert 0 < together.tokens <= ASKED
+    for measured in (alone, together, by_themselves):
+        assert len(measured.answers) == len(REQUESTS)
+
+
+@pytest.mark.parametrize("name", ["dragoman", "ctranslate2"])
+@pytest.mark.parametrize("loop", ["closed", "open"])
+def test_unequal_work_is_refused(name: str, loop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from loadtest.bench import weights
+
+    save = weights.save_random_checkpoint
+
+    def save_one_that_always_ends(directory: Path, config: object) -> None:
+        save(directory, TOY)
+        tensors = load_file(directory / "model.safetensors")
+        tensors["embedding.weight"][TOY.eos_id] = 1.0
+        tensors["decoder_norm.bias"].fill_(100.0)
+        save_file(tensors, directory / "model.safetensors")
+        forget_sums(directory)
+
+    monkeypatch.setattr(weights, "save_random_checkpoint", save_one_that_always_ends)
+    with _open(name, tmp_path) as peer, pytest.raises(WrongLength, match=rf"{name}: \d tokens for"):
+        peer.closed_loop(REQUESTS, 2) if loop == "closed" else peer.open_loop([Arrival(0.0, REQUESTS[0])])
+
+
+def test_ctranslate2_is_held_to_a_variant(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ctranslate2")
+    from loadtest.bench.ctranslate2_peer import hold_to
+
+    for name in ("CT2_FORCE_CPU_ISA", "ONEDNN_MAX_CPU_ISA"):
+        monkeypatch.setenv(name, "its own choice")
+    hold_to("auto")
+    assert os.environ["CT2_FORCE_CPU_ISA"] == os.environ["ONEDNN_MAX_CPU_ISA"] == "its own choice"
+    hold_to("avx512vnni")
+    assert (os.environ["CT2_FORCE_CPU_ISA"], os.environ["ONEDNN_MAX_CPU_ISA"]) == ("AVX512", "AVX512_CORE_VNNI")

@@ -1,0 +1,79 @@
+"""Peers in processes of their own: answers, failures and memory come back."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from loadtest.bench.peers import Job, WrongLength
+from loadtest.bench.process import PeerDied, memory, peer_process
+from loadtest.bench.roster import prepare
+from loadtest.bench.workload import Request, make_requests
+from tests.loadtest.bench.toy import TOY
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    prepare(["dragoman"], TOY, tmp_path)
+    return Job(tmp_path, cores=1, mode="fp32", replicas=1)
+
+
+def test_a_failure_is_reported_and_the_process_goes_on(job: Job) -> None:
+    [request] = make_requests(1, TOY, seed=0)
+    with peer_process("dragoman", job) as peer:
+        with pytest.raises(WrongLength, match="dragoman: "):
+            peer.closed_loop([Request(request.source_ids, request.new_tokens + 1)], 1)
+
+        assert peer.closed_loop([request], 1).tokens == request.new_tokens
+
+
+def test_a_peer_that_cannot_be_opened_says_why(job: Job) -> None:
+    (job.models / "checkpoint" / "config.json").unlink()
+    with pytest.raises(ValueError, match=r"no config\.json"), peer_process("dragoman", job):
+        pass
+
+
+@linux
+def test_a_process_that_dies_is_noticed(job: Job) -> None:
+    with peer_process("dragoman", job) as peer:
+        before = {int(pid) for pid in _children(os.getpid())}
+        for pid in before:
+            if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text():
+                os.kill(pid, 9)
+        with pytest.raises(PeerDied, match="dragoman"):
+            peer.closed_loop(make_requests(1, TOY, seed=0), 1)
+
+
+def _children(pid: int) -> list[str]:
+    return [child for group in Path(f"/proc/{pid}/task").glob("*/children") for child in group.read_text().split()]
+
+
+@linux
+def test_memory_is_the_highest_and_the_present_and_of_the_descendants_too() -> None:
+    program = "import sys; held = b'x' * 50_000_000; del held; print(flush=True); sys.stdin.read()"
+    inner = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {program!r}])"
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", inner], stdin=pipe, stdout=pipe) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        both = memory(process.pid)
+        [child] = _children(process.pid)
+        of_child = memory(int(child))
+        process.communicate()
+
+    assert of_child is not None
+    assert both is not None
+    assert of_child.peak > 50_000_000 > of_child.resident
+    assert both.peak > of_child.peak + 2_000_000
+    assert both.resident > of_child.resident + 2_000_000
+
+
+def test_memory_of_a_process_that_is_gone() -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+
+    assert memory(process.pid) is None

@@ -1,0 +1,138 @@
+"""The figures that a comparison prints and writes."""
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from loadtest.bench.peers import Answer, Measured, Memory
+from loadtest.bench.report import Comparison, Result, Run, as_json
+from loadtest.bench.roster import OURS
+from loadtest.bench.tables import tables
+
+COMPARISON = Comparison(
+    shape="default",
+    mode="int8",
+    peers=[OURS, "peer"],
+    cores=2,
+    replicas=2,
+    rounds=2,
+    concurrency=[1, 4],
+    batches=8,
+    loads=[0.85],
+    arrival_seconds=20.0,
+)
+
+
+def _measured(tokens: int, seconds: float, firsts: list[float], gaps: tuple[float, ...] = ()) -> Measured:
+    return Measured(tokens, seconds, [Answer(first, list(gaps)) for first in firsts])
+
+
+RUNS = [
+    Run(OURS, "closed", 1, 1, _measured(100, 1.0, [0.010, 0.020], (0.001, 0.003))),
+    Run("peer", "closed", 1, 1, _measured(100, 2.0, [0.1])),
+    Run(OURS, "closed", 4, 1, _measured(900, 1.0, [0.5])),
+    Run("peer", "closed", 4, 1, _measured(300, 1.0, [0.6])),
+    Run(OURS, "closed", 1, 2, _measured(300, 1.0, [0.030], (0.002,))),
+    Run("peer", "closed", 1, 2, _measured(150, 1.0, [0.2])),
+    Run(OURS, "closed", 4, 2, _measured(900, 1.0, [0.5])),
+    Run("peer", "closed", 4, 2, _measured(300, 1.0, [0.6])),
+    Run(OURS, "open", 0.85, 1, _measured(90, 1.0, [0.01, 0.02]), 30.0),
+    Run("peer", "open", 0.85, 1, _measured(30, 1.0, [0.1, 0.2]), 10.0),
+    Run("peer", "open", 0.85, 2, _measured(30, 1.0, [0.1, 0.3]), 10.0),
+    Run(OURS, "open", 0.85, 2, _measured(90, 1.0, [0.03, 0.04]), 30.0),
+]
+RESULT = Result(RUNS, {OURS: Memory(300_000_000, 200_000_000), "peer": None})
+
+
+def _report() -> dict[str, object]:
+    report = json.loads(json.dumps(as_json(COMPARISON, RESULT, {"cpu": "abacus"})))
+    assert isinstance(report, dict)
+    return report
+
+
+def test_ratio_by_peer_and_concurrency() -> None:
+    report = _report()
+
+    assert report["ratio"] == {"peer": {"1": 2.0, "4": 3.0}}
+    assert report["ratio_range"] == {"peer": {"1": [2.0, 2.0], "4": [3.0, 3.0]}}
+
+
+def test_closed_loops() -> None:
+    """Waits are of all requests of all rounds; those of a peer that gives whole batches have nothing in between."""
+    closed = as_json(COMPARISON, RESULT, {})["closed_loop"]
+    assert isinstance(closed, dict)
+
+    assert closed["peer"]["1"] == {
+        "tokens_per_second": {"median": 100.0, "lowest": 50.0, "highest": 150.0},
+        "time_to_first_token_seconds": {
+            "p50": {"median": 0.1, "lowest": 0.1, "highest": 0.2},
+            "p99": {"median": 0.2, "lowest": 0.1, "highest": 0.2},
+        },
+    }
+    assert closed[OURS]["1"]["time_to_first_token_seconds"]["p50"] == {"median": 0.02, "lowest": 0.01, "highest": 0.03}
+    # Two requests with two gaps each, then one with one.
+    assert closed[OURS]["1"]["inter_token_seconds"]["p50"] == {"median": 0.002, "lowest": 0.001, "highest": 0.002}
+    assert closed[OURS]["1"]["inter_token_seconds"]["p99"]["median"] == 0.003
+
+
+def test_first_token_ratio_is_theirs_over_ours() -> None:
+    ratio = as_json(COMPARISON, RESULT, {})["first_token_ratio"]
+
+    assert ratio == {"peer": {"0.85": {"p50": pytest.approx(0.1 / 0.02), "p99": pytest.approx(0.3 / 0.04)}}}
+
+
+def test_what_was_asked_for_and_where() -> None:
+    report = _report()
+
+    assert (report["shape"], report["mode"], report["cores"], report["loads"]) == ("default", "int8", 2, [0.85])
+    assert report["machine"] == {"cpu": "abacus"}
+    assert report["memory_bytes"] == {OURS: {"peak": 300_000_000, "resident": 200_000_000}, "peer": None}
+
+
+def test_raw_figures_are_in_the_order_in_which_they_were_taken() -> None:
+    raw = _report()["raw"]
+    assert isinstance(raw, list)
+
+    assert [(run["peer"], run["loop"], run["level"], run["round"]) for run in raw] == [
+        (run.peer, run.loop, run.level, run.round) for run in RUNS
+    ]
+    assert raw[9] == {
+        "peer": "peer",
+        "loop": "open",
+        "level": 0.85,
+        "round": 1,
+        "requests": 2,
+        "requests_per_second": 10.0,
+        "tokens": 30,
+        "seconds": 1.0,
+        "tokens_per_second": 30.0,
+        "time_to_first_token_seconds": {"p50": 0.1, "p99": 0.2},
+    }
+
+
+def test_tables_fit_a_terminal() -> None:
+    console = Console(file=io.StringIO(), width=80)
+    for table in tables(COMPARISON, RESULT):
+        console.print(table)
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+
+    speed = next(line for line in lines if "peer" in line)
+    assert "100 (50-150)" in speed
+    assert "2.00 (2.00-2.00)" in speed
+    assert next(line for line in lines if "20.0 / 30.0" in line and "2.0 / 3.0" in line)
+    load = next(line for line in lines if "0.85" in line and "peer" in line)
+    assert "100.0 / 300.0" in load
+    assert "7.5" in load
+    assert any([cell.strip() for cell in line.split("│")] == [OURS, "300", "200"] for line in lines)
+
+
+def test_no_loads_no_table_of_them() -> None:
+    from dataclasses import replace
+
+    titles = [table.title for table in tables(replace(COMPARISON, loads=[]), RESULT)]
+
+    assert len(titles) == 3
+    assert not any("come by themselves" in str(title) for title in titles)

@@ -1,0 +1,140 @@
+"""The comparison over HTTP counts what it was given, with a stand-in for both servers."""
+
+import json
+import shutil
+import threading
+import zipfile
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from loadtest.bench.contenders import bergamot, libretranslate
+from loadtest.bench.served import Run, Served, _closed_loop, _compared, _started, main
+from tests.conftest import one_line
+
+
+class _Echo(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    seen: list[dict[str, Any]]
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.seen.append(request)
+        answer = json.dumps({"translatedText": request["q"].upper()}).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+@pytest.fixture
+def echo() -> Iterator[Served]:
+    _Echo.seen = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Echo)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    fields = {"source": "zh", "target": "en", "beam_size": 4}
+    yield Served(f"http://127.0.0.1:{server.server_address[1]}", fields, 0)
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+async def test_every_line_is_translated_once_and_kept_in_its_place(echo: Served) -> None:
+    texts = [f"line {i}" for i in range(40)]
+    run = await _closed_loop(echo, texts, 8)
+    assert run.texts == [text.upper() for text in texts]
+    assert len(run.latencies) == 40
+    assert sorted(each["q"] for each in _Echo.seen) == sorted(texts)
+    assert all((each["source"], each["target"], each["beam_size"]) == ("zh", "en", 4) for each in _Echo.seen)
+
+
+def test_equal_texts_and_bleu_are_of_the_same_lines() -> None:
+    runs = {
+        "dragoman": Run(1.0, [], ["The cat sat on the mat.", "No one came.", "More"]),
+        "libretranslate": Run(1.0, [], ["The cat sat on the mat。", "Nobody came at all."]),
+    }
+    assert "bleu" not in _compared(runs, [["x"], ["y"]], ".!。")
+    compared = _compared(runs, [["x", "The cat sat on the mat."], ["y", "No one came!"]], ".!。")
+    assert compared["same_text"] == 0.5
+    assert compared["bleu"]["dragoman"] == pytest.approx(100.0)
+    assert compared["bleu"]["libretranslate"] < 90
+
+
+ENGINE = """
+export class BatchTranslator {
+  constructor({ registryUrl }) {
+    this.registry = fetch(registryUrl).then((response) => response.json());
+  }
+  async translate({ from, to, text }) {
+    const { model, vocab, lex } = (await this.registry)[from + to];
+    const size = (await (await fetch(model.name)).text()).length;
+    return { target: { text: `${text} ${size === model.size && vocab && lex ? "whole" : "broken"}` } };
+  }
+}
+"""
+
+
+@pytest.fixture
+def firefox_files(tmp_path: Path) -> Path:
+    directory = tmp_path / "enpt"
+    directory.mkdir()
+    for name in ("model.enpt.intgemm.alphas.bin", "vocab.enpt.spm", "lex.50.50.enpt.s2t.bin"):
+        (directory / name).write_text(name)
+    return directory
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
+async def test_firefoxs_engine_gets_its_files_from_its_own_server(firefox_files: Path, tmp_path: Path) -> None:
+    module = tmp_path / "translator.mjs"
+    module.write_text(ENGINE)
+    [_, engine] = bergamot(firefox_files, module, []).contenders
+    with _started(engine) as served:
+        run = await _closed_loop(served, ["one", "two"], 2)
+    assert run.texts == ["one whole", "two whole"]
+
+
+def test_dragomans_server_gets_the_same_files_and_its_own_flags(firefox_files: Path) -> None:
+    [ours, _] = bergamot(firefox_files, Path("translator.js"), ["--shortlist"]).contenders
+    command = ours.command(1234, Path())
+    assert command[command.index("--model") + 1] == str(firefox_files)
+    assert command[-1] == "--shortlist"
+    assert ours.fields == {"source": "en", "target": "pt"}
+
+
+@pytest.mark.parametrize(
+    ("names", "problem"),
+    [(None, "is not a zip file"), ([], "0 metadata.json"), (["a/metadata.json", "b/metadata.json"], "2 metadata.json")],
+)
+def test_what_is_no_argos_package_is_refused(names: list[str] | None, problem: str, tmp_path: Path) -> None:
+    package = tmp_path / "en_fr.argosmodel"
+    package.write_bytes(b"")
+    if names is not None:
+        with zipfile.ZipFile(package, "w") as archive:
+            for name in names:
+                archive.writestr(name, "{}")
+    with pytest.raises(ValueError, match=f"en_fr.argosmodel.*{problem}"):
+        libretranslate(package, Path("python"), [])
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ([], "either --libretranslate or --bergamot"),
+        (["--libretranslate", "python", "--bergamot", "translator.js"], "either --libretranslate or --bergamot"),
+        (["--bergamot", "translator.js"], "has 0 files like model.enpt"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(options: list[str], named: str, tmp_path: Path) -> None:
+    app = typer.Typer()
+    app.command()(main)
+    result = CliRunner().invoke(app, [str(tmp_path), "sentences.txt", *options])
+    assert result.exit_code == 2
+    assert named in one_line(result.stderr)

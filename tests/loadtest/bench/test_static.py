@@ -1,0 +1,154 @@
+"""Static batching around a function that stands for an engine."""
+
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from loadtest.bench.static import Batch, Lanes, StaticBatching, WaitingRoom
+from loadtest.bench.workload import Arrival, Request, make_requests
+from tests.loadtest.bench.toy import TOY
+
+REQUESTS = make_requests(7, TOY, seed=0)
+
+
+def test_lanes_share_requests_out_and_count_what_runs_by_its_time() -> None:
+    taken: list[int] = []
+    lanes = Lanes(lambda batch: taken.append(len(batch)), REQUESTS)
+    drained = lanes.keep_in_flight(3)
+
+    assert taken == [3, 3, 1]
+    # The one left over began when the place of two others was empty.
+    assert lanes.tokens_until(drained) == sum(request.new_tokens for request in REQUESTS[:6])
+
+
+def test_a_batch_under_way_counts_by_its_time() -> None:
+    batch = Batch(0, [Request([], 50), Request([], 30)], started=10.0, ended=14.0)
+
+    assert [batch.tokens_until(moment) for moment in (9.0, 10.0, 11.0, 14.0, 20.0)] == [0.0, 0.0, 20.0, 80.0, 80.0]
+
+
+def test_the_concurrency_is_shared_out_among_the_workers() -> None:
+    taken: list[int] = []
+    both_have_one = threading.Barrier(2, timeout=30)
+
+    def translate(batch: Sequence[Request]) -> None:
+        taken.append(len(batch))
+        if len(taken) <= 2:
+            both_have_one.wait()
+
+    StaticBatching(translate, workers=2).closed_loop(REQUESTS * 3, 7)
+
+    assert set(taken[:2]) == {3, 4}
+    assert sum(taken) == 21
+
+
+def test_a_closed_loop_waits_for_the_whole_batch() -> None:
+    measured = StaticBatching(lambda batch: time.sleep(0.02 * len(batch)), workers=1).closed_loop(REQUESTS, 3)
+    firsts = [answer.first_token_seconds for answer in measured.answers]
+
+    assert len(set(firsts[:3])) == len(set(firsts[3:6])) == 1
+    assert min(firsts[:6]) >= 0.06
+    assert firsts[6] >= 0.02
+    assert not any(answer.gaps for answer in measured.answers)
+
+
+def test_a_room_gives_what_waits_in_order_and_no_more_than_a_batch() -> None:
+    room = WaitingRoom(most=3)
+    for number in range(5):
+        room.put(number)
+    room.close()
+
+    assert [room.take(), room.take(), room.take()] == [[0, 1, 2], [3, 4], []]
+
+
+def test_idle_workers_share_what_waits() -> None:
+    """Three are there when seven requests come at once."""
+    room = WaitingRoom(most=64)
+    with ThreadPoolExecutor(3) as executor:
+        taken = [executor.submit(room.take) for _ in range(3)]
+        deadline = time.monotonic() + 30
+        while room.idle < 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        with room._changed:  # nobody takes the first before the last is there
+            for number in range(7):
+                room.put(number)
+        room.close()
+
+    assert sorted(each.result() for each in taken) == [[0, 1, 2], [3, 4], [5, 6]]
+    assert room.take() == []
+
+
+class Coming(list[Arrival]):
+    """The second comes when the first is a batch, however long that takes to start."""
+
+    def __init__(self, arrivals: Iterable[Arrival], batches: Sequence[int]) -> None:
+        super().__init__(arrivals)
+        self._batches = batches
+        self.came = 0
+
+    def __iter__(self) -> Iterator[Arrival]:
+        for arrival in super().__iter__():
+            while self.came and not self._batches:
+                time.sleep(0.001)
+            self.came += 1
+            yield arrival
+
+
+def test_an_open_loop_counts_waits_from_the_arrival() -> None:
+    """The second comes while the only worker is busy with the first."""
+    batches: list[int] = []
+    arrivals = Coming([Arrival(0.0, REQUESTS[0]), Arrival(0.01, REQUESTS[1])], batches)
+
+    def translate(batch: Sequence[Request]) -> None:
+        batches.append(len(batch))
+        time.sleep(0.1)
+
+    measured = StaticBatching(translate, workers=1).open_loop(arrivals)
+    first, second = (answer.first_token_seconds for answer in measured.answers)
+
+    assert batches == [1, 1]
+    assert first >= 0.1
+    assert second >= 0.2 - 0.01
+    assert measured.seconds >= 0.2
+    assert measured.tokens == sum(request.new_tokens for request in REQUESTS[:2])
+
+
+def test_an_open_loop_does_not_wait_for_answers() -> None:
+    """Requests that arrive while a batch runs are the next batch."""
+    batches: list[int] = []
+    arrivals = Coming([Arrival(0.0, request) for request in REQUESTS], batches)
+
+    def translate(batch: Sequence[Request]) -> None:
+        batches.append(len(batch))
+        while len(batches) == 1 and arrivals.came < len(arrivals):
+            time.sleep(0.001)
+
+    StaticBatching(translate, workers=1).open_loop(arrivals)
+
+    assert sum(batches) == len(arrivals)
+    assert batches[0] == 1
+    assert len(batches) <= 3
+
+
+@pytest.mark.parametrize("loop", ["closed", "open"])
+def test_failures_reach_the_caller(loop: str) -> None:
+    def fail(batch: Sequence[Request]) -> None:
+        raise RuntimeError("broken")
+
+    peer = StaticBatching(fail, workers=2)
+    with pytest.raises(RuntimeError, match="broken"):
+        peer.closed_loop(REQUESTS, 2) if loop == "closed" else peer.open_loop([Arrival(0.0, REQUESTS[0])])
+
+
+def test_answers_are_in_the_order_of_the_requests() -> None:
+    """Each takes as long as its own length says, and two workers get them in turns."""
+    requests = [Request([], new_tokens) for new_tokens in (40, 1, 1, 1)]
+    peer = StaticBatching(lambda batch: time.sleep(0.005 * batch[0].new_tokens), workers=2)
+    firsts = [answer.first_token_seconds for answer in peer.closed_loop(requests, 2).answers]
+
+    assert len(firsts) == 4
+    assert firsts[0] >= 0.2

@@ -1,0 +1,97 @@
+"""Requests: the same everywhere, of the lengths that were promised."""
+
+import itertools
+import math
+import statistics
+
+import pytest
+
+from loadtest.bench.workload import (
+    LONGEST,
+    MEAN,
+    SHORTEST,
+    length_word,
+    make_requests,
+    poisson_arrivals,
+    random_words,
+    request_count,
+)
+from model.config import ModelConfig
+
+SMALL = ModelConfig(vocab_size=8000)
+WORDS = random_words(SMALL)
+
+
+def test_same_seed_same_requests() -> None:
+    assert make_requests(50, SMALL, seed=1) == make_requests(50, SMALL, seed=1)
+    assert make_requests(50, SMALL, seed=1) != make_requests(50, SMALL, seed=2)
+
+
+def test_requests_do_not_depend_on_the_machine() -> None:
+    first = make_requests(3, SMALL, seed=1)
+
+    assert [(len(request.source_ids), request.new_tokens) for request in first] == [(31, 30), (38, 33), (49, 52)]
+
+
+def test_more_requests_begin_with_the_same_ones() -> None:
+    assert make_requests(60, SMALL, seed=1)[:50] == make_requests(50, SMALL, seed=1)
+
+
+def test_lengths_are_lognormal() -> None:
+    targets = [request.new_tokens for request in make_requests(20_000, SMALL, seed=0)]
+
+    assert min(targets) == SHORTEST
+    assert max(targets) == LONGEST
+    assert statistics.mean(targets) == pytest.approx(MEAN, abs=0.5)
+    # The median of a lognormal is exp(-sigma^2 / 2) of its mean: 22.06 for sigma 0.5.
+    assert statistics.median(targets) == pytest.approx(22, abs=0.5)
+
+
+def test_sources_follow_their_targets() -> None:
+    requests = make_requests(5_000, SMALL, seed=0)
+    sources = [len(request.source_ids) for request in requests]
+
+    assert statistics.correlation(sources, [request.new_tokens for request in requests]) > 0.95
+    assert SHORTEST <= min(sources) <= max(sources) <= LONGEST
+
+
+def test_source_ids_are_a_length_word_and_words_ended_by_eos() -> None:
+    for request in make_requests(200, SMALL, seed=0):
+        first, *words, end = request.source_ids
+        assert first == length_word(SMALL, request.new_tokens)
+        assert end == SMALL.eos_id
+        assert not {SMALL.pad_id, SMALL.bos_id, SMALL.eos_id} & set(words)
+        assert max(words) < SMALL.vocab_size
+        assert min(words) > length_word(SMALL, LONGEST)
+
+
+@pytest.mark.parametrize("concurrency", [1, 4, 5, 16, 64])
+def test_batches_are_full(concurrency: int) -> None:
+    count = request_count(concurrency, batches=8)
+
+    assert count % concurrency == 0
+    assert count >= max(64, 8 * concurrency)
+
+
+def test_arrivals_have_their_rate() -> None:
+    arrivals = poisson_arrivals(rate=50.0, seconds=400.0, workload=WORDS, seed=0)
+    times = [arrival.at for arrival in arrivals]
+    gaps = [after - before for before, after in itertools.pairwise([0.0, *times])]
+
+    assert len(arrivals) == 20_000
+    assert times[-1] == pytest.approx(400.0, rel=0.03)
+    # Of an exponential distribution, the standard deviation is the mean, and the median is its log 2nd part.
+    assert statistics.stdev(gaps) == pytest.approx(statistics.mean(gaps), rel=0.03)
+    assert statistics.median(gaps) == pytest.approx(math.log(2) * statistics.mean(gaps), rel=0.03)
+
+
+def test_another_rate_changes_only_the_scale_of_the_times() -> None:
+    slow, fast = (poisson_arrivals(rate, 100 / rate, WORDS, seed=3) for rate in (2.0, 8.0))
+
+    assert [arrival.request for arrival in slow] == [arrival.request for arrival in fast]
+    assert [arrival.at for arrival in slow] == pytest.approx([4 * arrival.at for arrival in fast])
+    assert slow[0].at != poisson_arrivals(2.0, 50.0, WORDS, seed=4)[0].at
+
+
+def test_a_slow_system_gets_enough_arrivals() -> None:
+    assert len(poisson_arrivals(rate=0.1, seconds=1.0, workload=WORDS, seed=0)) == 50

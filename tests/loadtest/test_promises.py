@@ -1,0 +1,180 @@
+"""The checks at size, at a small size; and that they notice what is wrong."""
+
+import itertools
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from typer.testing import CliRunner, Result
+
+from loadtest import local_server, promises
+from loadtest.promises import app
+from loadtest.sentences import SENTENCES
+from tests.conftest import one_line
+
+FLAGS = ["--", "--replicas", "1"]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "sentences.tsv"
+    path.write_text("".join(f"{sentence}\tune phrase\n" for sentence in SENTENCES * 10), encoding="utf-8")
+    return path
+
+
+@pytest.mark.slow
+def test_independence(file: Path) -> None:
+    result = CliRunner().invoke(app, ["independence", str(file), "--count", "12", *FLAGS])
+    assert result.exit_code == 0, result.output
+    assert "12 of 12 with the same log-probabilities, bit for bit" in result.output
+
+
+@pytest.mark.slow
+def test_a_difference_is_noticed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+
+    async def stream(client: httpx.AsyncClient, text: str, body: dict[str, Any]) -> local_server.StreamedTranslation:
+        nonlocal calls
+        calls += 1
+        is_wrong = calls == 15
+        translation = await local_server.stream(client, text, body)
+        return translation._replace(logprobs=(*translation.logprobs, 0.0)) if is_wrong else translation
+
+    monkeypatch.setattr(promises, "stream", stream)
+    result = CliRunner().invoke(app, ["independence", str(file), "--count", "12", *FLAGS])
+    assert result.exit_code == 1
+    assert "11 of 12 with the same log-probabilities" in result.output
+    assert "12 of 12 texts as alone" in result.output
+
+
+def _survival(file: Path, kills: int = 1) -> Result:
+    few = ["--streams", "8", "--kills", str(kills), "--seconds", "0.02", *FLAGS, "--slots", "1"]
+    return CliRunner().invoke(app, ["survival", str(file), *few])
+
+
+def _replace_kill(monkeypatch: pytest.MonkeyPatch, replacement: Callable[[int], None]) -> None:
+    """Replace the kill of an engine; `Popen.terminate` stays as it is."""
+    real = os.kill
+    monkeypatch.setattr(os, "kill", lambda pid, what: replacement(pid) if what == signal.SIGKILL else real(pid, what))
+
+
+@pytest.mark.slow
+def test_survival(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second engine that is killed has replaced the first one, and works."""
+    killed: list[int] = []
+    real = os.kill
+
+    def kill(pid: int) -> None:
+        killed.append(pid)
+        real(pid, signal.SIGKILL)
+
+    _replace_kill(monkeypatch, kill)
+    result = _survival(file, kills=2)
+    assert result.exit_code == 0, result.output
+    assert "8 of 8 streams gave the same text and log-probabilities with 2 engines killed" in result.output
+    assert len(set(killed)) == 2
+
+
+@pytest.mark.slow
+def test_a_kill_that_fails_is_reported(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def kill(pid: int) -> None:
+        raise ProcessLookupError(pid)
+
+    _replace_kill(monkeypatch, kill)
+    assert isinstance(_survival(file).exception, ProcessLookupError)
+
+
+@pytest.mark.slow
+def test_an_engine_that_does_not_die_is_noticed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _replace_kill(monkeypatch, lambda pid: None)
+    result = _survival(file)
+    assert result.exit_code == 2
+    assert "the streams ended before all engines were killed" in one_line(result.output)
+
+
+@pytest.mark.slow
+def test_an_engine_that_dies_by_itself_is_noticed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def engine_deaths(client: httpx.AsyncClient) -> int:
+        return 1 + await local_server.engine_deaths(client)
+
+    monkeypatch.setattr(promises, "engine_deaths", engine_deaths)
+    result = _survival(file)
+    assert result.exit_code == 1
+    assert "engines died by themselves" in result.output
+
+
+@pytest.mark.slow
+def test_memory(file: Path) -> None:
+    result = CliRunner().invoke(app, ["memory", str(file), "--requests", "50", "--sentences", "20", *FLAGS])
+    assert result.exit_code == 0, result.output
+    assert "growth after the first tenth" in result.output
+
+
+@pytest.mark.slow
+def test_growth_is_noticed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readings = itertools.count()
+    # 27 MB after the first tenth.
+    monkeypatch.setattr(local_server.Server, "resident_megabytes", lambda server: [50.0, 100.0 + 3 * next(readings)])
+    command = ["memory", str(file), "--requests", "10", "--sentences", "20"]
+    result = CliRunner().invoke(app, [*command, *FLAGS])
+    assert result.exit_code == 1
+    assert "growth after the first tenth: 0.0, 27.0 MB" in result.output
+    result = CliRunner().invoke(app, [*command, "--limit", "30", *FLAGS])
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.slow
+def test_fairness(file: Path) -> None:
+    command = ["fairness", str(file), "--characters", "200000", "--requests", "5", "--limit", "1000"]
+    result = CliRunner().invoke(app, [*command, *FLAGS])
+    assert result.exit_code == 0, result.output
+    assert "first token beside the book: median" in result.output
+    result = CliRunner().invoke(app, [*command[:-1], "0", *FLAGS])
+    assert result.exit_code == 1, "nothing takes no time"
+
+
+@pytest.mark.slow
+def test_a_book_that_is_too_short_is_reported(file: Path) -> None:
+    command = ["fairness", str(file), "--characters", "100", "--requests", "300", *FLAGS]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 2
+    assert "the book ended before the requests" in one_line(result.output)
+
+
+@pytest.mark.slow
+def test_the_oracle(file: Path) -> None:
+    command = ["oracle", str(file), "--count", "5", "--beam-size", "2", *FLAGS, "--mode", "fp32"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    assert "5 of 5 texts are the oracle's" in result.output
+
+
+@pytest.mark.slow
+def test_what_is_not_the_oracle_s_is_noticed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def translate(client: httpx.AsyncClient, texts: list[str], body: dict[str, Any]) -> list[str]:
+        return ["autre chose", *(await local_server.translate(client, texts, body))[1:]]
+
+    monkeypatch.setattr(promises, "translate", translate)
+    for share, status in (("1.0", 1), ("0.8", 0)):
+        command = ["oracle", str(file), "--count", "5", "--at-least", share, *FLAGS, "--mode", "fp32"]
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == status
+        assert "4 of 5 texts are the oracle's" in result.output
+
+
+def test_the_oracle_needs_single_sentences(tmp_path: Path) -> None:
+    file = tmp_path / "sentences.txt"
+    file.write_text("I see a cat. The cat is black.\n" * 6 + "I see a cat.\n" * 4, encoding="utf-8")
+    result = CliRunner().invoke(app, ["oracle", str(file), "--count", "5"])
+    assert result.exit_code == 2
+    assert "4 are single sentences" in one_line(result.output)
+
+
+def test_too_few_sentences_are_named(file: Path) -> None:
+    result = CliRunner().invoke(app, ["independence", str(file), "--count", "100000"])
+    assert result.exit_code == 2
+    assert "100000 are needed" in one_line(result.output)
