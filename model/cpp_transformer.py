@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from model import kernels
 from model.config import Activation, ModelConfig
-from model.decode_step import NO_OUTPUTS, Outputs, Queries
-from model.plain_rows import NO_PLAIN_ROWS, PlainRows
+from model.decode_step import NO_OUTPUTS, NO_PLAIN_ROWS, Outputs, PlainRows, Queries
 from model.quantized_linear import INT8_MAX, quantise_rows
 from model.sampling import Sampled
 from model.shortlist import ALL_WORDS

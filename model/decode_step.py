@@ -1,8 +1,11 @@
-"""Inputs and requested outputs of one decoder step."""
+"""Inputs and requested outputs of one decoder step, and the rows whose tokens the step itself chooses."""
 
 from typing import Final, NamedTuple
 
+import torch
 from torch import Tensor
+
+from model.sampling import Sampled, SamplingParameters, noise_states, sample
 
 
 class Queries(NamedTuple):
@@ -33,3 +36,45 @@ class Outputs(NamedTuple):
 
 
 NO_OUTPUTS: Final = Outputs([], [], [])
+
+
+class PlainRows(NamedTuple):
+    """The last rows of a step, whose tokens the step chooses itself, so that another can follow at once.
+
+    Greedy or sampled, one a sequence; all tensors are `[plain rows]`.
+    """
+
+    rooms: Tensor
+    """The number of tokens that each may still write, at least 1: int64."""
+    temperatures: Tensor
+    """float32; 0 is greedy. Empty if all rows are greedy, as are the next three."""
+    top_ks: Tensor
+    """int64; 0 restricts nothing."""
+    top_ps: Tensor
+    """float32; 1 restricts nothing."""
+    seeds: Tensor
+    """int64."""
+
+    @property
+    def is_sampled(self) -> bool:
+        """True if not all rows are greedy."""
+        return bool(len(self.temperatures))
+
+
+_NO_NUMBERS: Final = torch.empty(0, dtype=torch.int64)
+NO_PLAIN_ROWS: Final = PlainRows(_NO_NUMBERS, torch.empty(0), _NO_NUMBERS, torch.empty(0), _NO_NUMBERS)
+
+
+def with_samples(best: Sampled, logits: Tensor, positions: Tensor, plain: PlainRows) -> Sampled:
+    """Return the tokens of a step `[rows]`: `best`, but for the plain rows that sample, their draws.
+
+    `logits [rows, vocab]`; `positions [rows]` are those of the step's queries.
+    """
+    if not plain.is_sampled:
+        return best
+    chosen = plain.temperatures.nonzero()[:, 0]
+    rows = chosen + (len(logits) - len(plain.rooms))
+    noise = noise_states(plain.seeds[chosen], positions[rows])
+    options = SamplingParameters(plain.temperatures[chosen], plain.top_ks[chosen], plain.top_ps[chosen], noise)
+    drawn = sample(logits[rows], options)
+    return Sampled(best.tokens.index_copy(0, rows, drawn.tokens), best.logprobs.index_copy(0, rows, drawn.logprobs))

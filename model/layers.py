@@ -12,7 +12,6 @@ from torch.nn import functional as F
 from model.attention import CrossAttention, SelfAttention
 from model.cache import Cache, DecoderCache, KeyValueView
 from model.config import Activation, DecoderMemory, ModelConfig, NormOrder
-from model.ssru import SSRU
 
 ACTIVATIONS: Final[dict[Activation, Callable[[Tensor], Tensor]]] = {
     "relu": F.relu,
@@ -140,6 +139,26 @@ class EncoderLayer(nn.Module):
         states = self.attention_residual(states, lambda x: self.self_attention(x, mask, cache, 0))
         states = self.feed_forward_residual(states, self.feed_forward)
         return states
+
+
+class SSRU(nn.Module):
+    """The simpler simple recurrent unit, in the place of a decoder layer's self-attention.
+
+    Kim et al. 2019, "From research to production and back", section 3.1.
+
+    c[t] = f[t] * c[t - 1] + (1 - f[t]) * W x[t] with f[t] = sigmoid(V x[t] + b). The result is relu(c[t]), without a
+    projection. What is known of earlier positions is one vector, however many there are.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.input = nn.Linear(config.d_model, config.d_model, bias=False)
+        self.forget = nn.Linear(config.d_model, config.d_model)
+
+    def forward(self, states: Tensor, mask: Tensor | None, cache: DecoderCache, layer: int) -> Tensor:
+        """`states [batch, length, d_model]`; same shape back. `mask`, which only attention needs, is ignored."""
+        forget = torch.sigmoid(self.forget(states).float())
+        return F.relu(cache.recur(layer, forget, (1 - forget) * self.input(states))).to(states.dtype)
 
 
 MEMORIES: Final[dict[DecoderMemory, type[SelfAttention] | type[SSRU]]] = {"self_attention": SelfAttention, "ssru": SSRU}

@@ -18,10 +18,9 @@ from loadtest.sentences import SENTENCES
 from model.checkpoint_config import load_config, load_tokenizer
 from service.engine.channel import Frames, SocketChannel, frame
 from service.engine.generation_request import GenerationRequest, Prompt, Search
-from service.engine.loop import EngineLoop
+from service.engine.loop import OBJECTS_BETWEEN_COLLECTIONS, EngineLoop
 from service.engine.messages import Report, StepReport, Submit
 from service.engine.scheduler import Scheduler
-from service.engine.worker import OBJECTS_BETWEEN_COLLECTIONS
 from service.errors import EngineFailed
 from service.settings import EMBEDDED_MODEL
 

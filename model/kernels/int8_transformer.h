@@ -62,7 +62,7 @@ class Int8Transformer : public torch::CustomClassHolder {
   struct Outputs {
     std::vector<int64_t> logits, alignment, self_attention;
   };
-  // As `PlainRows` of model/plain_rows.py.
+  // As `PlainRows` of model/decode_step.py.
   struct Plain {
     at::Tensor rooms, temperatures, top_ks, top_ps, seeds;
   };

@@ -8,12 +8,12 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor
 
-from model.decode_step import NO_OUTPUTS, Outputs, Queries
+from model.decode_step import NO_OUTPUTS, NO_PLAIN_ROWS, Outputs, PlainRows, Queries
 from model.kernels import best_extensions
-from model.plain_rows import NO_PLAIN_ROWS, PlainRows
 from model.topk import NO_BEAMS, Beams, Extensions
-from service.engine.plain_rows import NO_PLAIN_QUERIES, PlainQueries
+from service.engine.messages import NO_TOKENS
 from service.engine.scheduler import Running
+from service.engine.sequences.plain import BlockTokens, Column, PlainProgress, PlainTable
 from service.engine.sequences.rows import Row
 
 
@@ -27,6 +27,16 @@ class SourceBatch(NamedTuple):
     slots: list[int]
     required: list[list[int]]
     """Words that each translation must be able to have, whatever its source: those that its request gives."""
+
+
+class PlainQueries(NamedTuple):
+    """The rows of some plain requests."""
+
+    queries: Queries
+    rows: PlainRows
+
+
+NO_PLAIN_QUERIES: Final = PlainQueries(Queries(*torch.empty(5, 0, dtype=torch.int64).unbind()), NO_PLAIN_ROWS)
 
 
 class Block(NamedTuple):
@@ -168,3 +178,56 @@ def _beams(groups: Sequence[Sequence[Row]], plain_rows: int) -> Beams:
 def _steps_ahead(group: Sequence[Row]) -> int:
     """Return the steps ahead of a request; none before its beam has its full width."""
     return min(row.steps_ahead for row in group) if len(group) == group[-1].request.search.beam.size else 0
+
+
+class StepTokens(NamedTuple):
+    """The tokens of the plain rows in a block."""
+
+    tokens: Tensor
+    """int64 `[steps, rows]`."""
+    logprobs: Tensor
+    """float32 `[steps, rows]`."""
+    counts: Tensor
+    """The number of tokens that each row has got; later ones are any: int64 `[rows]`."""
+
+
+class PlainTensors:
+    """A `PlainTable` as tensors, which share its memory."""
+
+    def __init__(self, table: PlainTable) -> None:
+        self._table = table
+        self._numbers = torch.frombuffer(table.numbers, dtype=torch.int64).view(len(Column), table.slots)
+        self._temperatures = torch.frombuffer(table.temperatures, dtype=torch.float32)
+        self._top_ps = torch.frombuffer(table.top_ps, dtype=torch.float32)
+
+    def queries(self, slots: list[int]) -> PlainQueries:
+        """Return a row for each of the requests in `slots`."""
+        if not slots:
+            return NO_PLAIN_QUERIES
+        places = torch.tensor(slots, dtype=torch.int64)
+        own = self._numbers[:, places]
+        queries = Queries(own[Column.TOKEN], own[Column.POSITION], places, places, own[Column.SOURCE_LENGTH])
+        rooms, temperatures = own[Column.ROOM], self._temperatures[places]
+        if not bool(temperatures.any()):
+            return PlainQueries(queries, NO_PLAIN_ROWS._replace(rooms=rooms))
+        sampling = (temperatures, own[Column.TOP_K], self._top_ps[places], own[Column.SEED])
+        return PlainQueries(queries, PlainRows(rooms, *sampling))
+
+    def advance(self, slots: list[int], scores: StepTokens) -> PlainProgress:
+        """Continue the requests in `slots` by the tokens of their rows."""
+        if not slots:
+            return PlainProgress(NO_TOKENS, [], [])
+        tokens = BlockTokens(
+            len(scores.tokens),
+            array("i", _bytes_of(scores.tokens.T, torch.int32)),
+            array("f", _bytes_of(scores.logprobs.T, torch.float32)),
+            bool(scores.logprobs.isnan().any()),
+        )
+        return self._table.advance(slots, scores.counts.tolist(), tokens)
+
+
+def _bytes_of(values: Tensor, dtype: torch.dtype) -> bytes:
+    """Return the numbers as the machine stores them, row by row."""
+    memory = bytearray(values.numel() * dtype.itemsize)
+    torch.frombuffer(memory, dtype=dtype).view(values.shape).copy_(values)
+    return bytes(memory)

@@ -56,7 +56,7 @@ class GivenTerm(msgspec.Struct, frozen=True, array_like=True):
 class Constraints(msgspec.Struct, frozen=True, array_like=True):
     """Rules about what a translation must and must not contain.
 
-    The first two are rules against repetition, over the ids so far, the prompt included (`model.logits_processors`); 1
+    The first two are rules against repetition, over the ids so far, the prompt included (`model.sampling`); 1
     and 0 disable them. The translation begins with `forced_ids`, fewer than `max_new_tokens` and without eos, however
     improbable they are. `terms`, in the order of the source, are translated as given (`engine.forced_terms`);
     `closing_ids` are punctuation marks after which a sentence normally ends.

@@ -12,12 +12,10 @@ from model.config import ModelConfig
 from model.shortlist import Shortlist
 from model.transformer import Transformer
 from service.engine.channel import SocketChannel
-from service.engine.checkpoint_files import check_unchanged
-from service.engine.cpp_runner import CppRunner
 from service.engine.loop import EngineLoop
 from service.engine.messages import EngineOptions, Failed, Ready
 from service.engine.modes import Mode, device_of, mode_on
-from service.engine.runner import DeviceLost, Runner
+from service.engine.runner import CppRunner, DeviceLost, Runner
 from service.engine.scheduler import Scheduler
 from service.engine.thread_lending import ThreadLending, lending_among
 
@@ -56,7 +54,6 @@ def load(options: EngineOptions) -> LoadedModel:
     checkpoint = Path(options.checkpoint)
     model = load_model(checkpoint, mode.dtype)
     shortlist = load_shortlist(checkpoint) if options.uses_shortlist else None
-    check_unchanged(options)  # they may have been replaced in the meantime
     config = model.config
     parameters = sum(p.numel() for p in model.parameters())
     content = _runner(mode, model, options, shortlist) if device.type == "cpu" else model

@@ -7,9 +7,8 @@ from typing import Final, Protocol
 
 from msgspec.structs import replace
 
-from service.engine.batching import ONE_STEP, Block, StepScores, source_batch, step_batch
+from service.engine.batching import ONE_STEP, Block, PlainTensors, StepScores, StepTokens, source_batch, step_batch
 from service.engine.messages import Admitted, Cancel, Command, Report, StepReport, StepStats, Submit
-from service.engine.plain_rows import PlainTensors, StepTokens
 from service.engine.runner import DeviceLost, Runner
 from service.engine.scheduler import Plan, Scheduler
 from service.engine.sequences.plain import PlainProgress
@@ -22,6 +21,11 @@ LONG_BLOCK: Final = Block(32, 0.002)
 """Steps of a block while nobody waits. A request that comes meanwhile waits for its end."""
 SHORT_BLOCK: Final = Block(4, 0.0005)
 """Steps of a block while a first token is due or a request waits for a slot: longer blocks leave slots empty longer."""
+
+
+OBJECTS_BETWEEN_COLLECTIONS: Final = 50_000
+"""Python's default of 700 is less than one step of beams has: hypotheses are many objects that live for some steps,
+without cycles."""
 
 
 class Channel(Protocol):

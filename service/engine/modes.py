@@ -12,9 +12,8 @@ from model.cpp_transformer import CppTransformer
 from model.quantized_linear import Int8Linear, PrepackedLinear, WideLinear, replace_linears
 from model.shortlist import Shortlist
 from model.transformer import Transformer
-from service.engine.cpp_runner import CppRunner
-from service.engine.cuda_graph_runner import CudaGraphRunner
-from service.engine.runner import EagerRunner, Runner
+from service.engine.gpu.cuda_graph_runner import CudaGraphRunner
+from service.engine.runner import CppRunner, EagerRunner, Runner
 
 logger = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ from service.engine.generation_request import GenerationRequest
 from service.engine.messages import Alternative, BeamReport, TokenReport
 from service.engine.sequences.beam import BeamSequence
 from service.engine.sequences.plain import PlainTable
-from service.engine.sequences.sequence import SearchDiffers, TargetSequence
+from service.engine.sequences.rows import SearchDiffers, TargetSequence
 from service.engine.sequences.single import SingleSequence
 
 logger = logging.getLogger(__name__)

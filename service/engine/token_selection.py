@@ -10,8 +10,7 @@ from torch import Tensor
 
 from model.beam_search import Choice, Extension
 from model.kernels import best_extensions
-from model.logits_processors import forbid_repeated_ngrams, penalise_repetition
-from model.sampling import SamplingParameters, noise_states, sample
+from model.sampling import SamplingParameters, forbid_repeated_ngrams, noise_states, penalise_repetition, sample
 from model.topk import Extensions
 from service.engine.batching import StepBatch, StepScores
 from service.engine.forced_terms import attended_term, first_token, started_term

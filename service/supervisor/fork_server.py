@@ -1,7 +1,7 @@
 """The HTTP process's handle on the process that has loaded a model, and that forks the engine processes.
 
 The replicas of a model share the memory of its weights, and a dead engine is replaced as fast as a process
-forks. The program is `service.engine.worker`.
+forks. The program is `service/engine/__main__.py`.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class UnusableCheckpoint(EngineFailed):
 
 
 class ForkingProcess:
-    """The process `python -m service.engine.worker`, and the socket that carries requests for forks.
+    """The process `python -m service.engine`, and the socket that carries requests for forks.
 
     Knows no replicas: it is used by one request at a time, because a reply does not say to which.
     """
@@ -59,7 +59,7 @@ class ForkingProcess:
     async def start(cls, options: EngineOptions) -> "ForkingProcess":
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        command = python_command("-m", "service.engine.worker", str(theirs.fileno()))
+        command = python_command("-m", "service.engine", str(theirs.fileno()))
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,

@@ -12,9 +12,8 @@ from torch import Tensor
 from model import kernels
 from model.config import Activation, DecoderMemory, ModelConfig
 from model.cpp_transformer import DecodeScores
-from model.decode_step import NO_OUTPUTS, Queries
+from model.decode_step import NO_OUTPUTS, NO_PLAIN_ROWS, PlainRows, Queries
 from model.kernels.compiler import VARIANTS
-from model.plain_rows import NO_PLAIN_ROWS, PlainRows
 from model.sampling import SamplingParameters, noise_states, sample
 from model.topk import Beams
 from model.transformer import Transformer

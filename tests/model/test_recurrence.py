@@ -6,9 +6,9 @@ from torch import Tensor
 
 from model.cache import NoCache
 from model.config import ModelConfig
+from model.layers import SSRU
 from model.recurrence import PLACES, advance_slots, scan
 from model.slot_cache import SlotCache
-from model.ssru import SSRU
 
 WIDTH = 6
 

@@ -10,7 +10,7 @@ from model.cache import KV
 from model.config import ModelConfig
 from model.recurrence import scan
 from model.transformer import Transformer
-from service.engine.cuda_graph_runner import CudaGraphRunner
+from service.engine.gpu.cuda_graph_runner import CudaGraphRunner
 from service.engine.loop import EngineLoop
 from service.engine.messages import Admitted, Command, Report, StepReport, TokenReport
 from service.engine.runner import EagerRunner, Runner

@@ -23,7 +23,7 @@ _POISON_SEED: Final = 666
 _POISON: Final = f"""\
 import os, signal, sys
 
-if "service.engine.worker" in sys.orig_argv:
+if "service.engine" in sys.orig_argv:
     from service.engine import loop
 
     encode = loop.source_batch

@@ -109,7 +109,7 @@ async def _answers(site: Site) -> bool:
 def _runs_its_program(pid: int) -> bool:
     """Return False for a child that is still a copy of the HTTP process, which waits for it: stopped, it stops both."""
     try:
-        return b"service.engine.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"service.engine" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 

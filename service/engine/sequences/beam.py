@@ -12,8 +12,7 @@ from model.beam_search import BeamSearch, Choice, Extension, Path
 from service.engine.forced_terms import TermProgress, replace_early_end, term_progress
 from service.engine.generation_request import GenerationRequest
 from service.engine.messages import FinishReason, LiveHypothesis
-from service.engine.sequences.rows import Row, is_plain, prefix_rows, prompt_rows
-from service.engine.sequences.sequence import PlainState, SearchDiffers, StepResult
+from service.engine.sequences.rows import PlainState, Row, SearchDiffers, StepResult, is_plain, prefix_rows, prompt_rows
 
 _by_total: Final = attrgetter("total")
 

@@ -1,6 +1,6 @@
 """Plain requests as arrays: one hypothesis each, greedy or sampled, of which nothing but tokens is reported.
 
-Pure Python; `plain_rows` makes the tensors of a block of them, over the same memory.
+Pure Python; `engine.batching` makes the tensors of a block of them, over the same memory.
 """
 
 import math
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from service.engine.generation_request import GenerationRequest
 from service.engine.messages import ENDS, TokenBlock
-from service.engine.sequences.sequence import PlainState
+from service.engine.sequences.rows import PlainState
 
 _STOP: Final = ENDS.index("stop")
 _LENGTH: Final = ENDS.index("length")

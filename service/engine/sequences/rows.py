@@ -1,9 +1,11 @@
-"""Rows of a decoder step: a request has one for each token that is to be read."""
+"""The rows of a request in a decoder step, one for each token to read, and the protocol of what makes them."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
+from model.beam_search import Choice, Extension, Path
 from service.engine.generation_request import Constraints, GenerationRequest
+from service.engine.messages import FinishReason, LiveHypothesis
 
 UNCONSTRAINED: Final = Constraints()
 
@@ -89,3 +91,51 @@ def prefix_rows(request: GenerationRequest, slot: int, extended_from: int) -> li
         Row(request, slot, slot, prompt + forced[:i], num_extensions=int(i >= extended_from), forced=token)
         for i, token in enumerate(forced)
     ]
+
+
+class SearchDiffers(Exception):
+    """A repeated search differs from the tokens already sent: a near tie, in a mode that has them."""
+
+
+class StepResult(NamedTuple):
+    """The tokens that a step has settled, and the reason if the translation has ended."""
+
+    choices: Sequence[Choice]
+    finish_reason: FinishReason | None = None
+    alternatives: Sequence[Path] = ()
+    live: Sequence[LiveHypothesis] = ()
+    """The live hypotheses of a beam, if they were requested."""
+
+
+class PlainState(NamedTuple):
+    """The state of a hypothesis that goes on with one token after the other, with nothing else to decide."""
+
+    token: int | None
+    """The last token; None at the start."""
+    position: int
+    """The number of tokens before the next one, the prompt included."""
+    room: int
+    """The number of tokens that it may still have."""
+
+
+class TargetSequence(Protocol):
+    """One request's hypotheses."""
+
+    def copies(self) -> list[tuple[int, int, int]]:
+        """Target K/V to copy before the next step: (from slot, to slot, positions)."""
+        ...
+
+    def rows(self) -> list[Row]:
+        """Return the rows of the next step."""
+        ...
+
+    def advance(self, extensions: list[Extension]) -> StepResult:
+        """Continue with the rows' extensions: those of the first row, then of the second, ...
+
+        Raises `SearchDiffers`.
+        """
+        ...
+
+    def plain_state(self) -> PlainState | None:
+        """Return the state from which a `PlainTable` continues; None while the sequence itself is needed."""
+        ...

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from model.beam_search import Extension
 from service.engine.forced_terms import replace_early_end, term_progress
 from service.engine.generation_request import GenerationRequest
-from service.engine.sequences.rows import Row, is_plain, prefix_rows, prompt_rows
-from service.engine.sequences.sequence import PlainState, StepResult
+from service.engine.sequences.rows import PlainState, Row, StepResult, is_plain, prefix_rows, prompt_rows
 
 
 class SingleSequence:

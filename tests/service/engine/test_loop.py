@@ -13,7 +13,7 @@ from service.engine.loop import LONG_BLOCK, SHORT_BLOCK, EngineLoop
 from service.engine.messages import Admitted, Cancel, Command, Report, StepReport, Submit, TokenReport
 from service.engine.runner import DeviceLost
 from service.engine.scheduler import Scheduler
-from service.engine.sequences.sequence import StepResult
+from service.engine.sequences.rows import StepResult
 from service.engine.sequences.single import SingleSequence
 from tests.generation_requests import generation_request
 

@@ -94,7 +94,6 @@ def test_operators_are_compiled_before_an_engine_is_forked(
 
     monkeypatch.setattr(kernels, "load", lambda: loads.append("operators"))
     monkeypatch.setattr(loading, "load_model", load_model)
-    monkeypatch.setattr(loading, "check_unchanged", lambda *_: None)
     options = EngineOptions(str(tmp_path), "bf16", 1, 4, 4, 32, device="cuda")
     assert loading.load(options).config == config
     assert loads == ["operators", "weights"]

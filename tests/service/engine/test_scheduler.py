@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.beam_search import Choice, Extension
+from service.engine.batching import PlainTensors, StepTokens
 from service.engine.generation_request import Beam, GenerationRequest
 from service.engine.messages import TokenReport
-from service.engine.plain_rows import PlainTensors, StepTokens
 from service.engine.scheduler import MAX_PREFIX_ROWS, Plan, Scheduler
 from tests.generation_requests import changed, generation_request
 

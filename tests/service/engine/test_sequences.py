@@ -6,8 +6,7 @@ from model.beam_search import Choice, Extension, Inspection
 from service.engine.generation_request import Beam, GenerationRequest, GivenTerm
 from service.engine.scheduler import sequence_of
 from service.engine.sequences.beam import BeamSequence
-from service.engine.sequences.rows import Row
-from service.engine.sequences.sequence import SearchDiffers, StepResult
+from service.engine.sequences.rows import Row, SearchDiffers, StepResult
 from tests.generation_requests import changed, generation_request
 
 EOS = 2

@@ -153,7 +153,7 @@ if os.path.getsize({starts!r}) <= {silent} * len("started\\n"):
     socket.socket(fileno=int(sys.argv[4])).sendall(frame(Loaded()))
     time.sleep(1000)
 sys.argv = sys.argv[3:]
-runpy.run_module("service.engine.worker", run_name="__main__")
+runpy.run_module("service.engine", run_name="__main__")
 """
 """The first fork servers load the model and do not answer, as on a machine that does not come to it."""
 

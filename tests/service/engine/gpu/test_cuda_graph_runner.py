@@ -10,14 +10,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from model.attention import padding_mask
 from model.config import ModelConfig
-from model.decode_step import NO_OUTPUTS, Queries
+from model.decode_step import NO_OUTPUTS, NO_PLAIN_ROWS, PlainRows, Queries
 from model.decoding import greedy_decode
-from model.plain_rows import NO_PLAIN_ROWS, PlainRows
 from model.slot_cache import SlotCache
 from model.topk import NO_BEAMS, Beams
 from service.engine.batching import ONE_STEP, Block, SourceBatch, StepBatch, StepScores, extensions_of
-from service.engine.cuda_graph_runner import CudaGraphRunner
-from service.engine.device import CapturedStep, PlainExecutor, Transfer
+from service.engine.gpu.cuda_graph_runner import CudaGraphRunner
+from service.engine.gpu.device import CapturedStep, PlainExecutor, Transfer
 from service.engine.runner import DeviceLost
 from tests.conftest import random_model
 from tests.in_place import use_in_place, use_padded

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 
-from service.engine.device import Executor, executor_of
+from service.engine.gpu.device import Executor, executor_of
 
 
 @pytest.fixture

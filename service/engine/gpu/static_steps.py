@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from model.attention import look_ahead_mask, padding_mask
+from model.attention import look_ahead_mask, padding_mask, segment_mask
 from model.config import ModelConfig
 from model.inspection import InspectedCache, InspectedKV
 from model.sampling import Sampled, SamplingParameters, noise_states, peak, sample
@@ -182,3 +182,22 @@ class StaticDecodeStep:
     def _keep_self_attention(self, layer: int, weights: Tensor) -> None:
         assert self._self_attention is not None
         self._self_attention[:, layer, : self._width].copy_(weights)
+
+
+class StaticEncodeStep:
+    """Encodes the sources of `inputs` into their slots of `cache`.
+
+    `inputs [4, tokens]`, int64, has each token's id and position, the number of its source, and that one's slot.
+    Not for relative positions: the biases of all pairs of tokens would take more memory than padding does.
+    """
+
+    def __init__(self, model: Transformer, cache: SlotCache, inputs: Tensor) -> None:
+        self._inputs = inputs
+        self._model = model
+        self._cache = cache
+
+    def __call__(self) -> None:
+        ids, positions, sources, slots = self._inputs
+        mask = segment_mask(sources[None], sources[None], self._model.embedding.weight.dtype)
+        encoded = self._model.encode_segments(ids[None], positions[None], mask)
+        self._cache.write_source_tokens(slots, positions, encoded)

@@ -1,4 +1,4 @@
-"""The program that loads a model and forks its engine processes: `python -m service.engine.worker CONTROL OPTIONS`.
+"""The program that loads a model and forks its engine processes: `python -m service.engine CONTROL OPTIONS`.
 
 CONTROL is a socket's descriptor. A byte received on it is the number of a replica, and comes with the end of a channel
 for its commands and reports; the reply is the id of its process.
@@ -21,10 +21,6 @@ from service import logs
 from service.engine.channel import SocketChannel, frame
 from service.engine.messages import EngineOptions, Failed, Forked, Loaded
 
-# Hypotheses are many objects that live for some steps, without cycles: Python's default of 700 is less than one step
-# of beams has.
-OBJECTS_BETWEEN_COLLECTIONS: Final = 50_000
-
 _OOM_SCORE: Final = Path("/proc/self/oom_score_adj")
 _OOM_STEP: Final = 200
 _OOM_MOST: Final = 1000
@@ -46,14 +42,15 @@ def main() -> None:
     options = msgspec.json.decode(sys.argv[2], type=EngineOptions)
     logs.configure(options.log_level)
     from model.checkpoint_config import CheckpointError
-    from service.engine.checkpoint_files import check_unchanged
 
     try:
-        check_unchanged(options)  # before torch is imported, which takes seconds
-        # Everything that a fork needs: what it imported itself, it would not share.
+        _check_unchanged(options)  # before torch is imported, which takes seconds
+        # Import before the fork: a module imported afterwards is not shared between engines.
         from service.engine.loading import load, serve
+        from service.engine.loop import OBJECTS_BETWEEN_COLLECTIONS
 
         model = load(options)
+        _check_unchanged(options)  # they may have been replaced in the meantime
     except (CheckpointError, RuntimeError) as error:
         _send(control, Failed(str(error), checkpoint=isinstance(error, CheckpointError)))
         sys.exit(1)
@@ -67,6 +64,17 @@ def main() -> None:
         replica = None
     if replica is not None:
         sys.exit(serve(model, replica.number, replica.channel))
+
+
+def _check_unchanged(options: EngineOptions) -> None:
+    """Raise `CheckpointError` if files are missing or differ from those that the HTTP process has read."""
+    from model.checkpoint_config import CheckpointError, content_id
+
+    checkpoint = Path(options.checkpoint)
+    if options.content_id and content_id(checkpoint) != options.content_id:
+        raise CheckpointError(
+            f"{checkpoint}: its files have changed since the server read them; restore them, or restart the server"
+        )
 
 
 def _next_replica(control: socket.socket, *, forks: bool) -> _Replica | None:

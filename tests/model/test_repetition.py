@@ -6,7 +6,7 @@ import random
 import pytest
 import torch
 
-from model.logits_processors import forbid_repeated_ngrams, penalise_repetition, repeating_tokens
+from model.sampling import forbid_repeated_ngrams, penalise_repetition, repeating_tokens
 
 
 def test_repetition_is_penalised_once_whatever_the_sign() -> None:

@@ -5,11 +5,11 @@ import math
 import msgspec
 import torch
 
+from service.engine.batching import PlainTensors, StepTokens
 from service.engine.generation_request import Sampling
 from service.engine.messages import StepReport, StepStats, TokenRun
-from service.engine.plain_rows import PlainTensors, StepTokens
 from service.engine.sequences.plain import PlainTable
-from service.engine.sequences.sequence import PlainState
+from service.engine.sequences.rows import PlainState
 from tests.generation_requests import generation_request
 
 BOS, EOS = 1, 2

@@ -32,15 +32,22 @@ from torch.nn.utils.rnn import pad_sequence
 
 from model import kernels
 from model.attention import padding_mask
-from model.plain_rows import PlainRows
+from model.decode_step import PlainRows
 from model.sampling import restricts
 from model.slot_cache import SlotCache
-from model.static_decode_step import Arrivals, Bucket, SamplingKind, StaticDecodeStep, StepBuffers, StepTables
-from model.static_encode_step import StaticEncodeStep
 from model.topk import Extensions, best_extensions, members
 from model.transformer import Transformer
 from service.engine.batching import ONE_STEP, SourceBatch, StepBatch, StepScores
-from service.engine.device import CapturedStep, RepeatedStep, Transfer, executor_of
+from service.engine.gpu.device import CapturedStep, RepeatedStep, Transfer, executor_of
+from service.engine.gpu.static_steps import (
+    Arrivals,
+    Bucket,
+    SamplingKind,
+    StaticDecodeStep,
+    StaticEncodeStep,
+    StepBuffers,
+    StepTables,
+)
 from service.engine.runner import DeviceLost
 
 logger = logging.getLogger(__name__)
