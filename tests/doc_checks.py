@@ -17,8 +17,6 @@ from service.settings import CommandSettings, Settings
 from tests import markdown
 
 ROOT: Final = Path(__file__).parent.parent
-BENCH: Final = "loadtest.bench.__main__"
-"""`dragoman bench` hands all its options on to this module."""
 OTHER_PROGRAMS: Final = frozenset("docker git kubectl locust pip pytest .venv/bin/pytest torchrun".split())
 
 
@@ -54,8 +52,7 @@ def wrong_dragoman(words: list[str]) -> Iterator[str]:
                 yield f"dragoman {words[0]}"
             return
         command, words = command.commands[words[0]], words[1:]
-    known = options_of_module(BENCH) if command.name == "bench" else options_of(command)
-    yield from unknown(words, known | {"--help"})
+    yield from unknown(words, options_of(command) | {"--help"})
 
 
 def wrong_module(module: str, words: list[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`dragoman bench`: Dragoman's engine and its peers on the same weights and the same requests."""
+"""`python -m loadtest.bench`: Dragoman's engine and its peers on the same weights and the same requests."""
 
 import json
 import math
@@ -240,8 +240,7 @@ def _numbers(option: str, text: str, kind: Callable[[str], _Number], example: st
 
 app = typer.Typer(add_completion=False)
 app.command()(bench)
-command = typer.main.get_command(app)
-"""Commands for `dragoman bench`, which passes its arguments on."""
+
 
 if __name__ == "__main__":
     app()

@@ -92,11 +92,11 @@ class EngineClient:
 
 @app.command()
 def steps(
-    shape: Annotated[RandomShape, typer.Option(help="As in `dragoman bench`.")] = "default",
+    shape: Annotated[RandomShape, typer.Option(help="As in `python -m loadtest.bench`.")] = "default",
     in_flight: Annotated[int, typer.Option(min=1, help="Requests of this one engine, at any time.")] = 8,
     rounds: Annotated[int, typer.Option(min=1, help="The command prints medians of the rounds.")] = 9,
     batches: Annotated[int, typer.Option(min=1, help="Requests of a round, in multiples of --in-flight.")] = 8,
-    cpu_variant: Annotated[str, typer.Option(help="As in `dragoman bench`.")] = "auto",
+    cpu_variant: Annotated[str, typer.Option(help="As in `python -m loadtest.bench`.")] = "auto",
 ) -> None:
     """Print microseconds of processor time per generated token, by part of the engine's step."""
     _choose(cpu_variant)
@@ -131,7 +131,7 @@ def options(  # noqa: PLR0913  each is an option of the command
     shortlist: Annotated[
         bool, typer.Option("--shortlist", help="Run each kind a second time, with the model's lexical shortlist.")
     ] = False,
-    cpu_variant: Annotated[str, typer.Option(help="As in `dragoman bench`.")] = "auto",
+    cpu_variant: Annotated[str, typer.Option(help="As in `python -m loadtest.bench`.")] = "auto",
 ) -> None:
     """Print the generated tokens per processor second of each kind of request, and their share of the first kind's."""
     _choose(cpu_variant)

@@ -1,4 +1,4 @@
-"""`dragoman bench --host`: the figures of `measure`, as a table and as JSON."""
+"""`python -m loadtest.bench --host`: the figures of `measure`, as a table and as JSON."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The program `dragoman`: serve, translate, doctor, import, bench, and the commands of keys, models and training."""
+"""The program `dragoman`: serve, translate, doctor, import, and the commands of keys, models and training."""
 
 import asyncio
 import logging
@@ -280,13 +280,9 @@ def import_(  # noqa: PLR0913  each is an option of the command
     typer.echo(f"{output}: {languages}")
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
-def bench(context: typer.Context) -> None:
-    """Compare the engine with others; `dragoman bench --help` lists the options."""
-    try:
-        from loadtest.bench.__main__ import command
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "loadtest":
-            raise
-        fail("the benchmark is not installed here; install it with `pip install 'dragoman[load]'`")
-    raise typer.Exit(command.main(args=context.args, prog_name="dragoman bench", standalone_mode=False) or 0)
+@app.command(
+    hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False
+)
+def bench() -> None:
+    """Name the command of a checkout that compares the engine with others."""
+    fail("the benchmark is not installed: `python -m loadtest.bench` runs it in a checkout")

@@ -1,7 +1,6 @@
-"""`dragoman bench` as a user calls it, the measuring itself left out."""
+"""`python -m loadtest.bench` as a user calls it, the measuring itself left out."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,12 +8,12 @@ from typer.testing import CliRunner, Result
 
 from loadtest.bench import __main__ as command
 from loadtest.bench import machine
+from loadtest.bench.__main__ import app
 from loadtest.bench.peers import Answer, Measured, WrongLength
 from loadtest.bench.report import Comparison, Loop, Run
 from loadtest.bench.report import Result as Figures
 from model.checkpoint_config import load_config
 from model.config import ModelConfig
-from service.cli.main import app
 from service.settings import EMBEDDED_MODEL
 from tests.conftest import one_line
 
@@ -47,7 +46,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> _Measure:
 
 
 def _run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["bench", *arguments])
+    return CliRunner().invoke(app, arguments)
 
 
 def test_what_is_asked_for(measured: _Measure, tmp_path: Path) -> None:
@@ -176,11 +175,3 @@ def test_a_peer_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert done.exit_code == 2
     assert "transformers is not installed: pip install 'dragoman[load]'" in done.output
-
-
-def test_an_installation_without_it_says_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "loadtest.bench.__main__", None)
-    done = _run("--shape", "base")
-
-    assert done.exit_code == 2
-    assert "dragoman: the benchmark is not installed here" in done.output

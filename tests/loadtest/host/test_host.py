@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from loadtest.bench.__main__ import app
 from loadtest.host import command
 from loadtest.host.clients import StreamFailed, read_streams
 from loadtest.host.measure import HostSpeed
 from loadtest.host.null_runner import NullRunner
-from service.cli.main import app
 from service.engine.generation_request import Sampling
 from service.engine.loop import EngineLoop
 from service.engine.messages import Submit
@@ -96,7 +96,7 @@ def test_the_command_prints_medians_and_writes_every_run(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(command, "measure_host", measured)
     file = tmp_path / "host.json"
-    arguments = ["bench", "--host", "--concurrency", "1,64", "--rounds", "3", "--json", str(file)]
+    arguments = ["--host", "--concurrency", "1,64", "--rounds", "3", "--json", str(file)]
     done = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
     assert done.exit_code == 0, done.output
     assert "3,000" in done.output
@@ -117,7 +117,7 @@ def test_a_failure_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         raise StreamFailed("the server answered 429")
 
     monkeypatch.setattr(command, "measure_host", failing)
-    done = CliRunner().invoke(app, ["bench", "--host"])
+    done = CliRunner().invoke(app, ["--host"])
     assert done.exit_code == 2
     assert one_line(done.stderr) == "dragoman: the server answered 429"
 
@@ -127,6 +127,6 @@ def test_a_failure_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     [(["--host", "--concurrency", "0"], "must be positive numbers"), ([], "must be base, default or trained")],
 )
 def test_wrong_options(arguments: list[str], problem: str) -> None:
-    done = CliRunner().invoke(app, ["bench", *arguments])
+    done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 2
     assert problem in one_line(done.stderr)
