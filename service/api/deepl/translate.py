@@ -63,6 +63,7 @@ _TRANSLATE: Final[dict[str, Any]] = {
 async def translate(request: Request, service: ServiceDependency, caller: CallerDependency) -> DeepLTranslations:
     """Translate texts. With GET, as old clients send it, the fields are in the URL."""
     body = await parse_body(request, DeepLRequest, or_url=request.method == "GET")
+    service.translator.check_length(body.texts(), NAMES.text)  # before they are parsed
     body.check()
     requested_source = body.source_lang or None
     await service.check_open()

@@ -24,7 +24,9 @@ def _request(body: bytes, kind: str) -> Request:
     async def receive() -> dict[str, object]:
         return {"type": "http.request", "body": body}
 
-    service = Mock(spec=ServiceContext, translator=SimpleNamespace(limits=SimpleNamespace(max_texts=7)))
+    service = Mock(
+        spec=ServiceContext, translator=SimpleNamespace(limits=SimpleNamespace(max_texts=7, max_characters=1000))
+    )
     app = SimpleNamespace(state=SimpleNamespace(service=service))
     headers = [(b"content-type", kind.encode())]
     return Request({"type": "http", "app": app, "headers": headers, "query_string": b""}, receive)
@@ -48,6 +50,15 @@ async def test_a_form_has_as_many_fields_as_texts_are_taken_and_some(multipart: 
     assert await read_form(_form(107, multipart=multipart)) == {"q": ["a"] * 107}
     with pytest.raises(InvalidRequest, match=r"107"):
         await read_form(_form(108, multipart=multipart))
+
+
+async def test_a_form_that_is_too_long_is_refused_before_it_is_parsed() -> None:
+    body = b"q=" + b"%41" * 300_000
+    with pytest.raises(TooLong, match=r"^body: the form has more than the 1000 characters"):
+        await read_form(_request(body, "application/x-www-form-urlencoded"))
+    assert await read_form(_request(b"q=" + b"%41" * 90_000, "application/x-www-form-urlencoded")) == {
+        "q": "A" * 90_000
+    }
 
 
 async def test_json_has_as_many_values_as_a_form_and_a_glossary() -> None:
