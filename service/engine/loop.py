@@ -1,16 +1,25 @@
-"""The engine's loop: take commands, run a block of steps, report. One thread, but for those within an operator."""
+"""The engine's loop: take commands, run a block of steps, report. One thread, apart from those within an operator."""
 
 import logging
 import time
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from service.engine.batching import ONE_STEP, Block, PlainTensors, StepScores, StepTokens, source_batch, step_batch
+from service.engine.batching import (
+    ONE_STEP,
+    Block,
+    PlainTensors,
+    StepBatch,
+    StepScores,
+    StepTokens,
+    source_batch,
+    step_batch,
+)
 from service.engine.messages import Admitted, Cancel, Command, Report, StepReport, StepStats, Submit
 from service.engine.runner import DeviceLost, Runner
-from service.engine.scheduler import Plan, Scheduler
+from service.engine.scheduler import Plan, Running, Scheduler
 from service.engine.sequences.plain import PlainProgress
 from service.engine.sequences.rows import Row
 from service.engine.token_selection import Steps, select_tokens
@@ -47,6 +56,7 @@ class EngineLoop:
         self._runner = runner
         self._channel = channel
         self._submitted_at: dict[int, float] = {}
+        self._measured = _Measured()
 
     def run(self) -> None:
         while (commands := self._channel.receive(wait=not self._scheduler.has_work)) is not None:
@@ -59,56 +69,61 @@ class EngineLoop:
                 self._channel.send(StepReport([], self._stats()))
 
     def step(self) -> None:
-        """Schedule, run, choose, update: every running request advances."""
+        """Schedule, encode, decode, choose, update: every running request advances, or the step's own fail."""
         plan = self._scheduler.schedule()
-        if plan.admitted:
-            self._announce([each.request_id for each in plan.admitted])
-        started = time.monotonic()
+        self._announce(plan.admitted)
         try:
             groups = [each.sequence.rows() for each in plan.running]
-            if plan.admitted:
-                self._runner.prefill(source_batch(plan.admitted))
-            encoded = time.monotonic()
-            chosen, scores = self._decode(plan, groups)
-            progress = self._plain.advance(plan.plain, _plain_tokens(plan, scores))
+            self._encode(plan.admitted)
+            batch = self._batch(plan, groups)
+            scores = self._runner.decode(batch)
+            chosen = _Chosen(select_tokens(groups, batch, scores), self._advance_plain(plan.plain, scores))
         except DeviceLost:
             raise
         except Exception:
-            # Any error of a step, out of memory or a bad index, ends the step's own requests, not the engine: a
-            # request that killed its engine would be given to the next one, and the next.
-            logger.exception("step failed", extra={"requests": len(plan.running) + len(plan.plain)})
-            failed = self._scheduler.fail(plan)
-            self._channel.send(StepReport([], self._stats(), failed))
-            return
-        seconds, steps = time.monotonic() - encoded, len(scores.tokens)
-        report = self._update(plan, chosen, progress)
-        stats = StepStats(
-            self._scheduler.slots_used,
-            batch_rows=scores.tokens.shape[1],
-            steps=steps,
-            source_tokens=sum(len(each.request.prompt.source_ids) for each in plan.admitted),
-            encode_seconds=encoded - started if plan.admitted else None,
-            step_seconds=seconds / steps,
-        )
-        self._channel.send(replace(report, stats=stats))
+            report = self._fail(plan)
+        else:
+            report = self._update(plan, scores, chosen)
+        self._channel.send(report)
 
-    def _update(self, plan: Plan, chosen: Sequence[Steps], plain: PlainProgress) -> StepReport:
-        self._scheduler.end(plain.ended)
-        failed = self._scheduler.end(plain.failed)
-        progress = self._scheduler.update(plan, chosen)
-        return StepReport(progress.tokens, self._stats(), failed + progress.failed, progress.beams, plain.block)
+    def _announce(self, admitted: Sequence[Running]) -> None:
+        self._measured.begin()
+        if admitted:
+            ids, now = [each.request_id for each in admitted], time.monotonic()
+            self._channel.send(Admitted(ids, [now - self._submitted_at.pop(each) for each in ids]))
 
-    def _announce(self, request_ids: list[int]) -> None:
-        now = time.monotonic()
-        self._channel.send(Admitted(request_ids, [now - self._submitted_at.pop(each) for each in request_ids]))
+    def _encode(self, admitted: Sequence[Running]) -> None:
+        if admitted:
+            self._runner.prefill(source_batch(admitted))
+            self._measured.end_encoding()
 
-    def _decode(self, plan: Plan, groups: Sequence[Sequence[Row]]) -> tuple[list[Steps], StepScores]:
-        """Return the extensions of each request that is not plain, and the results of all rows."""
+    def _batch(self, plan: Plan, groups: Sequence[Sequence[Row]]) -> StepBatch:
         copies = [copy for each in plan.running for copy in each.sequence.copies()]
-        plain = self._plain.queries(plan.plain)
-        batch = step_batch(groups, copies, self._scheduler.bos_id, plain, self._block(plan))
-        scores = self._runner.decode(batch)
-        return select_tokens(groups, batch, scores) if groups else [], scores
+        return step_batch(groups, copies, self._scheduler.bos_id, self._plain.queries(plan.plain), self._block(plan))
+
+    def _advance_plain(self, slots: list[int], scores: StepScores) -> PlainProgress:
+        """Continue the plain requests, whose rows are the last ones."""
+        first = scores.tokens.shape[1] - len(slots)
+        return self._plain.advance(
+            slots, StepTokens(scores.tokens[:, first:], scores.logprobs[:, first:], scores.counts)
+        )
+
+    def _fail(self, plan: Plan) -> StepReport:
+        """End the requests of a step that failed, out of memory or by a bad index, but not the engine.
+
+        A request that killed its engine would be given to the next one, and the next.
+        """
+        logger.exception("step failed", extra={"requests": len(plan.running) + len(plan.plain)})
+        failed = self._scheduler.fail(plan)
+        return StepReport([], self._stats(), failed)
+
+    def _update(self, plan: Plan, scores: StepScores, chosen: "_Chosen") -> StepReport:
+        stats = self._measured.stats(plan.admitted, scores)
+        self._scheduler.end(chosen.plain.ended)
+        failed = self._scheduler.end(chosen.plain.failed)
+        progress = self._scheduler.update(plan, chosen.steps)
+        stats = replace(stats, slots_used=self._scheduler.slots_used)
+        return StepReport(progress.tokens, stats, failed + progress.failed, progress.beams, chosen.plain.block)
 
     def _block(self, plan: Plan) -> Block:
         """Return the limits of the next block: the more requests wait, and the less they wait for, the shorter."""
@@ -129,7 +144,33 @@ class EngineLoop:
         return StepStats(self._scheduler.slots_used)
 
 
-def _plain_tokens(plan: Plan, scores: StepScores) -> StepTokens:
-    """Return the results of the plain rows, which are the last ones."""
-    first = scores.tokens.shape[1] - len(plan.plain)
-    return StepTokens(scores.tokens[:, first:], scores.logprobs[:, first:], scores.counts)
+class _Chosen(NamedTuple):
+    """The extensions of each request with rows, step by step, and the progress of the plain ones."""
+
+    steps: list[Steps]
+    plain: PlainProgress
+
+
+class _Measured:
+    """The duration of a step's encoding, and of its decoding with all that chooses tokens."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        self._began = self._decoding_since = time.monotonic()
+
+    def end_encoding(self) -> None:
+        self._decoding_since = time.monotonic()
+
+    def stats(self, admitted: Sequence[Running], scores: StepScores) -> StepStats:
+        """Return the figures of a step whose tokens are chosen."""
+        steps, batch_rows = scores.tokens.shape
+        return StepStats(
+            0,
+            batch_rows=batch_rows,
+            steps=steps,
+            source_tokens=sum(len(each.request.prompt.source_ids) for each in admitted),
+            encode_seconds=self._decoding_since - self._began if admitted else None,
+            step_seconds=(time.monotonic() - self._decoding_since) / steps,
+        )
