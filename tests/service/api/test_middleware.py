@@ -20,6 +20,7 @@ from service.registry.model_version import ModelVersion, State
 from service.registry.scan import FoundModel
 from service.settings import Settings
 from service.text.glossary import Glossary
+from tests.panics import PanicException
 
 Connect = Callable[..., httpx.AsyncClient]
 
@@ -220,10 +221,6 @@ async def test_a_request_id_is_kept_if_it_is_harmless(connect: Connect, given: s
         returned = (await client.get(path, headers={"X-Request-ID": given})).headers["x-request-id"]
         assert (returned == given) is kept
         assert returned
-
-
-class PanicException(BaseException):
-    """What the binding of a Rust library raises."""
 
 
 @pytest.mark.parametrize("error", [RuntimeError("a bug"), PanicException("a bug")])

@@ -28,16 +28,13 @@ from service.translation.events import (
     Usage,
 )
 from service.translation.translation import Translation
+from tests.panics import PanicException
 
 EVENTS: list[Event] = [
     Started("x", "en", "fr"),
     TokenGenerated(0, 0, "Oui\u2028\n", -0.5),
     Finished([TextTranslated("Oui\u2028\n", -0.5, [])], Usage(1, 2, 1), Timings(0.1, 0.2)),
 ]
-
-
-class PanicException(BaseException):
-    """What the binding of a Rust library raises."""
 
 
 class ScriptedTranslation:

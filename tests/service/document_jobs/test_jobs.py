@@ -13,6 +13,7 @@ from service.documents.options import ReadOptions
 from service.errors import InsufficientStorage, QueueFull, UnknownDocument
 from service.translation.options import TranslationOptions
 from service.translation.translator import Translator
+from tests.panics import PanicException
 
 
 def _jobs(directory: Path | None, most: int = 8) -> DocumentJobs:
@@ -60,10 +61,6 @@ async def test_none_are_kept_if_the_limit_says_so(tmp_path: Path) -> None:
     with pytest.raises(UnknownDocument, match="the server was restarted"):
         jobs.find("0")
     await jobs.stop()
-
-
-class PanicException(BaseException):
-    """What the binding of a Rust library raises."""
 
 
 async def test_a_panic_ends_a_document_with_an_error(tmp_path: Path) -> None:

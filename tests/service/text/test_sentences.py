@@ -5,6 +5,7 @@ from itertools import accumulate
 import pytest
 
 from service.text.sentences import sentence_ends
+from tests.panics import PanicException
 
 
 @pytest.mark.parametrize("space", ["\u00a0", "\u2009", "\u202f", "\u3000", "\u1680", "\u2028"])
@@ -16,9 +17,6 @@ def test_a_capital_a_wide_space_and_a_full_stop(space: str, language: str, capfd
 
 
 def test_a_panic_of_the_splitter_is_not_one_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    class PanicException(BaseException):
-        """What the binding of a Rust library raises."""
-
     def panics(language: str, text: str) -> list[str]:
         raise PanicException("not a char boundary")
 
