@@ -8,9 +8,6 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from multiprocessing import get_context
-from multiprocessing.process import BaseProcess
-from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -127,11 +124,6 @@ class Server:
             times.append((int(fields[11]) + int(fields[12])) / ticks)
         return times
 
-    def resident_megabytes(self) -> list[float]:
-        """Return the resident MB of the HTTP process, then of each engine."""
-        processes = self.processes()
-        return [each.resident_megabytes for each in (processes.http, *processes.engines)]
-
 
 class Process(NamedTuple):
     """A process as the system reports it."""
@@ -225,45 +217,6 @@ async def stream(client: httpx.AsyncClient, text: str, body: dict[str, Any]) -> 
             elif event.event == "done" and "".join(pieces) != data["translatedText"]:
                 raise ServerFailed(f"{text!r}: the tokens give another text than the end")
     return StreamedTranslation("".join(pieces), tuple(logprobs))
-
-
-async def first_token_seconds(client: httpx.AsyncClient, text: str, body: dict[str, Any]) -> float:
-    """Return the seconds from a request to its first token; the stream is read to its end."""
-    started = time.monotonic()
-    seconds = 0.0
-    async with aconnect_sse(client, "POST", "/translate", json={"q": text, "stream": True, **body}) as source:
-        async for event in source.aiter_sse():
-            if event.event == "token" and not seconds:
-                seconds = time.monotonic() - started
-    if not seconds:
-        raise ServerFailed(f"{text!r}: no token came")
-    return seconds
-
-
-@contextmanager
-def reader(server: Server, text: str, body: dict[str, Any]) -> Iterator[BaseProcess]:
-    """Start a process that only reads the stream of `text`; yield it once the stream has begun.
-
-    Ended with the context.
-    """
-    whole = {"q": text, "stream": True, "timeout_seconds": 3600, **body}
-    context = get_context("spawn")
-    has_begun = context.Event()
-    process = context.Process(target=_read, args=(f"{server.url}/translate", whole, has_begun))
-    process.start()
-    try:
-        has_begun.wait(_START_SECONDS)
-        yield process
-    finally:
-        process.kill()
-        process.join()
-
-
-def _read(url: str, body: dict[str, Any], has_begun: Event) -> None:
-    with httpx.stream("POST", url, json=body, timeout=120.0) as response:
-        response.raise_for_status()
-        for _ in response.iter_raw():
-            has_begun.set()
 
 
 async def is_ready(client: httpx.AsyncClient) -> bool:

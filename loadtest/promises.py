@@ -8,7 +8,6 @@ import json
 import os
 import random
 import signal
-import statistics
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,16 +17,14 @@ import httpx
 import typer
 from rich.progress import track
 
-from loadtest import limits, repeats
+from loadtest import repeats
 from loadtest.local_server import (
     Server,
     StreamedTranslation,
     connect,
     engine_deaths,
-    first_token_seconds,
     is_ready,
     read_sentences,
-    reader,
     run_server,
     stream,
     translate,
@@ -42,10 +39,8 @@ _POLL_SECONDS: Final = 0.01
 _ARRAY: Final = 7  # sentences
 _UNCUT: Final = ("--max-sentence-tokens", "10000")
 """Offline decoding splits no long sentence, so the server must not either."""
-_USUAL_CHARACTERS: Final = 50_000  # of one request; a short book does not lower the limit
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
-app.add_typer(limits.app)
 app.add_typer(repeats.app)
 FileArgument = Annotated[Path, typer.Argument(help="A sentence a line, or source<TAB>reference; plain or .xz.")]
 FlagsArgument = Annotated[list[str] | None, typer.Argument(help="Flags of the server, after --.")]
@@ -95,60 +90,6 @@ def survival(
     if deaths != kills:
         typer.echo(f"{kills} were to be killed: engines died by themselves")
     if equal < streams or deaths != kills:
-        raise typer.Exit(1)
-
-
-@app.command()
-def memory(
-    file: FileArgument,
-    flags: FlagsArgument = None,
-    requests: Annotated[int, typer.Option(help="Number of requests, 64 at a time.")] = 20_000,
-    sentences: Annotated[int, typer.Option(help="Sentences of the file; they are repeated.")] = 2000,
-    limit: Annotated[float, typer.Option(help="Allowed growth of each process, in MB.")] = 20.0,
-    options: OptionsOption = "{}",
-) -> None:
-    """Measure how resident memory grows under requests, after the first tenth of them.
-
-    An engine's memory for keys and values becomes resident at its first use; with few slots that ends soon.
-    """
-    texts = _sentences(file, sentences)
-    body = LANGUAGES | json.loads(options)
-    with run_server(flags or []) as server:
-        readings = asyncio.run(_memory(server, texts, body, requests))
-    for done, megabytes in readings:
-        typer.echo(f"{done:6} requests: " + ", ".join(f"{each:.1f}" for each in megabytes) + " MB")
-    growth = [last - first for first, last in zip(readings[1][1], readings[-1][1], strict=True)]
-    typer.echo("growth after the first tenth: " + ", ".join(f"{each:.1f}" for each in growth) + " MB")
-    if max(growth) > limit:
-        raise typer.Exit(1)
-
-
-@app.command()
-def fairness(
-    file: FileArgument,
-    flags: FlagsArgument = None,
-    characters: Annotated[int, typer.Option(help="Length of the book, which repeats the sentences.")] = 1_000_000,
-    requests: Annotated[
-        int, typer.Option(help="Short requests of a sentence each, one after the other, without and with the book.")
-    ] = 300,
-    limit: Annotated[float, typer.Option(help="Allowed ratio of the median times to the first token.")] = 3.0,
-    growth: Annotated[float, typer.Option(help="Allowed growth of each process, in MB.")] = 50.0,
-) -> None:
-    """Stream a book beside short requests; compare their times to the first token, and measure memory."""
-    sentences = _sentences(file, requests)
-    whole = " ".join(sentences)
-    book = (whole * (characters // len(whole) + 1))[:characters]
-    most = max(characters, _USUAL_CHARACTERS)
-    ours = ["--max-characters", str(most), "--max-body-bytes", str(8 * most)]
-    with run_server([*ours, *(flags or [])]) as server:
-        before, alone, beside, after = asyncio.run(_fairness(server, book, sentences, requests))
-    for name, seconds in (("alone", alone), ("beside the book", beside)):
-        cuts = statistics.quantiles(seconds, n=100)
-        typer.echo(f"first token {name}: median {1000 * cuts[49]:.1f} ms, p99 {1000 * cuts[98]:.1f} ms")
-    times = statistics.median(beside) / statistics.median(alone)
-    grown = [last - first for first, last in zip(before, after, strict=True)]
-    typer.echo(f"{times:.2f} times; memory grew by " + ", ".join(f"{each:.1f}" for each in grown) + " MB")
-    if times > limit or max(grown) > growth:
         raise typer.Exit(1)
 
 
@@ -265,41 +206,6 @@ async def _until(is_so: Callable[[], Awaitable[bool]]) -> None:
         if await is_so():
             return
         await asyncio.sleep(_POLL_SECONDS)
-
-
-async def _fairness(
-    server: Server, book: str, sentences: Sequence[str], requests: int
-) -> tuple[list[float], list[float], list[float], list[float]]:
-    """Return MB before, seconds to the first token alone and beside the book, and the highest MB with the book."""
-    async with connect(server) as client:
-        await translate(client, list(sentences[:_LANES]), LANGUAGES)  # memory that an engine takes once
-        before = most = server.resident_megabytes()
-        alone = [await first_token_seconds(client, sentence, LANGUAGES) for sentence in sentences[:requests]]
-        beside: list[float] = []
-        with reader(server, book, LANGUAGES) as reading:
-            await first_token_seconds(client, sentences[0], LANGUAGES)
-            for sentence in sentences[:requests]:
-                beside.append(await first_token_seconds(client, sentence, LANGUAGES))
-                most = [max(pair) for pair in zip(most, server.resident_megabytes(), strict=True)]
-            if not reading.is_alive():
-                raise typer.BadParameter("the book ended before the requests: give it more characters")
-        return before, alone, beside, most
-
-
-async def _memory(
-    server: Server, sentences: Sequence[str], body: dict[str, Any], requests: int
-) -> list[tuple[int, list[float]]]:
-    readings = [(0, server.resident_megabytes())]
-    async with connect(server) as client:
-
-        async def one(number: int) -> None:
-            await translate(client, [sentences[number % len(sentences)]], body)
-
-        for part in range(10):
-            numbers = range(part * requests // 10, (part + 1) * requests // 10)
-            await _in_lanes([partial(one, number) for number in numbers], f"part {part + 1} of 10")
-            readings.append((numbers.stop, server.resident_megabytes()))
-    return readings
 
 
 async def _in_lanes(jobs: Sequence[Callable[[], Awaitable[None]]], description: str) -> None:

@@ -69,7 +69,7 @@ MADE_UP: Final = """
 
 ```sh
 DRAGOMAN_SLOTS=8 dragoman serve --slots 8 --colour red && dragoman sing
-python -m loadtest.promises overload --least-share 1 --best-share 2 -- --replicas 1 --engines 2
+python -m loadtest.promises oracle FILE --at-least 1 --at-best 2 -- --replicas 1 --engines 2
 python -m loadtest.nothing
 ```
 
@@ -91,7 +91,7 @@ def test_what_is_wrong_is_found() -> None:
         "commands": [
             "--colour",
             "dragoman sing",
-            "--best-share",
+            "--at-best",
             "--engines",
             "python -m loadtest.nothing",
             "--quickly",

@@ -5,7 +5,7 @@ import math
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Final, Literal, NamedTuple, TypeVar
+from typing import Annotated, Final, Literal, TypeVar
 
 import typer
 from rich.console import Console
@@ -19,18 +19,13 @@ from loadtest.bench.report import Comparison, Result, Run, as_json
 from loadtest.bench.roster import ENTRIES, OURS, MissingPackage, check_installed
 from loadtest.bench.tables import tables
 from loadtest.bench.weights import TRAINED, Shape, shape_config
-from loadtest.bench.workload import make_requests
 from model.config import ModelConfig
 from service.errors import ServiceError
 from service.hardware import usable_cores, usable_device
 from service.settings import bf16_on_a_gpu_else_int8, five_hundred_and_twelve_on_a_gpu_else_64
 
 _RANDOM_ONLY: Final = "transformers"
-_BYTES: Final = {"bf16": 2, "fp32": 4}
-"""Bytes of a number in the modes of a GPU."""
-_LIMIT_REQUESTS: Final = 1000
 _LEVELS: Final = "1,4,16,64"
-_HOST_LEVELS: Final = "1,64,256,1024"
 _Number = TypeVar("_Number", int, float)
 
 
@@ -71,14 +66,6 @@ def bench(  # noqa: PLR0913  each is an option of the command
         bool, typer.Option(help="Dragoman's engines without work lend their threads, as in the server.")
     ] = True,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write ratios and raw figures to this file.")] = None,
-    host: Annotated[
-        bool,
-        typer.Option(
-            "--host",
-            help="Instead of a comparison: the speed of the engine process and of the HTTP process where the model "
-            "takes no time; --concurrency is the number of rows (default: 1,64,256,1024).",
-        ),
-    ] = False,
 ) -> None:
     """Compare Dragoman's engine with others on the same weights and requests, taking turns; --shape is required.
 
@@ -88,8 +75,6 @@ def bench(  # noqa: PLR0913  each is an option of the command
     if json_file is not None and not os.access(json_file.parent, os.W_OK):
         # Fail now, and not after half an hour.
         raise typer.BadParameter(f"{json_file.parent} cannot be written to", param_hint="--json")
-    if host:
-        return _host(_numbers("--concurrency", concurrency or _HOST_LEVELS, int, "1,64"), rounds, json_file)
     if shape is None:
         raise typer.BadParameter("must be base, default or trained", param_hint="--shape")
     device = usable_device(device)
@@ -132,30 +117,15 @@ def _run(comparison: Comparison, config: ModelConfig, json_file: Path | None) ->
     warnings = [each for each in (machine.warning(load_at_start), _queue_warning(comparison)) if each is not None]
     for warning in warnings:
         console.print(warning, style="bold red")
-    limit = None if comparison.device == "cpu" else _memory_limit(comparison, config)
     result = _measure(comparison, config, console)
     for table in tables(comparison, result):
         console.print(table, "")
-    if limit is not None:
-        speeds = ", ".join(f"{speed:.0f} with {level} rows" for level, speed in limit.tokens_per_second.items())
-        console.print(
-            f"Tokens/s at most, by reading weights, keys and values at {limit.bandwidth / 1e9:.0f} GB/s:", speeds
-        )
     if json_file is not None:
         loads = {"load_average_at_start": load_at_start, "load_average_at_end": machine.load_average()}
         report = as_json(comparison, result, machine.describe() | loads | {"warnings": warnings})
-        if limit is not None:
-            report["memory_limit"] = limit._asdict()
         json_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     for warning in warnings:
         console.print(warning, style="bold red")
-
-
-def _host(levels: list[int], rounds: int, json_file: Path | None) -> None:
-    """Measure the two processes around the model, and print and write the figures."""
-    from loadtest.host.command import run_host
-
-    run_host(levels, rounds, json_file)
 
 
 def _queue_warning(comparison: Comparison) -> str | None:
@@ -163,23 +133,6 @@ def _queue_warning(comparison: Comparison) -> str | None:
     if most <= slots:
         return None
     return f"With {most} in flight and {slots} slots, Dragoman's requests wait in its queue: that is measured too."
-
-
-class _MemoryLimit(NamedTuple):
-    """Bytes per second, and tokens per second by concurrency."""
-
-    bandwidth: float
-    tokens_per_second: dict[int, float]
-
-
-def _memory_limit(comparison: Comparison, config: ModelConfig) -> _MemoryLimit:
-    # Loads torch, which --help can do without.
-    from loadtest.bench.bandwidth import bandwidth, bytes_per_token
-
-    speed, requests = bandwidth(comparison.device), make_requests(_LIMIT_REQUESTS, config, seed=0)
-    number_bytes = _BYTES[comparison.mode]
-    limits = {rows: speed / bytes_per_token(config, requests, rows, number_bytes) for rows in comparison.concurrency}
-    return _MemoryLimit(speed, limits)
 
 
 def _measure(comparison: Comparison, config: ModelConfig, console: Console) -> Result:

@@ -1,1 +1,1 @@
-"""The cost of the two processes around the model: what they could serve if a runner computed nothing."""
+"""The speed of the HTTP process where engines compute nothing."""

@@ -1,6 +1,5 @@
 """The checks at size, at a small size; and that they notice what is wrong."""
 
-import itertools
 import os
 import signal
 from collections.abc import Callable
@@ -105,44 +104,6 @@ def test_an_engine_that_dies_by_itself_is_noticed(file: Path, monkeypatch: pytes
     result = _survival(file)
     assert result.exit_code == 1
     assert "engines died by themselves" in result.output
-
-
-@pytest.mark.slow
-def test_memory(file: Path) -> None:
-    result = CliRunner().invoke(app, ["memory", str(file), "--requests", "50", "--sentences", "20", *FLAGS])
-    assert result.exit_code == 0, result.output
-    assert "growth after the first tenth" in result.output
-
-
-@pytest.mark.slow
-def test_growth_is_noticed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    readings = itertools.count()
-    # 27 MB after the first tenth.
-    monkeypatch.setattr(local_server.Server, "resident_megabytes", lambda server: [50.0, 100.0 + 3 * next(readings)])
-    command = ["memory", str(file), "--requests", "10", "--sentences", "20"]
-    result = CliRunner().invoke(app, [*command, *FLAGS])
-    assert result.exit_code == 1
-    assert "growth after the first tenth: 0.0, 27.0 MB" in result.output
-    result = CliRunner().invoke(app, [*command, "--limit", "30", *FLAGS])
-    assert result.exit_code == 0, result.output
-
-
-@pytest.mark.slow
-def test_fairness(file: Path) -> None:
-    command = ["fairness", str(file), "--characters", "200000", "--requests", "5", "--limit", "1000"]
-    result = CliRunner().invoke(app, [*command, *FLAGS])
-    assert result.exit_code == 0, result.output
-    assert "first token beside the book: median" in result.output
-    result = CliRunner().invoke(app, [*command[:-1], "0", *FLAGS])
-    assert result.exit_code == 1, "nothing takes no time"
-
-
-@pytest.mark.slow
-def test_a_book_that_is_too_short_is_reported(file: Path) -> None:
-    command = ["fairness", str(file), "--characters", "100", "--requests", "300", *FLAGS]
-    result = CliRunner().invoke(app, command)
-    assert result.exit_code == 2
-    assert "the book ended before the requests" in one_line(result.output)
 
 
 @pytest.mark.slow

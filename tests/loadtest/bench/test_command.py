@@ -98,20 +98,12 @@ def test_peers_of_the_same_precision(measured: _Measure) -> None:
     assert measured.comparison.peers == ["dragoman", "ctranslate2-fp32", "transformers"]
 
 
-def test_on_a_gpu(measured: _Measure, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The limit of the GPU's memory is printed, too; here a thousand bytes a second."""
+def test_on_a_gpu(measured: _Measure, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.hardware.usable_gpus", lambda: 1)
-    monkeypatch.setattr("loadtest.bench.bandwidth.bandwidth", lambda device: 1000.0)
-    file = tmp_path / "figures.json"
-    done = _run("--shape", "base", "--concurrency", "1,1024", "--slots", "1024", "--json", str(file))
-    asked, report = measured.comparison, json.loads(file.read_text())
-
-    assert done.exit_code == 0, done.output
+    assert _run("--shape", "base", "--concurrency", "1,1024", "--slots", "1024").exit_code == 0
+    asked = measured.comparison
     assert (asked.device, asked.mode, asked.replicas, asked.slots) == ("cuda", "bf16", 1, 1024)
     assert asked.peers == ["dragoman", "transformers"]
-    limits = report["memory_limit"]["tokens_per_second"]
-    assert limits["1024"] > 10 * limits["1"]
-    assert "Tokens/s at most" in one_line(done.output)
 
 
 def test_without_arrivals(measured: _Measure) -> None:

@@ -1,0 +1,71 @@
+"""Processor time of translations, of the HTTP process and of the engines: `python -m loadtest.costs --help`.
+
+Starts a server of its own; flags after `--` are the server's.
+"""
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
+
+import typer
+
+from loadtest.local_server import Server, run_server
+from loadtest.sentences import LANGUAGES, SENTENCES
+from loadtest.soak.wire import connect, new_id, post
+
+_ANSWER_SECONDS: Final = 120.0
+_SEED: Final = 1
+
+
+def main(
+    flags: Annotated[list[str] | None, typer.Argument(help="Flags of the server, after --.")] = None,
+    requests: Annotated[int, typer.Option(min=1, help="Requests of one sentence each.")] = 2000,
+    in_flight: Annotated[int, typer.Option(min=1, help="Requests in flight at any time.")] = 32,
+    stream: Annotated[bool, typer.Option(help="Translate as server-sent events.")] = True,
+) -> None:
+    """Translate sentences in a closed loop; print the processor time of the HTTP process and of the engines."""
+    with run_server(flags or []) as server:
+        figures = asyncio.run(_costs(server, requests, in_flight, stream))
+    asked = {"requests": requests, "in_flight": in_flight, "stream": stream}
+    typer.echo(json.dumps(asked | figures, indent=1))
+
+
+async def _costs(server: Server, requests: int, in_flight: int, stream: bool) -> dict[str, Any]:
+    texts = random.Random(_SEED).choices(SENTENCES, k=requests)
+
+    async def lane(texts: Iterator[str]) -> None:
+        for text in texts:
+            async with connect(server.port) as connection:
+                await connection.send(post({"q": text, **LANGUAGES, "stream": stream}, new_id()))
+                answer = await connection.answer(_ANSWER_SECONDS)
+            if answer.outcome != "ok":
+                raise RuntimeError(f"a request ended with {answer.outcome}")
+
+    # The first requests pay for what is done once.
+    await asyncio.gather(*(lane(iter(SENTENCES[:8])) for _ in range(4)))
+    before, started, tokens = server.processor_seconds(), time.monotonic(), await server.generated_tokens()
+    queue = iter(texts)
+    await asyncio.gather(*(lane(queue) for _ in range(in_flight)))
+    seconds = time.monotonic() - started
+    http, *engines = (after - early for after, early in zip(server.processor_seconds(), before, strict=True))
+    generated = await server.generated_tokens() - tokens
+    characters, all_seconds = sum(map(len, texts)), http + sum(engines)
+    return {
+        "characters": characters,
+        "generated_tokens": int(generated),
+        "wall_seconds": round(seconds, 2),
+        "http_core_seconds": round(http, 2),
+        "engine_core_seconds": round(sum(engines), 2),
+        "tokens_per_engine_core_second": round(generated / sum(engines)),
+        "tokens_per_core_second": round(generated / all_seconds),
+        "characters_per_core_second": round(characters / all_seconds),
+        "requests_per_http_core_second": round(requests / http),
+        "core_seconds_per_million_characters": round(1e6 * all_seconds / characters, 1),
+    }
+
+
+if __name__ == "__main__":
+    typer.run(main)
