@@ -1,4 +1,7 @@
-"""The servers of the comparison over HTTP: Dragoman's, LibreTranslate, and Firefox's engine in Node.js."""
+"""The servers of the comparison over HTTP: Dragoman's, LibreTranslate, and Firefox's engine in Node.js.
+
+A new one is one more function and one more line in `CONTENDERS`.
+"""
 
 import json
 import re
@@ -52,7 +55,7 @@ def libretranslate(package: Path, python: Path, flags: Sequence[str]) -> Match:
 
 
 def bergamot(directory: Path, module: Path, flags: Sequence[str]) -> Match:
-    """Firefox's engine with the files of one direction; `module` is npm's `translator.js`.
+    """Firefox's engine with the files of one direction; `module` is translator.js of @browsermt/bergamot-translator.
 
     Raises ValueError if the directory has not exactly one model.
     """
@@ -67,6 +70,13 @@ def bergamot(directory: Path, module: Path, flags: Sequence[str]) -> Match:
         return ["node", str(_HERE / "bergamot_server.mjs"), str(port), str(directory), str(module)]
 
     return Match((_dragoman(directory, flags, fields), Contender("bergamot", command, {}, fields)))
+
+
+CONTENDERS: Final[dict[str, Callable[[Path, Path, Sequence[str]], Match]]] = {
+    "libretranslate": libretranslate,
+    "bergamot": bergamot,
+}
+"""Functions of the model, of the program that runs the contender, and of the flags of Dragoman's server."""
 
 
 def _metadata(package: Path) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from loadtest.bench import machine
-from loadtest.bench.contenders import Contender, Match, bergamot, libretranslate
+from loadtest.bench.contenders import CONTENDERS, Contender, Match
 from loadtest.bench.process import memory
 from loadtest.local_server import free_port
 
@@ -109,20 +109,21 @@ def main(  # noqa: PLR0913  each is an option of the command
         Path, typer.Argument(help="Argos package (.argosmodel), or directory of a Firefox model's files.")
     ],
     file: Annotated[Path, typer.Argument(help="A sentence a line, or `sentence<TAB>reference` lines.")],
+    against: Annotated[
+        str,
+        typer.Option(
+            help=f"NAME=PROGRAM, NAME one of: {', '.join(CONTENDERS)}. PROGRAM is a Python that has LibreTranslate "
+            "installed, or translator.js of npm's @browsermt/bergamot-translator."
+        ),
+    ],
     flags: Annotated[list[str] | None, typer.Argument(help="Flags of Dragoman's server, after --.")] = None,
-    libretranslate_python: Annotated[
-        Path | None, typer.Option("--libretranslate", help="A Python interpreter that has LibreTranslate installed.")
-    ] = None,
-    bergamot_module: Annotated[
-        Path | None, typer.Option("--bergamot", help="translator.js of npm's @browsermt/bergamot-translator.")
-    ] = None,
     clients: Annotated[str, typer.Option(help="How many at a time.")] = "1,8,32",
     rounds: Annotated[int, typer.Option(min=1, help="Turns of each server.")] = 3,
     its_count: Annotated[int, typer.Option(min=1, help="Lines of the file that the other server gets in a run.")] = 100,
     write: Annotated[Path | None, typer.Option("--json", help="Where to write all figures.")] = None,
 ) -> None:
     """Measure sentences per second, latency and memory of both servers, with the same weights and search."""
-    match = _match(model, libretranslate_python, bergamot_module, flags or [])
+    match = _match(model, against, flags or [])
     lines = [line.split("\t") for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
     numbers = [int(number) for number in clients.split(",")]
     texts = [line[0] for line in lines]
@@ -147,15 +148,12 @@ def main(  # noqa: PLR0913  each is an option of the command
         write.write_text(json.dumps(figures, indent=2), encoding="utf-8")
 
 
-def _match(model: Path, python: Path | None, module: Path | None, flags: Sequence[str]) -> Match:
+def _match(model: Path, against: str, flags: Sequence[str]) -> Match:
+    name, _, program = against.partition("=")
+    if name not in CONTENDERS or not program:
+        raise typer.BadParameter(f"must be NAME=PROGRAM, NAME one of: {', '.join(CONTENDERS)}", param_hint="--against")
     try:
-        match python, module:
-            case Path(), None:
-                return libretranslate(model, python, flags)
-            case None, Path():
-                return bergamot(model, module, flags)
-            case _:
-                raise typer.BadParameter("give either --libretranslate or --bergamot")
+        return CONTENDERS[name](model, Path(program), flags)
     except (OSError, ValueError) as error:
         raise typer.BadParameter(str(error), param_hint="MODEL") from None
 

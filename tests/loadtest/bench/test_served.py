@@ -125,16 +125,16 @@ def test_what_is_no_argos_package_is_refused(names: list[str] | None, problem: s
 
 
 @pytest.mark.parametrize(
-    ("options", "named"),
+    ("against", "named"),
     [
-        ([], "either --libretranslate or --bergamot"),
-        (["--libretranslate", "python", "--bergamot", "translator.js"], "either --libretranslate or --bergamot"),
-        (["--bergamot", "translator.js"], "has 0 files like model.enpt"),
+        ("moses=python", "NAME one of: libretranslate, bergamot"),
+        ("bergamot", "must be NAME=PROGRAM"),
+        ("bergamot=translator.js", "has 0 files like model.enpt"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(options: list[str], named: str, tmp_path: Path) -> None:
+def test_what_cannot_be_compared_is_refused(against: str, named: str, tmp_path: Path) -> None:
     app = typer.Typer()
     app.command()(main)
-    result = CliRunner().invoke(app, [str(tmp_path), "sentences.txt", *options])
+    result = CliRunner().invoke(app, [str(tmp_path), "sentences.txt", "--against", against])
     assert result.exit_code == 2
     assert named in one_line(result.stderr)
