@@ -1,6 +1,7 @@
 """Authentication: finds the API key of a request and identifies its caller, as a dependency of the routes."""
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Annotated, Final
 
 import msgspec
@@ -12,7 +13,7 @@ from service.api.request_body import JSON, check_declared_type, media_type, read
 from service.errors import InvalidRequest
 
 _SCHEMES: Final = frozenset({"bearer", "deepl-auth-key"})
-_GOOGLE_HEADER: Final = "X-Goog-Api-Key"
+_HEADERS: Final = ("X-Goog-Api-Key", "X-Api-Key")
 _FIELDS: Final = ("api_key", "apiKey", "auth_key", "key", "token")
 """Fields of a URL or a form that hold a key: LibreTranslate's and its clients', DeepL's, Google's and DeepLX's."""
 
@@ -71,7 +72,8 @@ def key_before_body(request: Request) -> str | None:
     if scheme and not value:
         return scheme  # clients of DeepLX send the key alone
     in_url = (request.query_params.get(field) for field in _FIELDS)
-    return next(filter(None, in_url), request.headers.get(_GOOGLE_HEADER))
+    in_headers = (request.headers.get(name) for name in _HEADERS)
+    return next(filter(None, chain(in_url, in_headers)), None)
 
 
 async def _key_in_body(request: Request) -> str | None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from fastapi import APIRouter, Request, Response
@@ -19,6 +19,7 @@ from service.api.sse import AnswerShape, TranslationStream
 from service.api.translate import until_engines_answer, until_finished
 from service.errors import InvalidRequest, UnknownModel
 from service.translation.events import Event, Finished, Started, TokenGenerated, Usage
+from service.translation.translation import Translation
 from service.translation.translator import AUTOMATIC, FieldNames, Translator
 
 router = APIRouter(prefix="/v1", tags=["as other servers"])
@@ -43,19 +44,26 @@ async def completions(request: Request, service: ServiceDependency, caller: Call
     """Return a completion, or its chunks as server-sent events if `stream` is true."""
     body = await parse_body(request, ChatRequest)
     body.check()
-    text = body.text()
+    array = body.array()
+    texts = [body.text()] if array is None else array.texts()
     await service.check_open()
     with service.choosing_model():
         source, target = direction_of(service.translator, body.model)
     async with AsyncExitStack() as stack:
         if body.stream:
             stack.enter_context(service.access.stream(caller))
-        charge = await stack.enter_async_context(service.access.charged(caller, len(text), _NAMES.text))
-        translation = service.translator.start([text], source, target, body.options(), _NAMES)
+        charge = await stack.enter_async_context(service.access.charged(caller, sum(map(len, texts)), _NAMES.text))
+        translation = service.translator.start(texts, source, target, body.options(), _NAMES)
         translation.id = request.state.request_id
-        if not body.stream:
+        if not body.stream or array is not None:
             finished = await until_finished(request, translation)
-            return JSONResponse(_completion(body.model, translation.id, finished))
+            translations = [each.text for each in finished.translations]
+            content = translations[0] if array is None else array.answer(translations)
+            chunks = _Chunks(body, translation.id)
+            if body.stream:
+                whole = chunks.delta({"role": "assistant", "content": content}) + chunks.end(finished.usage)
+                return Response(whole, media_type="text/event-stream")
+            return JSONResponse(_completion(body.model, translation.id, content, finished.usage))
         await until_engines_answer(request, translation)
         charge.sent = lambda: translation.characters_sent
         return ChatStream(
@@ -92,12 +100,33 @@ async def describe_model(service: ServiceDependency, caller: CallerDependency, m
     return _model(model)
 
 
+class _Chunks(NamedTuple):
+    """The chunks of a completion, as bytes."""
+
+    request: ChatRequest
+    identifier: str
+
+    def delta(self, delta: dict[str, str], finish_reason: str | None = None) -> bytes:
+        return self._chunk([{"index": 0, "delta": delta, "finish_reason": finish_reason}])
+
+    def end(self, usage: Usage) -> bytes:
+        last = self.delta({}, "stop")
+        options = self.request.stream_options
+        if options is not None and options.include_usage:
+            last += self._chunk([], usage=_usage(usage))
+        return last + b"data: [DONE]\n\n"
+
+    def _chunk(self, choices: list[dict[str, Any]], **more: Any) -> bytes:
+        head = _head(self.request.model, self.identifier, "chat.completion.chunk")
+        return b"data: %s\n\n" % msgspec.json.encode(head | {"choices": choices} | more)
+
+
 class ChatStream(TranslationStream):
     """The chunks of a completion, which end with `[DONE]`."""
 
-    def __init__(self, *args: Any, request: ChatRequest, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._request = request
+    def __init__(self, translation: Translation, *, request: ChatRequest, **options: Any) -> None:
+        super().__init__(translation, **options)
+        self._chunks_of = _Chunks(request, translation.id)
 
     def _encode_new(self, first_number: int, events: Sequence[Event]) -> bytes:
         return b"".join(self._encode_chunks(event) for event in events)
@@ -106,27 +135,16 @@ class ChatStream(TranslationStream):
         match event:
             case Started():
                 # Clients take the role of the whole message from its first chunk.
-                return self._delta({"role": "assistant", "content": ""})
+                return self._chunks_of.delta({"role": "assistant", "content": ""})
             case TokenGenerated(text=text) if text:
-                return self._delta({"content": text})
+                return self._chunks_of.delta({"content": text})
             case Finished(usage=usage):
-                last = self._delta({}, "stop")
-                options = self._request.stream_options
-                if options is not None and options.include_usage:
-                    last += self._chunk([], usage=_usage(usage))
-                return last + b"data: [DONE]\n\n"
+                return self._chunks_of.end(usage)
             case _:
                 return b""
 
     def _encode_error(self, message: str, code: str) -> bytes:
         return b"data: %s\n\n" % msgspec.json.encode({"error": {"message": message, "type": code, "code": code}})
-
-    def _delta(self, delta: dict[str, str], finish_reason: str | None = None) -> bytes:
-        return self._chunk([{"index": 0, "delta": delta, "finish_reason": finish_reason}])
-
-    def _chunk(self, choices: list[dict[str, Any]], **more: Any) -> bytes:
-        head = _head(self._request.model, self._translation.id, "chat.completion.chunk")
-        return b"data: %s\n\n" % msgspec.json.encode(head | {"choices": choices} | more)
 
 
 def direction_of(translator: Translator, model: str) -> tuple[str, str]:
@@ -161,11 +179,11 @@ def _head(model: str, identifier: str, kind: str) -> dict[str, Any]:
     }
 
 
-def _completion(model: str, identifier: str, finished: Finished) -> dict[str, Any]:
-    message = {"role": "assistant", "content": finished.translations[0].text}
+def _completion(model: str, identifier: str, content: str, usage: Usage) -> dict[str, Any]:
+    message = {"role": "assistant", "content": content}
     return _head(model, identifier, "chat.completion") | {
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-        "usage": _usage(finished.usage),
+        "usage": _usage(usage),
     }
 
 

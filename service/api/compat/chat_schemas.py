@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from service.api.compat.json_message import JsonMessage
 from service.api.field_types import RequestBody
 from service.api.schemas.translation import MAX_SEED
 from service.engine.generation_request import Sampling
@@ -92,7 +93,8 @@ class ChatRequest(RequestBody):
     messages: Annotated[list[Message], WithJsonSchema(_MESSAGES)] = Field(
         min_length=1,
         max_length=_MOST_MESSAGES,
-        description="the last one of a user is translated, all others have no effect",
+        description="the last one of a user is translated, all others have no effect; an array in JSON of strings, or "
+        "of objects with a line or a text, stays JSON",
         examples=[[{"role": "user", "content": "I see a cat."}]],
     )
     stream: bool | None = Field(default=None, description="null is false")
@@ -105,7 +107,9 @@ class ChatRequest(RequestBody):
     n: int | None = Field(default=None, description="1")
     stop: Any = Field(default=None, description="not available")
     tools: Any = Field(default=None, description="not available")
-    response_format: Any = Field(default=None, description="not available but for text")
+    response_format: Any = Field(
+        default=None, description="text; for a message that is JSON also json_object and json_schema"
+    )
 
     def check(self) -> None:
         """Raise `InvalidRequest` for options that would change the answer and are not available."""
@@ -114,8 +118,8 @@ class ChatRequest(RequestBody):
         for field in ("stop", "tools"):
             if getattr(self, field):
                 raise InvalidRequest(field, "is not available")
-        if self.response_format not in (None, {"type": "text"}):
-            raise InvalidRequest("response_format", "is not available")
+        if self.response_format not in (None, {"type": "text"}) and self.array() is None:
+            raise InvalidRequest("response_format", "is available only for a message that is an array of texts in JSON")
 
     def text(self) -> str:
         """Return the text to translate. Raises `InvalidRequest` if there is none."""
@@ -123,6 +127,10 @@ class ChatRequest(RequestBody):
         if not own:
             raise InvalidRequest("messages", "there is none of the role user")
         return own[-1].text()
+
+    def array(self) -> JsonMessage | None:
+        """Return the text to translate if it is an array of texts in JSON."""
+        return JsonMessage.parse(self.text(), self.response_format)
 
     def options(self) -> TranslationOptions:
         sampling = Sampling(self.temperature or 0.0, 0, 1.0 if self.top_p is None else self.top_p, abs(self.seed or 0))

@@ -56,6 +56,29 @@ class KissBody(ForeignBody):
         return translations[0] if self.texts is None else translations
 
 
+class LingarrLine(BaseModel):
+    """A line of a subtitle."""
+
+    position: int
+    line: str
+
+
+class LingarrBody(ForeignBody):
+    """The request that Bazarr sends to Lingarr."""
+
+    lines: list[LingarrLine] = Field(examples=[[{"position": 1, "line": "I see a cat."}]])
+    sourceLanguage: _Source = Field(default=AUTOMATIC, max_length=16, examples=["en"])
+    targetLanguage: LanguageCode = Field(examples=["fr"])
+
+    def wanted(self) -> Wanted:
+        texts = [each.line for each in self.lines]
+        return Wanted(texts, self.sourceLanguage or AUTOMATIC, self.targetLanguage, TranslationOptions())
+
+    def answer(self, done: Translated) -> object:
+        pairs = zip(self.lines, done.texts, strict=True)
+        return [{"position": each.position, "line": text} for each, text in pairs]
+
+
 class DeepLXError(BaseModel):
     code: int = Field(description="the status", examples=[400])
     message: str = Field(examples=["target_lang: field required"])
@@ -191,6 +214,12 @@ EXCHANGES: Final[Sequence[Exchange]] = (
         names_of("q", "sl", "tl"),
         GoogleError,
         _BOTH,
+    ),
+    Exchange(
+        "/compat/lingarr/api/translate/content",
+        "As Lingarr, for Bazarr",
+        LingarrBody,
+        names_of("lines", "sourceLanguage", "targetLanguage"),
     ),
     Exchange(
         "/nllb/translate",

@@ -1,6 +1,7 @@
 """Browser extensions and tools that are written for other servers: their requests, and answers in their shapes."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -180,6 +181,81 @@ def test_an_unknown_model_is_not_found(server: Server, name: str) -> None:
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "model_not_found")
 
 
+_SCHEMA = {
+    "type": "json_schema",
+    "json_schema": {
+        "name": "batch",
+        "strict": True,
+        "schema": {
+            "type": "object",
+            "properties": {"translations": {"type": "array", "items": {"type": "object"}}},
+            "required": ["translations"],
+        },
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("message", "options", "answer"),
+    [
+        # Bazarr's OpenAI-compatible translator: the cues of a file, with an instruction beside them.
+        ([CAT, "Hello!", "- Yes.\n- No."], {}, [CHAT, "Bonjour !", "- Oui.\n- Non."]),
+        # Lingarr's batches, with the format that it asks for, and the fallback without.
+        (
+            [{"position": 1, "line": CAT}, {"position": 2, "line": ""}],
+            {"response_format": _SCHEMA},
+            {"translations": [{"position": 1, "line": CHAT}, {"position": 2, "line": ""}]},
+        ),
+        ([{"position": 1, "line": CAT}], {}, [{"position": 1, "line": CHAT}]),
+        ([{"id": "a", "text": CAT}], {"stream": True}, [{"id": "a", "text": CHAT}]),
+    ],
+)
+def test_an_array_of_lines_stays_json(server: Server, message: object, options: dict[str, Any], answer: object) -> None:
+    system = {"role": "system", "content": "Translate each element. Answer with JSON alone."}
+    body = _chat(json.dumps(message), temperature=0, **options)
+    body["messages"].insert(0, system)
+    received = httpx.post(f"{server.url}/v1/chat/completions", json=body)
+    if options.get("stream"):
+        assert received.text.endswith("data: [DONE]\n\n")
+        chunks = [json.loads(line[6:]) for line in received.text.split("\n\n")[:-2]]
+        content = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks)
+    else:
+        content = received.json()["choices"][0]["message"]["content"]
+    assert json.loads(content) == answer
+
+
+@pytest.mark.parametrize("message", ["[door opens] I see a cat.", "[]", "[1, 2]", '["a', '[{"a": "b"}]'])
+def test_a_message_that_begins_with_a_bracket_is_a_text(server: Server, message: str) -> None:
+    answer = httpx.post(f"{server.url}/v1/chat/completions", json=_chat(message)).json()
+    assert answer["choices"][0]["message"]["content"][:1] == "["
+
+
+def test_bazarr_s_request_to_lingarr(server: Server) -> None:
+    lines = [{"position": number, "line": f"{CAT} {number}" if number % 2 else CAT} for number in range(300)]
+    body = {"sourceLanguage": "en", "targetLanguage": "fr", "mediaType": "Episode", "lines": lines}
+    url = f"{server.url}/compat/lingarr/api/translate/content"
+    with ThreadPoolExecutor(8) as jobs:
+        answers = [each.json() for each in jobs.map(lambda _: httpx.post(url, json=body, timeout=60), range(8))]
+    for answer in answers:
+        assert [each["position"] for each in answer] == list(range(300))
+        assert answer[0]["line"] == CHAT
+        assert all(each["line"].startswith(CHAT) for each in answer)
+
+
+def test_lingarr_s_own_request_and_its_eight_jobs_at_once(server: Server) -> None:
+    """Line by line, as its LibreTranslate service sends them."""
+
+    def job(number: int) -> list[str]:
+        with httpx.Client(base_url=server.url, timeout=60) as client:
+            body = {"source": "en", "target": "fr", "format": "text", "api_key": None}
+            answers = [client.post("/translate", json={"q": f"{CAT} {number} {i}", **body}) for i in range(40)]
+        return [answer.json()["translatedText"] for answer in answers]
+
+    with ThreadPoolExecutor(8) as jobs:
+        translated = list(jobs.map(job, range(8)))
+    assert all(f"{number} {i}" in text for number, texts in enumerate(translated) for i, text in enumerate(texts))
+
+
 def test_a_chat_is_streamed(server: Server) -> None:
     body = _chat("I see a cat. Where is the station?", stream=True, stream_options={"include_usage": True})
     with httpx.stream("POST", f"{server.url}/v1/chat/completions", json=body) as response:
@@ -214,7 +290,10 @@ def test_a_chat_is_streamed(server: Server) -> None:
         ),
         ({"tools": [{"type": "function"}]}, "tools: is not available"),
         ({"messages": [{"role": "system", "content": "a"}]}, "messages: there is none of the role user"),
-        ({"response_format": {"type": "json_object"}}, "response_format: is not available"),
+        (
+            {"response_format": {"type": "json_object"}},
+            "response_format: is available only for a message that is an array of texts in JSON",
+        ),
     ],
 )
 def test_a_chat_that_is_refused(server: Server, options: dict[str, Any], message: str) -> None:
