@@ -31,7 +31,7 @@ def look_ahead_mask(positions: Tensor, width: int, dtype: torch.dtype = torch.fl
 
 
 def combine_masks(*masks: Tensor) -> Tensor:
-    """Hide what any of the masks hides; shapes broadcast."""
+    """Hide every position that one of the masks hides; shapes broadcast."""
     return functools.reduce(torch.minimum, masks)
 
 

@@ -1,6 +1,6 @@
-"""Keys and values: how queries look at them, and what the decoder keeps of earlier positions.
+"""Keys and values: how queries look at them, and how the decoder remembers earlier positions.
 
-The model sees only protocols: a `Cache` remembers, and what it returns is a `KeyValueView` to look at; a `DecoderCache`
+The model sees only protocols: a `Cache` remembers, and returns a `KeyValueView` to look at; a `DecoderCache`
 also advances the states of recurrent layers. The caches of this module remember nothing; `model.slot_cache` serves.
 """
 

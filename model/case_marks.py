@@ -201,7 +201,7 @@ def _parts(word: str) -> tuple[tuple[str, int], ...]:
 
 
 class CaseRestorer:
-    """Gives marked text its capitals back, as it comes; what it has returned never changes."""
+    """Restores the capitals of marked text as it arrives; text already returned never changes."""
 
     def __init__(self) -> None:
         self._pending = ""  # a mark whose word has not begun

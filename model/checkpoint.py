@@ -38,7 +38,7 @@ def save_checkpoint(
 ) -> CheckpointConfig:
     """Write a checkpoint that `load_model` reads; `weights` are a `Transformer.state_dict()`.
 
-    Returns the config as it is written: with the sums of what is beside it.
+    Returns the config as it is written: with the sums of the files beside it.
     The weights are stored as `dtype`, or as they are if it is None: then some may be int8, with their scales
     (`scale_of`).
     """
@@ -126,7 +126,7 @@ def _read(path: Path, name: str) -> Tensor:
 
 
 def _filled(weight: Tensor, stored: Tensor, scale: Tensor | None, name: str) -> list[str]:
-    """Copy a stored tensor into a weight, or return what is wrong with it."""
+    """Copy a stored tensor into a weight, or return the problem with it."""
     if stored.shape != weight.shape:
         return [f"{name} is {list(stored.shape)}, expected {list(weight.shape)}"]
     if (stored.dtype == torch.int8) != (scale is not None):

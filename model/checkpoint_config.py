@@ -69,7 +69,9 @@ class CheckpointConfig(BaseModel):
     languages: tuple[LanguageCode, ...] = Field(default=(), description="each of them into every other")
     prompt: Prompt = Prompt()
     max_sentence_tokens: int | None = Field(
-        default=None, ge=8, description="longer sentences are better cut: what the model has learned to translate well"
+        default=None,
+        ge=8,
+        description="the longest sentence that the model translates well; longer ones are better cut",
     )
     model: ModelConfig
     sha256: dict[str, Digest] = Field(

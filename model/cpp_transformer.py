@@ -1,6 +1,6 @@
 """The encoder and the decode step as two calls of C++, in int8: the transformer's fastest form on a CPU.
 
-It computes what the modules compute with every `nn.Linear` replaced by `Int8Linear` (one scale for each row of
+It computes the same as the modules with every `nn.Linear` replaced by `Int8Linear` (one scale for each row of
 activations, one for each output channel, exact products), with query, key and value in one product, without padding,
 and with the best token found while the logits are still in the core's cache. Every row's result has the same bits alone
 and among others. `model/kernels/int8_transformer.cpp` is the other half.

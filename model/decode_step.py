@@ -66,7 +66,7 @@ NO_PLAIN_ROWS: Final = PlainRows(_NO_NUMBERS, torch.empty(0), _NO_NUMBERS, torch
 
 
 def with_samples(best: Sampled, logits: Tensor, positions: Tensor, plain: PlainRows) -> Sampled:
-    """Return the tokens of a step `[rows]`: `best`, but for the plain rows that sample, their draws.
+    """Return the tokens of a step `[rows]`: draws for the plain rows that sample, `best` for all others.
 
     `logits [rows, vocab]`; `positions [rows]` are those of the step's queries.
     """

@@ -56,7 +56,7 @@ def greedy_decode(
 
 
 @torch.inference_mode()
-def beam_decode(  # noqa: PLR0913  what a search depends on
+def beam_decode(  # noqa: PLR0913  a search depends on all of them
     model: Transformer,
     sources: Sequence[Sequence[int]],
     max_new_tokens: int,
@@ -75,7 +75,7 @@ def beam_decode(  # noqa: PLR0913  what a search depends on
     - the first `beam_size` of the others are the live hypotheses of the next step.
 
     A source is done after the step in which its finished hypotheses reach `beam_size` (that step can
-    bring them above), or when nothing is left alive; what is still alive then is dropped. At
+    bring them above), or when nothing is left alive; hypotheses still alive then are dropped. At
     `max_new_tokens` the live hypotheses of a source that is not done count as finished. Results are the
     finished hypotheses by score: the sum of log-probabilities / (number of ids, eos included) **
     `length_penalty`; equal scores in the order of finishing. There are fewer than `alternatives` only
@@ -85,7 +85,7 @@ def beam_decode(  # noqa: PLR0913  what a search depends on
     and are left out of the results.
 
     With `beam_size` 1 the ids are `greedy_decode`'s. What a source gives does not depend on the others,
-    but for the rounding of float32 sums.
+    apart from the rounding of float32 sums.
     """
     assert max_new_tokens >= 1
     assert 1 <= alternatives <= beam_size
@@ -164,7 +164,7 @@ class _Batch:
         return logits[:, -1].float()
 
     def select(self, parents: Tensor) -> None:
-        """Continue row i from row `parents[i]`; rows that are no parent are dropped.
+        """Continue row i from row `parents[i]`; rows without a child are dropped.
 
         As long as the number of rows stays, a row and its parent must have the same source.
         """

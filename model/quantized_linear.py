@@ -135,7 +135,7 @@ class OperatorProduct:
 class PlainProduct:
     """The same product as `OperatorProduct`, bit for bit, by float32 products: for other machines, and for GPUs."""
 
-    # 1024 * 127 * 127 < 2 ** 24: in whatever order they are added, float32 holds every partial sum exactly.
+    # 1024 * 127 * 127 < 2 ** 24: float32 holds every partial sum exactly, in any order of addition.
     _EXACT_LENGTH = 1024
 
     def __init__(self, weight: Tensor, scales: Tensor) -> None:

@@ -1,7 +1,7 @@
 """Linear recurrences, s[p] = keep[p] * s[p - 1] + new[p]: over whole sequences, and over rows of slots.
 
 `keep` and `new` are computed from the inputs alone, so only this sum goes from position to position. It is taken in
-float32, whatever the weights are in: in bfloat16, a state that hardly changes would not change at all.
+float32, even if the weights are in bfloat16: there, a state that hardly changes would not change at all.
 """
 
 from typing import Final
@@ -33,7 +33,7 @@ def scan(keep: Tensor, new: Tensor) -> Tensor:
 def advance_slots(buffer: Tensor, slots: Tensor, positions: Tensor, keep: Tensor, new: Tensor) -> Tensor:
     """Return the states of rows and keep them in their slots; `keep` and `new [rows, width]`.
 
-    `buffer [slots + 1, PLACES, width]` has a last slot that nobody reads. Rows of the same slot (`slots`, `positions`
+    `buffer [slots + 1, PLACES, width]` has a last slot that is never read. Rows of the same slot (`slots`, `positions`
     `[rows]`) stand side by side, at consecutive positions. Nothing here depends on a tensor's value.
     """
     follows = F.pad((slots[1:] == slots[:-1]) & (positions[1:] == positions[:-1] + 1), (1, 0))

@@ -76,8 +76,8 @@ def sample(
     `is_restricted` is False if no row has a top-k or a nucleus; by default the tensors are read to find out. `best` is
     `peak(logits)`, where the caller has it.
 
-    In C++ where that is there, with the same bits on every processor; in PyTorch much slower, and with the same tokens
-    but for a tie in the last bits.
+    In C++ if the operators are there, with the same bits on every processor; in PyTorch much slower, with the same
+    tokens except where two scores tie in the last bits.
     """
     if kernels.serves(logits):
         tokens, logprobs = torch.ops.dragoman.sample(logits.contiguous(), *parameters)
@@ -134,7 +134,7 @@ def gumbel_noise(states: Tensor, vocab: int) -> Tensor:
     """Standard Gumbel numbers `[batch, vocab]` in float32, each a function of its row's state and its token."""
     tokens = torch.arange(vocab, device=states.device)
     bits = _mix(states[:, None] + tokens * _GOLDEN)
-    # The upper 52 bits, in the middle of their interval: never 0 nor 1, to which one more bit would round.
+    # The upper 52 bits, in the middle of their interval: never 0 or 1, as one more bit would round it.
     uniform = (_shift(bits, 12).double() + 0.5) * 2.0**-52
     return -(-uniform.log()).log().float()
 

@@ -47,7 +47,7 @@ class Shortlist(NamedTuple):
         return allowed
 
     def problems(self, source_words: int, target_words: int) -> list[str]:
-        """Return what is wrong with a shortlist for vocabularies of these sizes."""
+        """Return the problems of a shortlist for vocabularies of these sizes."""
         if self.offsets.dtype != torch.int64 or {self.always.dtype, self.words.dtype} != {torch.int32}:
             return ["its numbers are of a wrong type"]
         if any(tensor.dim() != 1 for tensor in self) or len(self.offsets) != source_words + 1:

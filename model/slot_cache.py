@@ -21,7 +21,7 @@ from model.recurrence import PLACES, advance_slots
 
 
 class SlotKV(NamedTuple):
-    """The buffer of one layer, `[slots, heads, positions, head_dim]`, and what each query sees of it.
+    """The buffer of one layer, `[slots, heads, positions, head_dim]`, and the positions in it that each query sees.
 
     A query of row r looks at the first `lengths[r, query]` positions of slot `slots[r, query]`.
     """
@@ -43,7 +43,7 @@ class SlotKV(NamedTuple):
 
 class InPlaceKV(NamedTuple):
     """`SlotKV` on a GPU, for one query a row: `slots` and `lengths` are `[rows]`. No shape depends on a tensor's value,
-    which is what a CUDA graph needs."""
+    as a CUDA graph needs."""
 
     keys: Tensor
     values: Tensor
@@ -114,10 +114,10 @@ _TARGET_BUFFERS: Final[dict[DecoderMemory, Callable[[ModelConfig, int, int], dic
 
 
 class SlotCache:
-    """The serving buffer, allocated once: what is kept of up to `slots` requests.
+    """The serving buffer, allocated once: keys and values of up to `slots` requests.
 
     Source K/V are written once per request. Self-attention K/V grow by one position a step; a recurrent layer has its
-    last states instead. A slot keeps whatever its last user left: each query sees exactly the positions that its own
+    last states instead. A slot keeps the values of its last user: each query sees exactly the positions that its own
     request wrote. Every number starts out finite, since hidden ones are multiplied by 0 where attention pads.
     """
 
@@ -200,7 +200,7 @@ class SlotCache:
     def copy_target_at_once(self, origins: Tensor, destinations: Tensor, positions: int) -> None:
         """Copy the same number of positions for all, unlike `copy_target`; no slot is both read and written.
 
-        With origins, all that is said of a slot's positions is copied, whatever their number is.
+        With origins, the origins of all positions of a slot are copied.
         """
         if self._origins is not None:
             self._origins[destinations] = self._origins[origins]

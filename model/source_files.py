@@ -48,7 +48,7 @@ _UNREADABLE: Final = (
 
 
 def source_bytes(path: Path, max_bytes: int) -> int:
-    """Check the files of a directory, or what an archive declares, and return their size unpacked.
+    """Check the files of a directory, or those that an archive declares, and return their size unpacked.
 
     Raises `CheckpointError`.
     """
@@ -63,7 +63,7 @@ def source_bytes(path: Path, max_bytes: int) -> int:
 
 
 def check_kinds(path: Path) -> None:
-    """Raise `CheckpointError` if something in a directory is no regular file, such as a device.
+    """Raise `CheckpointError` if something in a directory is not a regular file, such as a device.
 
     Unlike `source_bytes`, it allows links to files elsewhere, as checkpoints of one's own may have them.
     """
@@ -88,7 +88,7 @@ def unpack(path: Path, directory: Path, max_bytes: int) -> None:
 def source_file(directory: Path, name: str) -> Path:
     """Return the path of a file that another file names. Raises `CheckpointError` if it is not in the directory."""
     if not isinstance(name, str) or not name or "\0" in name or PurePosixPath(name).name != name:
-        raise CheckpointError(f"{directory}: {name!r} is no name of a file in it")
+        raise CheckpointError(f"{directory}: {name!r} does not name a file in it")
     path = directory / name
     if path.exists() and not path.is_file():
         raise CheckpointError(f"{path}: is {_kind(path.stat().st_mode)}, not a regular file")
@@ -132,8 +132,8 @@ def check_expansion(path: Path, entries: Sequence[zipfile.ZipInfo], max_bytes: i
 
 
 def _problem(entry: zipfile.ZipInfo) -> str:
-    """Return what is wrong with an entry of an archive, or an empty string."""
-    # `orig_filename` is what the archive has; Python ends the name at a NUL.
+    """Return the problem with an entry of an archive, or an empty string."""
+    # `orig_filename` is the name in the archive; Python ends the name at a NUL.
     name = PurePosixPath(entry.orig_filename.replace("\\", "/"))
     kind = stat.S_IFMT(entry.external_attr >> 16)
     if "\0" in entry.orig_filename or name.is_absolute() or ".." in name.parts or ":" in entry.orig_filename:

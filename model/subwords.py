@@ -68,7 +68,7 @@ def seed_sampling(seed: int) -> None:
 class SentencePieces:
     """A SentencePiece model, its pieces numbered by itself or by a `vocabulary`, which may have others, too.
 
-    `tags` are pieces that no text has, whatever the model says of them.
+    `tags` are pieces that no text has, even if the model treats them as text.
     """
 
     def __init__(self, model: bytes, vocabulary: Sequence[str] | None = None, tags: Collection[str] = ()) -> None:

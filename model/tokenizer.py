@@ -1,4 +1,4 @@
-"""Text to what a model reads, and what it writes to text: pieces, language tags, and a detokenizer for streams.
+"""Text to the ids that a model reads, and ids to text: pieces, language tags, and a detokenizer for streams.
 
 Knows nothing of tensors, so the HTTP process can use it without loading torch.
 """
@@ -286,7 +286,7 @@ def _vocabulary(files: Mapping[str, bytes], name: str) -> list[str] | None:
 
 
 class Detokenizer:
-    """Turns ids into text one at a time; what it has returned never changes.
+    """Turns ids into text one at a time; text already returned never changes.
 
     Bytes of an unfinished character are held back until the character is whole, and left out where it never is: a
     small model sometimes writes half an emoji. A case mark is held back until its word comes. The space that

@@ -37,15 +37,14 @@ def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     order.
 
     As `topk`, except that equal ones come, and are chosen, in the order of their columns. Reads no tensor's value, so
-    that nobody waits for the device.
+    that the CPU does not wait for the device.
     """
     rows, columns = scores.shape
     count = min(count, columns)
     filling = -columns % _PART
     parts = F.pad(scores, (0, filling), value=-torch.inf).view(rows, -1, _PART)
     numbers = torch.arange(columns + filling, device=scores.device).view(-1, _PART)
-    # Before an element of a part come at least the largest of all parts before it: only so many parts have one of the
-    # largest.
+    # The top `count` lie in the `count` parts with the largest maxima.
     _, chosen = _first(parts.amax(dim=-1), numbers[:, 0].expand(rows, -1), min(count, len(numbers)))
     chosen //= _PART
     candidates = parts.gather(1, chosen[:, :, None].expand(-1, -1, _PART)).flatten(1)
@@ -77,9 +76,9 @@ def members(rows: int, sizes: Sequence[int]) -> Tensor:
 def best_extensions(logits: Tensor, highest: Tensor, totals: Tensor, beams: Tensor, count: int) -> Extensions:
     """Return the `count` best extensions of each of `beams`, which are `members` of the rows.
 
-    `logits [rows, vocab]` stand for log-probabilities, the largest of which are `highest [rows]`; they are added to
-    `totals [rows]`. Of equal sums the earlier row's come first, and of a row the more probable ones, then the lower
-    tokens. Reads no tensor's value, as `largest`.
+    `logits [rows, vocab]` stand for log-probabilities, which are added to `totals [rows]`; `highest [rows]` are the
+    largest log-probabilities. Of equal sums the earlier row's come first, and of a row the more probable ones, then
+    the lower tokens. Reads no tensor's value, as `largest`.
     """
     values, tokens = largest(logits, count)
     logprobs = values - values[:, :1] + highest[:, None]

@@ -1,7 +1,7 @@
 """The encoder-decoder transformer: `encode` once, `decode` a step at a time, `forward` to train.
 
 The decoder sees source K/V, never encoder states. No method reads a tensor's value or branches on
-one: what a decode step computes depends on shapes alone, but for the `KeyValueView` that it is given.
+one: apart from its `KeyValueView`, a decode step depends on shapes alone.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class Rows(NamedTuple):
 
     ids: Tensor
     positions: Tensor
-    """The place of a token in its own sentence."""
+    """The position of a token in its own sentence."""
     segments: Tensor
     """The number of the sentence in its row, the same on both sides; 0 where nothing is."""
 
@@ -109,7 +109,7 @@ class Transformer(nn.Module):
 
         `positions [batch, length]` are the ids' own; `target_mask [batch, 1, length, keys]` covers all
         the keys that `cache` returns; `source` and `source_mask` are as `encode` gave and took them. Masks
-        are None where `cache` and `source` are rows of a `SlotCache`, which know what each query may see.
+        are None where `cache` and `source` are rows of a `SlotCache`, which know the positions that each query may see.
         """
         target_mask = _biased(target_mask, self.target_bias, positions)
         states = self.target_input(self.embedding(target_ids), positions)

@@ -26,7 +26,7 @@ def import_checkpoint(
 ) -> CheckpointConfig:
     """Write the checkpoint in `path` (a directory, or an Argos package) as one of ours into `directory`.
 
-    Returns what it is. Raises `CheckpointError` for a format that is not known, for all that is not supported, missing,
+    Returns what it is. Raises `CheckpointError` for a format that is not known, for anything unsupported, missing,
     left over or broken, and for more than `max_bytes` unpacked; then it leaves nothing in a new `directory`.
     """
     is_new = not directory.exists()

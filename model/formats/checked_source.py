@@ -1,4 +1,4 @@
-"""The base of all formats: options that are checked, weights that are renamed, and errors for whatever is left over."""
+"""The base of all formats: options that are checked, weights that are renamed, and errors for everything left over."""
 
 import json
 import zipfile
@@ -42,7 +42,7 @@ class Imported(NamedTuple):
 
 
 class Options:
-    """The settings of another format. Collects what is not supported, so that one error can list all of it."""
+    """The settings of another format. Collects everything unsupported, so that one error can list it."""
 
     def __init__(self, values: Mapping[str, Any], path: Path) -> None:
         self._values = values
@@ -58,7 +58,7 @@ class Options:
         return name in self._values
 
     def number(self, name: str, default: int | None = None) -> int:
-        """Return a count or an id; 0 stands for what is missing or wrong, until `check`."""
+        """Return a count or an id; 0 stands for a missing or wrong one, until `check`."""
         value = self.get(name, default)
         if isinstance(value, list) and value:  # some have several ends of sentence
             value = value[0]
@@ -68,7 +68,7 @@ class Options:
         return 0
 
     def only(self, name: str, *allowed: Any, default: Any = None) -> Any:
-        """Return the value, if it is one of `allowed`; what is absent is `default`, or the first of them."""
+        """Return the value, if it is one of `allowed`; `default`, or the first of them, if it is absent."""
         value = self.get(name, allowed[0] if default is None else default)
         if value not in allowed:
             self.refuse(f"{name} is {value}")
@@ -97,7 +97,7 @@ class Options:
 
 
 class Weights:
-    """The tensors of a checkpoint, each to be taken once; `check` refuses what is missing, or left over."""
+    """The tensors of a checkpoint, each to be taken once; `check` refuses missing ones and leftovers."""
 
     def __init__(self, tensors: Mapping[str, Tensor], path: Path) -> None:
         self._left = dict(tensors)
@@ -199,7 +199,7 @@ def read_weights(directory: Path) -> Weights:
 def _read_safetensors(path: Path) -> Iterator[tuple[str, Tensor]]:
     try:
         with safe_open(path, "pt") as file:
-            for name in file.keys():  # noqa: SIM118  it is no dict
+            for name in file.keys():  # noqa: SIM118  not a dict
                 yield name, file.get_tensor(name)
     except SafetensorError as error:
         raise CheckpointError(f"{path}: {error}") from None
@@ -207,7 +207,7 @@ def _read_safetensors(path: Path) -> Iterator[tuple[str, Tensor]]:
 
 def _read_torch(path: Path) -> Iterator[tuple[str, Tensor]]:
     try:
-        # Those of before PyTorch 1.6 are no zip files, and cannot be mapped.
+        # Files from before PyTorch 1.6 are not zip files, and cannot be mapped.
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
         for name, tensor in content.items():
             if tensor.untyped_storage().nbytes() < tensor.numel() * tensor.element_size():

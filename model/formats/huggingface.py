@@ -60,7 +60,7 @@ _FIRST_POSITION: Final = 2  # fairseq counts from after its padding's id
 
 
 def read(directory: Path, hint: LanguageHint) -> Imported:
-    """Raises `CheckpointError` for what is not supported, missing, left over or broken."""
+    """Raises `CheckpointError` for anything unsupported, missing, left over or broken."""
     path = directory / "config.json"
     values = read_json(path)
     options = Options(values, path)
@@ -86,7 +86,7 @@ def _marian(directory: Path, options: Options, hint: LanguageHint) -> Imported:
     weights = _weights(directory, config)
     positions = _marian_positions(config)
     weights |= {f"{side}_input.table": positions.clone() for side in ("source", "target")}
-    # The padding begins a translation and is no part of it.
+    # The padding begins a translation and does not belong to it.
     weights["projection.bias"] = weights["projection.bias"].float() + impossible(config.vocab_size, config.pad_id)
     vocabulary = ordered(read_json(directory / "vocab.json"), config.source_vocab_size or config.vocab_size)
     files = read_files(directory, {"source.spm": "source.model", "target.spm": "target.model"})
@@ -215,7 +215,7 @@ def _norms(config: ModelConfig) -> list[tuple[str, str]]:
 
 
 def _embeddings(stored: Weights, config: ModelConfig) -> dict[str, Tensor]:
-    """Take the embeddings, each of which is stored under one or several of its names."""
+    """Take the embeddings, each stored under one or several of its names."""
     encoder, decoder = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
     weights = {}
     if config.source_vocab_size is not None:

@@ -11,7 +11,7 @@ _LANGUAGE: Final = re.compile("[a-z]{2,3}")
 
 
 def codes_of(names: Iterable[str]) -> dict[str, str]:
-    """Return the model's name of each language by its code; without those that are no language's, like `ROMANCE`.
+    """Return the model's name of each language by its code; without groups of languages, like `ROMANCE`.
 
     The script, or the country, is part of the code where there are several of the same language. Languages that BCP 47
     has one code for, as for `twi` and `aka`, keep the codes that they have in the model. Of what remains equal the

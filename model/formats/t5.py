@@ -46,13 +46,13 @@ _DECODER: Final = [
     ("decoder.{i}.feed_forward.outer", "decoder.block.{i}.layer.2.DenseReluDense.wo"),
 ]
 MODEL_TYPES: Final = frozenset({"t5", "mt5"})
-_TAG: Final = re.compile(r"<2([a-z]{2,3}(?:_[A-Z][a-z]{3})?)>")  # <2translate> and others are no languages
+_TAG: Final = re.compile(r"<2([a-z]{2,3}(?:_[A-Z][a-z]{3})?)>")  # <2translate> and others are not languages
 _LONGEST: Final = 512  # relative positions have no end; these models were trained on so many tokens
 _T5_LANGUAGES: Final = {"en": "English", "de": "German", "fr": "French", "ro": "Romanian"}
 
 
 def read(directory: Path, hint: LanguageHint) -> Imported:
-    """Raises `CheckpointError` for what is not supported, missing, left over or broken."""
+    """Raises `CheckpointError` for anything unsupported, missing, left over or broken."""
     path = directory / "config.json"
     options = Options(read_json(path), path)
     config = _config(options)

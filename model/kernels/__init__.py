@@ -2,7 +2,7 @@
 
 The operators are compiled at first use into the user's cache, or beforehand next to their source by
 `python -m model.kernels`. Where there is no compiler, the functions here do the same in PyTorch, with the same result
-but for rounding; attention then pads, and needs finite numbers in all of the buffer. `load` returns which. For
+apart from rounding; attention then pads, and needs finite numbers in all of the buffer. `load` returns which. For
 inference: there are no gradients. With the operators comes `torch.classes.dragoman.Int8Transformer`
 (model/cpp_transformer.py).
 
@@ -181,7 +181,7 @@ def copy_slots(buffer: Tensor, copies: Tensor) -> None:
 
     `copies [copies, 3]` are (from slot, to slot, positions) in int64.
     """
-    if buffer.device.type == "cpu" and load():  # bytes, of whatever type
+    if buffer.device.type == "cpu" and load():  # bytes, of any type
         torch.ops.dragoman.copy_slots(buffer, copies)
         return
     for origin, destination, positions in copies.tolist():

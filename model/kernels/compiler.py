@@ -61,7 +61,7 @@ def build(directory: Path) -> Path:
     if _is_sound(built):
         return built
     if not directory.is_absolute():
-        raise NotADirectoryError(f"{directory} is no place for a cache: is there a home directory?")
+        raise NotADirectoryError(f"{directory} cannot hold a cache: is there a home directory?")
     compiler = shutil.which("c++")
     if compiler is None:
         raise FileNotFoundError("there is no C++ compiler (c++)")
@@ -74,7 +74,7 @@ def build(directory: Path) -> Path:
 
 
 def _is_own(status: os.stat_result) -> bool:
-    """Return True if nobody but this user and the administrator can write what has this status."""
+    """Return True if only this user and the administrator can write the file with this status."""
     return status.st_uid in (os.getuid(), 0) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 

@@ -18,7 +18,7 @@ float quantise(const float* x, int64_t width, uint8_t* q) {
 #pragma omp simd reduction(max : largest) reduction(+ : zero)
   for (int64_t i = 0; i < width; ++i) {
     largest = larger(largest, std::fabs(x[i]));
-    zero += x[i] * 0.0f;  // integers hide what is not finite: their factor shall not
+    zero += x[i] * 0.0f;  // integers hide infinities and NaN: their factor shall not
   }
   const float factor = 127.0f / largest;
 #pragma omp simd

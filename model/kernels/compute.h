@@ -3,7 +3,7 @@
 //
 // Every function treats a row by itself, in an order that depends on nothing but the row: its result has the same bits
 // alone and among others. Nothing depends on the variant either: sums are taken in the same order, and a product and a
-// sum are never one rounding, which not every processor has. What is no sum and no product is in elementary.h.
+// sum are never one rounding, which not every processor has. Other operations are in elementary.h.
 
 #pragma once
 
@@ -86,7 +86,7 @@ struct Kernels {
   void (*normalise)(const float* x, const float* weight, const float* bias, float epsilon, int64_t width, float* out);
 
   // One position of a recurrent layer: after = forget * before + (1 - forget) * input with forget = sigmoid(gate); adds
-  // what is positive of it to `out`. `before` is not `after`; all are [width].
+  // its positive part to `out`. `before` is not `after`; all are [width].
   void (*recur)(const float* input, const float* gate, const float* before, int64_t width, float* after, float* out);
 
   // softmax(q k^T * scale) v of up to `kMostQueries` queries that have as many keys, which stand `stride` numbers apart;

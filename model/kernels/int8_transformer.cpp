@@ -1,5 +1,5 @@
-// See int8_transformer.h; int8_weights.cpp has its construction, int8_steps.cpp the output projection. Rows are
-// tokens: of all sources in `encode`, of all hypotheses in `decode`. They share the weights that are read and nothing else.
+// See int8_transformer.h. int8_weights.cpp constructs it, int8_steps.cpp runs a block of steps, int8_output.cpp has the
+// output projection. A row is a token: of any source in `encode`, of any hypothesis in `decode`. Rows share only weights.
 
 #include "int8_transformer.h"
 

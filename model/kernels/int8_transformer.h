@@ -49,7 +49,7 @@ class Int8Transformer : public torch::CustomClassHolder {
   void encode(const at::Tensor& ids, const at::Tensor& positions, const at::Tensor& offsets, const at::Tensor& slots,
               const at::Tensor& allowed);
 
-  // A block of steps: one, and up to `steps - 1` more, none of which is begun if it would end more than `seconds` after
+  // A block of steps: one, and up to `steps - 1` more, and no further one starts that would end more than `seconds` after
   // the block's beginning. tokens, positions, slots, source_slots, source_lengths [rows] -> the ids and their
   // log-probabilities [steps, rows], the number of them that each plain row has got [plain rows], and of the last step,
   // for the rows of `outputs`: logits [len, vocab]; alignment, the weights over their sources [len, longest source], the

@@ -1,7 +1,7 @@
 // The library's entry points: operators over rows of different length, without padding, and the int8 transformer.
 //
-// A row's result is a function of that row alone, computed in the same order independent of the rest of the batch: the same
-// bits alone and among others. Keys and values are read where the cache keeps them; nothing is gathered first.
+// A row's result depends on that row alone and is summed in the same order in any batch: the same bits alone and among
+// others. Keys and values are read where the cache keeps them; nothing is gathered first.
 // float32 on a CPU.
 
 #include <ATen/Parallel.h>

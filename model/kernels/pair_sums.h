@@ -9,7 +9,7 @@
 //   modulo 2^16, so subtracting 128 times the activations still leaves the exact sum if that fits: the magnitudes of the
 //   four activations add up to at most 258 (127 * 258 < 2^15).
 //
-// `arrange` makes a row obey the rules: it lowers some activations and lists what it took away from them. The list is
+// `arrange` makes a row obey the rules: it lowers some activations and lists the differences. The list is
 // multiplied separately. Of normally distributed activations that is one group of 14 (width 256) to 40 (2,048).
 //
 // The bytes of a row: activations [groups][kGroup]; for each pair of groups two corrections of 16 bits, -128 times the sum
@@ -41,7 +41,7 @@ inline int magnitude(int x) { return x < 0 ? -x : x; }
 // Lowers the magnitude of x by `excess`.
 inline int8_t lowered(int8_t x, int excess) { return static_cast<int8_t>(x < 0 ? x + excess : x - excess); }
 
-// Makes two groups obey the rules, and lists what it takes away; returns the new end of the list.
+// Makes two groups obey the rules, and lists the differences; returns the new end of the list.
 inline uint8_t* arrange_two(int8_t* two, int32_t group, uint8_t* corrections, uint8_t* end) {
   int8_t old[2 * kGroup];
   std::memcpy(old, two, sizeof old);

@@ -173,7 +173,7 @@ class Helpers {
   int64_t count_ = 0, part_ = 1;
   std::exception_ptr failure_;
   uint32_t number_ = 0;
-  // The job's number in the upper half, and in the lower one how many of its parts nobody has taken.
+  // The upper half is the job's number, the lower half the number of its parts that no thread has taken.
   alignas(64) std::atomic<uint64_t> left_{0};
   alignas(64) std::atomic<uint64_t> unfinished_{0};
 };

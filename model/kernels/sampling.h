@@ -15,7 +15,7 @@ struct Sampling {
   uint64_t noise;
 };
 
-// Samples a token from logits [width], of which the one at `best` is the largest.
+// Samples a token from logits [width]; the largest is at `best`.
 int64_t sample(const float* logits, int64_t width, int64_t best, const Sampling& options);
 
 // A token and its log-probability.

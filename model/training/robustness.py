@@ -35,7 +35,7 @@ class _Text(NamedTuple):
 
 
 def check(case: Case, translation: str) -> list[str]:
-    """Return what is wrong with a translation, in words; nothing for one that passes."""
+    """Return the problems of a translation, in words; none for one that passes."""
     text = _Text(normalised(translation), _plain(translation, case))
     if not text.exact:
         return ["is empty"]

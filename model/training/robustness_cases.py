@@ -1,4 +1,4 @@
-"""Cases of everyday input and what a good translation of each has, read from TOML files."""
+"""Cases of everyday input and the marks of a good translation of each, read from TOML files."""
 
 import re
 import tomllib
@@ -16,7 +16,7 @@ _ENGLISH_NUMBER: Final = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?
 
 
 class CaseError(ValueError):
-    """A file of cases is not what it should be; names the file and every wrong case."""
+    """A file of cases is malformed; the error names the file and every wrong case."""
 
 
 def _split(value: object) -> object:
@@ -31,7 +31,7 @@ Pieces = Annotated[tuple[Piece, ...], BeforeValidator(_split), Field(min_length=
 
 
 class Case(BaseModel):
-    """A source and what any good translation of it has.
+    """A source and the marks of any good translation of it.
 
     Unless one says otherwise, case, kinds of space, of apostrophe, of dash and of double quotation mark do not count.
     """

@@ -24,7 +24,7 @@ class Scorer:
     """Scores translations into one language. `tokenize` is for BLEU; with `lowercase`, case does not count."""
 
     def __init__(self, tokenize: Tokenize, language: str, *, lowercase: bool) -> None:
-        """Load what the scores need. Raises `MissingExtraError`."""
+        """Load the libraries that the scores need. Raises `MissingExtraError`."""
         try:
             from sacrebleu.metrics.bleu import BLEU
             from sacrebleu.metrics.chrf import CHRF

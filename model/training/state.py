@@ -48,7 +48,7 @@ def read_state(path: Path, fixed: dict[str, str]) -> dict[str, Any]:
 
 
 def check_start(config: TrainConfig) -> None:
-    """Refuse a `start_from` that is no checkpoint, or one of another shape, by a `TrainingError`."""
+    """Refuse a `start_from` that is not a checkpoint, or has another shape, by a `TrainingError`."""
     if config.start_from is None:
         return
     try:

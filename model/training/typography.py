@@ -1,4 +1,4 @@
-"""A single way to write apostrophes, spaces before marks, and first letters, whatever a corpus has.
+"""A single way to write apostrophes, spaces before marks, and first letters, for all corpora.
 
 Corpora disagree: nearly all French apostrophes of one are curly and of another straight, and a model that has seen both
 writes either. Knows no files and no tokens.

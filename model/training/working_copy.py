@@ -58,7 +58,7 @@ class WorkingCopy:
 
 
 def uses_bfloat16(options: OptimiserConfig, device: str) -> bool:
-    """Return True if matrix products run in bfloat16; "auto" decides by what the processor has instructions for."""
+    """Return True if matrix products run in bfloat16; "auto" decides by the processor's instructions."""
     if options.precision != "auto":
         return options.precision == "bfloat16"
     if device == "cuda":

@@ -26,7 +26,7 @@ class SourceBatch(NamedTuple):
     lengths: list[int]
     slots: list[int]
     required: list[list[int]]
-    """Words that each translation must be able to have, whatever its source: those that its request gives."""
+    """Words that each translation may have with any source: those that its request gives."""
 
 
 class PlainQueries(NamedTuple):
@@ -44,7 +44,7 @@ class Block(NamedTuple):
 
     steps: int
     seconds: float
-    """No step but the first is begun that would end later than so many seconds after the block's beginning."""
+    """Time limit of a block: no further step starts that would end after it."""
 
 
 ONE_STEP: Final = Block(1, 0.0)
@@ -96,7 +96,7 @@ class StepScores(NamedTuple):
     extensions: Extensions | None = None
     """The best extensions of `beams`, `[steps, beams, twice the largest size]` each; None without beams."""
     counts: Tensor = NO_PLAIN_ROWS.rooms
-    """The number of tokens that each plain row has got, at least 1; later ones are any: int64 `[plain rows]`."""
+    """The number of tokens of each plain row, at least 1; numbers after them mean nothing: int64 `[plain rows]`."""
 
 
 def extensions_of(batch: StepBatch, logits: Tensor) -> Extensions | None:
@@ -133,7 +133,7 @@ def step_batch(
     plain: PlainQueries = NO_PLAIN_QUERIES,
     block: Block = ONE_STEP,
 ) -> StepBatch:
-    """`groups` are the rows of each request that is not plain; these may end the block before its limits."""
+    """Return the batch of a block: `groups`, which may shorten it, are the rows of each request that is not plain."""
     if not groups:
         return StepBatch(plain.queries, copies, NO_OUTPUTS, plain=plain.rows, block=block)
     rows = [row for group in groups for row in group]
@@ -188,7 +188,7 @@ class StepTokens(NamedTuple):
     logprobs: Tensor
     """float32 `[steps, rows]`."""
     counts: Tensor
-    """The number of tokens that each row has got; later ones are any: int64 `[rows]`."""
+    """The number of tokens of each row; numbers after them mean nothing: int64 `[rows]`."""
 
 
 class PlainTensors:

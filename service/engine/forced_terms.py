@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from model.beam_search import Choice, Extension
 from service.engine.generation_request import GivenTerm
 
-# Shares of the attention. The embedded model most often writes the stand-in of what is copied by itself, and a rule
+# Shares of the attention. The embedded model most often writes the stand-in of copied text by itself, and a rule
 # that needs less, half of the attention, makes such translations worse.
 _NEARLY_ALL: Final = 0.9
 _SOME: Final = 0.01

@@ -1,4 +1,4 @@
-"""One segment to translate, as its engine gets it: what to read, how to search, what must hold, what to report.
+"""One segment to translate, as its engine gets it: its source, the search, constraints and the details to report.
 
 Plain values: no torch, no text, no HTTP. Every field is part of the cache's key (`supervisor.cache`) without
 being named there.
@@ -10,7 +10,7 @@ import msgspec
 class Prompt(msgspec.Struct, frozen=True, array_like=True):
     """Token ids that the model reads: those of the source, and those that the decoder reads after bos.
 
-    `decoder_ids` are no part of the translation, but a beam counts them in its lengths.
+    `decoder_ids` do not belong to the translation, but a beam counts them in its lengths.
     """
 
     source_ids: list[int]
@@ -46,7 +46,7 @@ class Search(msgspec.Struct, frozen=True, array_like=True):
 
 
 class GivenTerm(msgspec.Struct, frozen=True, array_like=True):
-    """A part of the source, by positions from `start` up to `end`, whose translation is given: `ids`, one or more."""
+    """Source positions from `start` up to `end` with a given translation: `ids`, one or more."""
 
     start: int
     end: int
@@ -54,7 +54,7 @@ class GivenTerm(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Constraints(msgspec.Struct, frozen=True, array_like=True):
-    """Rules about what a translation must and must not contain.
+    """Tokens that a translation must or must not contain.
 
     The first two are rules against repetition, over the ids so far, the prompt included (`model.sampling`); 1
     and 0 disable them. The translation begins with `forced_ids`, fewer than `max_new_tokens` and without eos, however
@@ -93,7 +93,7 @@ class Inspect(msgspec.Struct, frozen=True, array_like=True):
 
     `candidates` is the number of most probable tokens; `alignment` is the position of the source with the largest
     cross-attention weight, `attention` all of these weights, only with `alignment`; `self_attention` the weights over
-    what was written before. With `hypotheses`, the live hypotheses are reported after each step of a beam.
+    the tokens written before. With `hypotheses`, the live hypotheses are reported after each step of a beam.
     """
 
     candidates: int = 0

@@ -83,7 +83,7 @@ def serve(model: LoadedModel, replica: int, channel: SocketChannel) -> int:
         channel.send(Ready(parameters=model.parameters, device=str(device)))
         EngineLoop(scheduler, runner, model.lending.join(replica, channel) if model.lending else channel).run()
     except ConnectionError:
-        # The HTTP process died between two reads; nobody is left to report to.
+        # The HTTP process died between two reads: no process is left to report to.
         logger.warning("the HTTP process is gone")
     except DeviceLost:
         # Every request is given to the next engine, with the tokens reported so far.

@@ -27,9 +27,9 @@ from service.engine.token_selection import Steps, select_tokens
 logger = logging.getLogger(__name__)
 
 LONG_BLOCK: Final = Block(32, 0.002)
-"""Steps of a block while nobody waits. A request that comes meanwhile waits for its end."""
+"""Limits of a block while no request waits. A request that comes meanwhile waits for its end."""
 SHORT_BLOCK: Final = Block(4, 0.0005)
-"""Steps of a block while a first token is due or a request waits for a slot: longer blocks leave slots empty longer."""
+"""Limits of a block while a first token is due or a request waits for a slot: longer ones leave slots empty longer."""
 
 
 OBJECTS_BETWEEN_COLLECTIONS: Final = 50_000
@@ -65,7 +65,7 @@ class EngineLoop:
             if self._scheduler.has_work:
                 self.step()
             elif commands:
-                # All were cancelled: report it, or the gauges would show the last step for ever.
+                # All were cancelled: without a report, the gauges would show the last step for ever.
                 self._channel.send(StepReport([], self._stats()))
 
     def step(self) -> None:

@@ -85,7 +85,7 @@ def _with_fixed_shapes(model: Transformer, slots: int, max_length: int, shortlis
 
 def _int8(model: Transformer, slots: int, max_length: int, shortlist: Shortlist | None) -> Runner:
     if not CppTransformer.is_available():
-        logger.warning("int8 without C++ operators: slower, and equal in any batch only but for rounding")
+        logger.warning("int8 without C++ operators: slower, and equal in any batch apart from rounding")
     elif CppTransformer.supports(model.config):
         return CppRunner(model, slots=slots, max_length=max_length, shortlist=shortlist)
     else:

@@ -34,7 +34,7 @@ class Runner(Protocol):
 
 
 class EagerRunner:
-    """Plain PyTorch, operator by operator, one step at a time: a step takes longer than what a block would save."""
+    """Plain PyTorch, operator by operator, one step at a time: a step takes longer than a block would save."""
 
     def __init__(self, model: Transformer, *, slots: int, max_length: int, shortlist: Shortlist | None = None) -> None:
         self._model = model

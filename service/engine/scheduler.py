@@ -1,6 +1,6 @@
 """Continuous batching (Yu et al. 2022, Orca), decided one block of steps at a time.
 
-Requests wait first come, first served, but those whose engine has died after their first tokens come before those
+Requests wait first come, first served, except that those whose engine died after their first tokens come before those
 without a token: their readers have begun. Every step, up to `max_prefill` of them take the slots that they need, one or
 as many as their beam is wide: that bounds how long an encoder batch can hold up the streams already running. So does
 `MAX_PREFIX_ROWS` for the forced prefixes that they bring. All requests with slots advance in the same step, whatever
@@ -82,9 +82,9 @@ class Scheduler:
         self._waiting: deque[tuple[int, GenerationRequest]] = deque()
         self._running: dict[int, Running] = {}
         self._with_rows: dict[int, Running] = {}
-        """The running requests that are no numbers in the table."""
+        """The running requests outside the table."""
         self._plain: dict[int, Running] = {}
-        """The others, by slot."""
+        """The running requests in the table, by slot."""
         self.table = PlainTable(slots, bos_id, eos_id)
         self._has_yielded = False
         self._slots = slots
@@ -165,7 +165,7 @@ class Scheduler:
     def update(self, plan: Plan, steps: Iterable[Iterable[list[Extension]]]) -> Progress:
         """Advance each of `plan.running` by its rows' extensions, step by step; free the slots of finished ones.
 
-        A request that fails here, whatever the error, ends alone.
+        A request that fails here, by any error, ends alone.
         """
         progress = Progress([], [], [])
         for running, own in zip(plan.running, steps, strict=True):
@@ -221,7 +221,7 @@ class Scheduler:
 
 
 def _bare(choice: Choice) -> Choice:
-    """Drop what is not reported of alternatives: their weights are many."""
+    """Drop the inspection of an alternative except its alignment: attention weights are many."""
     return choice._replace(inspection=Inspection(alignment=choice.inspection.alignment))
 
 

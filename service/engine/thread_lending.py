@@ -21,7 +21,7 @@ class ThreadLending:
     """The time since when each engine of a model has no work, in memory that forks of this process share."""
 
     def __init__(self, *, engines: int, threads: int) -> None:
-        """All `engines` together have so many `threads`, of which one uses no more than `MOST_THREADS`."""
+        """All `engines` together have so many `threads`; one of them uses `MOST_THREADS` at most."""
         self._memory = mmap.mmap(-1, engines * _TIME_BYTES)
         self._idle_since = memoryview(self._memory).cast("q")
         self.threads = min(threads, MOST_THREADS)
@@ -52,7 +52,7 @@ class ThreadLending:
 
 
 def lending_among(options: EngineOptions) -> ThreadLending | None:
-    """Return what the engines to be forked share; None where they lend nothing."""
+    """Return the memory that the engines to be forked share; None if they lend nothing."""
     if not (options.lends_threads and options.forks):
         return None
     # Above a limit on processor time the system would stop all processes for a while, the HTTP process, too.

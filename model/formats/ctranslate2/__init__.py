@@ -26,7 +26,7 @@ def find(path: Path) -> Path | None:
 
 
 def read(directory: Path, hint: LanguageHint) -> Imported:
-    """`directory` holds model.bin. Raises `CheckpointError` for what is not supported, missing, left over or broken."""
+    """`directory` holds model.bin. Raises `CheckpointError` for anything unsupported, missing, left over or broken."""
     path, described = directory / "model.bin", directory / "config.json"
     source_words, target_words = vocabularies(directory)
     vocabulary = read_tokenizer(directory, source_words, target_words)
@@ -80,7 +80,7 @@ def _begun(imported: Imported, package: Path, target_words: Sequence[str]) -> Im
     if piece is None:
         return imported
     if piece not in target_words:
-        raise CheckpointError(f"{package}: target_prefix {piece!r} is no piece of the model")
+        raise CheckpointError(f"{package}: target_prefix {piece!r} is not a piece of the model")
     prompt = imported.config.prompt.model_copy(update={"target_prefix": (piece,)})
     config = imported.config.model_copy(update={"prompt": prompt})
     return imported._replace(config=config, tokenizer=Tokenizer(imported.tokenizer.files, prompt))

@@ -45,11 +45,11 @@ class _Reader:
     def content(self) -> Content:
         version = self._number("<I")
         if version not in _VERSIONS:
-            raise ValueError(f"is no CTranslate2 model of a version that is known: {version}")
+            raise ValueError(f"is not a CTranslate2 model of a known version: {version}")
         name = self._string()
         if name != "TransformerSpec":
             raise ValueError(f"is a {name}, not an encoder-decoder transformer")
-        revision = self._number("<I")  # of the specification, which is what the variables are called
+        revision = self._number("<I")  # of the specification: the names of the variables
         found = {self._string(): self._tensor() for _ in range(self._number("<I"))}
         for _ in range(self._number("<I")):
             alias = self._string()

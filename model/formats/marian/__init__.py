@@ -44,9 +44,9 @@ def find(directory: Path) -> Path | None:
 
 
 def read(path: Path, hint: LanguageHint) -> Imported:
-    """Read a model file and what is beside it.
+    """Read a model file and the files beside it.
 
-    Raises `CheckpointError` for what is not supported, missing, left over or broken.
+    Raises `CheckpointError` for anything unsupported, missing, left over or broken.
     """
     directory = path.parent
     content = _READERS[path.suffix](path)

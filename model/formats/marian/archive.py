@@ -29,7 +29,7 @@ def read_archive(path: Path) -> Content:
                     problems.append(f"{name}: {str(error).partition(chr(10))[0]}")
                     continue
                 if not isinstance(values, numpy.ndarray):
-                    problems.append(f"{name} is no array")
+                    problems.append(f"{name} is not an array")
                 elif name == CONFIGURATION:
                     configuration = values.tobytes().rstrip(b"\0").decode()
                 elif values.dtype.name not in _FLOATS:
@@ -39,7 +39,7 @@ def read_archive(path: Path) -> Content:
     except CheckpointError:
         raise
     except (OSError, ValueError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise CheckpointError(f"{path}: is no archive of NumPy's, or a damaged one: {error}") from None
+        raise CheckpointError(f"{path}: is not an archive of NumPy's, or a damaged one: {error}") from None
     if problems:
         raise CheckpointError(f"{path}: {'; '.join(sorted(problems))}")
     return Content(configuration, parameters)

@@ -84,7 +84,7 @@ class _Reader:
     def items(self) -> Iterator[_Item]:
         [version, count] = self._numbers("Q", 2)
         if version != _VERSION:
-            raise ValueError(f"is no Marian model of a version that is known: {version}")
+            raise ValueError(f"is not a Marian model of a known version: {version}")
         headers = [self._numbers("Q", 4) for _ in range(count)]
         names = [self._bytes(length).removesuffix(b"\0").decode() for length, *_ in headers]
         shapes = [self._numbers("i", dimensions) for _, _, dimensions, _ in headers]

@@ -34,7 +34,7 @@ class Content(NamedTuple):
 
 
 class Parameters:
-    """Parameters by Marian's names; `check` refuses what is missing, left over or not of its kind, all at once."""
+    """Parameters by Marian's names; `check` refuses missing, leftover and wrong ones, all at once."""
 
     def __init__(self, parameters: Mapping[str, Parameter], path: Path) -> None:
         self._left = {name: each for name, each in parameters.items() if not name.endswith(_STATIC_SCALE)}

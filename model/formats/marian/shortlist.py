@@ -68,10 +68,10 @@ class _Table(NamedTuple):
 def _table(content: bytes) -> _Table:
     """Raises `ValueError` for a file that is broken."""
     if len(content) < _HEADER.size:
-        raise ValueError("is no lexical shortlist: it ends too early")
+        raise ValueError("is not a lexical shortlist: it ends too early")
     signature, checksum, first, _, offsets, words = _HEADER.unpack_from(content)
     if signature != _SIGNATURE:
-        raise ValueError("is no lexical shortlist in Marian's binary format")
+        raise ValueError("is not a lexical shortlist in Marian's binary format")
     expected = _HEADER.size + 8 * offsets + 4 * words
     if len(content) != expected or not offsets:
         raise ValueError(f"has {len(content)} bytes, its header says {expected}")

@@ -20,7 +20,7 @@ _OUTPUT: Final = "decoder_ff_logit_out"
 def translated(stored: Parameters, config: ModelConfig, unknown: int) -> dict[str, Tensor]:
     """Return our weights, with which the piece `unknown` is never written, as Marian does not by default.
 
-    Raises `CheckpointError` for what is missing or left over.
+    Raises `CheckpointError` for parameters missing or left over.
     """
     weights: dict[str, Tensor] = {}
     for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):

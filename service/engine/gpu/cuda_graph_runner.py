@@ -159,7 +159,7 @@ class CudaGraphRunner:
         return scores._replace(alignment=alignment, self_attention=self_attention)
 
     def _ranking(self, batch: StepBatch) -> "_Ranking | None":
-        """Bring to the device, before the step, what ranks its beams."""
+        """Upload the rows and sums by which the step's beams are ranked."""
         rows = batch.beam_rows
         if not rows:
             return None
@@ -171,7 +171,7 @@ class CudaGraphRunner:
 
     def _write_inputs(self, buffers: StepBuffers, batch: StepBatch) -> None:
         queries, plain, rows = batch.queries, batch.plain, len(batch.queries.tokens)
-        # The step that read what was here before has ended: its results have been waited for.
+        # The previous step has finished, so its inputs may be overwritten.
         inputs = buffers.own_inputs.copy_(self._padding)
         torch.stack(queries, out=inputs[: len(queries), :rows])
         own = slice(batch.first_plain, rows)
@@ -186,10 +186,10 @@ class CudaGraphRunner:
     def _run(
         self, buffers: StepBuffers, step: CapturedStep, ranking: "_Ranking | None", batch: StepBatch
     ) -> StepScores:
-        """Run a block; return what it gives but for attention weights.
+        """Run a block of steps and return its scores, without attention weights.
 
-        While there is time, the next step is already running when the CPU reads what one has given, so that the GPU
-        does not wait for it; in a step too many all rows are padding.
+        While there is time, the next step is already running when the CPU reads the results of one, so that the GPU
+        does not wait; in a step too many all rows are padding.
         """
         rooms, rows, block = batch.plain.rooms, len(batch.queries.tokens), batch.block
         counts, goes_on = torch.zeros_like(rooms), torch.ones_like(rooms, dtype=torch.bool)
@@ -219,7 +219,7 @@ class CudaGraphRunner:
     def _replay(
         self, buffers: StepBuffers, step: CapturedStep, ranking: "_Ranking | None", arrivals: Arrivals
     ) -> Transfer:
-        """Start a step; what is returned gives the beams' extensions when these and `arrivals` are there."""
+        """Start a step; return the transfer of the beams' extensions, which ends when `arrivals` are there, too."""
         step.replay()
         arrivals.tokens.copy_(buffers.tokens, non_blocking=True)
         arrivals.logprobs.copy_(buffers.logprobs, non_blocking=True)

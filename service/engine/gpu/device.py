@@ -1,4 +1,4 @@
-"""Devices beyond plain operators: recording a step and replaying it, and copies that nobody waits for.
+"""Devices beyond plain operators: recording a step and replaying it, and copies that the CPU does not wait for.
 
 On a GPU a step of a small model is hundreds of kernels, each shorter than Python takes to start it: recorded as one
 CUDA graph they are started at once. Any other device runs the step again, so that the callers are tested without a GPU.
@@ -37,7 +37,7 @@ class Executor(Protocol):
     """True if captured steps are recorded, False if they are run again."""
 
     def capture(self, step: Callable[[], object]) -> CapturedStep:
-        """Record the operations of `step`, which runs a few times for that, on whatever its tensors hold."""
+        """Record the operations of `step`, which runs a few times for that, on the present values of its tensors."""
         ...
 
     def upload(self, tensor: Tensor) -> Tensor:

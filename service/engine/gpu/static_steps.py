@@ -1,8 +1,8 @@
-"""The decode step with fixed shapes: what a CUDA graph can record once and replay for other requests.
+"""The decode step and the encoder with fixed shapes: a CUDA graph records them once and replays them.
 
 Nothing here reads a tensor's value. Rows and the width of attention are given when a step is made; tensors of positions
 and lengths, or masks computed from them, determine what rows attend to. Inputs and outputs stay at the same addresses.
-Padding rows extend a slot that nobody reads.
+Padding rows extend a slot that is never read.
 """
 
 from functools import cached_property
@@ -64,7 +64,7 @@ class Arrivals(NamedTuple):
 
 class StepBuffers:
     """Inputs and outputs of steps of so many rows, always at the same addresses: on the device, and on the CPU the
-    memory that copies go from and to, pinned if that is what makes the CPU not wait for them."""
+    memory that copies go from and to, pinned where the CPU would otherwise wait for them."""
 
     def __init__(self, rows: int, tables: StepTables, padding: Tensor) -> None:
         device = tables.logits.device

@@ -1,4 +1,4 @@
 """One request's growing translation: the rows that it has in a step, and its use of their results.
 
-Pure Python: what is chosen in a row comes from `token_selection`.
+Pure Python: `token_selection` chooses the tokens of a row.
 """

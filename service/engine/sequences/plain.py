@@ -1,4 +1,4 @@
-"""Plain requests as arrays: one hypothesis each, greedy or sampled, of which nothing but tokens is reported.
+"""Plain requests as arrays: one hypothesis each, greedy or sampled, that reports only tokens.
 
 Pure Python; `engine.batching` makes the tensors of a block of them, over the same memory.
 """

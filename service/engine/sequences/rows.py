@@ -1,4 +1,4 @@
-"""The rows of a request in a decoder step, one for each token to read, and the protocol of what makes them."""
+"""The rows of a request in a decoder step, one for each token to read, and the protocol of sequences."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
@@ -31,7 +31,7 @@ class Row(NamedTuple):
     pending: Sequence[int] = ()
     """The terms that may come next, by their numbers."""
     is_ranked: bool = False
-    """True if the best extensions of all rows of its beam are enough, whatever its own ones are."""
+    """True if the beam needs only its best extensions over all rows, not this row's own."""
 
     @property
     def is_constrained(self) -> bool:

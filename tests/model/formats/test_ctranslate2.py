@@ -216,7 +216,7 @@ def test_weights_that_are_left_over_or_missing_are_named(tmp_path: Path, tokeniz
     [
         (lambda content: content[:5000], "ends too early"),
         (lambda content: content + b"x", "1 bytes are left over"),
-        (lambda content: b"\x63" + content[1:], "version that is known: 99"),
+        (lambda content: b"\x63" + content[1:], "of a known version: 99"),
         (lambda content: content.replace(b"TransformerSpec\0", b"TransformerDeco\0", 1), "is a TransformerDeco"),
         (lambda content: b"", "model.bin: "),
         (lambda content: b"GIF89a" * 20, "model.bin: "),
@@ -263,5 +263,5 @@ def test_an_argos_package_may_say_what_a_translation_begins_with(tmp_path: Path,
     theirs = [[pieces.index(piece) for piece in each.hypotheses[0]] for each in found]
     assert [[17, *best.ids] for [best] in beam_decode(ours, SOURCES, 29, 4, prompt=prompt)] == theirs
     (tmp_path / "metadata.json").write_text(json.dumps(package | {"target_prefix": "__nothing__"}))
-    with pytest.raises(CheckpointError, match=r"metadata.json: target_prefix '__nothing__' is no piece of the model"):
+    with pytest.raises(CheckpointError, match="target_prefix '__nothing__' is not a piece of the model"):
         _import(directory)

@@ -68,8 +68,8 @@ def test_what_is_wrong_is_said_with_the_file_s_name(tmp_path: Path, vocabulary: 
     lists = some_lists(size, size)
     good = shortlist_file(lists)
     cases = {
-        "is no lexical shortlist: it ends too early": good[:47],
-        "is no lexical shortlist in Marian's binary format": _damaged(good, 0),
+        "is not a lexical shortlist: it ends too early": good[:47],
+        "is not a lexical shortlist in Marian's binary format": _damaged(good, 0),
         f"has {len(good) - 1} bytes, its header says {len(good)}": good[:-1],
         f"has {len(good) + 1} bytes, its header says {len(good)}": good + b"x",
         "its checksum is wrong: it is damaged": _damaged(good, len(good) // 2),
