@@ -19,16 +19,6 @@ from model.cache import KV, NoCache, TeachingKV
 from model.config import ModelConfig
 
 
-def test_worked_query_projection() -> None:
-    weight = torch.tensor([[0.2, 0.3, 0.5], [0.1, 0.6, 0.8], [0.7, 0.2, 0.4]])
-    attention = SelfAttention(ModelConfig(vocab_size=10, d_model=3, num_heads=1))
-    with torch.no_grad():
-        attention.query.weight.copy_(weight.T)  # nn.Linear keeps [out, in]: x W^T
-        attention.query.bias.zero_()
-    query = attention.query(torch.tensor([0.1, 1.2, 0.3]))
-    torch.testing.assert_close(query, torch.tensor([0.35, 0.81, 1.13]))
-
-
 def test_masks_by_hand() -> None:
     inf = math.inf
     padding = padding_mask(torch.tensor([3, 1]), 3)
@@ -106,16 +96,6 @@ def test_masked_position_gets_exactly_zero_weight_and_gradient() -> None:
         assert tensor.grad is not None
         assert (tensor.grad[:, :, 3] == 0).all()
         assert (tensor.grad[:, :, :3] != 0).any()
-
-
-def test_a_mask_of_zero_would_leak() -> None:
-    """Multiplying the hidden score by 0 leaves it e^0: with scores 2 and 1 beside it, 9 % of the weight."""
-    scores = torch.tensor([2.0, 1.0, 3.0])
-    leaking = (scores * torch.tensor([1.0, 1.0, 0.0])).softmax(-1)
-    assert leaking[2].item() == pytest.approx(1 / (math.e**2 + math.e + 1))
-    assert leaking[2].item() == pytest.approx(0.0900, abs=1e-4)
-    hidden = (scores + torch.tensor([0.0, 0.0, -math.inf])).softmax(-1)
-    assert hidden[2].item() == 0.0
 
 
 def test_fully_masked_row_is_zero_not_nan() -> None:

@@ -23,12 +23,6 @@ def test_sinusoidal_positions_by_the_formula(d_model: int, position: int) -> Non
     torch.testing.assert_close(row, torch.tensor(expected))
 
 
-def test_position_one_begins_as_in_the_textbook() -> None:
-    row = sinusoidal_positions(2, 512)[1]
-    assert row[0].item() == pytest.approx(0.8415, abs=5e-5)
-    assert row[1].item() == pytest.approx(0.5403, abs=5e-5)
-
-
 def test_layer_norm_by_the_formula() -> None:
     torch.manual_seed(0)
     norm = final_norm(ModelConfig(vocab_size=10, d_model=16, num_heads=2))

@@ -1,15 +1,13 @@
 """Sampling is a pure function of logits, options and a hash of seed and position."""
 
 import math
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from model import kernels
-from model.sampling import SamplingParameters, greedy, gumbel_noise, noise_states, peak, sample
+from model.sampling import SamplingParameters, greedy, gumbel_noise, noise_states, sample
 
 
 @pytest.fixture(params=["operators", "fallback"])
@@ -53,36 +51,6 @@ def test_log_probabilities_of_large_logits_lose_no_digits() -> None:
     logprobs = greedy(logits).logprobs
     assert logprobs.tolist() == pytest.approx(logits.double().log_softmax(-1).amax(-1).tolist(), rel=1e-6)
     assert str(logprobs[1].item()) == "0.0"
-
-
-class _Reductions(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """The operators that make one number of each row of a vocabulary."""
-
-    def __init__(self, vocab: int) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.names: list[str] = []
-        self._vocab = vocab
-
-    def __torch_dispatch__(
-        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        made = function(*args, **kwargs or {})
-        first = made if isinstance(made, Tensor) else made[0]
-        if isinstance(args[0], Tensor) and args[0].shape[-1:] == (self._vocab,) and first.shape == args[0].shape[:-1]:
-            self.names.append(function.overloadpacket.__name__)
-        return made
-
-
-def test_the_largest_logit_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "load", lambda: False)
-    logits = torch.randn(5, 11, generator=torch.Generator().manual_seed(0))
-    with _Reductions(11) as once:
-        best = peak(logits)
-    with _Reductions(11) as then:
-        drawn = sample(logits, _parameters(5), is_restricted=False, best=best)
-    assert once.names == ["max", "sum"]
-    assert then.names == ["argmax"], "of the scores with noise"
-    torch.testing.assert_close(drawn.logprobs, logits.log_softmax(-1).gather(-1, drawn.tokens[:, None])[:, 0])
 
 
 def test_temperature_zero_is_greedy(way: None) -> None:

@@ -1,7 +1,6 @@
 """The Triton kernels: on a CPU Triton interprets them, and compiles them for GPUs that are not there."""
 
 import importlib
-import logging
 import math
 import os
 import subprocess
@@ -145,28 +144,3 @@ def test_an_engine_gives_the_same_with_the_kernel(
         found.append(run_with(runner, small, list(commands), slots=5, seed=0))
     assert found[0].tokens == found[1].tokens
     assert len(found[0].tokens) == 3
-
-
-@pytest.mark.parametrize(
-    ("found", "reason"), [(False, "they give other results than PyTorch"), (None, "CompilationError: no ptxas")]
-)
-def test_without_kernels_that_work_there_is_a_line_in_the_log(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, found: bool | None, reason: str
-) -> None:
-    class CompilationError(Exception):
-        pass
-
-    def attends(*_: object) -> bool:
-        if found is None:
-            raise CompilationError("no ptxas")
-        return found
-
-    monkeypatch.setattr(kernels, "_attends_in_place", attends)
-    monkeypatch.setattr("model.kernels.gpu.IS_INTERPRETED", False)
-    kernels.has_triton.cache_clear()
-    with caplog.at_level(logging.WARNING):
-        assert [kernels.has_triton(torch.device("cuda")) for _ in range(2)] == [False, False]
-    kernels.has_triton.cache_clear()
-    [record] = caplog.records
-    assert record.getMessage().endswith(reason)
-    assert not kernels.has_triton(torch.device("cpu"))

@@ -17,10 +17,6 @@ def test_the_experiments_of_this_project_are_valid(path: Path) -> None:
     assert TrainConfig.from_toml(path).directions()
 
 
-def test_there_are_experiments() -> None:
-    assert {"en-fr", "multi30k-en-de", "multi30k-en-fr"} <= {path.stem for path in CONFIGS.glob("*.toml")}
-
-
 @pytest.mark.parametrize(
     ("optimiser", "problem"),
     [

@@ -177,12 +177,6 @@ def test_moses_tokenises_both_sides_by_the_rules_of_the_target(
     assert evaluate(checkpoint, test_set, EvaluationOptions(limit=3)).bleu.value != pytest.approx(found.value)
 
 
-def test_moses_without_sacremoses(checkpoint: Path, test_set: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sacremoses", None)
-    with pytest.raises(MissingExtraError, match=r"sacremoses: pip install 'dragoman\[train\]'"):
-        evaluate(checkpoint, test_set, EvaluationOptions(tokenize="moses"))
-
-
 def test_scores_without_sacrebleu(checkpoint: Path, test_set: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
     with pytest.raises(MissingExtraError, match=r"^scores need sacrebleu: pip install 'dragoman\[train\]'$"):

@@ -158,11 +158,13 @@ def test_a_file_that_is_not_as_it_was_is_named(tmp_path: Path, name: str, damage
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ('"format": 1', '"format": 2', r"format: Input should be 1"),
-        ('"made_of"', '"made_by"', r"made_of: Field required"),
-        ('"names.txt"', '"other.txt"', r"sha256 does not name the files of a pack"),
-        ('"pairs": 515', '"pairs": 514', r"train counts other pairs than train\.lengths\.npy holds"),
-        ("{", "", r"Invalid JSON"),
+        ('"format": 1', '"format": 2', r": format: Input should be 1"),
+        ('"made_of"', '"made_by"', r": made_of: Field required"),
+        ('"names.txt"', '"other.txt"', r": sha256 does not name the files of a pack"),
+        ('"pairs": 515', '"pairs": 514', r": train counts other pairs than train\.lengths\.npy holds"),
+        ("{", "", r": Invalid JSON"),
+        ('"repeat": 1.0,\n      "pairs"', '"repeat": 3.0,\n      "pairs"', " was changed"),
+        ('"seed": 1', '"seed": 2', " was changed"),
     ],
 )
 def test_an_edited_description_is_refused_by_field(tmp_path: Path, old: str, new: str, problem: str) -> None:
@@ -170,20 +172,7 @@ def test_an_edited_description_is_refused_by_field(tmp_path: Path, old: str, new
     text = path.read_text(encoding="utf-8")
     assert old in text
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
-    with pytest.raises(PackError, match=rf"/pack/pack\.json: {problem}.*; delete .*/pack and prepare the pack again$"):
-        load_pack(tmp_path / "pack")
-
-
-@pytest.mark.usefixtures("pack")
-@pytest.mark.parametrize(
-    ("old", "new"), [('"repeat": 1.0,\n      "pairs"', '"repeat": 3.0,\n      "pairs"'), ('"seed": 1', '"seed": 2')]
-)
-def test_an_edited_value_of_the_description_is_refused(tmp_path: Path, old: str, new: str) -> None:
-    path = tmp_path / "pack" / PACK_FILE
-    text = path.read_text(encoding="utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new, 1), encoding="utf-8")
-    with pytest.raises(PackError, match=r"/pack/pack\.json was changed; delete .*/pack and prepare the pack again$"):
+    with pytest.raises(PackError, match=rf"/pack/pack\.json{problem}.*; delete .*/pack and prepare the pack again$"):
         load_pack(tmp_path / "pack")
 
 

@@ -56,22 +56,6 @@ def test_every_pair_is_in_one_segment_of_one_row_on_both_sides(sizes: list[tuple
         assert not side[:, :2][np.broadcast_to(side[:, 2:] == 0, side[:, :2].shape)].any(), "nothing is in what is left"
 
 
-def test_rows_of_pairs_as_long_as_real_ones_are_nearly_full() -> None:
-    """Log-normal lengths of 25 tokens in the mean, translations a fifth longer."""
-    random = np.random.default_rng(1)
-    source = random.lognormal(3.0, 0.6, size=4000)
-    target = source * random.normal(1.2, 0.15, size=4000).clip(0.5, 2)
-    sizes = [(int(one) + 2, int(other) + 2) for one, other in zip(source, target, strict=True)]
-    lengths = RowLengths.of(_packed_pairs(_id_pairs(sizes)), 128)
-    packed = pack_rows(
-        [pair for pair in _id_pairs(sizes) if len(pair[0]) <= lengths.source and len(pair[1]) <= 128], lengths
-    )
-    filled = [(side[:, 2] > 0).mean() for side in packed]
-    assert lengths.target == 128
-    assert filled[1] > 0.95
-    assert filled[0] > 0.9
-
-
 def _packed_pairs(pairs: list[IdPair]) -> PackedPairs:
     ids = np.concatenate([side for pair in pairs for side in pair])
     lengths = np.array([[len(side) for side in pair] for pair in pairs], dtype=np.uint16)
@@ -94,10 +78,6 @@ def test_the_longer_side_has_the_whole_row_and_the_other_its_share(
     sizes: list[tuple[int, int]], lengths: tuple[int, int]
 ) -> None:
     assert RowLengths.of(_packed_pairs(_id_pairs(sizes)), 128) == lengths
-
-
-def test_no_pairs_make_no_rows() -> None:
-    assert [len(side) for side in pack_rows([], LENGTHS)] == [0, 0]
 
 
 def test_pairs_longer_than_a_row_are_counted(pack: Pack, caplog: pytest.LogCaptureFixture) -> None:

@@ -71,20 +71,3 @@ def test_the_last_steps_have_a_row_too(tmp_path: Path) -> None:
     _write(tmp_path, 0, 140, loss=1.0)
     _write(tmp_path, 140, 180, loss=2.0)
     assert [(row["step"], row["loss"]) for row in _rows(tmp_path)] == [("100", "1"), ("140", "1"), ("180", "2")]
-
-
-def test_without_a_directory_it_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
-    with RunLog(None, 100, 0, tensorboard=True) as log:
-        log.steps(_report(20))
-        log.validation(20, 2.0)
-    assert capsys.readouterr() == ("", "")
-
-
-def test_a_row_that_finds_no_room_names_the_file(tmp_path: Path) -> None:
-    """/dev/full is a disk without room."""
-    if not Path("/dev/full").exists():
-        pytest.skip("SKIPPED: there is no /dev/full here")
-    (tmp_path / "log.csv").symlink_to("/dev/full")
-    problem = r"^[^\n]*/log\.csv cannot be written: [^\n]*; free some space, and run it again$"
-    with pytest.raises(OSError, match=problem), RunLog(tmp_path, 100, 0) as log:
-        log.validation(20, 2.0)

@@ -195,14 +195,6 @@ def test_validation_batches_have_every_pair_once_and_are_filled_up(experiment: T
     assert not first[-1].source.segments[-1].any()
 
 
-def test_a_batch_goes_to_a_device_as_numbers_that_index(experiment: TrainConfig, pack: Pack) -> None:
-    batch, _ = next(_stream(pack, experiment))
-    moved = batch.to(torch.device("cpu"))
-    assert {each.dtype for side in moved[:2] for each in side} == {torch.int64}
-    assert moved.target.ids.equal(batch.target.ids.long())
-    assert moved[2:] == batch[2:]
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_to_the_whole_process_group_leaves_the_packing_to_the_run(
     experiment: TrainConfig, pack: Pack, number: signal.Signals

@@ -1,6 +1,5 @@
 """The learning rate over a run, and its end, by steps and by the clock."""
 
-import math
 from typing import Any
 
 import pytest
@@ -87,11 +86,6 @@ def test_a_decay_begins_at_the_present_rate(schedule: str, step: int, minutes: f
     assert 0 < before < 1
     assert learning_rate(options, step, 0.0, decay) == pytest.approx(before)
     assert learning_rate(options, step + 1, 1.0, decay) < before
-
-
-def test_a_decay_saved_by_an_older_version_began_at_the_full_rate() -> None:
-    decay = Decay(first_step=400, first_second=0.0, steps=100, seconds=math.inf)
-    assert learning_rate(FLAT, 450, 0.0, decay) == pytest.approx(0.5)
 
 
 def test_a_decay_in_the_first_step_ends() -> None:

@@ -19,7 +19,6 @@ from model.training import train as module
 from model.training.config import TrainConfig
 from model.training.evaluate import evaluate
 from model.training.pack import PackError
-from model.training.parallel import Group
 from model.training.prepare import prepare
 from model.training.rows import Batch
 from model.training.state import TrainingError
@@ -51,16 +50,6 @@ def test_learns_and_leaves_a_checkpoint_a_log_and_a_curve(experiment: TrainConfi
     assert str(result.bleu).startswith("BLEU = ")
     assert "version:" in str(result.bleu)
     assert str(result.chrf).startswith("chrF2 = ")
-
-
-def test_without_matplotlib_there_is_no_curve_but_a_hint(
-    experiment: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    run = tmp_path / "run"
-    train(with_options(experiment, max_steps=5), tmp_path, run)
-    assert not (run / "curve.png").exists()
-    assert "no plot without matplotlib: pip install 'dragoman[train]'" in caplog.text
 
 
 def test_continues_from_a_checkpoint_on_other_data(experiment: TrainConfig, tmp_path: Path) -> None:
@@ -250,51 +239,6 @@ def test_only_a_run_that_has_begun_can_decay(experiment: TrainConfig, tmp_path: 
     assert not (tmp_path / "run").exists()
 
 
-def test_the_last_steps_of_a_stopped_run_are_in_its_log(experiment: TrainConfig, tmp_path: Path) -> None:
-    def stop_at_step_7(self: Trainer, batches: Sequence[Batch]) -> None:
-        train_step(self, batches)
-        if self.step == 7:
-            signal.raise_signal(signal.SIGTERM)
-
-    train_step = Trainer.train_step
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "train_step", stop_at_step_7)
-        train(experiment, tmp_path, tmp_path / "run", RunOptions(workers=0))
-    assert _log(tmp_path / "run", "step") == [7]
-    assert _log(tmp_path / "run", "tokens")[0] > 0
-
-
-@pytest.mark.parametrize("full", ["checkpoint", "state"])
-def test_a_full_disk_leaves_the_last_good_checkpoint_and_state(
-    experiment: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str
-) -> None:
-    """The disk fills up during the second validation, before or after the checkpoint is written."""
-    run = tmp_path / "run"
-    config = with_options(experiment, warmup_steps=1, validate_every=5, max_steps=10)
-    place, name = (module, "save_checkpoint") if full == "checkpoint" else (torch, "save")
-    write = getattr(place, name)
-    kept: list[dict[str, bytes]] = []
-
-    def fail_the_second_time(*arguments: object, **options: object) -> None:
-        if kept:
-            raise OSError(28, "No space left on device")
-        write(*arguments, **options)
-        kept.append({})
-
-    monkeypatch.setattr(place, name, fail_the_second_time)
-    file = "checkpoint.partial" if full == "checkpoint" else "state.pt"
-    with pytest.raises(TrainingError, match=rf"/run/{file} cannot be written: [^\n]*No space left[^\n]*; free some"):
-        train(config, tmp_path, run, RunOptions(workers=0))
-    assert sorted(path.name for path in run.iterdir()) == ["checkpoint", "log.csv", "pack", "state.pt"]
-    assert torch.load(run / "state.pt", weights_only=True)["progress"]["step"] == 5
-    assert load_model(run / "checkpoint").embedding.weight.isfinite().all()
-    monkeypatch.undo()
-    resumed = load_model(train(config, tmp_path, run, RunOptions(workers=0))).state_dict()
-    whole = load_model(train(config, tmp_path, tmp_path / "whole", RunOptions(workers=0))).state_dict()
-    for name, tensor in whole.items():
-        torch.testing.assert_close(resumed[name], tensor, rtol=0, atol=0)
-
-
 def test_a_failed_run_keeps_its_last_good_state(
     experiment: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -362,16 +306,6 @@ def test_a_disk_that_fills_up_ends_a_run_with_one_line(
     disk.make_room()
     train(config, tmp_path / "pack", run, RunOptions(workers=0))
     assert torch.load(run / "state.pt", weights_only=True)["progress"]["step"] == 10
-
-
-def test_where_the_first_process_finds_no_text_the_others_do_not_look_for_it(
-    experiment: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Group, "is_first", False)
-    monkeypatch.setattr(Group, "sum", lambda self, *failures: [1.0])
-    with pytest.raises(TrainingError, match="the first process failed"):
-        train(experiment, tmp_path, tmp_path / "run")
-    assert not (tmp_path / "run" / "pack").exists()
 
 
 @pytest.mark.timeout(300)

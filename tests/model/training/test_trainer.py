@@ -1,8 +1,6 @@
 """The step: what it minimises, how it is divided, and that a resume is exact."""
 
-import gc
 import math
-from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
@@ -10,19 +8,16 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from model.training import trainer as module
 from model.training.config import AugmentConfig, TrainConfig
 from model.training.optimisers import build_optimisers
 from model.training.pack import Pack
 from model.training.packing import RowLengths
 from model.training.parallel import Group
 from model.training.prepare import prepare
-from model.training.rows import Batch, batches, validation_batches
+from model.training.rows import Batch, validation_batches
 from model.training.state import TrainingError
 from model.training.trainer import Trainer
-from model.training.working_copy import uses_bfloat16
 from model.transformer import Transformer
-from tests.disks import SmallDisk
 from tests.model.training.conftest import with_data, with_options
 
 
@@ -207,16 +202,6 @@ def test_smoothing_changes_the_step_and_not_the_loss(experiment: TrainConfig, pa
     assert plain._norm.item() != pytest.approx(smoothed._norm.item(), rel=1e-3)
 
 
-def test_bfloat16_only_where_the_processor_has_it(experiment: TrainConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    automatic = experiment.optimiser.model_copy(update={"precision": "auto"})
-    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
-    for supported in (True, False):
-        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda supported=supported: supported)
-        assert uses_bfloat16(automatic, "cpu") is supported
-    assert not uses_bfloat16(experiment.optimiser, "cpu")
-    assert uses_bfloat16(experiment.optimiser.model_copy(update={"precision": "bfloat16"}), "cpu")
-
-
 def test_layers_compute_in_bfloat16_and_weights_stay_in_float32(experiment: TrainConfig, pack: Pack) -> None:
     """Updates too small for bfloat16's eight bits add up in the masters, and reach the copy when they are enough."""
     config = with_options(experiment, precision="bfloat16", learning_rate=1e-5, warmup_steps=1)
@@ -243,23 +228,6 @@ def test_bfloat16_takes_nearly_the_steps_of_float32(experiment: TrainConfig, pac
     assert losses[1] == pytest.approx(losses[0], rel=0.02)
 
 
-def test_pieces_are_sampled_until_the_rate_decays(
-    experiment: TrainConfig, pack: Pack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[bool] = []
-
-    def watched(*arguments: object, sampled: bool, **options: object) -> object:
-        asked.append(sampled)
-        return batches(*arguments, sampled=sampled, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(module, "batches", watched)
-    config = with_options(experiment, schedule="flat", decay=0.5, max_steps=30, subword_sampling=0.5)
-    trainer = _trainer(config, pack)
-    _steps(trainer, 30)
-    assert asked == [True, False]
-    assert trainer.place.epoch > 0, "and goes on where it was"
-
-
 def test_a_decay_takes_its_share_of_the_run_and_is_remembered(
     experiment: TrainConfig, pack: Pack, tmp_path: Path
 ) -> None:
@@ -281,32 +249,6 @@ def test_a_run_that_is_over_cannot_decay(experiment: TrainConfig, pack: Pack) ->
     with pytest.raises(TrainingError, match=r"^the run is over at step 2: its learning rate is 0 and cannot decay$"):
         trainer.decay_now(minutes=1)
     assert trainer.is_over()
-
-
-def test_processes_with_other_clocks_take_the_same_step(experiment: TrainConfig, pack: Pack) -> None:
-    """A second process, whose run began half an hour of two earlier."""
-
-    class TwoClocks(Group):
-        size = 2
-
-        def sum(self, *values: float) -> list[float]:
-            return [*(2 * value for value in values[:-1]), 2 * values[-1] + 1800] if len(values) == 3 else list(values)
-
-        def sum_gradients(self, parameters: object) -> None:
-            pass
-
-    config = with_options(experiment, schedule="flat", decay=0.5, warmup_steps=1, minutes=30)
-    group = TwoClocks("cpu")
-    group.size = 2
-    trainer = Trainer(config, pack, group, workers=0)
-    trainer.train_step(next(trainer.batches()))
-    [rate] = {each["lr"] for one in trainer._optimisers for each in one.param_groups}
-    assert rate == pytest.approx(config.optimiser.learning_rate, rel=0.02)
-    trainer._seconds = 450.0
-    trainer.train_step(next(trainer.batches()))
-    [rate] = {each["lr"] for one in trainer._optimisers for each in one.param_groups}
-    # Their mean is 450 + 900 seconds of 1800: half of the falling half is left.
-    assert rate == pytest.approx(config.optimiser.learning_rate / 2, rel=0.02)
 
 
 @pytest.mark.parametrize("changed", ["model", "optimiser.algorithm", "the pack"])
@@ -364,37 +306,3 @@ def test_a_broken_state_is_named(experiment: TrainConfig, pack: Pack, tmp_path: 
     state.write_bytes(state.read_bytes()[:-1000] if content is None else content)
     with pytest.raises(TrainingError, match=r"/state\.pt cannot be read: .*; delete it to begin anew$"):
         _trainer(experiment, pack).resume(state)
-
-
-def test_a_full_disk_keeps_the_last_good_state(experiment: TrainConfig, pack: Pack, disk: SmallDisk) -> None:
-    state = disk.path / "state.pt"
-    small = experiment.model.model_copy(update={"d_model": 8, "ffn_dim": 16})
-    trainer = _steps(_trainer(experiment.model_copy(update={"model": small}), pack), 1)
-    trainer.save(state)
-    before = state.read_bytes()
-    disk.fill()
-    _steps(trainer, 1)
-    with pytest.raises(
-        TrainingError, match=r"^[^\n]*/state\.pt cannot be written: [^\n]*; free some space, and run it again$"
-    ):
-        trainer.save(state)
-    gc.collect()  # PyTorch closes the file with the writer
-    assert state.read_bytes() == before
-    assert not (disk.path / "state.partial").exists()
-    disk.make_room()
-    trainer.save(state)
-    assert state.read_bytes() != before
-
-
-def test_steps_go_through_what_the_compiler_returns(
-    experiment: TrainConfig, pack: Pack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The compiler itself takes a minute on a CPU; what is ours is that it is asked and that its result runs."""
-
-    def compile_call(call: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-        return lambda *inputs: call(*inputs) * 0
-
-    monkeypatch.setattr(torch, "compile", compile_call)
-    trainer = _steps(_trainer(with_options(experiment, compile=True), pack), 1)
-    assert trainer.report().loss == pytest.approx(math.log(300))
-    assert all(not name.startswith("_orig") for name in trainer.model.state_dict())

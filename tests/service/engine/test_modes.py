@@ -1,17 +1,13 @@
 """The devices that a mode runs on, the GPU of each replica, and the runner of each kind of model."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from model import kernels
 from model.config import ModelConfig
 from model.decoding import greedy_decode
-from model.transformer import Transformer
-from service.engine import loading
-from service.engine.messages import EngineOptions, Submit
+from service.engine.messages import Submit
 from service.engine.modes import device_of, mode_on
 from tests.conftest import random_model
 from tests.generation_requests import generation_request
@@ -69,31 +65,3 @@ def test_transformers_of_every_kind_run_on_a_cpu(mode: str, config: ModelConfig)
         if mode == "fp32":
             expected = greedy_decode(random_model(changed), texts, 30)
             assert [arrivals.tokens[i] for i in range(len(texts))] == expected
-
-
-def test_graphs_run_without_cudnn_s_attention(config: ModelConfig) -> None:
-    """The library makes a plan for each shape of a batch, and keeps them all."""
-    cuda: Any = torch.backends.cuda  # some of its functions have no types
-    before = cuda.cudnn_sdp_enabled()
-    cuda.enable_cudnn_sdp(True)
-    try:
-        mode_on("bf16", torch.device("cpu")).build_runner(random_model(config), 2, 32)
-        assert not cuda.cudnn_sdp_enabled()
-    finally:
-        cuda.enable_cudnn_sdp(before)
-
-
-def test_operators_are_compiled_before_an_engine_is_forked(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: ModelConfig
-) -> None:
-    loads: list[str] = []
-
-    def load_model(*_: object) -> Transformer:
-        loads.append("weights")
-        return random_model(config)
-
-    monkeypatch.setattr(kernels, "load", lambda: loads.append("operators"))
-    monkeypatch.setattr(loading, "load_model", load_model)
-    options = EngineOptions(str(tmp_path), "bf16", 1, 4, 4, 32, device="cuda")
-    assert loading.load(options).config == config
-    assert loads == ["operators", "weights"]

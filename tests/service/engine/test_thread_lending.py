@@ -8,7 +8,7 @@ import pytest
 import torch
 from msgspec.structs import replace
 
-from service.engine.messages import Cancel, Command, EngineOptions, Failed, Report
+from service.engine.messages import Cancel, Command, EngineOptions, Report
 from service.engine.thread_lending import MOST_THREADS, LendingChannel, ThreadLending, lending_among
 
 LONG_ENOUGH_SECONDS = 0.02
@@ -102,9 +102,3 @@ def test_engines_have_no_more_threads_together_than_there_are_cores(
     assert lending.threads == together
     assert lending_among(replace(options, lends_threads=False)) is None
     assert lending_among(replace(options, forks=False)) is None
-
-
-def test_reports_are_passed_on(lending: ThreadLending) -> None:
-    observed, report = Observed(), Failed("a reason")
-    LendingChannel(observed, lending, 1).send(report)
-    assert observed.sent == [report]

@@ -2,11 +2,9 @@
 
 import logging
 import math
-from typing import Any
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from model.attention import padding_mask
 from model.config import ModelConfig
@@ -16,7 +14,7 @@ from model.slot_cache import SlotCache
 from model.topk import NO_BEAMS, Beams
 from service.engine.batching import ONE_STEP, Block, SourceBatch, StepBatch, StepScores, extensions_of
 from service.engine.gpu.cuda_graph_runner import CudaGraphRunner
-from service.engine.gpu.device import CapturedStep, PlainExecutor, Transfer
+from service.engine.gpu.device import CapturedStep
 from service.engine.runner import DeviceLost
 from tests.conftest import random_model
 from tests.in_place import use_in_place, use_padded
@@ -66,36 +64,11 @@ def _prefill(runner: CudaGraphRunner, sources: list[list[int]] = SOURCES) -> Non
     )
 
 
-class _ShapesOfSources(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes the shapes of ids that are looked up in the embedding."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.seen: list[tuple[int, ...]] = []
-
-    def __torch_dispatch__(
-        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        if function is torch.ops.aten.embedding.default:
-            self.seen.append(tuple(args[1].shape))
-        return function(*args, **kwargs or {})
-
-
-@pytest.mark.parametrize(
-    ("lengths", "shape"),
-    [
-        ([5], (1, 64)),
-        ([1, 40, 23], (1, 64)),
-        ([30, 35], (1, 128)),
-        ([128] * 8, (1, 1024)),
-        ([128, 1, *[128] * 6], (1, 1024)),
-        ([128] * 7 + [127, 3], (9, 128)),
-    ],
-)
-def test_sources_are_encoded_side_by_side_in_few_shapes(
-    config: ModelConfig, device: torch.device, lengths: list[int], shape: tuple[int, int]
+@pytest.mark.parametrize("lengths", [[5], [1, 40, 23], [128] * 8, [128, 1, *[128] * 6], [128] * 7 + [127, 3]])
+def test_sources_are_encoded_each_as_if_it_were_alone(
+    config: ModelConfig, device: torch.device, lengths: list[int]
 ) -> None:
-    """Each as if it were alone, and slots of other requests stay as they are."""
+    """Slots of other requests stay as they are."""
     config = config.model_copy(update={"max_positions": 128})
     model = random_model(config).to(device)
     runner = CudaGraphRunner(model, slots=10, max_length=128)
@@ -105,9 +78,7 @@ def test_sources_are_encoded_side_by_side_in_few_shapes(
         for each in ([9] * 10, lengths)
     )
     _prefill(runner, earlier)
-    with _ShapesOfSources() as shapes:
-        _prefill(runner, sources)
-    assert shapes.seen == [shape]
+    _prefill(runner, sources)
     buffers = runner._cache.buffers()
     for slot in range(10):
         ids = torch.tensor([[*sources, *earlier[len(sources) :]][slot]], device=device)
@@ -205,75 +176,6 @@ def test_no_further_step_without_time(config: ModelConfig, device: torch.device)
     assert len(_runner(config, device).decode(_batch([1], 0, Block(5, 0.0))).tokens) == 1
 
 
-def test_a_ready_runner_has_what_most_requests_need(
-    config: ModelConfig,
-    device: torch.device,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-    attention: str,
-) -> None:
-    """A runner that attends in place has one shape for rows of any length."""
-    monkeypatch.setattr(PlainExecutor, "records", True)
-    with caplog.at_level(logging.INFO):
-        runner = _runner(config, device)
-        ready = len(caplog.records)
-        for rows in (1, 2, 3):
-            for position in (0, 5, 62):
-                runner.decode(_batch([1] * rows, position))
-        assert len(caplog.records) == ready == 1
-        runner.decode(_batch([1, 1, 1], 70))
-        runner.decode(_batch([1, 1, 1], 3, alignment=[2]))
-        runner.decode(_batch([1, 1, 1], 3, self_attention=[0]))
-        runner.decode(_batch([1, 1, 1], 71))
-    *wide, aligned, looking = caplog.records[ready:]
-    found = [(each.__dict__["rows"], each.__dict__["width"], each.__dict__["with_alignment"]) for each in wide]
-    assert found == ([(4, 128, False)] if attention == "padded" else [])
-    assert (aligned.__dict__["width"], aligned.__dict__["with_alignment"]) == (32, True)
-    assert (looking.__dict__["with_alignment"], looking.__dict__["with_self_attention"]) == (False, True)
-
-
-def test_a_device_without_graphs_says_so(config: ModelConfig, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO):
-        runner = _runner(config, torch.device("cpu"))
-        runner.decode(_batch([1, 1, 1], 70))
-    assert [record.message for record in caplog.records] == ["decode steps of fixed shapes, without graphs"]
-
-
-def test_steps_of_all_sizes_share_the_memory_of_their_logits(config: ModelConfig, device: torch.device) -> None:
-    runner = _runner(config, device)
-    memory = {buffers.logits.data_ptr() for buffers in runner._buffers.values()}
-    assert len(runner._buffers) > 2
-    assert len(memory) == 1
-
-
-class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """The storages of tensors of some shape, apart from their first dimension."""
-
-    def __init__(self, *shape: int) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.seen: set[int] = set()
-        self._shape = shape
-
-    def __torch_dispatch__(
-        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        made = function(*args, **kwargs or {})
-        if isinstance(made, torch.Tensor) and made.shape[1:] == self._shape:
-            self.seen.add(made.untyped_storage().data_ptr())
-        return made
-
-
-def test_self_attention_takes_memory_once_when_somebody_asks(config: ModelConfig, device: torch.device) -> None:
-    with _Storages(config.decoder_layers, 128) as storages:
-        runner = _runner(config, device)
-        runner.decode(_batch([1, 1, 1], 0, alignment=[0]))
-        assert not storages.seen
-        for tokens in ([1], [1, 1, 1]):
-            runner.decode(_batch(tokens, 0, self_attention=[0]))
-            runner.decode(_batch(tokens, 1))
-        assert len(storages.seen) == 1
-
-
 def test_what_is_captured_late_disturbs_nobody(config: ModelConfig, device: torch.device) -> None:
     expected = _one_by_one(_runner(config, device), 3, 6)
     runner = _runner(config, device)
@@ -336,43 +238,7 @@ def test_logits_are_of_the_rows_that_want_them(config: ModelConfig, device: torc
     assert torch.equal(scores.logits, kept)
 
 
-def _downloads(runner: CudaGraphRunner, monkeypatch: pytest.MonkeyPatch) -> list[torch.Size]:
-    """Return a list that gets the shape of each tensor that comes down to new memory."""
-    came_down: list[torch.Size] = []
-    download = runner._executor.download
-
-    def noted(*tensors: torch.Tensor) -> Transfer:
-        came_down.extend(tensor.shape for tensor in tensors)
-        return download(*tensors)
-
-    monkeypatch.setattr(runner._executor, "download", noted)
-    return came_down
-
-
-def test_what_goes_up_and_comes_down_in_each_step_has_its_place(
-    config: ModelConfig, device: torch.device, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    options = PlainRows(
-        torch.full((3,), 50), torch.tensor([0.0, 1.0, 0.8]), torch.tensor([0, 0, 5]), torch.ones(3), torch.arange(3)
-    )
-    runner = _runner(config, device)
-    came_down = _downloads(runner, monkeypatch)
-    monkeypatch.setattr(runner._executor, "upload", None)
-    first = runner.decode(_batch([1, 1, 1], 0, Block(4, math.inf)))
-    kept = [each.clone() for each in (first.tokens, first.logprobs)]
-    runner.decode(_batch([40, 50, 60], 4, Block(4, math.inf))._replace(plain=options))
-    assert not came_down
-    assert torch.equal(first.tokens, kept[0])
-    assert torch.equal(first.logprobs, kept[1])
-    buffers = runner._buffers[4]
-    for memory in (buffers.own_inputs, buffers.own_options, *buffers.arrivals[0], *buffers.arrivals[1]):
-        assert memory.device.type == "cpu"
-        assert memory.is_pinned() == (device.type == "cuda")
-
-
-def test_of_a_beam_only_its_best_extensions_come_down(
-    config: ModelConfig, device: torch.device, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_beam_has_its_best_extensions(config: ModelConfig, device: torch.device) -> None:
     """Between a prompt's row and a plain one; the other beam is at its start."""
     tokens = [1, 40, 50, 60, 7]
     queries = Queries(
@@ -388,9 +254,7 @@ def test_of_a_beam_only_its_best_extensions_come_down(
     logits = _runner(config, device).decode(all_rows._replace(block=ONE_STEP)).logits
     expected = extensions_of(batch, logits[batch.beam_rows])
     runner = _runner(config, device)
-    came_down = _downloads(runner, monkeypatch)
     scores = runner.decode(batch)
-    assert came_down == [(2, 6)] * 4
     assert scores.tokens.tolist() == logits.argmax(-1)[None].tolist()
     assert scores.extensions is not None
     assert expected is not None

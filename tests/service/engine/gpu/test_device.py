@@ -1,7 +1,5 @@
 """The executor of the device under test: what is replayed, and when copies are made."""
 
-from functools import partial
-
 import pytest
 import torch
 
@@ -31,21 +29,3 @@ def test_steps_go_on_from_one_another(executor: Executor, device: torch.device) 
         step.replay()
         arriving.append(executor.download(count))
     assert [each.wait()[0].item() for each in arriving] == [1.0, 2.0, 3.0]
-
-
-def test_several_graphs_share_their_memory(executor: Executor, device: torch.device) -> None:
-    """Each step reads its own inputs, not what another leaves."""
-    given = torch.arange(4.0, device=device)
-    results = [torch.zeros(4, device=device) for _ in range(3)]
-    factors = range(len(results))
-
-    def work(factor: int) -> None:
-        results[factor].copy_((given * factor).softmax(-1))
-
-    steps = [executor.capture(partial(work, factor)) for factor in factors]
-    for step in [*steps, *reversed(steps)]:
-        step.replay()
-    arrived = executor.download(*results).wait()
-    for factor, result in enumerate(arrived):
-        assert result.device.type == "cpu"
-        torch.testing.assert_close(result, (torch.arange(4.0) * factor).softmax(-1))
