@@ -79,15 +79,6 @@ def test_survival(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_a_kill_that_fails_is_reported(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def kill(pid: int) -> None:
-        raise ProcessLookupError(pid)
-
-    _replace_kill(monkeypatch, kill)
-    assert isinstance(_survival(file).exception, ProcessLookupError)
-
-
-@pytest.mark.slow
 def test_an_engine_that_does_not_die_is_noticed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _replace_kill(monkeypatch, lambda pid: None)
     result = _survival(file)
@@ -125,17 +116,3 @@ def test_what_is_not_the_oracle_s_is_noticed(file: Path, monkeypatch: pytest.Mon
         result = CliRunner().invoke(app, command)
         assert result.exit_code == status
         assert "4 of 5 texts are the oracle's" in result.output
-
-
-def test_the_oracle_needs_single_sentences(tmp_path: Path) -> None:
-    file = tmp_path / "sentences.txt"
-    file.write_text("I see a cat. The cat is black.\n" * 6 + "I see a cat.\n" * 4, encoding="utf-8")
-    result = CliRunner().invoke(app, ["oracle", str(file), "--count", "5"])
-    assert result.exit_code == 2
-    assert "4 are single sentences" in one_line(result.output)
-
-
-def test_too_few_sentences_are_named(file: Path) -> None:
-    result = CliRunner().invoke(app, ["independence", str(file), "--count", "100000"])
-    assert result.exit_code == 2
-    assert "100000 are needed" in one_line(result.output)

@@ -3,20 +3,11 @@
 import json
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from loadtest import repeats
 from loadtest.promises import app
-from loadtest.repeats import Timed, Work, interface_strings
-
-
-def test_a_third_of_the_strings_repeat() -> None:
-    strings = interface_strings(999)
-    assert (len(strings), len({*strings})) == (999, 666)
-    assert strings == interface_strings(999)
-    with pytest.raises(typer.BadParameter, match="no more than"):
-        interface_strings(10_000)
+from loadtest.repeats import Timed, Work
 
 
 def _work(seconds: float, answer: str = "{}", *events: str) -> Work:

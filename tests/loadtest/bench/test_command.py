@@ -12,9 +12,7 @@ from loadtest.bench.__main__ import app
 from loadtest.bench.peers import Answer, Measured, WrongLength
 from loadtest.bench.report import Comparison, Loop, Run
 from loadtest.bench.report import Result as Figures
-from model.checkpoint_config import load_config
 from model.config import ModelConfig
-from service.settings import EMBEDDED_MODEL
 from tests.conftest import one_line
 
 
@@ -62,20 +60,6 @@ def test_what_is_asked_for(measured: _Measure, tmp_path: Path) -> None:
     assert "busy" not in done.output
 
 
-def test_default_is_the_embedded_models_shape(measured: _Measure) -> None:
-    assert _run("--shape", "default").exit_code == 0
-    assert measured.config == load_config(EMBEDDED_MODEL).model
-
-
-def test_a_replica_for_each_core(measured: _Measure, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "usable_cores", lambda: 8)
-    assert _run("--shape", "base", "--cores", "4").exit_code == 0
-    assert (measured.comparison.cores, measured.comparison.replicas) == (4, 4)
-
-    assert _run("--shape", "base", "--cores", "4", "--replicas", "2").exit_code == 0
-    assert measured.comparison.replicas == 2
-
-
 def test_trained_weights_have_no_peer_with_weights_of_its_own(measured: _Measure) -> None:
     assert _run("--shape", "trained").exit_code == 0
     assert (measured.comparison.shape, measured.comparison.peers) == ("trained", ["dragoman", "ctranslate2"])
@@ -85,30 +69,9 @@ def test_trained_weights_have_no_peer_with_weights_of_its_own(measured: _Measure
     assert "--against: transformers has random weights only" in one_line(done.output)
 
 
-def test_trained_weights_are_for_the_cpu(measured: _Measure, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.hardware.usable_gpus", lambda: 1)
-    done = _run("--shape", "trained")
-    assert done.exit_code == 2
-    assert "--shape: trained is for the CPU: pass --device cpu" in one_line(done.output)
-    assert _run("--shape", "trained", "--device", "cpu").exit_code == 0
-
-
 def test_peers_of_the_same_precision(measured: _Measure) -> None:
     assert _run("--shape", "base", "--mode", "fp32").exit_code == 0
     assert measured.comparison.peers == ["dragoman", "ctranslate2-fp32", "transformers"]
-
-
-def test_on_a_gpu(measured: _Measure, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.hardware.usable_gpus", lambda: 1)
-    assert _run("--shape", "base", "--concurrency", "1,1024", "--slots", "1024").exit_code == 0
-    asked = measured.comparison
-    assert (asked.device, asked.mode, asked.replicas, asked.slots) == ("cuda", "bf16", 1, 1024)
-    assert asked.peers == ["dragoman", "transformers"]
-
-
-def test_without_arrivals(measured: _Measure) -> None:
-    assert _run("--shape", "base", "--loads", "").exit_code == 0
-    assert measured.comparison.loads == []
 
 
 def test_a_busy_machine_is_reported(measured: _Measure, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -128,28 +91,6 @@ def test_there_are_slots_for_all_or_the_table_names_the_queue(measured: _Measure
     assert one_line(done.output).count("With 300 in flight and 200 slots, Dragoman's requests wait in its queue") == 2
     _run("--shape", "base", "--cores", "1", "--concurrency", "1,4")
     assert measured.comparison.slots == 64
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--against", "moses"], "unknown: moses"),
-        (["--against", "dragoman"], "unknown: dragoman"),
-        (["--concurrency", "1,many"], "must be positive numbers, like 1,4,16"),
-        (["--concurrency", "0"], "must be positive numbers"),
-        (["--loads", "0.5,-1"], "must be positive numbers"),
-        (["--mode", "int1"], "--mode: must be one of"),
-        (["--mode", "int8", "--device", "cuda"], "--mode: must be one of fp32, bf16"),
-        (["--device", "tpu"], "--device: must be auto, cpu"),
-        (["--cores", "5000"], "there are only"),
-        (["--json", "/nowhere/figures.json"], "/nowhere cannot be written to"),
-    ],
-)
-def test_mistakes(measured: _Measure, arguments: list[str], message: str) -> None:
-    done = _run("--shape", "base", *arguments)
-
-    assert done.exit_code == 2
-    assert message in one_line(done.output)
 
 
 def test_unequal_work_ends_it_without_figures(measured: _Measure, tmp_path: Path) -> None:

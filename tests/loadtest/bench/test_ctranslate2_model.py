@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from model.checkpoint import save_checkpoint
-from model.checkpoint_config import CheckpointConfig, CheckpointError, Direction
+from model.checkpoint_config import CheckpointConfig, Direction
 from model.config import Activation, ModelConfig, NormOrder
 from model.decoding import beam_decode, greedy_decode
 from model.tokenizer import Tokenizer
@@ -63,26 +63,9 @@ def test_outputs_are_equal(
     assert len({tuple(output) for output in greedy}) > len(sources) // 2
 
 
-def test_int8_is_smaller_and_loads(config: ModelConfig, tokenizer: Tokenizer, tmp_path: Path) -> None:
-    _save(tmp_path, random_model(config), tokenizer)
-    for quantization in ("float32", "int8"):
-        convert(tmp_path, tmp_path / quantization, quantization)
-
-    sizes = [(tmp_path / quantization / "model.bin").stat().st_size for quantization in ("float32", "int8")]
-    translator = ctranslate2.Translator(str(tmp_path / "int8"), compute_type="int8")
-
-    assert sizes[1] < 0.5 * sizes[0]
-    assert translator.compute_type.startswith("int8")
-
-
 def test_every_id_has_a_name_of_its_own(config: ModelConfig, tokenizer: Tokenizer, tmp_path: Path) -> None:
     """The tokenizer may have fewer pieces than the model has ids, or more."""
     for vocab_size in (config.vocab_size, len(tokenizer) + 100):
         _save(tmp_path, Transformer(config.model_copy(update={"vocab_size": vocab_size})), tokenizer)
 
         assert len(set(pieces(tmp_path))) == vocab_size
-
-
-def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError):
-        convert(tmp_path, tmp_path / "converted", "float32")

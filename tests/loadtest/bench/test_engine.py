@@ -8,7 +8,6 @@ from typer.testing import CliRunner, Result
 
 from loadtest.bench.engine import app
 from model.tokenizer import Tokenizer
-from tests.conftest import one_line
 from tests.system.models import write_model
 
 
@@ -38,44 +37,9 @@ def test_each_kind_of_request_gets_a_speed() -> None:
     assert lines[0]["share"] == 1
 
 
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ('{"glossary": {"cat": "matou"}}', "glossary"),
-        ('{"target_prefix": "Le"}', "target_prefix"),
-        ('{"beam_size": 7}', "--slots"),
-        ('{"beam_size": 99}', "beam_size"),
-        ('{"beam_size": 2, "temperature": 1}', "temperature"),
-        ('{"max_new_tokens": 257}', "max_new_tokens"),
-    ],
-)
-def test_what_would_not_be_measured_is_refused(options: str, named: str) -> None:
-    result = _options("--options", options, "--slots", "6")
-    assert result.exit_code == 2
-    assert named in one_line(result.stderr)
-
-
-def test_a_variant_that_does_not_run_here_is_refused() -> None:
-    result = CliRunner().invoke(app, ["steps", "--cpu-variant", "z80"])
-    assert result.exit_code == 2
-    assert "for z80 do not run here" in one_line(result.stderr)
-
-
-def test_a_model_of_few_positions_is_measured_to_its_end(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    write_model(tmp_path / "small", tokenizer, "en-fr", positions=190)
-    result = _options("--options", "{}", "--model", str(tmp_path / "small"))
-    assert json.loads(result.stdout)["share"] == 1
-
-
 def test_a_shortlist_is_measured_beside_all_words(tokenizer: Tokenizer, tmp_path: Path) -> None:
     write_model(tmp_path / "small", tokenizer, "en-fr", positions=190, with_shortlist=True)
     result = _options("--options", "{}", "--model", str(tmp_path / "small"), "--shortlist", mode="int8")
     lines = [json.loads(line) for line in result.stdout.splitlines()]
     assert [line["shortlist"] for line in lines] == [False, True]
     assert all(line["tokens_per_second"]["median"] > 0 for line in lines)
-
-
-def test_a_model_without_a_shortlist_is_refused() -> None:
-    result = _options("--options", "{}", "--shortlist")
-    assert result.exit_code == 2
-    assert "--shortlist: " in one_line(result.stderr)

@@ -14,7 +14,7 @@ from loadtest.bench.peers import Answer, Job, Measured, Memory, WrongLength
 from loadtest.bench.report import Comparison, Run
 from loadtest.bench.roster import ENTRIES
 from loadtest.bench.weights import sources
-from loadtest.bench.workload import LONGEST, MEAN, Arrival, Request
+from loadtest.bench.workload import MEAN, Arrival, Request
 from model.quantized_linear import Int8Linear
 from service.engine.modes import MODES
 from tests.loadtest.bench.toy import TOY
@@ -111,16 +111,6 @@ def test_runs_that_count(calls: Calls) -> None:
     assert len(reported) == len(calls) == run_count(COMPARISON)
     assert result.runs == [run for run in reported if run.round > 0]
     assert result.memory == {"dragoman": MEMORY, "other": MEMORY}
-
-
-def test_on_a_gpu_every_size_and_length_comes_before_what_counts(calls: Calls) -> None:
-    result = measure(replace(COMPARISON, device="cuda", concurrency=[2, 12], slots=64), TOY, lambda _: None)
-    warming = [work for _, work in calls[: len(calls) - run_count(replace(COMPARISON, concurrency=[2, 12]))]]
-    assert [len(work) for work in warming] == [1, 2, 4, 8, 12]
-    assert {name for name, _ in calls[: len(warming)]} == {"dragoman"}
-    longest = {(len(request.source_ids), request.new_tokens) for work in warming for request in work}  # type: ignore[union-attr]
-    assert longest == {(LONGEST, LONGEST)}
-    assert len(result.runs) == 2 * (2 + 2) * 2
 
 
 def test_trained_weights_get_sentences_of_which_all_make_equally_many_tokens(

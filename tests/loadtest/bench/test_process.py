@@ -31,12 +31,6 @@ def test_a_failure_is_reported_and_the_process_goes_on(job: Job) -> None:
         assert peer.closed_loop([request], 1).tokens == request.new_tokens
 
 
-def test_a_peer_that_cannot_be_opened_says_why(job: Job) -> None:
-    (job.models / "checkpoint" / "config.json").unlink()
-    with pytest.raises(ValueError, match=r"no config\.json"), peer_process("dragoman", job):
-        pass
-
-
 @linux
 def test_a_process_that_dies_is_noticed(job: Job) -> None:
     with peer_process("dragoman", job) as peer:
@@ -70,10 +64,3 @@ def test_memory_is_the_highest_and_the_present_and_of_the_descendants_too() -> N
     assert of_child.peak > 50_000_000 > of_child.resident
     assert both.peak > of_child.peak + 2_000_000
     assert both.resident > of_child.resident + 2_000_000
-
-
-def test_memory_of_a_process_that_is_gone() -> None:
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-
-    assert memory(process.pid) is None

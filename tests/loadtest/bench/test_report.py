@@ -1,15 +1,12 @@
 """The figures that a comparison prints and writes."""
 
-import io
 import json
 
 import pytest
-from rich.console import Console
 
 from loadtest.bench.peers import Answer, Measured, Memory
 from loadtest.bench.report import Comparison, Result, Run, as_json
 from loadtest.bench.roster import OURS
-from loadtest.bench.tables import tables
 
 COMPARISON = Comparison(
     shape="default",
@@ -81,58 +78,3 @@ def test_first_token_ratio_is_theirs_over_ours() -> None:
     ratio = as_json(COMPARISON, RESULT, {})["first_token_ratio"]
 
     assert ratio == {"peer": {"0.85": {"p50": pytest.approx(0.1 / 0.02), "p99": pytest.approx(0.3 / 0.04)}}}
-
-
-def test_what_was_asked_for_and_where() -> None:
-    report = _report()
-
-    assert (report["shape"], report["mode"], report["cores"], report["loads"]) == ("default", "int8", 2, [0.85])
-    assert report["machine"] == {"cpu": "abacus"}
-    assert report["memory_bytes"] == {OURS: {"peak": 300_000_000, "resident": 200_000_000}, "peer": None}
-
-
-def test_raw_figures_are_in_the_order_in_which_they_were_taken() -> None:
-    raw = _report()["raw"]
-    assert isinstance(raw, list)
-
-    assert [(run["peer"], run["loop"], run["level"], run["round"]) for run in raw] == [
-        (run.peer, run.loop, run.level, run.round) for run in RUNS
-    ]
-    assert raw[9] == {
-        "peer": "peer",
-        "loop": "open",
-        "level": 0.85,
-        "round": 1,
-        "requests": 2,
-        "requests_per_second": 10.0,
-        "tokens": 30,
-        "seconds": 1.0,
-        "tokens_per_second": 30.0,
-        "time_to_first_token_seconds": {"p50": 0.1, "p99": 0.2},
-    }
-
-
-def test_tables_fit_a_terminal() -> None:
-    console = Console(file=io.StringIO(), width=80)
-    for table in tables(COMPARISON, RESULT):
-        console.print(table)
-    assert isinstance(console.file, io.StringIO)
-    lines = console.file.getvalue().splitlines()
-
-    speed = next(line for line in lines if "peer" in line)
-    assert "100 (50-150)" in speed
-    assert "2.00 (2.00-2.00)" in speed
-    assert next(line for line in lines if "20.0 / 30.0" in line and "2.0 / 3.0" in line)
-    load = next(line for line in lines if "0.85" in line and "peer" in line)
-    assert "100.0 / 300.0" in load
-    assert "7.5" in load
-    assert any([cell.strip() for cell in line.split("│")] == [OURS, "300", "200"] for line in lines)
-
-
-def test_no_loads_no_table_of_them() -> None:
-    from dataclasses import replace
-
-    titles = [table.title for table in tables(replace(COMPARISON, loads=[]), RESULT)]
-
-    assert len(titles) == 3
-    assert not any("come by themselves" in str(title) for title in titles)

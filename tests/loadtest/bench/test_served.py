@@ -3,7 +3,6 @@
 import json
 import shutil
 import threading
-import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from loadtest.bench.contenders import bergamot, libretranslate
+from loadtest.bench.contenders import bergamot
 from loadtest.bench.served import Run, Served, _closed_loop, _compared, _started, main
 from tests.conftest import one_line
 
@@ -99,29 +98,6 @@ async def test_firefoxs_engine_gets_its_files_from_its_own_server(firefox_files:
     with _started(engine) as served:
         run = await _closed_loop(served, ["one", "two"], 2)
     assert run.texts == ["one whole", "two whole"]
-
-
-def test_dragomans_server_gets_the_same_files_and_its_own_flags(firefox_files: Path) -> None:
-    [ours, _] = bergamot(firefox_files, Path("translator.js"), ["--shortlist"]).contenders
-    command = ours.command(1234, Path())
-    assert command[command.index("--model") + 1] == str(firefox_files)
-    assert command[-1] == "--shortlist"
-    assert ours.fields == {"source": "en", "target": "pt"}
-
-
-@pytest.mark.parametrize(
-    ("names", "problem"),
-    [(None, "is not a zip file"), ([], "0 metadata.json"), (["a/metadata.json", "b/metadata.json"], "2 metadata.json")],
-)
-def test_what_is_no_argos_package_is_refused(names: list[str] | None, problem: str, tmp_path: Path) -> None:
-    package = tmp_path / "en_fr.argosmodel"
-    package.write_bytes(b"")
-    if names is not None:
-        with zipfile.ZipFile(package, "w") as archive:
-            for name in names:
-                archive.writestr(name, "{}")
-    with pytest.raises(ValueError, match=f"en_fr.argosmodel.*{problem}"):
-        libretranslate(package, Path("python"), [])
 
 
 @pytest.mark.parametrize(

@@ -55,15 +55,6 @@ def test_a_closed_loop_waits_for_the_whole_batch() -> None:
     assert not any(answer.gaps for answer in measured.answers)
 
 
-def test_a_room_gives_what_waits_in_order_and_no_more_than_a_batch() -> None:
-    room = WaitingRoom(most=3)
-    for number in range(5):
-        room.put(number)
-    room.close()
-
-    assert [room.take(), room.take(), room.take()] == [[0, 1, 2], [3, 4], []]
-
-
 def test_idle_workers_share_what_waits() -> None:
     """Three are there when seven requests come at once."""
     room = WaitingRoom(most=64)

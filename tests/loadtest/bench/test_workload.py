@@ -33,10 +33,6 @@ def test_requests_do_not_depend_on_the_machine() -> None:
     assert [(len(request.source_ids), request.new_tokens) for request in first] == [(31, 30), (38, 33), (49, 52)]
 
 
-def test_more_requests_begin_with_the_same_ones() -> None:
-    assert make_requests(60, SMALL, seed=1)[:50] == make_requests(50, SMALL, seed=1)
-
-
 def test_lengths_are_lognormal() -> None:
     targets = [request.new_tokens for request in make_requests(20_000, SMALL, seed=0)]
 
@@ -45,14 +41,6 @@ def test_lengths_are_lognormal() -> None:
     assert statistics.mean(targets) == pytest.approx(MEAN, abs=0.5)
     # The median of a lognormal is exp(-sigma^2 / 2) of its mean: 22.06 for sigma 0.5.
     assert statistics.median(targets) == pytest.approx(22, abs=0.5)
-
-
-def test_sources_follow_their_targets() -> None:
-    requests = make_requests(5_000, SMALL, seed=0)
-    sources = [len(request.source_ids) for request in requests]
-
-    assert statistics.correlation(sources, [request.new_tokens for request in requests]) > 0.95
-    assert SHORTEST <= min(sources) <= max(sources) <= LONGEST
 
 
 def test_source_ids_are_a_length_word_and_words_ended_by_eos() -> None:
@@ -83,15 +71,3 @@ def test_arrivals_have_their_rate() -> None:
     # Of an exponential distribution, the standard deviation is the mean, and the median is its log 2nd part.
     assert statistics.stdev(gaps) == pytest.approx(statistics.mean(gaps), rel=0.03)
     assert statistics.median(gaps) == pytest.approx(math.log(2) * statistics.mean(gaps), rel=0.03)
-
-
-def test_another_rate_changes_only_the_scale_of_the_times() -> None:
-    slow, fast = (poisson_arrivals(rate, 100 / rate, WORDS, seed=3) for rate in (2.0, 8.0))
-
-    assert [arrival.request for arrival in slow] == [arrival.request for arrival in fast]
-    assert [arrival.at for arrival in slow] == pytest.approx([4 * arrival.at for arrival in fast])
-    assert slow[0].at != poisson_arrivals(2.0, 50.0, WORDS, seed=4)[0].at
-
-
-def test_a_slow_system_gets_enough_arrivals() -> None:
-    assert len(poisson_arrivals(rate=0.1, seconds=1.0, workload=WORDS, seed=0)) == 50

@@ -39,39 +39,6 @@ def test_reads_what_the_service_writes() -> None:
     ]
 
 
-@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
-def test_line_ends(line_end: bytes) -> None:
-    assert _read(b"event: token\ndata: 1\n\n".replace(b"\n", line_end)) == [("token", "1")]
-
-
-def test_comments_and_other_fields_are_skipped() -> None:
-    stream = b": keep-alive\n\nid: 7\nevent: token\n: in between\nretry: 5\ndata: 1\n\n"
-
-    assert _read(stream) == [("token", "1")]
-
-
-def test_only_one_space_is_dropped_and_colons_stay() -> None:
-    assert _read(b"data:  a: b\n\ndata:c\n\n") == [("message", " a: b"), ("message", "c")]
-
-
-def test_data_lines_are_joined() -> None:
-    assert _read(b"data: a\ndata: b\n\n") == [("message", "a\nb")]
-
-
-def test_an_event_without_data_is_none_and_leaves_no_name_behind() -> None:
-    assert _read(b"event: token\n\ndata: 1\n\n") == [("message", "1")]
-
-
-def test_an_event_cut_off_by_the_end_is_dropped() -> None:
-    assert _read(b"data: 1\n\nevent: done\ndata: 2\n") == [("message", "1")]
-
-
-def test_an_event_is_given_before_the_next_line_is_asked_for() -> None:
-    lines = iter([b"data: 1\n", b"\n"])
-
-    assert next(read_events(lambda: next(lines))).data == "1"
-
-
 def test_a_whole_stream_has_no_problem() -> None:
     assert _problem([START, *TOKENS, DONE]) is None
 
@@ -91,9 +58,3 @@ def test_a_whole_stream_has_no_problem() -> None:
 )
 def test_problems(events: list[ServerSentEvent], problem: str) -> None:
     assert _problem(events) == problem
-
-
-@pytest.mark.parametrize("data", ["", "{", "[]", "{}", '{"text": 1}'])
-def test_malformed_data_is_refused(data: str) -> None:
-    with pytest.raises(ValueError, match=r".+"):
-        Transcript().add(ServerSentEvent("token", data))

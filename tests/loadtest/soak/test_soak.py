@@ -16,7 +16,6 @@ import typer
 from typer.testing import CliRunner
 
 from loadtest.soak import __main__ as soak
-from loadtest.soak import canaries, fuzz, wire
 from loadtest.soak.canaries import Answered, Broken, Tally
 from loadtest.soak.checks import check_charges, check_log
 from loadtest.soak.faults import FAULTS, Fault, surroundings
@@ -26,7 +25,6 @@ from loadtest.soak.site import Places, Site
 from service.access.charge_store import ChargeStore, Payer
 from service.access.key_store import KeyLimits, KeyStore
 from service.interpreter import python_command
-from tests.conftest import one_line
 from tests.system.conftest import children
 
 # Time and memory settle in minutes, on a machine that has nothing else to do.
@@ -115,14 +113,6 @@ def test_a_soak_that_is_ended_ends_its_server() -> None:
     while any(Path(f"/proc/{pid}").exists() for pid in servers):
         assert time.monotonic() < deadline
         time.sleep(0.01)
-
-
-def test_a_fault_that_does_not_exist() -> None:
-    app = typer.Typer()
-    app.command()(soak.main)
-    result = CliRunner().invoke(app, ["--only", "earthquake"])
-    assert result.exit_code == 2
-    assert "earthquake" in one_line(result.output)
 
 
 BEFORE = Reading(
@@ -314,14 +304,6 @@ def test_in_a_run_of_hours_the_http_process_has_time_to_grow() -> None:
     assert [number for number in range(20) if "killed_http" in rare.faults_of(number)] == [0, 1, 2, 3, 4]
 
 
-def test_the_server_imports_from_where_the_soak_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    poison = str(Path(surroundings.__file__).parent.parent / "poison")
-    monkeypatch.delenv("PYTHONPATH", raising=False)
-    assert surroundings.environment(Places(tmp_path), sets_clock=False)["PYTHONPATH"] == poison
-    monkeypatch.setenv("PYTHONPATH", "/a:/b")
-    assert surroundings.environment(Places(tmp_path), sets_clock=False)["PYTHONPATH"] == f"{poison}:/a:/b"
-
-
 async def test_two_slow_disks_leave_the_server_turns_to_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site, held, beside = _site(tmp_path), threading.Lock(), []
 
@@ -334,40 +316,3 @@ async def test_two_slow_disks_leave_the_server_turns_to_write(tmp_path: Path, mo
     monkeypatch.setattr(site.rng, "uniform", lambda *_: 0.001)
     await asyncio.gather(*(surroundings.slow_disk(site) for _ in range(2)))
     assert beside == [False] * 16
-
-
-def test_all_processes_are_killed_in_every_combination() -> None:
-    assert len([name for name in FAULTS if name.startswith("killed_")]) == 7
-    assert sum(fault.kills_http for fault in FAULTS.values()) == 4
-
-
-def test_answers_are_read_as_they_come() -> None:
-    stream = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nid: 0\r\nevent: start\r\ndata: {}\r\n\r\n"
-    assert wire.parse(stream).outcome == "cut"
-    assert wire.parse(stream + b"id: 1\r\nevent: done\r\ndata: {}\r\n\r\n").outcome == "ok"
-    error = b'event: error\r\ndata: {"error":"x","code":"engine_failed"}\r\n\r\n'
-    assert wire.parse(stream + error).outcome == "engine_failed"
-    refused = wire.parse(b'HTTP/1.1 429 Too Many\r\nRetry-After: 1\r\n\r\n{"error":"x","code":"queue_full"}')
-    assert (refused.status, refused.outcome, refused.headers["retry-after"]) == (429, "queue_full", "1")
-    assert wire.parse(b"").outcome == wire.parse(b"\x00\xff").outcome == "cut"
-
-
-def test_fuzz_is_the_same_for_the_same_seed_and_of_many_kinds() -> None:
-    def requests() -> list[bytes]:
-        rng = random.Random(5)
-        return [fuzz.request(rng) for _ in range(300)]
-
-    def without_ids(data: bytes) -> bytes:
-        head, _, rest = data.partition(b"X-Request-ID: ")
-        return head + rest[16:]
-
-    one, two = requests(), requests()
-    assert list(map(without_ids, one)) == list(map(without_ids, two))
-    assert len({data[:12] for data in one}) > 20
-
-
-def test_canaries_are_of_every_kind() -> None:
-    birds = canaries.canaries(24)
-    assert {json.dumps(bird.options) for bird in birds} == {json.dumps(each) for each in canaries._OPTIONS}
-    assert len({len(bird.text) for bird in birds}) > 10
-    assert "engine_stopped" in FAULTS
