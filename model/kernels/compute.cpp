@@ -196,7 +196,7 @@ void linear_some(const Linear& layer, const uint8_t* q, const float* scales, int
         const int64_t begin = r ? ends[r - 1] : 0;
         const int8_t* weight = layer.weight + block * layer.groups * kGroup * kBlock;
         int32_t products[kBlock] = {};
-        // What `finish_row` subtracts.
+        // `finish_row` subtracts it.
         if (kZeroPoint) std::memcpy(products, layer.sum128 + block * kBlock, sizeof products);
         add_listed(weight, list + begin, ends[r] - begin, products);
         add_rest(weight, q + (row + r) * bytes, layer.groups, products);
@@ -291,7 +291,7 @@ inline void score_keys(const float* q, const Number* k, int64_t length, int64_t 
     Quarter sums[4];
     UNROLL
     for (int64_t n = 0; n < 4; ++n) {
-      // The last one stands for those that are missing.
+      // The last one fills the missing places.
       const Number* key = k + (t + n < length ? t + n : length - 1) * stride;
       Lanes products = load_some(q + whole, dim - whole) * load_some(key + whole, dim - whole);
       for (int64_t i = 0; i < whole; i += kLanes) products = products + load(q + i) * load(key + i);

@@ -25,9 +25,9 @@ constexpr int64_t kLanes = 16;
 // The number of scores of a row that are examined together.
 constexpr int64_t kNeighbours = 32;
 
-// An int8 weight [out, in], each in -127..127, packed: [blocks][groups][kBlock][kGroup]; `scale`, `bias` and `sum128` (128 times the sum of
-// a row of the weight, which is what unsigned activations add to its products) are [blocks * kBlock]. For `select` the
-// weight is in rows instead: [out][groups * kGroup].
+// An int8 weight [out, in], each in -127..127, packed: [blocks][groups][kBlock][kGroup]; `scale`, `bias` and
+// `sum128` (128 times the sum of a row of the weight, which unsigned activations add to its products) are
+// [blocks * kBlock]. For `select` the weight is in rows instead: [out][groups * kGroup].
 struct Linear {
   int64_t in, out, groups, blocks;
   const int8_t* weight;
@@ -36,7 +36,7 @@ struct Linear {
   bool follows_relu = false;  // its inputs are never negative, and many of a trained model's are 0
 };
 
-// What a linear layer does with its result: it stores it, as it is or after an activation, or adds it to the output.
+// A linear layer's use of its result: it stores it, as it is or after an activation, or adds it to the output.
 enum class Epilogue : int64_t { store, relu, gelu, swish, add };
 
 // The upper half of a float's bits.

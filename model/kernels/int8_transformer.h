@@ -49,8 +49,8 @@ class Int8Transformer : public torch::CustomClassHolder {
   void encode(const at::Tensor& ids, const at::Tensor& positions, const at::Tensor& offsets, const at::Tensor& slots,
               const at::Tensor& allowed);
 
-  // A block of steps: one, and up to `steps - 1` more, and no further one starts that would end more than `seconds` after
-  // the block's beginning. tokens, positions, slots, source_slots, source_lengths [rows] -> the ids and their
+  // A block of steps: one, and up to `steps - 1` more; none starts that would end more than `seconds` after the block's
+  // beginning. tokens, positions, slots, source_slots, source_lengths [rows] -> the ids and their
   // log-probabilities [steps, rows], the number of them that each plain row has got [plain rows], and of the last step,
   // for the rows of `outputs`: logits [len, vocab]; alignment, the weights over their sources [len, longest source], the
   // mean of the heads of the layer that `shape` calls `alignment_layer`; self_attention, the weights over their own slots
@@ -99,7 +99,7 @@ class Int8Transformer : public torch::CustomClassHolder {
     Sampling options;
   };
   std::vector<Draw> draws_of(const Batch& batch) const;
-  // What is found in the logits of a step, in one part of the vocabulary after the other.
+  // The results of scanning a step's logits, one part of the vocabulary after the other.
   struct StepLogits {
     int64_t parts;
     std::vector<Draw> draws;
@@ -145,8 +145,8 @@ class Int8Transformer : public torch::CustomClassHolder {
   // A linear layer over some rows of x [rows_, layer.in]: its results in out [rows_, layer.out]. By this thread alone,
   // unless threads share the layers; then over all rows.
   void multiply(const Linear& layer, const float* x, Epilogue epilogue, float* out, Rows rows);
-  // What rows attend to in one layer of a buffer: row r to the first `lengths[r]` of the `positions` of slot `slots[r]`.
-  // The queries are in `wide_`, `stride` floats apart.
+  // The positions that rows attend to in one layer of a buffer: row r to the first `lengths[r]` of the `positions` of
+  // slot `slots[r]`. The queries are in `wide_`, `stride` floats apart.
   struct AttentionView {
     const BFloat16 *keys, *values;
     int64_t positions, stride;

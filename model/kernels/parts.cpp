@@ -178,7 +178,7 @@ class Helpers {
   alignas(64) std::atomic<uint64_t> unfinished_{0};
 };
 
-// Since when each engine has no work, this engine's place among them, and how many threads they have together.
+// The time since which each engine has no work, this engine's number, and the number of threads of all engines.
 struct Lenders {
   at::Tensor idle_since;
   int64_t own = 0, threads = 0;

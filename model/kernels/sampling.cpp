@@ -1,4 +1,4 @@
-// See sampling.h. What top-k and top-p leave is found without sorting the vocabulary: tokens are counted and weighed by
+// See sampling.h. Top-k and top-p are applied without sorting the vocabulary: tokens are counted and weighed by
 // their scores' leading bits, and only those that share them with the last one that stays are put in order.
 
 #include "sampling.h"
