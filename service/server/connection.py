@@ -228,6 +228,7 @@ class Connection(HttpToolsProtocol):
         for cycle in (self._running, self.cycle):
             if cycle is not None and not cycle.response_complete:
                 cycle.disconnected = True
+                cycle.waiting_for_100_continue = False  # nothing can be written any more
                 cycle.message_event.set()
         self.flow.resume_reading()
         if self.transport.can_write_eof():
