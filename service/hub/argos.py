@@ -1,6 +1,7 @@
 """Argos' package index: one JSON list of packages, each with a language pair, a version and links."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -65,16 +66,17 @@ def release(name: HubName, options: HubOptions) -> Release:
         raise HubError(f"{name}: Argos' index has no such version, but {', '.join(versions)}")
     package = chosen[0]
     origin = Origin(name=str(package.name), revision=package.package_version, url=package.urls[0])
-    return Release(origin, package.size, lambda directory, progress: _fetch(package, directory, progress))
+    return Release(origin, package.size, partial(_fetch, package, options))
 
 
-def _fetch(package: _Package, directory: Path, progress: Progress) -> Files:
+def _fetch(package: _Package, options: HubOptions, directory: Path, progress: Progress) -> Files:
     """Download the package from the first of its links that works."""
     name = f"translate-{package.from_code}_{package.to_code}.argosmodel"
     problems: list[TemporaryHubError | HubError] = []
     for url in package.urls:
         try:
-            path = download(RemoteFile(name, url, package.size, package.sha256), directory, progress)
+            file = RemoteFile(name, url, package.size, package.sha256, options.argos_index)
+            path = download(file, directory, progress)
             return Files(path, {name: sha256_of(path)})
         except HubError as error:
             problems.append(error)

@@ -1,8 +1,10 @@
 """Downloads of single files: resumed when they are cut, checked, and moved into place at the end."""
 
 import json
+import socket
 import time
 from http import HTTPStatus
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -31,6 +33,8 @@ class RemoteFile(NamedTuple):
     url: str
     size: int | None = None
     sha256: str | None = None
+    named_by: str | None = None
+    """The address of the index that names the file; None if a person has named it."""
 
 
 class _CutError(Exception):
@@ -41,7 +45,7 @@ def read_json(url: str) -> Any:
     """Return the JSON document at a URL. Raises `HubError`."""
     content = bytearray()
     try:
-        with _client() as client, client.stream("GET", url) as response:
+        with _client(url) as client, client.stream("GET", url) as response:
             _check(response, url)
             for chunk in response.iter_bytes():
                 content += chunk
@@ -116,7 +120,10 @@ def _continue(file: RemoteFile, partial: _Partial, progress: Progress) -> None:
     start = partial.size
     if start and start == file.size:
         return
-    with _client() as client, client.stream("GET", file.url, headers=_range(file, partial)) as response:
+    with (
+        _client(file.index or file.url) as client,
+        client.stream("GET", file.url, headers=_range(file, partial)) as response,
+    ):
         if response.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             progress.advance(-start)
             partial.discard()
@@ -171,8 +178,29 @@ def _plain(file: RemoteFile) -> str:
     return file.name
 
 
-def _client() -> httpx.Client:
-    return httpx.Client(timeout=_TIMEOUT, follow_redirects=True)
+def _client(named_by: str) -> httpx.Client:
+    """Return a client that asks private addresses only where `named_by`, which a person has chosen, is private, too.
+
+    An index, or a redirect, could otherwise have this server ask others in its own network.
+    """
+    trusted = urlsplit(named_by).hostname
+
+    def check(request: httpx.Request) -> None:
+        if request.url.host != trusted and _is_private(request.url.host) and not _is_private(trusted or ""):
+            raise HubError(
+                f"{named_by}: leads to {request.url.host}, an address of a private network, which is not asked"
+            )
+
+    return httpx.Client(timeout=_TIMEOUT, follow_redirects=True, event_hooks={"request": [check]})
+
+
+def _is_private(host: str) -> bool:
+    """Return True if a host has an address that is not one of the public internet; False if it cannot be found."""
+    try:
+        found = {entry[4][0] for entry in socket.getaddrinfo(host, None)}
+    except (OSError, UnicodeError):
+        return False
+    return not all(ip_address(str(address).partition("%")[0]).is_global for address in found)
 
 
 def _check(response: httpx.Response, url: str) -> None:

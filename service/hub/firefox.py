@@ -130,7 +130,7 @@ def release(name: HubName, options: HubOptions) -> Release:
     return Release(
         origin,
         model.size,
-        lambda directory, progress: _fetch(model, _attachments(options), directory, progress),
+        lambda directory, progress: _fetch(model, options, directory, progress),
         LanguageHint(model.source, model.target),
     )
 
@@ -139,15 +139,17 @@ def _preference(model: _Model) -> tuple[tuple[int, ...], int]:
     return version_key(model.version), -model.size
 
 
-def _fetch(model: _Model, base: str, directory: Path, progress: Progress) -> Files:
+def _fetch(model: _Model, options: HubOptions, directory: Path, progress: Progress) -> Files:
     """Download and unpack the files into a directory that is named after the direction."""
+    base = _attachments(options)
     unpacked = directory / model.name.model
     unpacked.mkdir(exist_ok=True)
     sums = {}
     for record in model.records.values():
         attachment = record.attachment
         url = urljoin(base, attachment.location)
-        packed = RemoteFile(f"{record.name}{attachment.suffix or '.raw'}", url, attachment.size, attachment.hash)
+        name = f"{record.name}{attachment.suffix or '.raw'}"
+        packed = RemoteFile(name, url, attachment.size, attachment.hash, options.firefox_index)
         path = download(packed, directory, progress)
         decompress(path, unpacked / record.name, attachment.suffix, record.decompressed_size, record.decompressed_hash)
         sums[record.name] = attachment.hash

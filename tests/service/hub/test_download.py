@@ -149,3 +149,22 @@ def test_a_full_disk(server: FileServer, disk: SmallDisk) -> None:
     with pytest.raises(OSError, match="No space left") as raised:
         download(RemoteFile("model.bin", f"{server.url}/f"), disk.path, Progress())
     assert is_full_disk(raised.value)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "192.168.0.9"])
+def test_a_public_index_does_not_lead_to_private_addresses(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, address: str
+) -> None:
+    def addresses(host: str, port: object) -> list[tuple[object, ...]]:
+        return [(0, 0, 0, "", ("203.0.114.1" if host == "index.example" else address, 0))]
+
+    monkeypatch.setattr("socket.getaddrinfo", addresses)
+    file = RemoteFile("model.bin", "http://other.example/f", 1, None, "https://index.example/index.json")
+    with pytest.raises(HubError, match="in a private network, which is not asked"):
+        download(file, tmp_path, Progress())
+
+
+def test_a_private_index_may_name_files_of_its_network(server: FileServer, tmp_path: Path) -> None:
+    server.put("/f", BODY)
+    file = _file(server)._replace(named_by="http://localhost/index.json")
+    assert download(file, tmp_path, Progress()).read_bytes() == BODY
