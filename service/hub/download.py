@@ -121,7 +121,7 @@ def _continue(file: RemoteFile, partial: _Partial, progress: Progress) -> None:
     if start and start == file.size:
         return
     with (
-        _client(file.index or file.url) as client,
+        _client(file.named_by or file.url) as client,
         client.stream("GET", file.url, headers=_range(file, partial)) as response,
     ):
         if response.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
