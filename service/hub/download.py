@@ -187,9 +187,7 @@ def _client(named_by: str) -> httpx.Client:
 
     def check(request: httpx.Request) -> None:
         if request.url.host != trusted and _is_private(request.url.host) and not _is_private(trusted or ""):
-            raise HubError(
-                f"{named_by}: leads to {request.url.host}, an address of a private network, which is not asked"
-            )
+            raise HubError(f"{named_by}: leads to {request.url.host}, in a private network, which is not asked")
 
     return httpx.Client(timeout=_TIMEOUT, follow_redirects=True, event_hooks={"request": [check]})
 
