@@ -138,6 +138,8 @@ class Done(msgspec.Struct, frozen=True):
     scores: float | list[float | None] | None = None
     alternativeScores: list[float | list[float | None] | None] = []
     detectedLanguage: Detected | list[Detected] | None = None
+    pivot: str | list[str | None] | None = None
+    """As in `Start`."""
 
 
 Event = Start | Loading | Token | Hypotheses | Segment | Done
@@ -151,6 +153,8 @@ class Translation(msgspec.Struct, frozen=True):
     alternatives: list[Scored] = []
     detected: Detected | None = None
     """The detected language of the text, if the source was "auto"."""
+    pivot: str | None = None
+    """The pivot language, if two models translated the text."""
 
 
 class Language(msgspec.Struct, frozen=True):
@@ -207,12 +211,16 @@ def translations_of(done: Done) -> list[Translation]:
     scores = each(done.scores) if done.scores is not None else nothing
     others = each(done.alternativeScores) if done.alternativeScores else nothing
     detected = each(done.detectedLanguage) if done.detectedLanguage is not None else nothing
+    pivots = each(done.pivot) if done.pivot is not None else nothing
     return [
         Translation(
             text,
             score,
             [Scored(*pair) for pair in zip(mine or [], own or [None] * len(mine or []), strict=True)],
             language,
+            pivot,
         )
-        for text, score, mine, own, language in zip(texts, scores, alternatives, others, detected, strict=True)
+        for text, score, mine, own, language, pivot in zip(
+            texts, scores, alternatives, others, detected, pivots, strict=True
+        )
     ]

@@ -16,6 +16,7 @@ from service.client import (
     Detected,
     Done,
     Event,
+    Loading,
     NotDragoman,
     Refused,
     Scored,
@@ -233,6 +234,21 @@ def test_the_language_that_was_detected_is_returned(serve: Serve) -> None:
     with Client(serve(several).url) as client:
         found = client.translate(["a", "b"], source="auto", target="fr")
     assert [each.detected for each in found] == [english, Detected("de", 7.0)]
+
+
+def test_the_model_that_is_fetched_and_the_language_between_are_returned(serve: Serve) -> None:
+    fetched = 'event: loading\r\ndata: {"model":"argos:de-en","step":"downloading","percent":7}\r\n\r\n'
+    one, several = (
+        DONE.replace('"translatedText":"Je suis"', f'"translatedText":{texts},"pivot":{pivot}')
+        for texts, pivot in (('"A"', '"en"'), ('["A","B"]', '["en",null]'))
+    )
+    loading, done = _stream(serve(fetched + one))
+    assert loading == Loading("argos:de-en", "downloading", 7)
+    assert isinstance(done, Done)
+    assert done.pivot == "en"
+    with Client(serve(several).url) as client:
+        found = client.translate(["a", "b"], source="de", target="fr")
+    assert found == [Translation("A", pivot="en"), Translation("B")]
 
 
 async def test_both_clients_detect(serve: Serve, waits: list[float]) -> None:
