@@ -21,7 +21,7 @@ from service.translation.translator import Translator
 
 @dataclass
 class ServiceContext:
-    """Everything that the routes need, built by `app.build_service`. `draining` is set at shutdown and stays set."""
+    """Everything that the routes need; `composition.build_service` builds it."""
 
     settings: Settings
     translator: Translator
@@ -32,7 +32,7 @@ class ServiceContext:
     suggestions: SuggestionStore
     documents: DocumentJobs
     draining: bool = False
-    """Running requests may finish; new ones are refused."""
+    """True from the shutdown's beginning on: running requests may finish; new ones are refused."""
 
     @property
     def ready(self) -> bool:
