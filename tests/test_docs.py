@@ -9,9 +9,9 @@ import pytest
 
 from service.api.schemas.translation import TranslateRequest
 from service.errors import ServiceError
-from service.settings import Settings
 from tests import markdown
 from tests.doc_checks import CHECKS, ROOT, broken_links, metrics, routes
+from tests.settings_copies import copies
 
 FOLDERS: Final = ("", ".github/", "deploy/**/", "docs/", "loadtest/", "model/**/")
 PAGES: Final = sorted({page for folder in FOLDERS for page in ROOT.glob(f"{folder}*.md")})
@@ -39,9 +39,9 @@ def page(name: str) -> str:
     return (ROOT / "docs" / name).read_text(encoding="utf-8")
 
 
-def test_all_settings_are_described() -> None:
-    flags = {f"--{name.replace('_', '-')}" for name in Settings.model_fields}
-    assert names(markdown.tables(page("configuration.md"), "Settings")) == flags
+@pytest.mark.parametrize("path", copies(), ids=lambda path: path.name)
+def test_all_settings_are_described(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == copies()[path], "`python -m tests.settings_copies` writes it"
 
 
 def test_all_options_of_a_request_are_described() -> None:

@@ -22,7 +22,8 @@ from loadtest.bench.weights import TRAINED, Shape, shape_config
 from model.config import ModelConfig
 from service.errors import ServiceError
 from service.hardware import usable_cores, usable_device
-from service.settings import bf16_on_a_gpu_else_int8, five_hundred_and_twelve_on_a_gpu_else_64
+from service.settings.values import default_slots as slots_of
+from service.settings.values import fastest_mode
 
 _RANDOM_ONLY: Final = "transformers"
 _LEVELS: Final = "1,4,16,64"
@@ -80,8 +81,8 @@ def bench(  # noqa: PLR0913  each is an option of the command
     device = usable_device(device)
     if shape == TRAINED and device != "cpu":
         raise typer.BadParameter("trained is for the CPU: pass --device cpu", param_hint="--shape")
-    mode = mode or bf16_on_a_gpu_else_int8({"device": device})
-    default_slots = five_hundred_and_twelve_on_a_gpu_else_64({"device": device})
+    mode = mode or fastest_mode({"device": device})
+    default_slots = slots_of({"device": device})
     peers = _peers(against if against is not None else _default_peers(shape, mode, device))
     if shape == TRAINED and _RANDOM_ONLY in peers:
         raise typer.BadParameter(f"{_RANDOM_ONLY} has random weights only, not trained ones", param_hint="--against")

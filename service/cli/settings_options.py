@@ -1,10 +1,10 @@
-"""The settings of a server as options of a command, in groups. What a setting means stands in `service.settings`."""
+"""The settings of a server as options of a command, in groups. `service.settings` has what each means."""
 
 import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -15,59 +15,7 @@ from pydantic_core import ErrorDetails
 from rich.markup import escape
 
 from service.cli.common import fail
-from service.settings import EMBEDDED_MODEL, Settings
-
-GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Address": ("host", "port"),
-    "Models and glossaries": (
-        "model",
-        "models",
-        "models_poll_seconds",
-        "max_import_mb",
-        "max_models_memory_mb",
-        "glossaries",
-        "suggestions",
-    ),
-    "Public models by name": ("argos_index", "firefox_index", "cache_limit_gb"),
-    "Engines": ("device", "mode", "threads", "replicas", "slots", "max_prefill", "cache_mb", "engine_timeout_seconds"),
-    # In a group of its own: its values would narrow the columns of others.
-    "Processor": ("cpu_variant",),
-    "Limits of requests": (
-        "max_sentence_tokens",
-        "max_characters",
-        "max_texts",
-        "max_body_bytes",
-        "max_waiting",
-        "max_segments_in_flight",
-        "request_timeout_seconds",
-    ),
-    "Documents": (
-        "documents",
-        "max_documents",
-        "max_document_bytes",
-        "max_document_characters",
-        "document_expiry_seconds",
-    ),
-    "Connections": (
-        "receive_timeout_seconds",
-        "send_timeout_seconds",
-        "keep_alive_seconds",
-        "drain_seconds",
-        "trusted_proxies",
-        "cors_origins",
-    ),
-    "Access": ("keys", "redis_url"),
-    "Access without a key": (
-        "anonymous_requests_per_minute",
-        "anonymous_characters_per_minute",
-        "anonymous_streams",
-    ),
-    "Logs": ("log_level",),
-    # In a group of their own: their second names would narrow the columns of others.
-    "Switches": ("anonymous", "lend_threads", "offline", "on_demand", "restore_capitals", "shortlist", "traces"),
-}
-"""Every setting, in the order of the help."""
-
+from service.settings import Settings, default_text, flags
 
 _LISTS: Final = ("trusted_proxies", "cors_origins")
 """Settings of several values: separated by commas, or by an option each."""
@@ -83,13 +31,15 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
     Options are strings here: `Settings` checks them, so that a flag and its environment variable have the same errors.
     """
 
+    names = [name for fields in flags().values() for name in fields]
+
     @functools.wraps(command)
     def with_settings(**values: Any) -> None:
-        given = {name: value for name in Settings.model_fields if (value := _joined(values.pop(name))) is not None}
+        given = {name: value for name in names if (value := _joined(values.pop(name))) is not None}
         command(settings=load_settings(**given), **values)
 
     own = [each for each in inspect.signature(command).parameters.values() if each.name != "settings"]
-    options = [_option(name, group) for group, names in GROUPS.items() for name in names]
+    options = [_option(name, field, group) for group, fields in flags().items() for name, field in fields.items()]
     keyword_only = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own, *options)]
     with_settings.__dict__["__signature__"] = inspect.Signature(keyword_only)
     with_settings.__annotations__ = {each.name: each.annotation for each in keyword_only}
@@ -133,37 +83,21 @@ def _bounds(field: FieldInfo) -> str:
     return f" from {limits['ge']} to {limits['le']}" if "le" in limits else f" of at least {limits['ge']}"
 
 
-def _option(name: str, group: str) -> inspect.Parameter:
+def _option(name: str, field: FieldInfo, group: str) -> inspect.Parameter:
     """Build the option of one setting, without a default of its own: only options that the user gives are passed on."""
-    field = Settings.model_fields[name]
+    default = default_text(field)
     flag = f"--{name.replace('_', '-')}"
     is_switch = field.annotation is bool
     option = typer.Option(
         f"{flag}/--no-{flag[2:]}" if is_switch else flag,
         # Rich takes what is in brackets for markup.
-        help=escape(f"{field.description}{_default(field)}"),
+        help=escape(f"{field.description} [default: {default}]" if default else f"{field.description}"),
         rich_help_panel=group,
         show_default=False,
         metavar=None if is_switch else _metavar(field.annotation),
     )
     kind = bool | None if is_switch else list[str] | None if name in _LISTS else str | None
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
-
-
-def _default(field: FieldInfo) -> str:
-    """Describe the default; an empty string if there is none to show."""
-    default = field.default
-    if field.default_factory is not None:
-        default = getattr(field.default_factory, "__name__", "").replace("_", " ").replace("gpu", "GPU")
-    elif default is None or default == ():
-        return ""
-    elif default == EMBEDDED_MODEL:
-        default = "the embedded English-French model"
-    elif isinstance(default, str) and "://" in default:
-        default = "the public one"
-    elif isinstance(default, bool):
-        default = "on" if default else "off"
-    return f" [default: {default}]"
 
 
 def _metavar(annotation: Any) -> str:

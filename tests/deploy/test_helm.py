@@ -1,6 +1,5 @@
 """The chart, rendered with several value files: valid for Kubernetes, and of one piece."""
 
-import json
 import math
 import subprocess
 from pathlib import Path
@@ -290,12 +289,6 @@ def test_a_variable_that_the_chart_gives_is_not_given_twice(name: str) -> None:
     done = _helm("template", "talk", str(CHART), "--set", values)
     assert done.returncode != 0
     assert f"extraEnv: {name} " in done.stderr
-
-
-def test_the_chart_knows_the_settings_that_there_are() -> None:
-    schema = json.loads((CHART / "values.schema.json").read_text())
-    known = schema["properties"]["settings"]["propertyNames"]["enum"]
-    assert known == sorted(Settings.model_fields.keys() - {"host", "port", "model", "models"})
 
 
 def test_a_variable_without_a_name_is_refused_in_words() -> None:

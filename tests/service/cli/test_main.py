@@ -9,8 +9,8 @@ from typer.testing import CliRunner, Result
 
 from service.cli.doctor import Processor, Report
 from service.cli.main import app
-from service.cli.settings_options import GROUPS
-from service.settings import EMBEDDED_MODEL, Settings
+from service.settings import EMBEDDED_MODEL, Settings, default_text, flags
+from tests.conftest import one_line
 
 
 def _run(*arguments: str) -> Result:
@@ -28,19 +28,16 @@ def test_the_version() -> None:
     assert (done.exit_code, done.stdout) == (0, f"dragoman {importlib.metadata.version('dragoman')}\n")
 
 
-def test_every_setting_is_in_one_group() -> None:
-    assert sorted(name for names in GROUPS.values() for name in names) == sorted(Settings.model_fields)
-
-
 @pytest.mark.parametrize("command", ["serve", "doctor"])
 def test_the_help_shows_every_setting_whole(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     done = _run(command, "--help")
     assert done.exit_code == 0
-    for group in GROUPS:
+    for group, fields in flags().items():
         assert f" {group} " in done.stdout
-    for name in Settings.model_fields:
-        assert f"--{name.replace('_', '-')} " in done.stdout
+        for name, field in fields.items():
+            assert f"--{name.replace('_', '-')} " in done.stdout
+            assert f"[default: {default_text(field)}]" in one_line(done.stdout) or not default_text(field)
     assert "…" not in done.stdout
 
 

@@ -34,6 +34,18 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- end -}}
 {{- end -}}
 
+{{/* files/settings.json has the names of all settings. */}}
+{{- define "dragoman.settings" -}}
+{{- $known := .Files.Get "files/settings.json" | fromJsonArray -}}
+{{- range $name, $value := .Values.settings }}
+{{- if not (has $name $known) -}}
+{{- fail (printf "settings.%s: there is no such setting" $name) -}}
+{{- end }}
+- name: {{ printf "DRAGOMAN_%s" (upper $name) }}
+  value: {{ include "dragoman.text" $value | quote }}
+{{- end }}
+{{- end -}}
+
 {{/* The later of two variables of one name would win, also over the values of the grace period and the probes. */}}
 {{- define "dragoman.extraEnv" -}}
 {{- $given := concat (keys .Values.settings) (list "host" "port") -}}

@@ -1,0 +1,411 @@
+"""The settings of a server, and the variables of its commands.
+
+Every field of `Settings` with a group is a flag (`--max-waiting 8`) and a variable (`DRAGOMAN_MAX_WAITING=8`).
+"""
+
+import difflib
+import os
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+
+from pydantic import Field, RedisDsn, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from model.source_files import DEFAULT_MAX_MEGABYTES
+from service.hub.names import HubIndex, HubName
+from service.hub.options import ARGOS_INDEX, FIREFOX_INDEX, HubOptions
+from service.settings import values
+from service.settings.values import Device, IndexUrl, Memory, Model, Models, ModeName, Networks, Origins, wrong
+
+_PREFIX: Final = "DRAGOMAN_"
+_GROUPED_FROM: Final = 10_000
+"""Least number that is shown with commas; a port has none."""
+_OF_COMPOSE: Final = frozenset({"BIND", "STOP_SECONDS"})
+"""Variables of the same `.env` file that docker-compose.yml itself uses."""
+
+EMBEDDED_MODEL = Path(__file__).parent.parent.parent / "model" / "pretrained" / "en-fr"
+
+
+class Group(StrEnum):
+    """The headings of the help and of the documentation, in their order."""
+
+    ADDRESS = "Address"
+    MODELS = "Models and glossaries"
+    ENGINES = "Engines"
+    PROCESSOR = "Processor"
+    LIMITS = "Limits of requests"
+    DOCUMENTS = "Documents"
+    CONNECTIONS = "Connections"
+    ACCESS = "Access"
+    ANONYMOUS = "Access without a key"
+    LOGS = "Logs"
+    # In a group of their own: their second names (`--no-traces`) would narrow the columns of others.
+    SWITCHES = "Switches"
+
+
+def setting(group: Group, *, default_text: str = "", **field: Any) -> Any:
+    """Declare a setting; `default_text` describes a default that depends on the machine or says little by itself."""
+    return Field(json_schema_extra={"group": group, "default_text": default_text}, **field)
+
+
+class AccessSettings(BaseSettings):
+    """Settings of access control: keys, limits without a key, trusted proxies and origins."""
+
+    keys: Path | None = setting(
+        Group.ACCESS,
+        default=None,
+        description="SQLite file of API keys, made by `dragoman keys add`. Requests then need a key.",
+    )
+    anonymous: bool = setting(
+        Group.SWITCHES,
+        default=False,
+        description="With --keys: also serve requests without a key. Their limits count per client address; an IPv6 "
+        "address counts as its /64 network.",
+    )
+    anonymous_requests_per_minute: int | None = setting(
+        Group.ANONYMOUS, default=None, ge=1, description="Requests per minute of each address without a key."
+    )
+    anonymous_characters_per_minute: int | None = setting(
+        Group.ANONYMOUS, default=None, ge=1, description="Characters per minute of each address without a key."
+    )
+    anonymous_streams: int | None = setting(
+        Group.ANONYMOUS, default=None, ge=1, description="Concurrent streams of each address without a key."
+    )
+    redis_url: RedisDsn | None = setting(
+        Group.ACCESS,
+        default=None,
+        description="Redis server (redis://HOST:PORT/DB) in which several servers count rate limits together. "
+        "Without it, each server counts its own requests.",
+    )
+    trusted_proxies: Networks = setting(
+        Group.CONNECTIONS,
+        default=(),
+        description="Comma-separated addresses or networks of proxies, as 10.0.0.0/8, whose X-Forwarded-For, -Proto, "
+        "-Host and -Prefix headers are trusted.",
+    )
+    cors_origins: Origins = setting(
+        Group.CONNECTIONS,
+        default=(),
+        description="Comma-separated origins, as https://a.example, whose web pages may call the API; * allows all.",
+    )
+
+
+class HubSettings(BaseSettings):
+    """Settings of public models by name. Hugging Face's hub has its own: `HF_HOME`, `HF_TOKEN`, `HF_ENDPOINT`, ..."""
+
+    offline: bool = setting(
+        Group.SWITCHES,
+        default=False,
+        description="Use only models that are here: nothing is downloaded, and no index is read.",
+    )
+    argos_index: IndexUrl = setting(
+        Group.MODELS, default=ARGOS_INDEX, default_text="the public one", description="Index of argos: models."
+    )
+    firefox_index: IndexUrl = setting(
+        Group.MODELS, default=FIREFOX_INDEX, default_text="the public one", description="Index of firefox: models."
+    )
+
+    @property
+    def hub_options(self) -> HubOptions:
+        return HubOptions(self.offline, self.argos_index, self.firefox_index)
+
+
+class Settings(AccessSettings, HubSettings):
+    """The settings of one server.
+
+    Every field is a flag (`--max-waiting 8`) and a variable (`DRAGOMAN_MAX_WAITING=8`).
+    """
+
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, frozen=True, extra="forbid")
+
+    host: str = setting(Group.ADDRESS, default="127.0.0.1", description="Address to listen on; 0.0.0.0 listens on all.")
+    port: int = setting(
+        Group.ADDRESS, default=5000, ge=0, le=65535, description="TCP port to listen on; 0 lets the system choose one."
+    )
+    model: Model = setting(
+        Group.MODELS,
+        default=EMBEDDED_MODEL,
+        default_text="the embedded English-French model",
+        description="Model to serve: the path of a Dragoman, Argos, CTranslate2 or Hugging Face transformers model, or "
+        "the name of a public one, as Helsinki-NLP/opus-mt-en-de, argos:en-de or firefox:en-de.",
+    )
+    models: Models | None = setting(
+        Group.MODELS,
+        default=None,
+        description="Models to serve instead of --model: paths and names with commas between them, a file with one on "
+        "each line, a directory of checkpoints, or a whole index, firefox: or argos:, whose models are fetched on "
+        "demand. Each model has its own engines and the name of its file. If two "
+        "entries translate the same direction, the first by name is used. Entries of a directory that are added, "
+        "changed or removed later are loaded, replaced or unloaded.",
+    )
+    on_demand: bool = setting(
+        Group.SWITCHES,
+        default=False,
+        description="Fetch the public models of --models at the first request for them, not at the start. Their names "
+        "must say their languages: argos:en-de, firefox:en-de.",
+    )
+    cache_limit_gb: float | None = setting(
+        Group.MODELS,
+        default=None,
+        gt=0,
+        description="Disk that all public models take. Above it, the least recently used ones that this server "
+        "offers on demand are removed. Servers with this limit must not share the cache.",
+    )
+    models_poll_seconds: float = setting(
+        Group.MODELS,
+        default=5.0,
+        gt=0,
+        description="Interval between two scans of --models. A change takes effect when two scans agree.",
+    )
+    max_import_mb: int = setting(
+        Group.MODELS,
+        default=DEFAULT_MAX_MEGABYTES,
+        ge=1,
+        description="Size of the files of a model that has to be imported, unpacked. A larger model is refused.",
+    )
+    max_models_memory_mb: int | None = setting(
+        Group.MODELS,
+        default=None,
+        ge=1,
+        description="Resident memory of all engines together. Above it, the least recently used idle models are "
+        "unloaded, and loaded again on the next request for them.",
+    )
+    device: Device = setting(
+        Group.ENGINES,
+        default="auto",
+        validate_default=True,
+        description="Device of the engines: auto, cpu, cuda (replicas take the GPUs in turn) or one GPU, as cuda:1.",
+    )
+    mode: ModeName = setting(
+        Group.ENGINES,
+        default_factory=values.fastest_mode,
+        default_text="int8 (bf16 on a GPU)",
+        description="Number format of weights and arithmetic: int8 (CPU only), fp32 or bf16.",
+    )
+    shortlist: bool = setting(
+        Group.SWITCHES,
+        default=False,
+        description="Write only words that a model's lexical shortlist has for the words of the source, as Firefox "
+        "does: faster, and not always the same translation. Modes int8 and fp32 on a CPU.",
+    )
+    cpu_variant: Literal["auto", "amx", "avx512vnni", "avxvnni", "avx2", "dotprod", "baseline"] = setting(
+        Group.PROCESSOR,
+        default="auto",
+        description="Instruction set of the C++ operators: auto is the best that runs; another one measures what an "
+        "older processor would do. The translations are the same.",
+    )
+    threads: int = setting(Group.ENGINES, default=1, ge=1, le=256, description="Threads of each engine process.")
+    lend_threads: bool = setting(
+        Group.SWITCHES,
+        default=True,
+        description="Engines without work lend their threads to the others, which makes single requests faster. With "
+        "one model, in mode int8, on Linux.",
+    )
+    replicas: int = setting(
+        Group.ENGINES,
+        default_factory=values.default_replicas,
+        default_text="one per core, at most 4 (one per GPU)",
+        ge=1,
+        le=256,
+        description="Engine processes of each model.",
+    )
+    slots: int = setting(
+        Group.ENGINES,
+        default_factory=values.default_slots,
+        default_text="64 (512 on a GPU)",
+        ge=1,
+        le=4096,
+        description="Segments that each engine decodes at once.",
+    )
+    max_prefill: int = setting(
+        Group.ENGINES,
+        default_factory=values.default_prefill,
+        default_text="8 (32 on a GPU)",
+        ge=1,
+        le=256,
+        description="Sources that an engine encodes in one step.",
+    )
+    max_waiting: int = setting(
+        Group.LIMITS,
+        default_factory=values.default_waiting,
+        default_text="256 (512 on a GPU)",
+        ge=0,
+        description="Segments that may wait for a slot before requests get status 429. A beam counts its width.",
+    )
+    cache_mb: Memory = setting(
+        Group.ENGINES,
+        default=64,
+        ge=0,
+        description="Memory in MB for finished sentences, which equal requests get without another decode; 0 turns "
+        "this off.",
+    )
+    max_segments_in_flight: int = setting(
+        Group.LIMITS,
+        default=16,
+        ge=1,
+        description="Segments of one request that are decoded at once. A beam counts its width.",
+    )
+    max_characters: int = setting(
+        Group.LIMITS, default=50_000, ge=1, description="Characters of one request, all texts together."
+    )
+    max_sentence_tokens: int | None = setting(
+        Group.LIMITS,
+        default=None,
+        ge=8,
+        description="Tokens of a sentence; longer sentences are cut at clause marks. By default the checkpoint "
+        "decides, or it is half of the model's positions. A lower limit helps models trained on short sentences.",
+    )
+    restore_capitals: bool = setting(
+        Group.SWITCHES,
+        default=True,
+        description="Translate sentences written in capitals in lower case, and put the translation in capitals.",
+    )
+    glossaries: Path | None = setting(
+        Group.MODELS,
+        default=None,
+        description="Directory of stored glossaries, which several servers may share. Without it, glossaries can only "
+        "be sent with each request.",
+    )
+    suggestions: Path | None = setting(
+        Group.MODELS,
+        default=None,
+        description="File to which better translations that people send are appended, as lines of JSON. Without it, "
+        "none are taken.",
+    )
+    documents: Path | None = setting(
+        Group.DOCUMENTS,
+        default=None,
+        description="Directory that holds documents while they are translated and until they are downloaded; it is "
+        "emptied when the server starts, so no other server may use it. By default a new directory for temporary "
+        "files.",
+    )
+    max_documents: int = setting(
+        Group.DOCUMENTS,
+        default=64,
+        ge=0,
+        description="Documents that are translated, wait, or are kept until they are downloaded; a caller has a "
+        "quarter of them. 0 refuses all documents.",
+    )
+    max_document_bytes: int = setting(Group.DOCUMENTS, default=20_000_000, ge=1, description="Bytes of a document.")
+    max_document_characters: int = setting(
+        Group.DOCUMENTS, default=1_000_000, ge=1, description="Characters of text in a document."
+    )
+    document_expiry_seconds: float = setting(
+        Group.DOCUMENTS,
+        default=3600.0,
+        gt=0,
+        description="Time after which a translated document that nobody downloads is deleted.",
+    )
+    max_texts: int = setting(Group.LIMITS, default=1024, ge=1, description="Texts in the array of one request.")
+    max_body_bytes: int = setting(Group.LIMITS, default=2_000_000, ge=1, description="Bytes of a request body.")
+    request_timeout_seconds: float = setting(
+        Group.LIMITS, default=120.0, gt=0, description="Deadline of a request that sets none."
+    )
+    engine_timeout_seconds: float = setting(
+        Group.ENGINES,
+        default=30.0,
+        gt=0,
+        description="Time after which an engine that uses the processor but sends nothing is replaced. An engine that "
+        "stands still is replaced after six seconds.",
+    )
+    drain_seconds: float = setting(
+        Group.CONNECTIONS, default=30.0, ge=0, description="Time that running requests have after SIGTERM."
+    )
+    receive_timeout_seconds: float = setting(
+        Group.CONNECTIONS,
+        default=60.0,
+        gt=0,
+        description="Time that a client has to send a whole request; then it is disconnected.",
+    )
+    send_timeout_seconds: float = setting(
+        Group.CONNECTIONS,
+        default=30.0,
+        gt=0,
+        description="Time for which a client may read no response data; then it is disconnected.",
+    )
+    keep_alive_seconds: float = setting(
+        Group.CONNECTIONS, default=15.0, gt=0, description="Interval between the comment lines of an idle stream."
+    )
+    traces: bool = setting(
+        Group.SWITCHES,
+        default=False,
+        description="Send OpenTelemetry traces as the OTEL_... variables say. Needs `pip install 'dragoman[otel]'`.",
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = setting(
+        Group.LOGS, default="info", description="Least severity of the log records that are written."
+    )
+
+    @model_validator(mode="after")
+    def _check_shortlist(self) -> Self:
+        if self.shortlist and (self.device != "cpu" or self.mode == "bf16"):
+            raise wrong(f"shortlist: needs the mode int8 or fp32 on a CPU, not {self.mode} on {self.device}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_models(self) -> Self:
+        if self.models is not None and "model" in self.model_fields_set:
+            raise wrong("model and models: only one of them can be set")
+        if self.on_demand and not isinstance(self.models, tuple | HubIndex):
+            raise wrong("on_demand: needs models with the names of public models")
+        if self.on_demand and isinstance(self.models, tuple):
+            silent = [str(each) for each in self.models if isinstance(each, HubName) and each.languages is None]
+            if silent:
+                raise wrong(f"on_demand: {', '.join(silent)}: the name does not say the languages, as argos:en-de does")
+        return self
+
+
+def flags() -> Mapping[Group, Mapping[str, FieldInfo]]:
+    """Return the settings that are flags, by group in the order of the help."""
+    found: dict[Group, dict[str, FieldInfo]] = {group: {} for group in Group}
+    for name, field in Settings.model_fields.items():
+        if isinstance(field.json_schema_extra, dict):
+            found[Group(str(field.json_schema_extra["group"]))][name] = field
+    return found
+
+
+def default_text(field: FieldInfo) -> str:
+    """Describe the default of a setting; an empty string if there is none to show."""
+    assert isinstance(field.json_schema_extra, dict)
+    if text := field.json_schema_extra["default_text"]:
+        return str(text)
+    match field.default:
+        case None | ():
+            return ""
+        case bool(is_on):
+            return "on" if is_on else "off"
+        case int(number) if number >= _GROUPED_FROM:
+            return f"{number:,}"
+        case float(number):
+            return f"{number:g}"
+        case default:
+            return str(default)
+
+
+class CommandSettings(HubSettings):
+    """The variables that the commands other than `serve` and `doctor` read."""
+
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, frozen=True)
+
+    api_key: str | None = None
+    """The API key that `dragoman translate` and `dragoman robustness` send."""
+    keys: Path | None = None
+    """The key file of `dragoman keys`; unlike in `AccessSettings`, it need not exist yet."""
+
+
+def unknown_variables() -> list[str]:
+    """List a problem for each `DRAGOMAN_...` variable that is no setting.
+
+    The server starts all the same: the variable may belong to another version, or to another program.
+    """
+    fields = [name.upper() for name in Settings.model_fields]
+    known = {*fields, *map(str.upper, CommandSettings.model_fields), *_OF_COMPOSE}
+    given = (name.upper().removeprefix(_PREFIX) for name in sorted(os.environ) if name.upper().startswith(_PREFIX))
+    problems = []
+    for name in given:
+        if name not in known:
+            meant = "".join(f"; is it {_PREFIX}{each}?" for each in difflib.get_close_matches(name, fields, n=1))
+            problems.append(f"{_PREFIX}{name} is no setting{meant}")
+    return problems
