@@ -26,10 +26,10 @@ def copies() -> Mapping[Path, str]:
 def _tables() -> str:
     tables = []
     for group, fields in flags().items():
-        rows = [
-            f"| `--{name.replace('_', '-')}` |{default_text(field) and f' {default_text(field)} '}| {field.description} |"
-            for name, field in fields.items()
+        cells = [
+            (f"`--{name.replace('_', '-')}`", default_text(each), each.description) for name, each in fields.items()
         ]
+        rows = [f"| {flag} | {default or '-'} | {meaning} |" for flag, default, meaning in cells]
         tables.append("\n".join([f"**{group}**", "", "| flag | default | meaning |", "|---|---|---|", *rows, ""]))
     # Flags within the text are code.
     return re.sub(r"(?<!`)--[a-z][a-z-]*", r"`\g<0>`", "\n".join(tables))
