@@ -35,6 +35,12 @@ from service.translation.translator import Translator
 logger = logging.getLogger(__name__)
 
 VERSION: Final = version("dragoman")
+MAX_PREFILL: Final = 8
+"""Sources that an engine encodes in one step: more would hold up running streams."""
+MAX_PREFILL_ON_A_GPU: Final = 32
+"""A GPU encodes many sources in nearly the time of one."""
+ENGINE_TIMEOUT_SECONDS: Final = 30.0
+"""An engine that uses the processor, but reports nothing for so long, has hung: its steps take a second at most."""
 _GIGABYTE: Final = 1_000 * MEGABYTE
 
 
@@ -94,7 +100,7 @@ def build_model(
     config = load_config(path)
     tokenizer = load_tokenizer(path)
     _check_shortlist(found.name, path, config, settings)
-    pool = build_pool(found.name, path, config, settings, metrics, content)
+    pool = build_pool(found.name, engine_options(path, config, settings, content), settings, metrics)
     model = ServedModel(found.name, config, tokenizer, pool, settings.max_sentence_tokens)
     model.uses_shortlist = _uses_shortlist(config, settings)
     if segments is not None:
@@ -119,27 +125,28 @@ def _check_shortlist(name: str, path: Path, config: CheckpointConfig, settings: 
     logger.info("model has no shortlist and writes all words", extra={"model": name})
 
 
-def build_pool(
-    name: str, path: Path, config: CheckpointConfig, settings: Settings, metrics: Metrics, content: str = ""
-) -> EnginePool:
-    options = EngineOptions(
+def engine_options(path: Path, config: CheckpointConfig, settings: Settings, content: str = "") -> EngineOptions:
+    """Build the options of a checkpoint's engines."""
+    return EngineOptions(
         checkpoint=str(path.resolve()),
         mode=settings.mode,
         threads=settings.threads,
         slots=settings.slots,
-        max_prefill=settings.max_prefill,
+        max_prefill=MAX_PREFILL_ON_A_GPU if settings.device.startswith("cuda") else MAX_PREFILL,
         max_length=config.model.max_positions,
         log_level=settings.log_level,
         device=settings.device,
         content_id=content,
         uses_shortlist=_uses_shortlist(config, settings),
-        cpu_variant=settings.cpu_variant,
         engines=settings.replicas,
-        lends_threads=settings.lend_threads and settings.models is None,
+        lends_threads=settings.models is None,
     )
+
+
+def build_pool(name: str, options: EngineOptions, settings: Settings, metrics: Metrics) -> EnginePool:
     fork_server = ForkServer(options)
     engines = [
-        EngineProcess(fork_server, number, metrics.observer(name, number), settings.engine_timeout_seconds)
+        EngineProcess(fork_server, number, metrics.observer(name, number), ENGINE_TIMEOUT_SECONDS)
         for number in range(settings.replicas)
     ]
     return EnginePool(engines, capacity=settings.replicas * settings.slots + settings.max_waiting)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from service.settings import default_text, flags
+from service.settings.retired import RETIRED
 
 ROOT: Final = Path(__file__).parent.parent
 PAGE: Final = ROOT / "docs/configuration.md"
@@ -20,7 +21,7 @@ def copies() -> Mapping[Path, str]:
     """Return the content that each file should have."""
     page, found = _TABLES.subn(lambda _: f"\n{_tables()}\n", PAGE.read_text(encoding="utf-8"))
     assert found == 1
-    return {PAGE: page, CHART: json.dumps(_names(), indent=1) + "\n"}
+    return {PAGE: page, CHART: json.dumps({"names": _names(), "retired": RETIRED}, indent=1) + "\n"}
 
 
 def _tables() -> str:

@@ -11,12 +11,13 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
+from msgspec.structs import replace
 from uvicorn.loops.auto import auto_loop_factory
 
 from loadtest.bench.peers import Answer, Job, Measured, Peer, WrongLength
 from loadtest.bench.workload import MOST_TOKENS, Arrival, Request
 from model.checkpoint_config import load_config
-from service.composition import build_pool
+from service.composition import build_pool, engine_options
 from service.engine.generation_request import GenerationRequest, Prompt, Search
 from service.observability.metrics import Metrics
 from service.settings import Settings
@@ -38,11 +39,14 @@ def open_dragoman(job: Job) -> Iterator[Peer]:
         replicas=job.replicas,
         threads=max(1, job.cores // job.replicas),
         slots=job.slots,
-        cpu_variant=job.cpu_variant,
-        lend_threads=job.lends_threads,
         log_level="warning",
     )
-    pool = build_pool("en-fr", checkpoint, load_config(checkpoint), settings, Metrics("bench", job.mode))
+    options = replace(
+        engine_options(checkpoint, load_config(checkpoint), settings),
+        cpu_variant=job.cpu_variant,
+        lends_threads=job.lends_threads,
+    )
+    pool = build_pool("en-fr", options, settings, Metrics("bench", job.mode))
     with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
         runner.run(_start(pool))
         try:

@@ -28,6 +28,7 @@ from model.config import ModelConfig
 from model.shortlist import Shortlist
 from service.api.schemas.translation import TranslateRequest
 from service.cli.pulling import local_checkpoint
+from service.composition import MAX_PREFILL
 from service.engine.channel import frame
 from service.engine.generation_request import GenerationRequest, Prompt, Search
 from service.engine.loop import EngineLoop
@@ -187,9 +188,7 @@ def _build_runner(
 
 
 def _scheduler(slots: int, config: ModelConfig) -> Scheduler:
-    # Constructed, since settings would otherwise read this shell's environment.
-    max_prefill = Settings.model_construct(device="cpu").max_prefill
-    return Scheduler(slots=slots, max_prefill=max_prefill, bos_id=config.bos_id, eos_id=config.eos_id)
+    return Scheduler(slots=slots, max_prefill=MAX_PREFILL, bos_id=config.bos_id, eos_id=config.eos_id)
 
 
 def _time_parts(runner: Runner, config: ModelConfig, slots: int, client: EngineClient) -> dict[str, float]:

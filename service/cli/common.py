@@ -9,6 +9,8 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from service.settings.retired import refusal_of_flag
+
 UNUSABLE: Final = 2
 """Exit status of every command that cannot do its work: a wrong option, a port in use, a model that cannot be read."""
 
@@ -56,6 +58,8 @@ def _usage_error(error: typer.TyperException) -> str:
     if not message:
         return ""
     option = getattr(error, "option_name", "")
+    if refusal := refusal_of_flag(option):
+        return f"dragoman: {refusal}"
     if option and hasattr(error, "possibilities"):
         meant = difflib.get_close_matches(option, error.possibilities or (), n=1)
         message = f"no such option: {option}" + "".join(f"; did you mean {each}?" for each in meant)

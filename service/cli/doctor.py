@@ -101,7 +101,7 @@ def examine(settings: Settings, seconds: float) -> Report:
         version=VERSION,
         python=platform.python_version(),
         pytorch=str(torch.__version__),
-        processor=_processor(settings.cpu_variant),
+        processor=_processor(),
         gpus=[torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())],
         settings=visible_settings(settings),
         given=sorted(settings.model_fields_set),
@@ -146,7 +146,7 @@ def _ignored_entries(models: Path) -> list[str]:
     return [f"{models / name} is ignored: it is neither a directory nor an Argos package" for name in odd]
 
 
-def _processor(variant: str) -> Processor:
+def _processor() -> Processor:
     import torch
 
     from model import kernels
@@ -156,8 +156,7 @@ def _processor(variant: str) -> Processor:
     name = next((facts[each] for each in _CPU_NAMES if each in facts), platform.processor() or platform.machine())
     flags = next((facts[each].split() for each in _CPU_FLAGS if each in facts), [])
     available = torch.ops.dragoman.variants() if kernels.load() else []
-    operators = variant if variant in available else next(iter(available), None)
-    return Processor(name, usable_cores(), sorted(_FEATURES & set(flags)), operators)
+    return Processor(name, usable_cores(), sorted(_FEATURES & set(flags)), next(iter(available), None))
 
 
 def visible_settings(settings: Settings) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from model.source_files import DEFAULT_MAX_MEGABYTES
 from service.hub.names import HubIndex, HubName
 from service.hub.options import ARGOS_INDEX, FIREFOX_INDEX, HubOptions
 from service.settings import values
+from service.settings.retired import refusal_of_variable
 from service.settings.values import Device, IndexUrl, Memory, Model, Models, ModeName, Networks, Origins, wrong
 
 _PREFIX: Final = "DRAGOMAN_"
@@ -35,7 +36,6 @@ class Group(StrEnum):
     ADDRESS = "Address"
     MODELS = "Models and glossaries"
     ENGINES = "Engines"
-    PROCESSOR = "Processor"
     LIMITS = "Limits of requests"
     DOCUMENTS = "Documents"
     CONNECTIONS = "Connections"
@@ -191,19 +191,7 @@ class Settings(AccessSettings, HubSettings):
         description="Write only words that a model's lexical shortlist has for the words of the source, as Firefox "
         "does: faster, and not always the same translation. Modes int8 and fp32 on a CPU.",
     )
-    cpu_variant: Literal["auto", "amx", "avx512vnni", "avxvnni", "avx2", "dotprod", "baseline"] = setting(
-        Group.PROCESSOR,
-        default="auto",
-        description="Instruction set of the C++ operators: auto is the best that runs; another one measures what an "
-        "older processor would do. The translations are the same.",
-    )
     threads: int = setting(Group.ENGINES, default=1, ge=1, le=256, description="Threads of each engine process.")
-    lend_threads: bool = setting(
-        Group.SWITCHES,
-        default=True,
-        description="Engines without work lend their threads to the others, which makes single requests faster. With "
-        "one model, in mode int8, on Linux.",
-    )
     replicas: int = setting(
         Group.ENGINES,
         default_factory=values.default_replicas,
@@ -219,14 +207,6 @@ class Settings(AccessSettings, HubSettings):
         ge=1,
         le=4096,
         description="Segments that each engine decodes at once.",
-    )
-    max_prefill: int = setting(
-        Group.ENGINES,
-        default_factory=values.default_prefill,
-        default_text="8 (32 on a GPU)",
-        ge=1,
-        le=256,
-        description="Sources that an engine encodes in one step.",
     )
     max_waiting: int = setting(
         Group.LIMITS,
@@ -304,13 +284,6 @@ class Settings(AccessSettings, HubSettings):
     request_timeout_seconds: float = setting(
         Group.LIMITS, default=120.0, gt=0, description="Deadline of a request that sets none."
     )
-    engine_timeout_seconds: float = setting(
-        Group.ENGINES,
-        default=30.0,
-        gt=0,
-        description="Time after which an engine that uses the processor but sends nothing is replaced. An engine that "
-        "stands still is replaced after six seconds.",
-    )
     drain_seconds: float = setting(
         Group.CONNECTIONS, default=30.0, ge=0, description="Time that running requests have after SIGTERM."
     )
@@ -337,6 +310,13 @@ class Settings(AccessSettings, HubSettings):
     log_level: Literal["debug", "info", "warning", "error"] = setting(
         Group.LOGS, default="info", description="Least severity of the log records that are written."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_retired(cls, given: Any) -> Any:
+        if refusals := list(filter(None, (refusal_of_variable(each, _PREFIX) for each in sorted(os.environ)))):
+            raise wrong("; ".join(refusals))
+        return given
 
     @model_validator(mode="after")
     def _check_shortlist(self) -> Self:

@@ -60,11 +60,6 @@ def default_replicas(settings: dict[str, Any]) -> int:
     return max(1, min(hardware.usable_cores() // threads, _MOST_REPLICAS))
 
 
-def default_prefill(settings: dict[str, Any]) -> int:
-    """Choose how many sources a step encodes: a GPU encodes many in nearly the time of one."""
-    return 32 if _is_gpu(settings) else 8
-
-
 def default_slots(settings: dict[str, Any]) -> int:
     """Choose the number of slots: a step of a GPU takes nearly as long with few rows as with hundreds."""
     return 512 if _is_gpu(settings) else 64

@@ -11,6 +11,7 @@ import yaml
 
 from service.observability.metrics import Metrics
 from service.settings import Settings
+from service.settings.retired import RETIRED
 from tests.deploy.conftest import ROOT, find_helm
 
 CHART = ROOT / "deploy/helm/dragoman"
@@ -277,6 +278,13 @@ def test_wrong_values_are_refused_and_named(wrong: str) -> None:
     done = _helm("template", "talk", str(CHART), "--set", wrong)
     assert done.returncode != 0
     assert wrong.partition("=")[0].rpartition(".")[2] in done.stderr
+
+
+def test_a_setting_that_is_gone_is_refused_with_what_took_its_place() -> None:
+    name, sentence = next(iter(RETIRED.items()))
+    done = _helm("template", "talk", str(CHART), "--set", f"settings.{name}=3")
+    assert done.returncode != 0
+    assert f"settings.{name} is no setting any more: {sentence}" in done.stderr
 
 
 @pytest.mark.parametrize(

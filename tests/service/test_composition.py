@@ -24,23 +24,18 @@ def test_each_replica_gets_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(composition, "EngineProcess", lambda *arguments: SimpleNamespace(arguments=arguments))
     settings = Settings(replicas=3)
     config = load_config(EMBEDDED_MODEL)
-    engines = composition.build_pool("en-fr", EMBEDDED_MODEL, config, settings, Metrics("0", "int8")).engines
+    options = composition.engine_options(EMBEDDED_MODEL, config, settings)
+    engines = composition.build_pool("en-fr", options, settings, Metrics("0", "int8")).engines
     fork_servers, numbers, *_ = zip(*(vars(each)["arguments"] for each in engines), strict=True)
     assert numbers == (0, 1, 2)
     assert len({*fork_servers}) == 1
 
 
-@pytest.mark.parametrize(
-    ("settings", "lends"), [({}, True), ({"lend_threads": False}, False), ({"models": "a,b"}, False)]
-)
-def test_engines_lend_their_threads_where_there_is_one_model(
-    monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], lends: bool
-) -> None:
+@pytest.mark.parametrize(("settings", "lends"), [({}, True), ({"models": "a,b"}, False)])
+def test_engines_lend_their_threads_where_there_is_one_model(settings: dict[str, Any], lends: bool) -> None:
     """The engines of other models would not know that the cores are in use."""
-    monkeypatch.setattr(composition, "EngineProcess", lambda *arguments: SimpleNamespace(arguments=arguments))
-    config, metrics = load_config(EMBEDDED_MODEL), Metrics("0", "int8")
-    pool = composition.build_pool("en-fr", EMBEDDED_MODEL, config, Settings(replicas=3, **settings), metrics)
-    options = vars(pool.engines[0])["arguments"][0].options
+    config = load_config(EMBEDDED_MODEL)
+    options = composition.engine_options(EMBEDDED_MODEL, config, Settings(replicas=3, **settings))
     assert (options.engines, options.lends_threads) == (3, lends)
 
 

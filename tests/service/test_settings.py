@@ -1,16 +1,15 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from model.kernels.compiler import VARIANTS
 from service.cli.main import app
 from service.cli.settings_options import load_settings
 from service.settings import Settings, unknown_variables
+from service.settings.retired import RETIRED
 
 
 def test_flags_over_environment_over_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +69,6 @@ def test_a_gpu_is_used_if_there_is_one(gpus: Callable[[int], None]) -> None:
     gpus(2)
     found = Settings()
     assert (found.device, found.mode, found.replicas) == ("cuda", "bf16", 2)
-    assert found.max_prefill > Settings(device="cpu").max_prefill
     assert (found.slots, found.max_waiting) == (512, 512)
     few = Settings(slots=16, max_waiting=7)
     assert (few.slots, few.max_waiting) == (16, 7)
@@ -123,6 +121,22 @@ def test_allowed_values_are_named_in_words(flag: str, value: str, message: str) 
     assert not set("^$\\") & set(result.stderr)
 
 
+@pytest.mark.parametrize("name", RETIRED)
+def test_a_setting_that_is_gone_is_refused_with_what_took_its_place(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal = f"is no setting any more: {RETIRED[name]}\n"
+    assert name not in Settings.model_fields
+    for flag in (f"--{name.replace('_', '-')}", f"--no-{name.replace('_', '-')}"):
+        for arguments in ((flag, "3"), (f"{flag}=3",)):
+            done = CliRunner().invoke(app, ["serve", *arguments])
+            assert (done.exit_code, done.stderr) == (2, f"dragoman: {flag} {refusal}")
+    for variable in (f"DRAGOMAN_{name.upper()}", f"dragoman_{name}"):
+        with monkeypatch.context() as patch:
+            patch.setenv(variable, "3")
+            for command in (["serve"], ["translate", "Yes."]):
+                done = CliRunner().invoke(app, command)
+                assert (done.exit_code, done.stderr) == (2, f"dragoman: {variable} {refusal}")
+
+
 def test_frozen() -> None:
     settings = Settings(model=Path("x"))
     with pytest.raises(ValidationError, match="frozen"):
@@ -147,7 +161,3 @@ def test_variables_that_are_no_settings_are_reported_with_what_they_may_mean(mon
         "DRAGOMAN_PORT_80_TCP is no setting",
         "DRAGOMAN_SLOTZ is no setting; is it DRAGOMAN_SLOTS?",
     ]
-
-
-def test_every_compiled_variant_is_a_value() -> None:
-    assert set(VARIANTS) | {"auto"} <= set(get_args(Settings.model_fields["cpu_variant"].annotation))

@@ -1,5 +1,6 @@
 """Real servers: `dragoman serve` in its own process, with the embedded model."""
 
+import json
 import os
 import shutil
 import signal
@@ -9,6 +10,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +20,7 @@ import pytest
 from tests.system.documented import DocumentedStatuses
 
 START_SECONDS = 60.0
+ENGINE_TIMEOUT = "service.composition.ENGINE_TIMEOUT_SECONDS"
 COMPILES = shutil.which("c++") is not None
 """The C++ operators give each int8 request the same bits in any batch; PyTorch's rounding depends on its shape."""
 
@@ -128,9 +131,11 @@ def processor_seconds(pid: int) -> float:
 
 
 class StartServer(Protocol):
-    """Starts a server with flags, and by default waits for it to be ready."""
+    """Starts a server with flags and constants, and by default waits for it to be ready."""
 
-    def __call__(self, *flags: str, ready: bool = True) -> AbstractContextManager[Server]: ...
+    def __call__(
+        self, *flags: str, ready: bool = True, constants: Mapping[str, float] | None = None
+    ) -> AbstractContextManager[Server]: ...
 
 
 @contextmanager
@@ -140,9 +145,11 @@ def run_server(
     ready: bool = True,
     port: int | None = None,
     environment: Mapping[str, str] | None = None,
+    constants: Mapping[str, float] | None = None,
 ) -> Iterator[Server]:
     """Start a server; at the end stop it, and check that it leaves no process behind.
 
+    `constants` are values by `module.NAME`, with which a test need not wait.
     It keeps no finished sentences unless a flag says so: tests send the same sentences again to keep engines at work.
     """
     port = port or free_port()
@@ -150,7 +157,8 @@ def run_server(
         flags = ("--cache-mb", "0", *flags)
     if "--replicas" not in flags:
         flags = ("--replicas", "1", *flags)
-    command = [sys.executable, "-m", "service", "serve", "--port", str(port), *flags]
+    program = ["service"] if constants is None else ["tests.system.patched", json.dumps(constants)]
+    command = [sys.executable, "-m", *program, "serve", "--port", str(port), *flags]
     with log.open("wb") as output:
         process = subprocess.Popen(
             command, stderr=output, start_new_session=True, env=os.environ | dict(environment or {})
@@ -180,7 +188,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture
 def start_server(tmp_path: Path) -> StartServer:
     """A server of one's own, with flags."""
-    return lambda *flags, ready=True: run_server(tmp_path / "log", *flags, ready=ready)
+    return partial(run_server, tmp_path / "log")
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.system.conftest import StartServer
+from tests.system.conftest import ENGINE_TIMEOUT, StartServer
 from tests.system.sentences import LONG_TEXT, SENTENCES
 from tests.system.sse import REQUEST, read_events, stream, text_of
 
@@ -100,7 +100,7 @@ def test_limits_are_of_the_clock_that_was_set(start_server: StartServer, set_clo
 
 
 async def test_an_engine_that_hangs_is_noticed_all_the_same(start_server: StartServer, set_clock: Set) -> None:
-    with start_server("--engine-timeout-seconds", "1") as server:
+    with start_server(constants={ENGINE_TIMEOUT: 1.0}) as server:
         async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
             for restarts, jump in enumerate(("-9h", "+5h"), start=1):
                 os.kill(server.wait_for_engine(), signal.SIGSTOP)

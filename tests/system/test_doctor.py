@@ -4,12 +4,10 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Literal
 
 import pytest
 import torch
 
-from model.kernels.compiler import VARIANTS
 from service.cli.doctor import examine, visible_settings
 from service.errors import EngineFailed
 from service.hardware import usable_cores
@@ -46,13 +44,6 @@ def test_what_is_broken_is_reported(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr == f"dragoman: {tmp_path}: there is no checkpoint in it\n"
     assert f"models={tmp_path}" in done.stdout
-
-
-def test_operators_that_the_processor_lacks_are_reported() -> None:
-    foreign: Literal["dotprod", "avx2"] = "dotprod" if "avx2" in VARIANTS else "avx2"
-    report = examine(Settings(cpu_variant=foreign, replicas=1), 0.2)
-    [problem] = report.problems
-    assert f"C++ operators for {foreign} do not run here" in problem
 
 
 @pytest.mark.parametrize(("cores", "noted"), [(2, []), (5, []), (6, []), (7, ["--replicas 3"]), (16, ["--replicas 7"])])

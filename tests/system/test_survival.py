@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from service.settings import EMBEDDED_MODEL
-from tests.system.conftest import StartServer, children
+from tests.system.conftest import ENGINE_TIMEOUT, StartServer, children
 from tests.system.sentences import SENTENCES
 from tests.system.sse import Event, stream, text_of
 
@@ -43,7 +43,7 @@ def _outline(data: object) -> object:
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 async def test_every_kind_of_stream_survives(start_server: StartServer, how: signal.Signals) -> None:
     """The engine dies or stops: the stream pauses, then goes on with the same events, and none comes twice."""
-    with start_server("--slots", "16", "--engine-timeout-seconds", "1") as server:
+    with start_server("--slots", "16", constants={ENGINE_TIMEOUT: 1.0}) as server:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
         async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:
             work = [(" ".join(SENTENCES[i * 10 : i * 10 + 50]), kind) for i, kind in enumerate(KINDS)]

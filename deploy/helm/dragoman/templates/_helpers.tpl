@@ -34,11 +34,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- end -}}
 {{- end -}}
 
-{{/* files/settings.json has the names of all settings. */}}
+{{/* files/settings.json has the names of all settings, and of those that are gone. */}}
 {{- define "dragoman.settings" -}}
-{{- $known := .Files.Get "files/settings.json" | fromJsonArray -}}
+{{- $known := .Files.Get "files/settings.json" | fromJson -}}
 {{- range $name, $value := .Values.settings }}
-{{- if not (has $name $known) -}}
+{{- with index $known.retired $name -}}
+{{- fail (printf "settings.%s is no setting any more: %s" $name .) -}}
+{{- end -}}
+{{- if not (has $name $known.names) -}}
 {{- fail (printf "settings.%s: there is no such setting" $name) -}}
 {{- end }}
 - name: {{ printf "DRAGOMAN_%s" (upper $name) }}

@@ -1,0 +1,27 @@
+"""Settings that are gone, each with the sentence that says what took its place."""
+
+from collections.abc import Mapping
+from typing import Final
+
+RETIRED: Final[Mapping[str, str]] = {
+    "cpu_variant": "the best instruction set is chosen; `python -m loadtest.bench --cpu-variant` measures another one",
+    "engine_timeout_seconds": "an engine is replaced after 30 seconds without a report",
+    "lend_threads": "engines always lend their threads; `python -m loadtest.bench --no-lend-threads` measures without",
+    "max_prefill": "an engine encodes up to 8 sources in one step (32 on a GPU)",
+}
+
+
+def refusal_of_flag(flag: str) -> str | None:
+    """Return the error for a flag that was a setting's; None for any other."""
+    name = flag.removeprefix("--").removeprefix("no-").replace("-", "_")
+    return _refusal(flag, name)
+
+
+def refusal_of_variable(variable: str, prefix: str) -> str | None:
+    """Return the error for an environment variable that was a setting's; None for any other."""
+    upper = variable.upper()
+    return _refusal(variable, upper.removeprefix(prefix).lower()) if upper.startswith(prefix) else None
+
+
+def _refusal(given: str, name: str) -> str | None:
+    return f"{given} is no setting any more: {RETIRED[name]}" if name in RETIRED else None
