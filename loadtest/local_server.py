@@ -16,7 +16,7 @@ import psutil
 from httpx_sse import aconnect_sse
 
 from loadtest.metrics import Metrics
-from service.interpreter import python_command
+from service.process.interpreter import python_command
 
 _START_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 60.0

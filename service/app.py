@@ -14,9 +14,9 @@ from service.api import documents, error_handlers, languages, openapi, operation
 from service.api.compat import chat
 from service.api.compat import routes as compat
 from service.api.compat.table import EXCHANGES
+from service.api.context import ServiceContext
 from service.api.deepl import glossaries, multilingual
 from service.api.deepl import translate as deepl
-from service.api.dependencies import ServiceContext
 from service.api.middleware import (
     UNLOGGED,
     BodyLimit,

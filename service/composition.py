@@ -7,11 +7,10 @@ from typing import Final
 
 from model.checkpoint_config import CheckpointConfig, CheckpointError, content_id, load_config, load_tokenizer
 from service.access.control import AccessControl
-from service.api.dependencies import ServiceContext
+from service.api.context import ServiceContext
 from service.document_jobs.jobs import DocumentJobs
 from service.documents.limits import DocumentLimits
 from service.engine.messages import EngineOptions
-from service.glossary_store import GlossaryStore
 from service.hub.names import HubIndex
 from service.observability.metrics import Metrics
 from service.registry.configured_models import configured_models
@@ -24,7 +23,8 @@ from service.registry.registry import ModelRegistry
 from service.registry.scan import FoundModel
 from service.registry.served_model import ServedModel
 from service.settings import Settings, UnusableSettingError
-from service.suggestion_store import SuggestionStore
+from service.stores.glossary_store import GlossaryStore
+from service.stores.suggestion_store import SuggestionStore
 from service.supervisor.cache import SegmentCache, SegmentStore
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.fork_server import ForkServer

@@ -17,7 +17,7 @@ from model.tokenizer import Tokenizer
 from model.training.config import TokenizerConfig
 from model.training.data import train_tokenizer
 from model.transformer import Transformer
-from service.hardware import usable_cores
+from service.process.hardware import usable_cores
 from tests.disks import SmallDisk, small_disk
 
 # Models this small gain nothing from threads that wait for one another, least of all beside other test processes.

@@ -21,7 +21,7 @@ from loadtest.bench.tables import tables
 from loadtest.bench.weights import TRAINED, Shape, shape_config
 from model.config import ModelConfig
 from service.errors import ServiceError
-from service.hardware import usable_cores, usable_device
+from service.process.hardware import usable_cores, usable_device
 from service.settings.values import default_slots as slots_of
 from service.settings.values import fastest_mode
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from service.interpreter import python_command
+from service.process.interpreter import python_command
 
 _HERE: Final = Path(__file__).parent
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import torch
 
-from service.hardware import usable_cores
+from service.process.hardware import usable_cores
 
 _PACKAGES: Final = ("dragoman", "torch", "ctranslate2", "transformers")
 _IDLE_LOAD: Final = 0.3

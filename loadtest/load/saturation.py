@@ -16,7 +16,7 @@ import httpx
 import typer
 
 from loadtest.metrics import Metrics
-from service.interpreter import python_command
+from service.process.interpreter import python_command
 
 _ARRIVALS: Final = Path(__file__).parent / "arrivals.py"
 

@@ -11,8 +11,8 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.types import Message, Receive, Scope, Send
 
 from service.api.authentication import CallerDependency
+from service.api.context import ServiceContext, ServiceDependency
 from service.api.deepl.common import NAMES, deepl_errors
-from service.api.dependencies import ServiceContext, ServiceDependency
 from service.api.document_schemas import (
     DeepLDocument,
     DeepLDocumentStatus,

@@ -8,7 +8,7 @@ from babel import Locale, UnknownLocaleError
 from fastapi import APIRouter, Request
 
 from service.api.authentication import CallerDependency
-from service.api.dependencies import ServiceDependency
+from service.api.context import ServiceDependency
 from service.api.openapi import BAD_INPUT, CALLER_ERRORS, ErrorResponse, errors_of
 from service.api.request_body import body_of, parse_body
 from service.api.schemas.languages import (

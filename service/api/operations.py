@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Request, Response
 
 from service.api.authentication import may_see_paths
-from service.api.dependencies import ServiceDependency
+from service.api.context import ServiceDependency
 from service.api.openapi import ErrorResponse, Responses, errors_of
 from service.api.schemas.operations import ModelStatus, Status
 from service.observability.metrics import CONTENT_TYPE

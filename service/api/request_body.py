@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from python_multipart.multipart import parse_options_header
 from starlette.exceptions import HTTPException
 
-from service.api.dependencies import service_of
+from service.api.context import service_of
 from service.api.error_handlers import invalid_request
 from service.api.field_types import RequestBody, has_more_values
 from service.errors import InvalidRequest, TooLong

@@ -6,11 +6,11 @@ from typing import Final
 from fastapi import APIRouter, Request
 
 from service.api.authentication import CallerDependency
-from service.api.dependencies import ServiceDependency
+from service.api.context import ServiceDependency
 from service.api.openapi import CALLER_ERRORS, ErrorResponse, errors_of
 from service.api.request_body import body_of, parse_body
 from service.api.schemas.suggestions import SuggestionRequest, SuggestionResponse
-from service.suggestion_store import Suggestion
+from service.stores.suggestion_store import Suggestion
 
 router = APIRouter(tags=["translation"])
 

@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 
 from service.access.payments import Caller, Streamed
 from service.api.authentication import CallerDependency, owner_of
-from service.api.dependencies import ServiceContext, ServiceDependency
+from service.api.context import ServiceContext, ServiceDependency
 from service.api.openapi import BAD_INPUT, CALLER_ERRORS, EVENTS, ErrorResponse, Responses, errors_of
 from service.api.request_body import body_of, check_url, parse_body
 from service.api.schemas.translation import StreamQuery, TranslateRequest, TranslateResponse

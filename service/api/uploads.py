@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 
 from service.access.payments import Caller
 from service.api.authentication import key_before_body, key_in_form
-from service.api.dependencies import ServiceContext, ServiceDependency
+from service.api.context import ServiceContext, ServiceDependency
 from service.api.error_handlers import invalid_request
 from service.api.field_types import RequestBody
 from service.api.request_body import MULTIPART, check_charset, media_type

@@ -13,11 +13,11 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import msgspec
 
 from model.checkpoint_config import CheckpointError
-from service.api.dependencies import ServiceContext
+from service.api.context import ServiceContext
 from service.composition import VERSION, build_service
 from service.errors import EngineFailed, ServiceError
-from service.hardware import usable_cores
 from service.observability import tracing
+from service.process.hardware import usable_cores
 from service.registry.model_version import State
 from service.registry.scan import ignored_entries, scan
 from service.settings import Settings, UnusableSettingError, unknown_variables

@@ -55,8 +55,8 @@ def serve(settings: Settings) -> None:
 
     Each option is also an environment variable: --max-waiting is DRAGOMAN_MAX_WAITING. Options win over variables.
     """
-    from service import logs
     from service.app import create_app
+    from service.process import logs
     from service.server.descriptors import check_descriptors
     from service.server.server import DrainingServer, listen
     from service.server.shutdown import ShutdownDeadline, end_at_sigterm

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import regex
 
 from service.documents.paragraph import Paragraph, Piece, has_letters, render
-from service.text.html.tokenizer import Token, TokenKind, tokenize
+from service.text.markup.tokenizer import Token, TokenKind, tokenize
 
 _NUMBER: Final = regex.compile(r'<(?:[gx]|(?:br|a) id=")([0-9]{1,9})["/>]')
 

@@ -9,7 +9,7 @@ from service.documents.options import ReadOptions
 from service.documents.paragraph import Paragraph, Piece
 from service.documents.xml_text import decode
 from service.errors import InvalidRequest
-from service.text.html.splitter import split_blocks
+from service.text.html import split_blocks
 
 _CHARSET: Final = regex.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([A-Za-z][A-Za-z0-9._:-]{0,39})""", regex.I)
 _CHARSET_BYTES: Final = 1024

@@ -17,9 +17,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from service import logs
 from service.engine.channel import SocketChannel, frame
 from service.engine.messages import EngineOptions, Failed, Forked, Loaded
+from service.process import logs
 
 _OOM_SCORE: Final = Path("/proc/self/oom_score_adj")
 _OOM_STEP: Final = 200

@@ -9,7 +9,7 @@ import torch
 
 from service.engine.loop import Channel
 from service.engine.messages import Command, EngineOptions, Report
-from service.hardware import has_cpu_limit, usable_cores
+from service.process.hardware import has_cpu_limit, usable_cores
 
 MOST_THREADS: Final = 8
 """Threads that one engine uses at most, if others lend theirs: more would wait for one another."""

@@ -15,7 +15,7 @@ import platformdirs
 
 from model.checkpoint_config import ANY, CheckpointError, LanguageHint, fingerprint
 from model.source_files import DEFAULT_MAX_MEGABYTES, check_kinds
-from service.interpreter import python_command
+from service.process.interpreter import python_command
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from service.hub.errors import HubError, TemporaryHubError
 from service.hub.names import HubIndex, HubName, parse_name
 from service.hub.options import HubOptions
 from service.hub.progress import Report
-from service.interpreter import python_command
+from service.process.interpreter import python_command
 from service.registry.importing import DEFAULT_LIMITS, ImportLimits
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from typing import Final
 import uvicorn
 from fastapi import FastAPI
 
-from service.api.dependencies import ServiceContext
+from service.api.context import ServiceContext
 from service.errors import NotReady
 from service.server.connection import Connection
 from service.server.shutdown import ShutdownDeadline

@@ -10,8 +10,8 @@ from pydantic import AfterValidator, BeforeValidator, PlainSerializer, PlainVali
 from pydantic_core import PydanticCustomError
 from pydantic_settings import NoDecode
 
-from service import hardware
 from service.hub.names import HubIndex, HubName, parse_model, parse_models
+from service.process import hardware
 
 _MEGABYTE: Final = 1_000_000
 _DEVICE: Final = re.compile(r"auto|cpu|cuda(:[0-9]{1,2})?")

@@ -19,7 +19,7 @@ import msgspec
 from service.engine.channel import Frames
 from service.engine.messages import EngineOptions, Failed, Forked, ForkReply
 from service.errors import EngineFailed
-from service.interpreter import python_command
+from service.process.interpreter import python_command
 from service.supervisor.watchdog import Watchdog
 
 logger = logging.getLogger(__name__)

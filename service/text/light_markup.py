@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 
 import regex
 
-from service.text.html.inline_tags import partners_of
-from service.text.html.runs import split_run
-from service.text.html.source_map import Fragment
-from service.text.html.tokenizer import Token, TokenKind
+from service.text.markup.inline_tags import partners_of
+from service.text.markup.runs import split_run
+from service.text.markup.source_map import Fragment
+from service.text.markup.tokenizer import Token, TokenKind
 from service.text.placeholders import find_tags, find_verbatim, is_icu_message
 from service.text.segment import Segment, Term
 from service.text.splitter import Splitter

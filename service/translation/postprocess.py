@@ -8,7 +8,7 @@ from typing import Final
 
 from model.tokenizer import Detokenizer, Tokenizer
 from service.engine.messages import TokenReport, TokenRun
-from service.text.html.tag_placement import place_marks
+from service.text.markup.tag_placement import place_marks
 from service.text.number_repair import NumberRepair
 from service.text.segment import PLACEHOLDER, Aligned, Segment, Term, has_words, is_word_character
 from service.text.sentences import is_unspaced

@@ -10,7 +10,7 @@ from service.errors import InvalidRequest
 from service.registry.routing import Leg
 from service.registry.served_model import CLOSING, ServedModel
 from service.text.glossary import Finder
-from service.text.html.splitter import split_attribute, split_html
+from service.text.html import split_attribute, split_html
 from service.text.light_markup import split_light_markup, split_sentences
 from service.text.scripts import foreign_letters
 from service.text.segment import PLACEHOLDER, Segment, Term

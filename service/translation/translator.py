@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 from model.checkpoint_config import Direction
 from service.errors import InvalidRequest, NotReady, QueueFull, TooLong, UnknownLanguage
 from service.registry.routing import Route, Routes
-from service.text.html.tokenizer import text_sample
 from service.text.language_codes import match_code
 from service.text.language_detection import SAMPLE_CHARACTERS, Detected, find_foreign, rank_languages
+from service.text.markup.tokenizer import text_sample
 from service.text.pivot_glossary import pivot_finders
 from service.translation.options import Limits, TranslationOptions
 from service.translation.preprocess import CopyPreprocessor, Preprocessor, preprocess

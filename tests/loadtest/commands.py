@@ -2,7 +2,7 @@
 
 import subprocess
 
-from service.interpreter import python_command
+from service.process.interpreter import python_command
 from tests.deploy.conftest import ROOT
 
 

@@ -30,8 +30,8 @@ def test_replicas_are_as_many_as_cores_up_to_four(monkeypatch: pytest.MonkeyPatc
     limit = tmp_path / "cpu.max"
     own = tmp_path / "own"
     own.write_text("0::/\n")
-    monkeypatch.setattr("service.hardware._CGROUPS", tmp_path)
-    monkeypatch.setattr("service.hardware._OWN_CGROUP", own)
+    monkeypatch.setattr("service.process.hardware._CGROUPS", tmp_path)
+    monkeypatch.setattr("service.process.hardware._OWN_CGROUP", own)
     monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(3)), raising=False)
     assert Settings().replicas == 3
     for line, expected in (("max 100000", 3), ("200000 100000", 2), ("50000 100000", 1), ("900000 100000", 3)):
@@ -46,7 +46,7 @@ def test_replicas_are_as_many_as_cores_up_to_four(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_cache_fits_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.hardware.usable_memory", lambda: 2_000_000_000)
+    monkeypatch.setattr("service.process.hardware.usable_memory", lambda: 2_000_000_000)
     assert (Settings().cache_mb, Settings(cache_mb=0).cache_mb, Settings(cache_mb=2000).cache_mb) == (64, 0, 2000)
     refused = CliRunner().invoke(app, ["serve", "--cache-mb", "2001"])
     assert refused.exit_code == 2
@@ -60,7 +60,7 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
     def found(count: int) -> None:
         for name in ("usable_gpus", "visible_gpus"):
-            monkeypatch.setattr(f"service.hardware.{name}", lambda: count)
+            monkeypatch.setattr(f"service.process.hardware.{name}", lambda: count)
 
     return found
 

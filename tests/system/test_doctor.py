@@ -10,7 +10,7 @@ import torch
 
 from service.cli.doctor import examine, visible_settings
 from service.errors import EngineFailed
-from service.hardware import usable_cores
+from service.process.hardware import usable_cores
 from service.settings import EMBEDDED_MODEL, Settings
 from tests.system.conftest import COMPILES
 

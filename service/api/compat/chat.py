@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 
 from service.api.authentication import CallerDependency
 from service.api.compat.chat_schemas import LONGEST_MODEL, ChatError, ChatRequest
-from service.api.dependencies import ServiceDependency
+from service.api.context import ServiceDependency
 from service.api.openapi import CALLER_ERRORS, errors_of
 from service.api.request_body import body_of, parse_body
 from service.api.sse import AnswerShape, TranslationStream

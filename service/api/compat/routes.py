@@ -9,7 +9,7 @@ from service.access.payments import Caller
 from service.api.authentication import CallerDependency
 from service.api.compat.exchange import Exchange, ForeignBody, Translated
 from service.api.compat.table import EXCHANGES
-from service.api.dependencies import ServiceContext, ServiceDependency
+from service.api.context import ServiceContext, ServiceDependency
 from service.api.openapi import CALLER_ERRORS, errors_of
 from service.api.request_body import body_of, parse_body
 from service.api.translate import until_finished

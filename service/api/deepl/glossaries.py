@@ -8,12 +8,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from model.checkpoint_config import Direction
 from service.api.authentication import CallerDependency, owner_of
+from service.api.context import ServiceDependency
 from service.api.deepl.common import NAMES, deepl_errors
-from service.api.dependencies import ServiceDependency
 from service.api.field_types import RequestBody
 from service.api.request_body import body_of, parse_body
 from service.errors import InvalidRequest
-from service.glossary_store import Description
+from service.stores.glossary_store import Description
 from service.text.glossary import EntriesError, Format, read_entries, write_entries
 
 router = APIRouter(prefix="/v2", tags=["as DeepL"])

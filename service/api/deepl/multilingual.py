@@ -9,14 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validat
 
 from model.checkpoint_config import Direction
 from service.api.authentication import CallerDependency, owner_of
+from service.api.context import ServiceContext, ServiceDependency
 from service.api.deepl.common import NAMES, deepl_errors
 from service.api.deepl.glossaries import LONGEST_NAME, parse_entries
-from service.api.dependencies import ServiceContext, ServiceDependency
 from service.api.field_types import RequestBody
 from service.api.request_body import body_of, parse_body
 from service.errors import InvalidRequest
-from service.glossary_collections import Collection, Dictionary, GlossaryCollections
-from service.glossary_store import Description
+from service.stores.glossary_collections import Collection, Dictionary, GlossaryCollections
+from service.stores.glossary_store import Description
 from service.text.glossary import write_entries
 
 router = APIRouter(prefix="/v3", tags=["as DeepL"])

@@ -24,7 +24,7 @@ from loadtest.soak.rounds import Plan
 from loadtest.soak.site import Places, Site
 from service.access.charge_store import ChargeStore, Payer
 from service.access.key_store import KeyLimits, KeyStore
-from service.interpreter import python_command
+from service.process.interpreter import python_command
 from tests.system.conftest import children
 
 # Time and memory settle in minutes, on a machine that has nothing else to do.

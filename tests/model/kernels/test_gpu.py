@@ -13,7 +13,7 @@ from model import kernels
 from model.config import ModelConfig
 from service.engine.generation_request import Beam
 from service.engine.messages import Command, Submit
-from service.interpreter import python_command
+from service.process.interpreter import python_command
 from tests.conftest import random_model
 from tests.generation_requests import generation_request
 from tests.in_place import gathered_attention

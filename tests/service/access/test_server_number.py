@@ -8,7 +8,7 @@ import pytest
 
 from service.access.key_store import KeysError
 from service.access.server_number import ServerNumber
-from service.interpreter import python_command
+from service.process.interpreter import python_command
 
 _PROGRAM = """
 import sys

@@ -12,13 +12,13 @@ from fastapi.responses import PlainTextResponse
 
 from model.checkpoint_config import Direction
 from service.access.key_store import KeyLimits, KeyStore
-from service.api.dependencies import ServiceContext
+from service.api.context import ServiceContext
 from service.api.schemas.translation import TranslateRequest
 from service.app import create_app
-from service.glossary_store import GlossaryStore
 from service.registry.model_version import ModelVersion, State
 from service.registry.scan import FoundModel
 from service.settings import Settings
+from service.stores.glossary_store import GlossaryStore
 from service.text.glossary import Glossary
 from tests.panics import PanicException
 

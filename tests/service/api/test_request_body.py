@@ -11,7 +11,7 @@ import httpx
 import pytest
 from fastapi import Request
 
-from service.api.dependencies import ServiceContext
+from service.api.context import ServiceContext
 from service.api.request_body import parse_body, read_form
 from service.api.schemas.translation import TranslateRequest
 from service.errors import InvalidRequest, TooLong

@@ -20,7 +20,7 @@ def _run(*arguments: str) -> Result:
 @pytest.fixture(autouse=True)
 def logs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A handler that `serve` installs would outlive the test's standard error."""
-    monkeypatch.setattr("service.logs.configure", lambda level: None)
+    monkeypatch.setattr("service.process.logs.configure", lambda level: None)
 
 
 def test_the_version() -> None:
@@ -99,7 +99,7 @@ def test_a_host_that_is_not_here_is_reported_with_the_reason() -> None:
 def test_a_device_that_is_not_here_is_reported_with_the_reason(
     command: tuple[str, ...], gpus: int, device: str, problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.hardware.visible_gpus", lambda: gpus)
+    monkeypatch.setattr("service.process.hardware.visible_gpus", lambda: gpus)
     done = _run(*command, "--device", device)
     assert (done.exit_code, done.stderr) == (2, f"dragoman: device: {problem}\n")
     monkeypatch.setenv("DRAGOMAN_DEVICE", device)

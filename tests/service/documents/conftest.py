@@ -9,7 +9,7 @@ import regex
 from service.documents.document import open_document
 from service.documents.limits import DocumentLimits
 from service.documents.options import ReadOptions
-from service.text.html.tokenizer import TokenKind, tokenize
+from service.text.markup.tokenizer import TokenKind, tokenize
 
 FILES = Path(__file__).parent / "files"
 """Documents that LibreOffice 7.4 wrote."""

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from service.interpreter import python_command
+from service.process.interpreter import python_command
 
 _SCRIPT = """
 import ctypes, sys, threading

@@ -17,7 +17,7 @@ import pytest
 
 from service.engine.messages import EngineOptions
 from service.errors import EngineFailed
-from service.hardware import has_cpu_limit, usable_cores
+from service.process.hardware import has_cpu_limit, usable_cores
 from service.settings import EMBEDDED_MODEL
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.engine_requests import EngineObserver

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from service.text.html.splitter import split_html
-from service.text.html.tag_placement import place_marks
+from service.text.html import split_html
+from service.text.markup.tag_placement import place_marks
 from service.text.segment import Aligned, Segment
 from service.text.splitter import Splitter
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from service.text.html.tokenizer import text_sample
 from service.text.language_detection import SAMPLE_CHARACTERS, find_foreign, rank_languages
+from service.text.markup.tokenizer import text_sample
 
 LANGUAGES = ["de", "en", "es", "fr"]
 

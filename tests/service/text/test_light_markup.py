@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.text.html.tag_placement import place_marks
 from service.text.light_markup import split_light_markup
+from service.text.markup.tag_placement import place_marks
 from service.text.segment import Aligned, Mark, Segment
 from service.text.splitter import Splitter
 

@@ -7,7 +7,7 @@ import pytest
 
 from model.checkpoint_config import Direction
 from service.api.compat.chat import describe_model, direction_of
-from service.api.dependencies import ServiceContext
+from service.api.context import ServiceContext
 from service.errors import InvalidRequest, NotReady, UnknownModel
 from service.registry.remote_model import FetchProgress, RemoteModel
 from service.registry.routing import Routes

@@ -5,18 +5,18 @@ from pathlib import Path
 import psutil
 import pytest
 
-from service.hardware import has_cpu_limit, usable_cores, usable_gpus, usable_memory, visible_gpus
+from service.process.hardware import has_cpu_limit, usable_cores, usable_gpus, usable_memory, visible_gpus
 
 
 @pytest.mark.parametrize(("answer", "count"), [("print(3)", 3), ("raise ImportError", 0)])
 def test_pytorch_is_asked_for_gpus_where_there_is_a_driver(
     answer: str, count: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("service.hardware._COUNT_GPUS", answer)
-    monkeypatch.setattr("service.hardware._GPU_DRIVERS", [tmp_path / "none"])
-    monkeypatch.setattr("service.hardware.visible_gpus", visible_gpus.__wrapped__)
+    monkeypatch.setattr("service.process.hardware._COUNT_GPUS", answer)
+    monkeypatch.setattr("service.process.hardware._GPU_DRIVERS", [tmp_path / "none"])
+    monkeypatch.setattr("service.process.hardware.visible_gpus", visible_gpus.__wrapped__)
     assert usable_gpus() == 0
-    monkeypatch.setattr("service.hardware._GPU_DRIVERS", [tmp_path / "none", tmp_path])
+    monkeypatch.setattr("service.process.hardware._GPU_DRIVERS", [tmp_path / "none", tmp_path])
     assert usable_gpus() == count
 
 
@@ -26,8 +26,8 @@ def cgroups(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     (tmp_path / "a" / "b.slice" / "c.service").mkdir(parents=True)
     own = tmp_path / "own"
     own.write_text("12:cpu:/elsewhere\n0::/a/b.slice/c.service\n")
-    monkeypatch.setattr("service.hardware._CGROUPS", tmp_path)
-    monkeypatch.setattr("service.hardware._OWN_CGROUP", own)
+    monkeypatch.setattr("service.process.hardware._CGROUPS", tmp_path)
+    monkeypatch.setattr("service.process.hardware._OWN_CGROUP", own)
     monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(16)), raising=False)
     return tmp_path
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from service.text.html.inline_tags import inner_range, to_marks
-from service.text.html.source_map import Fragment, PlacedTag, SourceMap, tags_outside, with_source
+from service.text.markup.inline_tags import inner_range, to_marks
+from service.text.markup.source_map import Fragment, PlacedTag, SourceMap, tags_outside, with_source
 from service.text.segment import Encoding, Segment
 from service.text.splitter import Splitter
 

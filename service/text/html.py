@@ -7,9 +7,9 @@ from typing import Final
 
 import regex
 
-from service.text.html.runs import copied_segment, split_run
-from service.text.html.source_map import OBJECT, Fragment, parse_text
-from service.text.html.tokenizer import VOID_ELEMENTS, Token, TokenKind, tokenize
+from service.text.markup.runs import copied_segment, split_run
+from service.text.markup.source_map import OBJECT, Fragment, parse_text
+from service.text.markup.tokenizer import VOID_ELEMENTS, Token, TokenKind, tokenize
 from service.text.segment import Segment
 from service.text.splitter import Splitter
 

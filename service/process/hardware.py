@@ -10,7 +10,7 @@ from typing import Final
 
 import psutil
 
-from service.interpreter import python_command
+from service.process.interpreter import python_command
 
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _OWN_CGROUP: Final = Path("/proc/self/cgroup")

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.text.html.splitter import split_html
-from service.text.html.tag_placement import place_marks
-from service.text.html.tokenizer import TokenKind, tokenize
+from service.text.html import split_html
+from service.text.markup.tag_placement import place_marks
+from service.text.markup.tokenizer import TokenKind, tokenize
 from service.text.segment import Aligned, Mark, Segment
 from service.text.splitter import Splitter, Splitting
 

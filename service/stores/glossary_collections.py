@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from model.checkpoint_config import Direction
 from service.errors import TooLong, UnknownGlossary
-from service.glossary_store import Description, GlossaryStore, PartOf
+from service.stores.glossary_store import Description, GlossaryStore, PartOf
 from service.text.glossary import MAX_ENTRIES
 
 

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from service.text.html.source_map import PlacedTag
-from service.text.html.tokenizer import Token, TokenKind
+from service.text.markup.source_map import PlacedTag
+from service.text.markup.tokenizer import Token, TokenKind
 from service.text.segment import Mark
 
 _DEEPEST: Final = 50  # nested elements

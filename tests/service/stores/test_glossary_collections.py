@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from model.checkpoint_config import Direction
-from service import glossary_collections
 from service.errors import InsufficientStorage, InvalidRequest, TooLong, UnknownGlossary
-from service.glossary_collections import Collection, Dictionary, GlossaryCollections
-from service.glossary_store import GlossaryStore, PartOf
+from service.stores import glossary_collections
+from service.stores.glossary_collections import Collection, Dictionary, GlossaryCollections
+from service.stores.glossary_store import GlossaryStore, PartOf
 
 FRENCH, GERMAN = Direction(source="en", target="fr"), Direction(source="en", target="de")
 CAT, KATZE = Dictionary(FRENCH, {"cat": "matou"}), Dictionary(GERMAN, {"cat": "Mieze"})

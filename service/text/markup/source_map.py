@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import regex
 
-from service.text.html.tokenizer import Token, TokenKind
+from service.text.markup.tokenizer import Token, TokenKind
 from service.text.segment import Term
 
 OBJECT: Final = "\ufffc"

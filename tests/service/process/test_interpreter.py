@@ -1,7 +1,7 @@
 import sys
 from pathlib import Path
 
-from service.interpreter import python_command
+from service.process.interpreter import python_command
 
 
 def test_the_working_directory_is_not_on_the_path_of_another_python() -> None:
@@ -10,7 +10,7 @@ def test_the_working_directory_is_not_on_the_path_of_another_python() -> None:
 
 def test_nobody_else_builds_the_command_of_a_python() -> None:
     """A command that is built elsewhere would forget -P some day."""
-    root = Path(__file__).parent.parent.parent
+    root = Path(__file__).parents[3]
     files = [path for package in ("model", "service", "loadtest") for path in (root / package).rglob("*.py")]
     builders = [path for path in files if "[sys.executable" in (text := path.read_text()) or "(sys.executable," in text]
-    assert builders == [root / "service" / "interpreter.py"]
+    assert builders == [root / "service" / "process" / "interpreter.py"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.text.html.tag_placement import place_marks
+from service.text.markup.tag_placement import place_marks
 from service.text.segment import Aligned, Mark
 from tests.service.text.steps import steps_of
 

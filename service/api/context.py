@@ -10,11 +10,11 @@ from fastapi import Depends, Request
 from service.access.control import AccessControl
 from service.document_jobs.jobs import DocumentJobs
 from service.errors import NotReady, UnknownLanguage
-from service.glossary_store import GlossaryStore
 from service.observability.metrics import Metrics
 from service.registry.registry import ModelRegistry
 from service.settings import Settings
-from service.suggestion_store import SuggestionStore
+from service.stores.glossary_store import GlossaryStore
+from service.stores.suggestion_store import SuggestionStore
 from service.translation.translation import LONGEST_WAIT_SECONDS
 from service.translation.translator import Translator
 

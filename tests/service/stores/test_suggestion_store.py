@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from service import suggestion_store
 from service.errors import InsufficientStorage, SuggestionsDisabled
-from service.suggestion_store import Suggestion, SuggestionStore
+from service.stores import suggestion_store
+from service.stores.suggestion_store import Suggestion, SuggestionStore
 
 CAT = Suggestion("I see a\ncat.", "Je vois une chatte.", "en", "fr")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from model.checkpoint_config import Direction
-from service import glossary_store
 from service.errors import DamagedGlossary, InsufficientStorage, InvalidRequest, TooLong, UnknownGlossary
-from service.glossary_store import GlossaryStore
+from service.stores import glossary_store
+from service.stores.glossary_store import GlossaryStore
 from tests.disks import SmallDisk
 
 FRENCH = Direction(source="en", target="fr")

@@ -1,0 +1,1 @@
+"""What callers store on this server, as files: glossaries and suggestions."""
