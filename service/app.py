@@ -58,7 +58,6 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        await service.access.start()
         try:
             service.documents.start()
         except OSError as error:

@@ -40,6 +40,10 @@ def is_error(raised: BaseException) -> bool:
     return not isinstance(raised, asyncio.CancelledError | GeneratorExit | KeyboardInterrupt | SystemExit)
 
 
+class CallerLeft(Exception):
+    """The end of a request whose client has disconnected: nobody reads the response."""
+
+
 class ServiceError(Exception):
     """Base of all errors; `code` is stable and machine-readable, the message is written for people."""
 

@@ -24,7 +24,7 @@ _TIMES_LONGER: Final = 5
 _PATIENCE_SECONDS: Final = 60.0
 """Longest time without an event, refusals and lost connections included."""
 _CONNECTIONS: Final = 20
-"""Connections that one stream may lose; one payment covers as many resumptions."""
+"""Connections that one stream may lose."""
 _RETRY_SECONDS: Final = 0.2
 
 
@@ -68,6 +68,8 @@ class Reading:
     progress_at: float = field(default_factory=time.monotonic)
     """Time of the last event; before the first one, time of the start."""
     connections: int = 0
+    times_charged_again: int = 0
+    """Resumptions whose events have a new signature: the server has not accepted the one before."""
 
     def take(self, event: ServerSentEvent) -> StreamedTranslation | None:
         """Take the next event; return the translation with the last one. Raises `Broken`."""
@@ -79,7 +81,7 @@ class Reading:
         if number != str(self.last_number + 1):
             raise Broken(f"event {event.id} where {self.last_number + 1} was due")
         if self.last_id and suffix != self.last_id.partition("-")[2]:
-            raise Broken(f"event {event.id} after {self.last_id}: another stream's id")
+            self.times_charged_again += 1
         self.last_number += 1
         self.last_id = event.id
         self.progress_at = time.monotonic()
@@ -106,6 +108,10 @@ class Tally:
     """Connections that went on with a stream that another one had begun."""
     characters: int = 0
     """Characters of the texts whose translation has come to its end."""
+    characters_again: int = 0
+    """Characters that were charged again by resumptions."""
+    characters_lost: int = 0
+    """Characters of connections that were lost before the first event: a killed server may have charged them."""
     longest_pause_seconds: float = 0.0
     """The longest pause between two events of one connection."""
     longest_loss_seconds: float = 0.0
@@ -151,10 +157,13 @@ class Tally:
                     translation = await self._read(client, reading)
                 except httpx.TransportError as error:
                     translation = None
+                    if not reading.last_id and not isinstance(error, httpx.ConnectError):
+                        self.characters_lost += len(canary.text)
                     if reading.connections > _CONNECTIONS:
                         raise Broken(f"broken off {reading.connections} times: {error!r}") from None
                 if translation is not None and reading.admitted_at is not None:
                     self.characters += len(canary.text)
+                    self.characters_again += reading.times_charged_again * len(canary.text)
                     return Answered(translation, time.monotonic() - reading.admitted_at)
                 if time.monotonic() > reading.progress_at + _PATIENCE_SECONDS:
                     raise Broken(f"refused or without an event for {_PATIENCE_SECONDS:.0f} s")

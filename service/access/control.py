@@ -2,15 +2,16 @@
 
 import ipaddress
 import logging
+import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Final, Literal, TypeVar
 
 from service.access.async_key_store import AsyncKeyStore
 from service.access.counters import Counters
-from service.access.key_store import KeyLimits, seconds_to_next_month
-from service.access.payments import Caller, Charge, Payments, Streamed, key_identity
+from service.access.key_store import KeyLimits, Usage, seconds_to_next_month, this_month
 from service.access.rate_limits import OpenStreams, RateLimiter
+from service.access.usage import Caller, Charge, Meter, Streamed, StreamSigner
 from service.errors import (
     InvalidKey,
     KeyRequired,
@@ -43,7 +44,8 @@ class AccessControl:
         self._key_store = None if settings.keys is None else AsyncKeyStore(settings.keys)
         self._counters = Counters(None if settings.redis_url is None else str(settings.redis_url))
         self._rate_limiter = RateLimiter(self._counters)
-        self._payments = Payments(self._key_store, self._counters)
+        self._meter = Meter(self._key_store)
+        self._signer = StreamSigner(self._key_store.secret if self._key_store else secrets.token_bytes())
         self._streams = OpenStreams()
         self._on_refusal = on_refusal
         self._anonymous_limits = KeyLimits(
@@ -54,13 +56,8 @@ class AccessControl:
         self.has_keys = self._key_store is not None
         self.key_required = self.has_keys and not settings.anonymous
 
-    async def start(self) -> None:
-        """Refund what was being translated when the last server was killed. Call it before the first request."""
-        await self._payments.reconcile()
-
     async def aclose(self) -> None:
         """Wait for pending writes."""
-        await self._payments.aclose()
         if self._key_store is not None:
             await self._key_store.aclose()
         await self._counters.aclose()
@@ -98,7 +95,7 @@ class AccessControl:
         known = await self._key_store.find(key)
         if known is None:
             raise await self._wrong_key(address)
-        return Caller(key_identity(known.label), known.limits, known)
+        return Caller(f"key:{known.label}", known.limits, known)
 
     async def _wrong_key(self, address: str | None) -> InvalidKey | RateLimited:
         """Count a wrong key of an address, and return the refusal."""
@@ -113,35 +110,30 @@ class AccessControl:
     async def charged(
         self, caller: Caller, characters: int, field: str = "q", stream: Streamed | None = None
     ) -> AsyncIterator[Charge]:
-        """Charge the characters of a translation before it begins, and refund them if it fails.
+        """Count the characters of a translation before it begins; an error that leaves the context ends the charge.
 
-        `Payments.ended` says what is refunded. Raises `RateLimited`, `QuotaExceeded`, `KeysUnavailable`, and for more
-        than a minute's characters `TooLong`, which names `field`.
+        A stream that is resumed with a valid signature is not counted. Raises `RateLimited`, `QuotaExceeded`,
+        `KeysUnavailable`, and for more than a minute's characters `TooLong`, which names `field`.
         """
+        charge = await self._charge(caller, characters, field, stream)
+        try:
+            yield charge
+        except BaseException as error:
+            await charge.end(error)
+            raise
+
+    async def _charge(self, caller: Caller, characters: int, field: str, stream: Streamed | None) -> Charge:
+        month = this_month()
+        if stream is not None and self._signer.accepts(caller, stream):
+            return Charge(self._meter, caller, month, Usage(), stream)
         await self._count(caller, "characters", caller.limits.characters_per_minute, characters, field)
-        charge = await self._payments.charge(caller, characters, stream)
-        if charge is None:
+        if not await self._meter.count(caller, characters, month):
             limit = caller.limits.characters_per_month
             error = QuotaExceeded(f"the limit is {limit} characters a month", seconds_to_next_month())
             raise self._refused("quota", error)
-        async with self._payments.ended(charge):
-            yield charge
-
-    @asynccontextmanager
-    async def charged_once(self, caller: Caller, characters: int, stream: Streamed) -> AsyncIterator[Charge]:
-        """Charge a stream as `charged` does; resuming a stream that was paid for is free, however it ends."""
-        charge = await self._payments.resume(caller, characters, stream) if stream.resumes else None
-        context = self.charged(caller, characters, stream=stream) if charge is None else self._payments.ended(charge)
-        async with context as charge:
-            yield charge
-
-    def is_charged(self, caller: Caller) -> bool:
-        """Return True if the caller has a key, or a limit of characters."""
-        return caller.key is not None or caller.limits.characters_per_minute is not None
-
-    async def settle(self, charge: Charge) -> None:
-        """Close the charge of a stream, just before its end is sent. Raises nothing."""
-        await self._payments.settle(charge)
+        if stream is not None:
+            stream = stream._replace(signature=self._signer.sign(caller, stream) if stream.name else "")
+        return Charge(self._meter, caller, month, Usage(1, characters), stream)
 
     def stream(self, caller: Caller) -> AbstractContextManager[None]:
         """Count one of the caller's streams for as long as the context lasts. Raises `RateLimited` at once."""
@@ -156,7 +148,7 @@ class AccessControl:
 
         Raises `KeysUnavailable`.
         """
-        return await self._payments.characters_used(caller)
+        return await self._meter.used(caller)
 
     async def _count(
         self, caller: Caller, what: Literal["requests", "characters"], limit: int | None, cost: int, field: str = "q"

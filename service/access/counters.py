@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from limits.aio.storage import MemoryStorage, RedisStorage
 from limits.errors import StorageError
@@ -12,7 +12,6 @@ from limits.errors import StorageError
 from service.settings import UnusableSettingError
 
 if TYPE_CHECKING:
-    from limits.aio.storage.redis.redispy import RedispyBridge
     from redis.asyncio import ConnectionPool
 
 logger = logging.getLogger(__name__)
@@ -43,25 +42,8 @@ class _Memory(MemoryStorage):
         self.storage[key] += amount
         return self.storage[key]
 
-    async def prolong(self, key: str, expiry: float) -> None:
-        """Keep a counter for at least `expiry` seconds from now."""
-        now = time.time()  # noqa: TID251  the library's clock
-        self.expirations[key] = max(self.expirations.get(key, now), now + expiry)
 
-
-class _Shared(RedisStorage):
-    async def prolong(self, key: str, expiry: int) -> None:
-        """Keep a counter for at least `expiry` seconds from now; the library sets an expiry only once."""
-        bridge = cast("RedispyBridge", self.bridge)
-        name, redis = bridge.prefixed_key(key), bridge.get_connection()
-        try:
-            if await redis.ttl(name) < expiry:
-                await redis.expire(name, expiry)
-        except bridge.base_exceptions as error:
-            raise StorageError(error) from error
-
-
-Storage = _Memory | _Shared
+Storage = MemoryStorage | RedisStorage
 
 
 class Counters:
@@ -76,11 +58,6 @@ class Counters:
     async def aclose(self) -> None:
         if self._redis is not None:
             await self._redis.disconnect()
-
-    @property
-    def are_shared(self) -> bool:
-        """True if the servers of a Redis count together, while it answers."""
-        return self._shared is not None
 
     async def reachable(self) -> bool:
         """Return False if there is a Redis and it does not answer."""
@@ -115,9 +92,9 @@ def _redis(url: str) -> "ConnectionPool":
     return ConnectionPool.from_url(url)
 
 
-def _shared(pool: "ConnectionPool") -> _Shared:
+def _shared(pool: "ConnectionPool") -> RedisStorage:
     # The pool has the address; `limits` reads only the scheme of the URL, to choose the kind of storage.
-    return _Shared(
+    return RedisStorage(
         "async+redis://",
         wrap_exceptions=True,
         implementation="redispy",

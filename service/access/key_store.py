@@ -24,9 +24,19 @@ _PREFIX: Final = "dragoman"
 _MAX_LENGTH: Final = 128
 """Length of a key in characters; a longer string is no key and is not hashed."""
 
-_VERSIONS: Final = (
+_VERSION: Final = 4
+_VERSIONS_WITH_CHARGES: Final = (2, 3)
+_REFUND_CHARGES: Final = """
+    UPDATE usage SET (requests, characters) = (
+        SELECT usage.requests - count(*), usage.characters - coalesce(sum(charges.characters), 0) FROM charges
+        WHERE state = 'open' AND charges.key_id = usage.key_id AND charges.month = usage.month
+    );
+    DROP TABLE charges;
+    DROP TABLE IF EXISTS clock
     """
-    CREATE TABLE keys (
+"""Earlier versions noted each running translation as an open charge: a server that was killed has left some."""
+_TABLES: Final = """
+    CREATE TABLE IF NOT EXISTS keys (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         name TEXT NOT NULL UNIQUE,
         label TEXT NOT NULL UNIQUE,
@@ -37,35 +47,17 @@ _VERSIONS: Final = (
         characters_per_month INTEGER,
         streams INTEGER
     ) STRICT;
-    CREATE TABLE usage (
+    CREATE TABLE IF NOT EXISTS usage (
         key_id INTEGER NOT NULL REFERENCES keys (id) ON DELETE CASCADE,
         month TEXT NOT NULL,
         requests INTEGER NOT NULL,
         characters INTEGER NOT NULL,
         PRIMARY KEY (key_id, month)
     ) STRICT, WITHOUT ROWID;
-    """,
+    CREATE TABLE IF NOT EXISTS secret (value BLOB NOT NULL) STRICT
     """
-    CREATE TABLE charges (
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        key_id INTEGER NOT NULL REFERENCES keys (id) ON DELETE CASCADE,
-        month TEXT NOT NULL,
-        characters INTEGER NOT NULL,
-        state TEXT NOT NULL,
-        server INTEGER NOT NULL,
-        request TEXT,
-        expires_at INTEGER,
-        resumptions INTEGER NOT NULL DEFAULT 0
-    ) STRICT;
-    CREATE INDEX charges_of_streams ON charges (key_id, request) WHERE request IS NOT NULL;
-    """,
-    # It starts at the wall clock's time, by which the charges of older files expire.
-    """
-    CREATE TABLE clock (seconds REAL NOT NULL) STRICT;
-    INSERT INTO clock VALUES (CAST(strftime('%s', 'now') AS REAL));
-    """,
-)
-"""The statements that lead from each version of the file to the next; an older file is brought up to date."""
+_NO_LIMIT: Final = 2**62
+_SECRET_BYTES: Final = 32
 
 
 class KeysError(UnusableSettingError):
@@ -99,7 +91,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Usage:
-    """Usage of one key in one month (UTC)."""
+    """Requests and their characters, such as those of one key in one month (UTC)."""
 
     requests: int = 0
     characters: int = 0
@@ -129,14 +121,15 @@ class KeyStore:
             self._database.execute(f"PRAGMA {pragma}")
         self._database.execute("BEGIN IMMEDIATE")
         [version] = self._database.execute("PRAGMA user_version").fetchone()
-        for statements in _VERSIONS[version:]:
-            for statement in statements.split(";"):
-                self._database.execute(statement)
-        if version < len(_VERSIONS):
-            self._database.execute(f"PRAGMA user_version = {len(_VERSIONS)}")
-        self._database.execute("COMMIT")
-        if version > len(_VERSIONS):
+        if version > _VERSION:
             raise KeysError(f"{self._path}: it was written by another version of Dragoman")
+        if version < _VERSION:
+            statements = (_REFUND_CHARGES if version in _VERSIONS_WITH_CHARGES else "").split(";") + _TABLES.split(";")
+            for statement in statements:
+                self._database.execute(statement)
+            self._database.execute("INSERT INTO secret VALUES (?)", (secrets.token_bytes(_SECRET_BYTES),))
+            self._database.execute(f"PRAGMA user_version = {_VERSION}")
+        self._database.execute("COMMIT")
 
     def close(self) -> None:
         self._database.close()
@@ -200,6 +193,38 @@ class KeyStore:
                 "SELECT requests, characters FROM usage WHERE key_id = ? AND month = ?", (key.id, month)
             ).fetchone()
         return Usage(*row) if row else Usage()
+
+    def count(self, key: Key, month: str, characters: int) -> bool:
+        """Count a request and its characters; return False, and count nothing, if they exceed the month's quota.
+
+        A key that was removed meanwhile has none.
+        """
+        limit = key.limits.characters_per_month
+        with self._explained():
+            counted = self._database.execute(
+                """INSERT INTO usage (key_id, month, requests, characters)
+                SELECT id, ?2, 1, ?3 FROM keys WHERE id = ?1 AND ?3 <= ?4
+                ON CONFLICT DO UPDATE SET requests = requests + 1, characters = characters + excluded.characters
+                WHERE characters + excluded.characters <= ?4""",
+                (key.id, month, characters, _NO_LIMIT if limit is None else limit),
+            )
+        return counted.rowcount == 1
+
+    def give_back(self, key: Key, month: str, usage: Usage) -> None:
+        """Undo a count, or a part of it."""
+        with self._explained():
+            self._database.execute(
+                "UPDATE usage SET requests = requests - ?, characters = characters - ? WHERE key_id = ? AND month = ?",
+                (usage.requests, usage.characters, key.id, month),
+            )
+
+    @property
+    def secret(self) -> bytes:
+        """The secret of all servers that share the file, by which they sign streams."""
+        with self._explained():
+            [secret] = self._database.execute("SELECT value FROM secret").fetchone()
+        assert isinstance(secret, bytes)
+        return secret
 
 
 def this_month() -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import msgspec
 from fastapi import Depends, Request
 
-from service.access.payments import Caller
+from service.access.usage import Caller
 from service.api.context import ServiceDependency
 from service.api.request_body import JSON, check_declared_type, media_type, read_form
 from service.errors import InvalidRequest

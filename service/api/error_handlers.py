@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from service.errors import (
+    CallerLeft,
     InvalidKey,
     InvalidRequest,
     KeyRequired,
@@ -40,7 +41,8 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(ServiceError, _service_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(ClientDisconnect, _client_disconnect)
+    app.add_exception_handler(ClientDisconnect, _caller_left)
+    app.add_exception_handler(CallerLeft, _caller_left)
 
 
 def answer(request: Request, error: ServiceError) -> JSONResponse:
@@ -156,7 +158,7 @@ def _operations(request: Request) -> dict[str, Any]:
     return operations
 
 
-async def _client_disconnect(request: Request, error: Exception) -> Response:
+async def _caller_left(request: Request, error: Exception) -> Response:
     """Handle a client that disconnected while it sent its body, or before its response."""
     request.state.outcome = "cancelled"
     return Response(status_code=_CLIENT_CLOSED_REQUEST)  # nobody reads it

@@ -1,7 +1,7 @@
 """The events of a translation as server-sent events.
 
-Every event except an error has an id: its number in the stream, and where somebody pays for the stream, a suffix that
-no other stream has. Output is deterministic: a client that lost its connection sends the same request with
+Every event except an error has an id: its number in the stream, and where the caller's characters are counted, the
+stream's signature. Output is deterministic: a client that lost its connection sends the same request with
 `Last-Event-ID`, to any replica, and receives the events after that id.
 
 A browser's `EventSource` reconnects even after the last event, and stops only at a status other than 200. A resumed
@@ -10,7 +10,7 @@ so the headers of a resumed stream wait for its first new event.
 """
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import asdict
 from typing import Final, NamedTuple
@@ -18,10 +18,10 @@ from typing import Final, NamedTuple
 import msgspec
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from sse_starlette.sse import AppStatus
-from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
-from service.errors import ServiceError, is_error
+from service.access.usage import Charge
+from service.errors import CallerLeft, ServiceError, is_error
 from service.translation.events import (
     BeamStepped,
     Event,
@@ -49,21 +49,6 @@ EVENT_NAMES: Final[dict[type, str]] = {
     SegmentFinished: "segment",
     Finished: "done",
 }
-
-
-class EventIds(NamedTuple):
-    """The ids of a stream's events: a number and the stream's `suffix`. The stream begins behind the event with the
-    number `last`; with -1 it begins with the first event."""
-
-    last: int = -1
-    suffix: str = ""
-
-
-FROM_THE_START: Final = EventIds()
-
-
-class NothingNewError(Exception):
-    """The end of a resumed stream whose client has all events; the charge is refunded, since nothing was sent."""
 
 
 class AnswerShape(NamedTuple):
@@ -142,14 +127,13 @@ def encode_unnumbered(name: str, data: object) -> bytes:
 class TranslationStream(EventSourceResponse):
     """The SSE response of one translation, which is closed however the stream ends.
 
-    A comment is sent every `keep_alive_seconds`, so that clients and proxies do not time out. If `ids.last` is the
-    number of the last event, or larger, the response is 204 without a body; after a comment, which is sent with 200,
-    it is the last event once more.
+    A comment is sent every `keep_alive_seconds`, so that clients and proxies do not time out. The stream begins behind
+    the event with the number `last_event`. If that is the last one, or larger, the response is 204 without a body;
+    after a comment, which is sent with 200, it is the last event once more.
 
     At the end, the request's state has an `outcome`: `ok`, the code of an error, or `cancelled` if the client
-    disconnected. `context` has been entered and is exited then: with the error, if any, or `ClientDisconnect`.
-    `before_end` is awaited before the `done` event is sent. The context is exited with `NothingNewError` after a
-    response 204.
+    disconnected. `charge` is ended by an error, and given back with 204, before the client sees either. `context` has
+    been entered and is exited at the end.
     """
 
     def __init__(
@@ -158,16 +142,17 @@ class TranslationStream(EventSourceResponse):
         *,
         shape: AnswerShape,
         keep_alive_seconds: float,
-        ids: EventIds = FROM_THE_START,
-        before_end: Callable[[], Awaitable[None]] | None = None,
+        last_event: int = -1,
+        charge: Charge | None = None,
         context: AbstractAsyncContextManager[object] | None = None,
     ) -> None:
         self._translation = translation
-        self._before_end = before_end
+        self._charge = charge
+        self._has_begun = False
         self._context = context or nullcontext()
-        self._error: BaseException | None = None
         self._shape = shape
-        self._last_event, self._id_suffix = ids.last, ids.suffix.encode()
+        self._last_event = last_event
+        self._id_suffix = f"-{charge.signature}".encode() if charge and charge.signature else b""
         self._outcome = "cancelled"
         self._request_id: str | None = None
         self._held_start: Message | None = None
@@ -189,8 +174,13 @@ class TranslationStream(EventSourceResponse):
             # Not in the generator: one that was never started runs no `finally`.
             self._translation.close()
             scope["state"]["outcome"] = self._outcome
-            error = self._error or (None if self._outcome == "ok" else ClientDisconnect())
-            await self._context.__aexit__(type(error) if error else None, error, None)
+            if self._outcome == "cancelled":
+                await self._end_charge(CallerLeft())
+            await self._context.__aexit__(None, None, None)
+
+    async def _end_charge(self, error: BaseException) -> None:
+        if self._charge is not None:
+            await self._charge.end(error, self._translation.characters_sent if self._has_begun else None)
 
     async def _send_with_timeout(self, send: Send, message: Message) -> None:
         """Send without sse-starlette's own timeout, which is off, but would take as long as encoding ten events."""
@@ -218,24 +208,22 @@ class TranslationStream(EventSourceResponse):
                     yield b"".join(encode_unnumbered(EVENT_NAMES[type(each)], each) for each in events)
                     continue
                 chunk = self._encode_new(number, events)
-                if isinstance(events[-1], Finished):
-                    if not chunk:
-                        self._error = NothingNewError()
-                    elif self._before_end is not None:
-                        await self._before_end()
                 if chunk:
+                    self._has_begun = True
                     yield chunk
+                elif isinstance(events[-1], Finished) and self._charge is not None:
+                    await self._charge.give_back()
                 number += len(events)
             # A send to a client that has disconnected returns without an error.
             self._outcome = "ok" if self.active else "cancelled"
         except ServiceError as error:
-            self._error = error
+            await self._end_charge(error)
             self._outcome = error.code
             yield self._encode_error(error.message, error.code)
         except BaseException as error:
             if not is_error(error):
                 raise
-            self._error = error
+            await self._end_charge(error)
             # A bug of ours: the stream still ends with exactly one last event.
             logger.exception("unexpected error in a stream", extra={"request_id": self._request_id})
             self._outcome = ServiceError.code

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import secrets
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -11,16 +10,15 @@ from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import JSONResponse
-from starlette.requests import ClientDisconnect
 
-from service.access.payments import Caller, Streamed
+from service.access.usage import Caller, Streamed
 from service.api.authentication import CallerDependency, owner_of
 from service.api.context import ServiceContext, ServiceDependency
 from service.api.openapi import BAD_INPUT, CALLER_ERRORS, EVENTS, ErrorResponse, Responses, errors_of
 from service.api.request_body import body_of, check_url, parse_body
 from service.api.schemas.translation import StreamQuery, TranslateRequest, TranslateResponse
-from service.api.sse import AnswerShape, EventIds, TranslationStream, answer
-from service.errors import InvalidRequest
+from service.api.sse import AnswerShape, TranslationStream, answer
+from service.errors import CallerLeft, InvalidRequest
 from service.text.glossary import EMPTY_GLOSSARY, Glossary
 from service.translation.events import Finished
 from service.translation.translation import Translation
@@ -30,7 +28,7 @@ router = APIRouter(tags=["translation"])
 
 T = TypeVar("T")
 
-_EVENT_ID: Final = re.compile("([0-9]{1,15})(-[0-9a-f]{8})?")
+_EVENT_ID: Final = re.compile("([0-9]{1,15})(?:-([0-9A-Za-z_-]{1,24}))?")
 _EVENT_STREAM: Final = "text/event-stream"
 _ERRORS: Final = errors_of(ErrorResponse, *CALLER_ERRORS, 400, 404, 500, 504, own=BAD_INPUT)
 _STREAM_DOCUMENTATION: Final[Responses] = {
@@ -125,11 +123,30 @@ async def _stream(
     last_event = _EVENT_ID.fullmatch(last_event_id)
     if last_event_id and last_event is None:
         raise InvalidRequest("Last-Event-ID", "must be an event's id")
-    number, suffix = ("-1", "") if last_event is None else last_event.groups("")
-    if not suffix and service.access.is_charged(caller):
-        # Equal streams must be told apart: each is resumed for its own payment.
-        suffix = f"-{secrets.token_hex(4)}"
-    seconds = body.timeout_seconds or service.translator.limits.timeout_seconds
+    number, signature = ("-1", "") if last_event is None else last_event.groups("")
+    body, stream = await _streamed(service, caller, body, signature)
+    async with AsyncExitStack() as stack:
+        stack.enter_context(service.access.stream(caller))
+        charge = await stack.enter_async_context(service.access.charged(caller, body.characters(), stream=stream))
+        translation = await _start(service, caller, body, resumes=bool(last_event_id))
+        await until_engines_answer(request, translation)
+        translation.id = request.state.request_id
+        return TranslationStream(
+            translation,
+            shape=_shape(body),
+            last_event=int(number),
+            keep_alive_seconds=service.settings.keep_alive_seconds,
+            charge=charge,
+            context=stack.pop_all(),
+        )
+
+
+async def _streamed(
+    service: ServiceContext, caller: Caller, body: TranslateRequest, signature: str
+) -> tuple[TranslateRequest, Streamed]:
+    """Name the stream of a counted caller, so that it can be signed; the request then has its glossary's id."""
+    if not caller.is_counted:
+        return body, Streamed()
     if body.glossary_id:
         # A name may be given to another glossary: a resumed stream must use the one that was charged.
         source, target = _glossary_direction(service, body)
@@ -137,22 +154,7 @@ async def _stream(
         known = await asyncio.to_thread(find, body.glossary_id, owner_of(caller), source, target)
         body = body.model_copy(update={"glossary_id": known.id})
     name = await asyncio.to_thread(body.name) if body.glossary else body.name()
-    streamed = Streamed(name + suffix, seconds, resumes=bool(last_event_id))
-    async with AsyncExitStack() as stack:
-        stack.enter_context(service.access.stream(caller))
-        charge = await stack.enter_async_context(service.access.charged_once(caller, body.characters(), streamed))
-        translation = await _start(service, caller, body, resumes=bool(last_event_id))
-        await until_engines_answer(request, translation)
-        translation.id = request.state.request_id
-        charge.sent = lambda: translation.characters_sent
-        return TranslationStream(
-            translation,
-            shape=_shape(body),
-            ids=EventIds(int(number), suffix),
-            keep_alive_seconds=service.settings.keep_alive_seconds,
-            before_end=partial(service.access.settle, charge),
-            context=stack.pop_all(),
-        )
+    return body, Streamed(name, body.timeout_seconds or service.translator.limits.timeout_seconds, signature)
 
 
 def _shape(body: TranslateRequest) -> AnswerShape:
@@ -162,7 +164,7 @@ def _shape(body: TranslateRequest) -> AnswerShape:
 async def until_engines_answer(request: Request, translation: Translation) -> None:
     """Wait for engines before a stream begins; close the translation if none comes.
 
-    Raises `ClientDisconnect` and `NotReady`.
+    Raises `CallerLeft` and `NotReady`.
     """
     if translation.lacks_engines:
         try:
@@ -173,7 +175,7 @@ async def until_engines_answer(request: Request, translation: Translation) -> No
 
 
 async def until_finished(request: Request, translation: Translation) -> Finished:
-    """Wait for the whole translation and close it. Raises `ClientDisconnect` and `ServiceError`."""
+    """Wait for the whole translation and close it. Raises `CallerLeft` and `ServiceError`."""
     request.state.translation = translation
     try:
         return await unless_disconnected(request, translation.finished())
@@ -182,13 +184,13 @@ async def until_finished(request: Request, translation: Translation) -> Finished
 
 
 async def unless_disconnected(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Await `work`; if the client disconnects first, cancel it and raise `ClientDisconnect`."""
+    """Await `work`; if the client disconnects first, cancel it and raise `CallerLeft`."""
     working = asyncio.create_task(work)
     watching = asyncio.create_task(_disconnection(request))
     try:
         await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            raise ClientDisconnect
+            raise CallerLeft
         return working.result()
     finally:
         working.cancel()

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
+from service.access.usage import Streamed
 from service.api.authentication import CallerDependency
 from service.api.compat.chat_schemas import LONGEST_MODEL, ChatError, ChatRequest
 from service.api.context import ServiceDependency
@@ -52,10 +52,13 @@ async def completions(request: Request, service: ServiceDependency, caller: Call
     async with AsyncExitStack() as stack:
         if body.stream:
             stack.enter_context(service.access.stream(caller))
-        charge = await stack.enter_async_context(service.access.charged(caller, sum(map(len, texts)), _NAMES.text))
+        is_stream = body.stream and array is None
+        charge = await stack.enter_async_context(
+            service.access.charged(caller, sum(map(len, texts)), _NAMES.text, Streamed() if is_stream else None)
+        )
         translation = service.translator.start(texts, source, target, body.options(), _NAMES)
         translation.id = request.state.request_id
-        if not body.stream or array is not None:
+        if not is_stream:
             finished = await until_finished(request, translation)
             translations = [each.text for each in finished.translations]
             content = translations[0] if array is None else array.answer(translations)
@@ -65,12 +68,11 @@ async def completions(request: Request, service: ServiceDependency, caller: Call
                 return Response(whole, media_type="text/event-stream")
             return JSONResponse(_completion(body.model, translation.id, content, finished.usage))
         await until_engines_answer(request, translation)
-        charge.sent = lambda: translation.characters_sent
         return ChatStream(
             translation,
             shape=AnswerShape(),
             keep_alive_seconds=service.settings.keep_alive_seconds,
-            before_end=partial(service.access.settle, charge),
+            charge=charge,
             context=stack.pop_all(),
             request=body,
         )

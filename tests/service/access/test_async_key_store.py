@@ -10,7 +10,6 @@ import pytest
 
 from service.access import async_key_store
 from service.access.async_key_store import AsyncKeyStore
-from service.access.charge_store import Payer
 from service.access.control import AccessControl
 from service.access.key_store import Key, KeyLimits, KeyStore, Usage
 from service.errors import DeadlineExceeded, KeysUnavailable
@@ -54,7 +53,7 @@ async def test_who_reads_does_not_wait_for_who_cannot_write(
     monkeypatch.setattr(async_key_store, "_PATIENCE_SECONDS", 100.0)
     made, key, known = opened
     with locked(path):
-        writing = asyncio.create_task(made.charge(Payer(known, MONTH), 5))
+        writing = asyncio.create_task(made.count(known, MONTH, 5))
         async with asyncio.timeout(60):
             assert await made.find(key) == known
             assert await made.usage(known, MONTH) == Usage()
@@ -74,11 +73,11 @@ async def test_a_hundred_wait_no_longer_than_one(
     made, _, known = opened
     with locked(path):
         async with asyncio.timeout(60):
-            charges = [made.charge(Payer(known, MONTH), 1) for _ in range(100)]
+            charges = [made.count(known, MONTH, 1) for _ in range(100)]
             refused = await asyncio.gather(*charges, return_exceptions=True)
     assert [type(each) for each in refused] == [KeysUnavailable] * 100
     assert await made.usage(known, MONTH) == Usage()
-    assert await made.charge(Payer(known, MONTH), 1)
+    assert await made.count(known, MONTH, 1)
     assert {(each.message, each.__dict__["reason"]) for each in caplog.records} == {
         ("the key file cannot be used", f"{path}: database is locked")
     }
@@ -91,48 +90,12 @@ async def test_on_a_full_disk_nothing_is_counted_and_everything_read(disk: Small
     async with aclosing(AsyncKeyStore(path)) as made:
         disk.fill()
         with pytest.raises(KeysUnavailable):
-            await made.charge(Payer(known, MONTH), 5)
+            await made.count(known, MONTH, 5)
         assert await made.usage(known, MONTH) == Usage()
         assert await made.find(key) == known
         disk.make_room()
-        assert await made.charge(Payer(known, MONTH), 5)
+        assert await made.count(known, MONTH, 5)
         assert await made.usage(known, MONTH) == Usage(1, 5)
-
-
-async def test_what_cannot_be_settled_is_answered_all_the_same(
-    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(async_key_store, "_PATIENCE_SECONDS", 0.1)
-    key, _ = _key(path)
-    async with aclosing(AccessControl(Settings.model_validate({"keys": path}))) as access:
-        caller = await access.admit(key, None)
-        with ExitStack() as stack:
-            async with access.charged(caller, 9):
-                stack.enter_context(locked(path))
-            await access.start()
-        assert [each.message for each in caplog.records if each.levelname == "ERROR"] == [
-            "the key file cannot be used",
-            "charges could not be settled yet",
-            "the key file cannot be used",
-            "open charges of the last server could not be refunded",
-        ]
-        async with access.charged(caller, 5):
-            pass
-        # As the next server would find it.
-        await access.start()
-        assert await access.characters_used(caller) == 14
-
-
-async def test_and_at_the_latest_when_the_server_stops(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(async_key_store, "_PATIENCE_SECONDS", 0.1)
-    key, _ = _key(path)
-    async with aclosing(AccessControl(Settings.model_validate({"keys": path}))) as access:
-        with ExitStack() as stack:
-            async with access.charged(await access.admit(key, None), 9):
-                stack.enter_context(locked(path))
-    async with aclosing(AccessControl(Settings.model_validate({"keys": path}))) as access:
-        await access.start()
-        assert await access.characters_used(await access.admit(key, None)) == 9
 
 
 async def test_what_cannot_be_given_back_does_not_hide_what_failed(
@@ -152,5 +115,5 @@ async def test_what_cannot_be_given_back_does_not_hide_what_failed(
         with pytest.raises(DeadlineExceeded):
             await ends_while_locked()
         assert await access.characters_used(caller) == 9
-    [record] = [each for each in caplog.records if each.message == "characters could not be refunded"]
+    [record] = [each for each in caplog.records if each.message == "characters could not be given back"]
     assert (record.__dict__["key_name"], record.__dict__["characters"]) == ("kiosk", 9)

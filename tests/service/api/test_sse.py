@@ -2,18 +2,17 @@
 
 import asyncio
 import json
-import re
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import cast
 
 import msgspec
 import pytest
-from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
 from service.access.control import AccessControl
-from service.api.sse import AnswerShape, EventIds, TranslationStream, answer, encode
+from service.access.usage import Charge, Streamed
+from service.api.sse import AnswerShape, TranslationStream, answer, encode
 from service.errors import DeadlineExceeded, EngineFailed, NotReady
 from service.settings import Settings
 from service.translation.events import (
@@ -44,6 +43,7 @@ class ScriptedTranslation:
         self._events = events
         self._error = error
         self.closed = False
+        self.characters_sent = 2
 
     async def events(self) -> AsyncGenerator[Sequence[Event]]:
         for event in self._events:
@@ -64,23 +64,29 @@ class EndlessTranslation(ScriptedTranslation):
         await asyncio.Event().wait()
 
 
+def _response(
+    translation: ScriptedTranslation, last_event: int, charge: Charge | None, keep_alive_seconds: float = 60
+) -> TranslationStream:
+    return TranslationStream(
+        cast(Translation, translation),
+        shape=AnswerShape(),
+        last_event=last_event,
+        keep_alive_seconds=keep_alive_seconds,
+        charge=charge,
+    )
+
+
 async def _stream(
     translation: ScriptedTranslation,
     last_event_id: int = -1,
-    context: AbstractAsyncContextManager[object] | None = None,
+    charge: Charge | None = None,
     *,
     reader_leaves: bool = False,
     keep_alive_seconds: float = 60,
     statuses: list[int] | None = None,
 ) -> tuple[list[str], object]:
     """The lines that were sent, and the outcome; the status is appended to `statuses`."""
-    response = TranslationStream(
-        cast(Translation, translation),
-        shape=AnswerShape(),
-        ids=EventIds(last_event_id),
-        keep_alive_seconds=keep_alive_seconds,
-        context=context,
-    )
+    response = _response(translation, last_event_id, charge, keep_alive_seconds)
     body = b""
 
     async def send(message: Message) -> None:
@@ -144,45 +150,13 @@ async def test_a_whole_stream() -> None:
     assert outcome == "ok"
 
 
-async def test_before_the_end_is_sent_the_charge_is_settled() -> None:
-    sent: list[str] = []
-    calls: list[int] = []
-
-    async def before_end() -> None:
-        calls.append(len(sent))
-
-    async def send(message: Message) -> None:
-        sent.extend(line for line in message.get("body", b"").decode().split("\r\n") if line.startswith("event"))
-
-    for error in (None, EngineFailed("died")):
-        sent.clear()
-        translation = ScriptedTranslation(EVENTS if error is None else EVENTS[:2], error)
-        response = TranslationStream(
-            cast(Translation, translation),
-            shape=AnswerShape(),
-            keep_alive_seconds=60,
-            before_end=before_end,
-        )
-        await response({"type": "http", "method": "POST", "state": {}}, asyncio.Event().wait, send)  # type: ignore[arg-type]
-        assert sent[2] == ("event: done" if error is None else "event: error")
-    assert calls == [2], "once, after the token and before `done`; never before an error"
-
-
-async def test_the_ids_of_a_stream_that_is_paid_for_are_its_own() -> None:
-    response = TranslationStream(
-        cast(Translation, ScriptedTranslation(EVENTS)),
-        shape=AnswerShape(),
-        keep_alive_seconds=60,
-        ids=EventIds(0, "-00c0ffee"),
-    )
-    sent = b""
-
-    async def send(message: Message) -> None:
-        nonlocal sent
-        sent += message.get("body", b"")
-
-    await response({"type": "http", "method": "POST", "state": {}}, asyncio.Event().wait, send)  # type: ignore[arg-type]
-    assert re.findall(rb"id: (\S+)", sent) == [b"1-00c0ffee", b"2-00c0ffee"]
+async def test_the_ids_of_a_counted_stream_are_signed() -> None:
+    async with aclosing(AccessControl(Settings())) as access:
+        caller = await access.admit(None, "192.0.2.1")
+        async with access.charged(caller, 5, stream=Streamed("text", 60.0)) as charge:
+            lines, _ = await _stream(ScriptedTranslation(EVENTS), 0, charge)
+    assert charge.signature
+    assert [line for line in lines if line.startswith("id")] == [f"id: {each}-{charge.signature}" for each in (1, 2)]
 
 
 async def test_a_resumed_stream_starts_behind_the_last_event() -> None:
@@ -194,13 +168,19 @@ async def test_a_resumed_stream_starts_behind_the_last_event() -> None:
 async def test_a_client_that_has_all_events_gets_204_and_is_not_charged(last_event_id: int) -> None:
     """A browser reconnects after any stream that ends with 200, and would translate again for ever."""
     statuses: list[int] = []
-    async with aclosing(AccessControl(Settings())) as access, AsyncExitStack() as stack:
+    used: list[int] = []
+    async with aclosing(AccessControl(Settings())) as access:
         caller = await access.admit(None, "192.0.2.1")
-        await stack.enter_async_context(access.charged(caller, 5))
-        resumed = _stream(ScriptedTranslation(EVENTS), last_event_id, stack.pop_all(), statuses=statuses)
-        assert await resumed == ([""], "ok")
-        assert await access.characters_used(caller) == 0
-    assert statuses == [204]
+        async with access.charged(caller, 5, stream=Streamed("text", 60.0)) as charge:
+            response = _response(ScriptedTranslation(EVENTS), last_event_id, charge)
+
+            async def send(message: Message) -> None:
+                statuses.append(message.get("status", 0))
+                used.append(await access.characters_used(caller))
+
+            await response({"type": "http", "method": "POST", "state": {}}, asyncio.Event().wait, send)  # type: ignore[arg-type]
+    assert statuses == [204, 0]
+    assert used == [0, 0], "given back before the client has the response"
 
 
 async def test_a_client_that_has_all_events_gets_the_last_one_again_after_a_keep_alive_comment() -> None:
@@ -257,46 +237,23 @@ async def test_an_error_is_the_last_event(error: BaseException, code: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("error", "used"),
+    ("translation", "reader_leaves", "used"),
     [
-        (None, 5),
-        (EngineFailed("dead"), 0),
-        (DeadlineExceeded("late"), 0),
-        (ValueError("a bug"), 0),
-        (PanicException("a bug"), 0),
+        (ScriptedTranslation(EVENTS), False, 5),
+        (ScriptedTranslation(EVENTS[:2], EngineFailed("dead")), False, 0),
+        (ScriptedTranslation(EVENTS[:2], ValueError("a bug")), False, 0),
+        (ScriptedTranslation(EVENTS[:2], PanicException("a bug")), False, 0),
+        (ScriptedTranslation(EVENTS[:2], DeadlineExceeded("late")), False, 2),
+        (ScriptedTranslation([], DeadlineExceeded("late")), False, 0),
+        (EndlessTranslation(EVENTS[:2]), True, 5),
+        (EndlessTranslation([]), True, 0),
     ],
 )
-async def test_a_stream_that_fails_costs_nothing(error: BaseException | None, used: int) -> None:
-    async with aclosing(AccessControl(Settings())) as access, AsyncExitStack() as stack:
-        caller = await access.admit(None, "192.0.2.1")
-        await stack.enter_async_context(access.charged(caller, 5))
-        await _stream(ScriptedTranslation(EVENTS, error), context=stack.pop_all())
-        assert await access.characters_used(caller) == used
-
-
-@pytest.mark.parametrize(
-    ("translation", "reader_leaves", "end"),
-    [
-        (ScriptedTranslation(EVENTS), False, None),
-        (ScriptedTranslation(EVENTS[:2], EngineFailed("dead")), False, EngineFailed),
-        (EndlessTranslation(EVENTS[:2]), True, ClientDisconnect),
-    ],
-)
-async def test_its_context_is_left_with_its_error(
-    translation: ScriptedTranslation, reader_leaves: bool, end: type[Exception] | None
+async def test_a_stream_costs_what_its_end_says(
+    translation: ScriptedTranslation, reader_leaves: bool, used: int
 ) -> None:
-    ends: list[type[Exception] | None] = []
-
-    @asynccontextmanager
-    async def noted() -> AsyncIterator[None]:
-        try:
-            yield
-        except Exception as error:
-            ends.append(type(error))
-            raise
-        ends.append(None)
-
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(noted())
-        await _stream(translation, context=stack.pop_all(), reader_leaves=reader_leaves)
-    assert ends == [end]
+    async with aclosing(AccessControl(Settings())) as access:
+        caller = await access.admit(None, "192.0.2.1")
+        async with access.charged(caller, 5, stream=Streamed()) as charge:
+            await _stream(translation, -1, charge, reader_leaves=reader_leaves)
+        assert await access.characters_used(caller) == used

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from service.access.charge_store import ChargeStore, Payer
-from service.access.key_store import KeyLimits, this_month
+from service.access.key_store import KeyLimits, KeyStore, this_month
 from service.cli.main import app
 
 
@@ -28,11 +27,11 @@ def test_a_key_s_life(path: Path) -> None:
     added = _keys("add", "kiosk", *limits, "--characters-per-month", "500000")
     assert added.exit_code == 0
     key = added.stdout.strip()
-    with closing(ChargeStore(path, 1)) as file:
+    with closing(KeyStore(path)) as file:
         found = file.find(key)
         assert found is not None
         assert found.limits == KeyLimits(60, 9000, 500_000, 4)
-        file.charge(Payer(found, this_month()), 1234)
+        assert file.count(found, this_month(), 1234)
     listed = _keys("list").stdout
     for shown in ("kiosk", "60", "9,000", "1,234"):
         assert shown in listed
