@@ -23,7 +23,7 @@ from service.api.translate import stored_glossary
 from service.document_jobs.job import DocumentJob, DocumentRequest
 from service.document_jobs.jobs import options_of_documents
 from service.documents.document import open_document
-from service.documents.options import ReadOptions
+from service.documents.paragraph import ReadOptions
 from service.errors import InsufficientStorage, InvalidRequest, MissingField
 from service.translation.options import TranslationOptions
 from service.translation.translator import FieldNames

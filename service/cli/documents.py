@@ -16,8 +16,7 @@ from service.client.events import translations_of
 from service.documents.document import Document, open_document
 from service.documents.formats import FORMATS, ArchiveReader
 from service.documents.limits import DocumentLimits
-from service.documents.options import ReadOptions
-from service.documents.paragraph import Paragraph, batches
+from service.documents.paragraph import Paragraph, ReadOptions, batches
 from service.errors import ServiceError
 
 _REQUEST_CHARACTERS: Final = 8_000

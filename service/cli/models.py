@@ -172,7 +172,7 @@ def _here() -> list[ModelRow]:
 
 
 def _available(index: Literal["argos", "firefox"], settings: CommandSettings) -> list[ModelRow]:
-    from service.hub.sources import SOURCES
+    from service.hub.pull import SOURCES
 
     if settings.offline:
         fail(f"the index of {index} is not read offline")

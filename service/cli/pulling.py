@@ -18,8 +18,7 @@ from rich.progress import Progress as Bars
 from model.checkpoint_config import CheckpointConfig, CheckpointError, LanguageHint
 from service.cli.common import fail
 from service.hub.errors import HubError
-from service.hub.names import HubName, hidden_name, parse_model
-from service.hub.options import HubOptions
+from service.hub.names import HubName, HubOptions, hidden_name, parse_model
 from service.hub.progress import Progress, Report
 from service.registry.importing import DEFAULT_LIMITS, ImportLimits, ensure_imported
 from service.settings import CommandSettings

@@ -10,8 +10,7 @@ from service.documents import office
 from service.documents.archive import Archive, copy_member, open_archive, write_member
 from service.documents.formats import ArchiveReader, DocumentFormat, TextReader, check_beginning, format_of
 from service.documents.limits import Count, DocumentLimits
-from service.documents.options import ReadOptions
-from service.documents.paragraph import Paragraph, paragraphs, render
+from service.documents.paragraph import Paragraph, ReadOptions, paragraphs, render
 from service.documents.xml_text import check, decode
 from service.errors import InvalidRequest, TooLong
 

@@ -10,8 +10,7 @@ import regex
 from service.documents import office
 from service.documents.gettext import decode_po, split_po
 from service.documents.markdown import split_markdown
-from service.documents.options import ReadOptions
-from service.documents.paragraph import Piece
+from service.documents.paragraph import Piece, ReadOptions
 from service.documents.subtitles import split_subtitles
 from service.documents.text_files import decode_text, split_json, split_table, split_text
 from service.documents.web_pages import decode_html, split_page, split_xhtml

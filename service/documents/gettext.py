@@ -6,8 +6,7 @@ from typing import Final
 import regex
 
 from service.documents.inline import string_paragraph
-from service.documents.options import ReadOptions
-from service.documents.paragraph import Piece
+from service.documents.paragraph import Piece, ReadOptions
 from service.errors import InvalidRequest
 
 _STRING: Final = r'"(?:[^"\\\n]++|\\.)*+"'

@@ -6,8 +6,7 @@ from typing import Final
 import regex
 
 from service.documents.inline import Close, Item, Object, Open, Words, string_paragraph
-from service.documents.options import ReadOptions
-from service.documents.paragraph import Piece
+from service.documents.paragraph import Piece, ReadOptions
 from service.documents.web_pages import split_page
 
 _FRONT_MATTER: Final = regex.compile(r"\ufeff?(---|\+\+\+)[ \t]*\r?\n.*?^\1[ \t]*(?:\r?\n|\Z)", regex.M | regex.S)

@@ -5,6 +5,15 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """The language that a document is translated into, as its format writes it, and the columns of a table."""
+
+    target: str
+    columns: tuple[str, ...] = ()
+    """Names or numbers, from 1, of the columns to translate; all if there are none."""
+
+
 class Write(Protocol):
     """A function that turns the HTML of a translation into the text of a document."""
 

@@ -7,8 +7,7 @@ from typing import Final, NamedTuple
 import regex
 
 from service.documents.inline import Item, Object, Words, plain_items, string_paragraph
-from service.documents.options import ReadOptions
-from service.documents.paragraph import Piece
+from service.documents.paragraph import Piece, ReadOptions
 from service.errors import InvalidRequest
 
 _TIME: Final = r"(?:[0-9]{1,4}:)?[0-9]{1,2}:[0-9]{2}[.,][0-9]{1,3}"

@@ -5,8 +5,7 @@ from typing import Final
 
 import regex
 
-from service.documents.options import ReadOptions
-from service.documents.paragraph import Paragraph, Piece
+from service.documents.paragraph import Paragraph, Piece, ReadOptions
 from service.documents.xml_text import decode
 from service.errors import InvalidRequest
 from service.text.html import split_blocks

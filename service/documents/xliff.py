@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from service.documents.inline import Close, Item, Object, Open, Words, inline_paragraph
-from service.documents.options import ReadOptions
-from service.documents.paragraph import Paragraph, Piece
+from service.documents.paragraph import Paragraph, Piece, ReadOptions
 from service.documents.xml_text import XmlKind, XmlToken, check, escape_text, tokens
 from service.errors import InvalidRequest
 

@@ -1,12 +1,11 @@
 """XML documents to pieces, by a table that says for each vocabulary what a paragraph and an inline run is."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import regex
 
-from service.documents.fields import join_fields, source_of
 from service.documents.inline import Close, Item, Object, Open, Run, Words, inline_paragraph, string_paragraph
 from service.documents.paragraph import Piece, render
 from service.documents.xml_text import XmlKind, XmlToken, check, escape_text, tokens
@@ -14,6 +13,10 @@ from service.documents.xml_text import XmlKind, XmlToken, check, escape_text, to
 Untouched = Callable[[XmlToken], bool]
 
 _LINE_END: Final = regex.compile(r"(\r?\n)")
+_FIELD_KIND: Final = regex.compile(r"""<[\w.-]+:fldChar\b[^>]*:fldCharType\s*=\s*["'](\w+)""")
+_INSTRUCTION: Final = regex.compile(r"<[\w.-]+:instrText[^>]*>([^<]*)")
+_FIELDS_OF_TEXT: Final = ("HYPERLINK", "TOC", "REF", "INDEX")
+"""Fields of a word processor whose result is text of the document; all others are computed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,3 +203,69 @@ def _text_run(name: str, run: Run, *, keeps_space: bool = False) -> Run:
     """Return a run with its text element, which says that it keeps its space if it would not by itself."""
     space = "" if keeps_space else ' xml:space="preserve"'
     return Run(f"{run.opening}<{name}{space}>", f"</{name}>{run.closing}")
+
+
+def join_fields(items: Sequence[Item]) -> list[Item]:
+    """Join the parts of a word processor's fields: a link becomes a wrapper, a computed field one object.
+
+    A field is spread over several runs, of which none may be moved without the others.
+    """
+    joined: list[Item] = []
+    open_fields: list[_Field] = []
+    for item in items:
+        kind = _field_kind(item)
+        joined.append(item)
+        if kind == "begin":
+            open_fields.append(_Field(len(joined) - 1))
+        elif kind == "separate" and open_fields and open_fields[-1].head_end is None:
+            open_fields[-1].head_end = len(joined)
+        elif kind == "end" and open_fields:
+            _close_field(joined, open_fields.pop())
+    return joined
+
+
+@dataclass
+class _Field:
+    start: int
+    head_end: int | None = None
+
+
+def _close_field(joined: list[Item], found: _Field) -> None:
+    """Replace the parts of a field, which are the last items, by a wrapper or an object."""
+    parts = joined[found.start :]
+    depths = [isinstance(part, Open) - isinstance(part, Close) for part in parts]
+    if sum(depths) or any(sum(depths[:count]) < 0 for count in range(len(depths))):
+        return  # it overlaps a wrapper: its parts stay objects
+    head = joined[found.start : found.head_end]
+    instruction = "".join(_INSTRUCTION.findall(source_of(head))).split()
+    is_text = found.head_end is not None and instruction[:1] and instruction[0] in _FIELDS_OF_TEXT
+    if is_text and found.head_end is not None:
+        is_link = instruction[0] == "HYPERLINK"
+        joined[found.start :] = [
+            Open(source_of(head), is_link),
+            *joined[found.head_end : -1],
+            Close(source_of(parts[-1:])),
+        ]
+    else:
+        joined[found.start :] = [Object([source_of(parts)])]
+
+
+def source_of(items: Sequence[Item]) -> str:
+    """Return the text of items as the document has it."""
+    parts = []
+    for item in items:
+        match item:
+            case Words(text, run):
+                parts.append(run.opening + escape_text(text) + run.closing)
+            case Open(raw) | Close(raw):
+                parts.append(raw)
+            case Object(pieces):
+                parts.append(render(pieces))
+    return "".join(parts)
+
+
+def _field_kind(item: Item) -> str:
+    if not isinstance(item, Object) or not all(isinstance(piece, str) for piece in item.pieces):
+        return ""
+    found = _FIELD_KIND.search(render(item.pieces))
+    return found[1] if found else ""

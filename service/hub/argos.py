@@ -10,11 +10,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from model.checkpoint_config import Digest, Origin, sha256_of
 from service.hub.download import RemoteFile, download, read_json
 from service.hub.errors import HubError, TemporaryHubError
-from service.hub.names import HubName, LanguageName
-from service.hub.options import HubOptions
+from service.hub.names import HubName, HubOptions, LanguageName
 from service.hub.progress import Progress
-from service.hub.release import Files, Listing, Release
-from service.hub.versions import version_key
+from service.hub.release import Files, Listing, Release, version_key
 
 _SCHEMES: Final = ("https://", "http://")
 """Some packages have links of other kinds, too."""

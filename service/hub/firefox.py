@@ -14,14 +14,11 @@ from urllib.parse import urljoin
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from model.checkpoint_config import Digest, LanguageHint, Origin
-from service.hub.decompression import SUFFIXES, decompress
-from service.hub.download import RemoteFile, download, read_json
+from service.hub.download import SUFFIXES, RemoteFile, decompress, download, read_json
 from service.hub.errors import HubError
-from service.hub.names import HubName, LanguageName
-from service.hub.options import HubOptions
+from service.hub.names import HubName, HubOptions, LanguageName
 from service.hub.progress import Progress
-from service.hub.release import Files, Listing, Release
-from service.hub.versions import version_key
+from service.hub.release import Files, Listing, Release, version_key
 
 _LICENCE: Final = "MPL-2.0"
 """The licence of Mozilla's repository of these models; the records have no field for it."""

@@ -17,8 +17,7 @@ from urllib.parse import urlsplit
 
 from model.checkpoint_config import Origin, sha256_of
 from service.hub.errors import HubError, TemporaryHubError, is_full_disk, missing_offline
-from service.hub.names import HubName
-from service.hub.options import HubOptions
+from service.hub.names import HubName, HubOptions
 from service.hub.progress import Progress
 from service.hub.release import Files, Release
 

@@ -1,4 +1,4 @@
-"""Names of public models, and what tells them from paths. Knows no network."""
+"""Names of public models and addresses of their indexes. Knows no network."""
 
 import re
 from collections.abc import Mapping
@@ -7,6 +7,11 @@ from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple, Self
 
 from pydantic import Field
+
+ARGOS_INDEX: Final = "https://raw.githubusercontent.com/argosopentech/argospm-index/main/index.json"
+FIREFOX_INDEX: Final = (
+    "https://firefox.settings.services.mozilla.com/v1/buckets/main/collections/translations-models-v2/records"
+)
 
 SourceName = Literal["hf", "argos", "firefox"]
 
@@ -65,6 +70,18 @@ class HubIndex:
 
     def __str__(self) -> str:
         return f"{self.source}:"
+
+
+@dataclass(frozen=True)
+class HubOptions:
+    """Addresses of the indexes, and True for `offline` if the network may not be used.
+
+    Hugging Face's own options come from its `HF_...` variables.
+    """
+
+    offline: bool = False
+    argos_index: str = ARGOS_INDEX
+    firefox_index: str = FIREFOX_INDEX
 
 
 _INDEXES: Final = {str(index): index for index in (HubIndex("argos"), HubIndex("firefox"))}

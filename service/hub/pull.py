@@ -4,7 +4,7 @@ Knows no format: the importer is passed in.
 """
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +13,11 @@ from typing import Final, NamedTuple
 from filelock import Timeout
 
 from model.checkpoint_config import CheckpointError, LanguageHint, Origin
+from service.hub import argos, firefox, huggingface
 from service.hub.errors import HubError, TemporaryHubError, is_full_disk, missing_offline
-from service.hub.names import HubName
-from service.hub.options import HubOptions
+from service.hub.names import HubName, HubOptions, SourceName
 from service.hub.progress import Progress
-from service.hub.release import Release
-from service.hub.sources import SOURCES
+from service.hub.release import Listing, Release
 from service.hub.store import Store
 
 _MEGABYTE: Final = 1_000_000
@@ -27,6 +26,25 @@ _IMPORT: Final = "importing"
 
 Import = Callable[[Path, LanguageHint], Path]
 """Returns a checkpoint of our own format, made of the files; raises `CheckpointError`."""
+
+
+class Source(NamedTuple):
+    """One source of models."""
+
+    release: Callable[[HubName, HubOptions], Release]
+    """Finds the revision that a name stands for. Raises `HubError`."""
+    listings: Callable[[HubOptions], Sequence[Listing]] | None
+    """Lists all models; None for a source that has too many. Raises `HubError`."""
+    works_offline: bool = False
+    """True if it may find a release in a cache of its own."""
+
+
+SOURCES: Final[Mapping[SourceName, Source]] = {
+    "hf": Source(huggingface.release, None, works_offline=True),
+    "argos": Source(argos.release, argos.listings),
+    "firefox": Source(firefox.release, firefox.listings),
+}
+"""How a release of each source is found, and how its index is listed."""
 
 
 class Download(NamedTuple):

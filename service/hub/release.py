@@ -1,5 +1,6 @@
 """The common types of all sources: listings, releases, and the files that a release consists of."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,3 +44,8 @@ class Release:
     """Downloads the files into a directory, going on where an earlier attempt was cut. Raises `HubError`."""
     languages: LanguageHint = ANY
     """The languages, for formats whose files do not name them."""
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """Return a key by which 1.10 comes after 1.9."""
+    return tuple(map(int, re.findall(r"\d+", version)))

@@ -8,7 +8,7 @@ from typing import Final
 
 from model.checkpoint_config import CheckpointError
 from service.errors import ServiceError
-from service.hub.options import HubOptions
+from service.hub.names import HubOptions
 from service.registry.importing import ImportLimits, import_in_background
 from service.registry.memory_budget import MemoryBudget
 from service.registry.model_version import ModelVersion, State

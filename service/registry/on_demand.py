@@ -11,8 +11,7 @@ from typing import Final
 from model.checkpoint_config import Direction
 from service.errors import NotReady
 from service.hub.errors import HubError
-from service.hub.names import HubIndex, HubName
-from service.hub.options import HubOptions
+from service.hub.names import HubIndex, HubName, HubOptions
 from service.hub.store import Store
 from service.registry.model_version import ModelVersion, State
 from service.registry.pulling import list_in_background

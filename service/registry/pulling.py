@@ -14,8 +14,7 @@ import msgspec
 
 from model.checkpoint_config import Direction
 from service.hub.errors import HubError, TemporaryHubError
-from service.hub.names import HubIndex, HubName, parse_name
-from service.hub.options import HubOptions
+from service.hub.names import HubIndex, HubName, HubOptions, parse_name
 from service.hub.progress import Report
 from service.process.interpreter import python_command
 from service.registry.importing import DEFAULT_LIMITS, ImportLimits

@@ -10,7 +10,7 @@ from typing import Any, Final
 from model.checkpoint_config import CheckpointError
 from service.errors import EngineFailed, ServiceError
 from service.hub.errors import HubError, TemporaryHubError
-from service.hub.options import HubOptions
+from service.hub.names import HubOptions
 from service.registry.directory import DirectoryScans, ModelsDirectory
 from service.registry.loading import UNEXPECTED, Build, ModelLoader
 from service.registry.memory_budget import MemoryBudget

@@ -15,8 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from model.source_files import DEFAULT_MAX_MEGABYTES
-from service.hub.names import HubIndex, HubName
-from service.hub.options import ARGOS_INDEX, FIREFOX_INDEX, HubOptions
+from service.hub.names import ARGOS_INDEX, FIREFOX_INDEX, HubIndex, HubName, HubOptions
 from service.settings import values
 from service.settings.retired import refusal_of_variable
 from service.settings.values import Device, IndexUrl, Memory, Model, Models, ModeName, Networks, Origins, wrong

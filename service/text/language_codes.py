@@ -1,9 +1,11 @@
-"""The known language that a code means, however it is written: `EN`, `fr_FR`, `zh-TW`."""
+"""Codes of languages, however they are written: `EN`, `fr_FR`, `zh-TW`; and the scripts of languages, by Babel."""
 
 import re
 from collections.abc import Collection
+from functools import cache
 from typing import Final
 
+import regex
 from babel.core import get_global
 
 # Codes of Argos Translate's own; LibreTranslate reports the common ones.
@@ -11,6 +13,17 @@ _ALIASES: Final = {"pb": "pt-br", "zt": "zh-hant"}
 _SCRIPT_LENGTH: Final = 4
 _THREE_LETTERS: Final = 3
 _CODE: Final = re.compile("[a-z]{2,3}(-[a-z0-9]{1,8})*")
+_SCRIPTS_OF_UNICODE: Final = {
+    "hans": ("hani", "bopo"),
+    "hant": ("hani", "bopo"),
+    "hanb": ("hani", "bopo"),
+    "jpan": ("hani", "hira", "kana"),
+    "kore": ("hang", "hani"),
+    "aran": ("arab",),
+}
+"""The scripts of Unicode in each script of CLDR that consists of several, or has another name."""
+_SHARED_LETTERS: Final = r"\p{Script=Latn}\p{Script=Zyyy}\p{Script=Zinh}"
+"""Letters in texts of all languages: Latin ones, and those and the accents of no single script."""
 
 
 def match_code(code: str, known: Collection[str]) -> str | None:
@@ -60,3 +73,22 @@ def _script(code: str) -> str:
     names = [*(f"{language}_{part.upper()}" for part in rest), language]
     found = next((str(likely[name]) for name in names if name in likely), "")
     return next((part.lower() for part in found.split("_")[1:] if len(part) == _SCRIPT_LENGTH), "")
+
+
+@cache
+def foreign_letters(source: str, target: str) -> regex.Pattern[str] | None:
+    """Return an expression for words in scripts that neither language uses; None if those of a language are unknown."""
+    codes = [scripts_of(source), scripts_of(target)]
+    if not all(codes):
+        return None
+    scripts = sorted({part for script in set().union(*codes) for part in _SCRIPTS_OF_UNICODE.get(script, (script,))})
+    known = "".join(rf"\p{{Script={script}}}" for script in scripts if script != "latn")
+    foreign = rf"[[\p{{L}}\p{{M}}]--[{known}{_SHARED_LETTERS}]]"
+    # Latin letters of the same word belong to it (kΩ), and so do joiners and letters of no single script.
+    inside = rf"[[\p{{L}}\p{{M}}\u200c\u200d]--[{known}]]" if known else r"[\p{L}\p{M}\u200c\u200d]"
+    word = rf"(?<!\p{{Latin}})\p{{Latin}}*+{foreign}{inside}*+"
+    pattern = rf"{word}(?:[ \u00a0]?[,、，;；·・'’\-‐–][ \u00a0]?{word})*+"
+    try:
+        return regex.compile(pattern, regex.V1)
+    except regex.error:
+        return None  # Unicode does not know the script

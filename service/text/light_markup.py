@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 
 import regex
 
-from service.text.markup.inline_tags import partners_of
-from service.text.markup.runs import split_run
+from service.text.markup.runs import partners_of, split_run
 from service.text.markup.source_map import Fragment
 from service.text.markup.tokenizer import Token, TokenKind
 from service.text.placeholders import find_tags, find_verbatim, is_icu_message

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
-from service.text.markup.inline_tags import partners_of
-from service.text.markup.runs import copied_segment, split_run
+from service.text.markup.runs import copied_segment, partners_of, split_run
 from service.text.markup.source_map import OBJECT, Fragment, parse_text
 from service.text.markup.tokenizer import Token, TokenKind, tokenize_xml
 from service.text.segment import Segment

@@ -11,8 +11,8 @@ from service.registry.routing import Leg
 from service.registry.served_model import CLOSING, ServedModel
 from service.text.glossary import Finder
 from service.text.html import split_attribute, split_html
+from service.text.language_codes import foreign_letters
 from service.text.light_markup import split_light_markup, split_sentences
-from service.text.scripts import foreign_letters
 from service.text.segment import PLACEHOLDER, Segment, Term
 from service.text.sentences import sentence_separator
 from service.text.splitter import Splitter

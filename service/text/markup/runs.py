@@ -1,10 +1,12 @@
 """Runs to sentences: a run is text with inline tags among it, of HTML or of any other markup."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
-from service.text.markup.inline_tags import inner_range, to_marks
 from service.text.markup.source_map import Fragment, PlacedTag, SourceMap, tags_outside, with_source
-from service.text.segment import Encoding, Segment
+from service.text.markup.tokenizer import Token, TokenKind
+from service.text.segment import Encoding, Mark, Segment
 from service.text.splitter import Splitter
 
 
@@ -40,3 +42,62 @@ def split_run(
         ended, trailing = end, own[last:]
     length = len(source_map.text)
     yield copied_segment(source_map.raw(ended, length, [*trailing, *source_map.take_tags_before(length + 1)]))
+
+
+_DEEPEST: Final = 50  # nested elements
+
+
+def partners_of(tags: Iterable[Token]) -> dict[int, int]:
+    """Map the index of each opening tag to that of its closing tag, and back."""
+    partners: dict[int, int] = {}
+    open_tags: list[tuple[int, str]] = []
+    names: Counter[str] = Counter()
+    for number, token in enumerate(tags):
+        if token.kind is TokenKind.OPEN and not token.is_empty:
+            open_tags.append((number, token.name))
+            names[token.name] += 1
+        elif token.kind is TokenKind.CLOSE and names[token.name]:
+            # Tags opened since then were never closed and have no partner.
+            while number not in partners:
+                last, name = open_tags.pop()
+                names[name] -= 1
+                if name == token.name:
+                    partners[number], partners[last] = last, number
+    return partners
+
+
+def inner_range(tags: Sequence[PlacedTag], start: int, end: int) -> tuple[int, int]:
+    """Return the range of tags inside a sentence; tags around all or none of it stay at its edges."""
+    partners = partners_of(tag.token for tag in tags)
+
+    def is_paired_at(number: int, *places: int) -> bool:
+        return number not in partners or tags[partners[number]].place in places
+
+    first, last = 0, len(tags)
+    while first < last and tags[first].place == start and is_paired_at(first, start, end):
+        first += 1
+    while last > first and tags[last - 1].place == end and (is_paired_at(last - 1, end) or partners[last - 1] < first):
+        last -= 1
+    return first, last
+
+
+def to_marks(tags: Sequence[PlacedTag], offset: int) -> list[Mark]:
+    """Convert tags to nested marks; a tag without a partner, or nested too deep, is a mark by itself."""
+    partners = partners_of(tag.token for tag in tags)
+    levels: list[list[Mark]] = [[]]
+    opened: list[PlacedTag] = []
+    for number, tag in enumerate(tags):
+        partner = partners.get(number)
+        if partner is not None and partner > number and len(levels) > _DEEPEST:
+            del partners[number], partners[partner]
+            partner = None
+        place = tag.place - offset
+        if partner is None:
+            levels[-1].append(Mark(place, place, tag.token.raw))
+        elif partner > number:
+            opened.append(tag)
+            levels.append([])
+        else:
+            inside, opening = levels.pop(), opened.pop()
+            levels[-1].append(Mark(opening.place - offset, place, opening.token.raw, tag.token.raw, inside))
+    return levels[0]

@@ -9,7 +9,7 @@ from service.document_jobs.job import DocumentRequest
 from service.document_jobs.jobs import DocumentJobs
 from service.documents.document import open_document
 from service.documents.limits import DocumentLimits
-from service.documents.options import ReadOptions
+from service.documents.paragraph import ReadOptions
 from service.errors import InsufficientStorage, QueueFull, UnknownDocument
 from service.translation.options import TranslationOptions
 from service.translation.translator import Translator

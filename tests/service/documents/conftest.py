@@ -8,7 +8,7 @@ import regex
 
 from service.documents.document import open_document
 from service.documents.limits import DocumentLimits
-from service.documents.options import ReadOptions
+from service.documents.paragraph import ReadOptions
 from service.text.markup.tokenizer import TokenKind, tokenize
 
 FILES = Path(__file__).parent / "files"

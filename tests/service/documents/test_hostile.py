@@ -12,7 +12,7 @@ import pytest
 
 from service.documents.document import open_document
 from service.documents.limits import DocumentLimits
-from service.documents.options import ReadOptions
+from service.documents.paragraph import ReadOptions
 from service.errors import InvalidRequest, ServiceError, TooLong
 from tests.service.documents.conftest import FILES
 

@@ -8,8 +8,7 @@ import pytest
 
 from service.hub import argos
 from service.hub.errors import HubError, TemporaryHubError
-from service.hub.names import parse_name
-from service.hub.options import HubOptions
+from service.hub.names import HubOptions, parse_name
 from service.hub.progress import Progress
 from tests.service.hub.servers import FileServer, argos_entry
 

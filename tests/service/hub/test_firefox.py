@@ -12,8 +12,7 @@ import zstandard
 from model.checkpoint_config import LanguageHint
 from service.hub import firefox
 from service.hub.errors import HubError, TemporaryHubError
-from service.hub.names import parse_name
-from service.hub.options import HubOptions
+from service.hub.names import HubOptions, parse_name
 from service.hub.progress import Progress
 from tests.service.hub.servers import FileServer, firefox_record, publish_firefox
 

@@ -8,8 +8,7 @@ import pytest
 from service.hub import huggingface
 from service.hub.errors import HubError, TemporaryHubError
 from service.hub.huggingface import chosen_files, remove_download
-from service.hub.names import parse_name
-from service.hub.options import HubOptions
+from service.hub.names import HubOptions, parse_name
 from service.hub.progress import Progress
 from tests.service.hub.servers import COMMIT, FileServer, publish_repository
 

@@ -12,8 +12,7 @@ import pytest
 from model.checkpoint_config import ANY, CheckpointError, LanguageHint, load_config
 from model.tokenizer import Tokenizer
 from service.hub.errors import HubError, TemporaryHubError
-from service.hub.names import parse_name
-from service.hub.options import HubOptions
+from service.hub.names import HubOptions, parse_name
 from service.hub.progress import Progress
 from service.hub.pull import Hub
 from service.hub.store import Store

@@ -10,8 +10,7 @@ from model.checkpoint_config import Direction, Origin
 from model.tokenizer import Tokenizer
 from service.errors import NotReady
 from service.hub.errors import HubError, TemporaryHubError
-from service.hub.names import HubIndex, HubName, parse_name
-from service.hub.options import HubOptions
+from service.hub.names import HubIndex, HubName, HubOptions, parse_name
 from service.hub.store import Sizes, Store
 from service.registry import loading, on_demand
 from service.registry.memory_budget import MemoryBudget

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from service.hub.errors import HubError, TemporaryHubError
-from service.hub.names import HubName, parse_name
-from service.hub.options import HubOptions
+from service.hub.names import HubName, HubOptions, parse_name
 from service.hub.progress import Report
 from service.registry import loading, registry
 from service.registry.importing import ImportLimits

@@ -1,8 +1,8 @@
-"""Language codes: the spellings that match a language, and those that do not."""
+"""Language codes: the spellings that match a language, and the letters that no language of a pair has."""
 
 import pytest
 
-from service.text.language_codes import match_code
+from service.text.language_codes import foreign_letters, match_code
 
 KNOWN = ["de", "en", "fr", "nb", "pt", "sr-Latn", "zh-Hans", "zh-Hant"]
 
@@ -56,3 +56,30 @@ def test_an_exact_name_matches_itself() -> None:
     assert match_code("pt-br", known) in ("pt-BR", "PB")
     assert match_code("zh-Hant", known) == "zt"
     assert match_code("zh", ["zt"]) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "text", "words"),
+    [
+        ("en", "fr", "My friend Дмитрий, at 東京タワー", ["Дмитрий", "東京タワー"]),
+        ("en", "fr", "the angle α of 5Ω or 10 kΩ", ["α", "Ω", "kΩ"]),
+        ("en", "fr", "«Привет, мир» and コーヒー and می‌خواهم", ["Привет, мир", "コーヒー", "می‌خواهم"]),
+        ("en", "fr", "naïve café, Århus, 10 µm, x², 3ª, ℝ", []),
+        ("eng_Latn", "fra_Latn", "a 愛", ["愛"]),
+        ("ru", "en", "Москва и Ελλάδα", ["Ελλάδα"]),
+        ("en", "sr", "Београд", []),
+        ("ja", "en", "私の犬はポチ и ok", ["и"]),
+        ("zh-TW", "en", "我 かな", ["かな"]),
+        ("ko", "en", "한국 漢字", []),
+    ],
+)
+def test_words_in_scripts_of_neither_language_are_found(source: str, target: str, text: str, words: list[str]) -> None:
+    found = foreign_letters(source, target)
+    assert found is not None
+    assert found.findall(text) == words
+
+
+@pytest.mark.parametrize("code", ["xx", "", "mga"])
+def test_a_language_whose_scripts_are_unknown_has_no_foreign_letters(code: str) -> None:
+    assert foreign_letters("en", code) is None
+    assert foreign_letters(code, "en") is None

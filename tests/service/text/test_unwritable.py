@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from model.tokenizer import Tokenizer
+from service.text.glossary import Glossary
+from service.text.language_codes import foreign_letters
 from service.text.placeholders import find_verbatim
 from service.text.segment import Term
+from service.text.splitter import Splitter
 from service.text.unwritable import Unwritable
 
 EMBEDDED = Tokenizer.from_directory(Path("model/pretrained/en-fr"))
@@ -66,3 +69,20 @@ def test_a_long_text_ends_soon(part: str) -> None:
     """Quadratic time would be minutes."""
     text = part * (50_000 // len(part))
     assert sum(map(len, _found(text))) <= len(text)
+
+
+def test_foreign_words_are_copied() -> None:
+    splitter = Splitter(lambda segment: True, unwritable=Unwritable(foreign_letters("en", "fr")))
+    alone, [inside] = list(splitter.split("Привет, мир.\n你好。", "en")), splitter.split("My Дмитрий is here.", "en")
+    assert not any(segment.translatable for segment in alone)
+    assert inside.model_input().text == "My X is here."
+    assert [term.translation for term in inside.terms] == ["Дмитрий"]
+
+
+@pytest.mark.parametrize("text", ["I saw 東京タワー here.", "Киев, Москва, Рига"])
+def test_a_term_of_a_glossary_is_translated_inside_of_foreign_words(text: str) -> None:
+    glossary = Glossary({"東京": "Tokyo", "Москва": "Moscou"})
+    splitter = Splitter(lambda segment: True, glossary=glossary, unwritable=Unwritable(foreign_letters("en", "fr")))
+    terms = [term for segment in splitter.split(text, "en") for term in segment.terms]
+    assert [term.translation for term in terms if not term.is_copy] in (["Tokyo"], ["Moscou"])
+    assert [term.translation for term in terms if term.is_copy] in (["タワー"], ["Киев", "Рига"])
