@@ -45,7 +45,7 @@ class AccessControl:
         self._counters = Counters(None if settings.redis_url is None else str(settings.redis_url))
         self._rate_limiter = RateLimiter(self._counters)
         self._meter = Meter(self._key_store)
-        self._signer = StreamSigner(self._key_store.secret if self._key_store else secrets.token_bytes())
+        self._signer = StreamSigner(self._secret(settings))
         self._streams = OpenStreams()
         self._on_refusal = on_refusal
         self._anonymous_limits = KeyLimits(
@@ -55,6 +55,12 @@ class AccessControl:
         )
         self.has_keys = self._key_store is not None
         self.key_required = self.has_keys and not settings.anonymous
+
+    def _secret(self, settings: AccessSettings) -> bytes:
+        """Return the secret that is set, else that of the key file; without both, one of this process alone."""
+        if settings.stream_secret is not None:
+            return settings.stream_secret.get_secret_value().encode()
+        return secrets.token_bytes() if self._key_store is None else self._key_store.secret
 
     async def aclose(self) -> None:
         """Wait for pending writes."""

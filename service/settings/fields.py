@@ -18,7 +18,18 @@ from model.source_files import DEFAULT_MAX_MEGABYTES
 from service.hub.names import ARGOS_INDEX, FIREFOX_INDEX, HubIndex, HubName, HubOptions
 from service.settings import values
 from service.settings.retired import refusal_of_variable
-from service.settings.values import Device, IndexUrl, Memory, Model, Models, ModeName, Networks, Origins, wrong
+from service.settings.values import (
+    Device,
+    IndexUrl,
+    Memory,
+    Model,
+    Models,
+    ModeName,
+    Networks,
+    Origins,
+    StreamSecret,
+    wrong,
+)
 
 _PREFIX: Final = "DRAGOMAN_"
 _GROUPED_FROM: Final = 10_000
@@ -78,6 +89,13 @@ class AccessSettings(BaseSettings):
         default=None,
         description="Redis server (redis://HOST:PORT/DB) in which several servers count rate limits together. "
         "Without it, each server counts its own requests.",
+    )
+    stream_secret: StreamSecret | None = setting(
+        Group.ACCESS,
+        default=None,
+        description="Secret of at least 16 characters by which streams are signed, for servers that do not share a key "
+        "file: all that have it resume each other's streams without another charge. Set it as a variable: other users "
+        "of the machine see flags.",
     )
     trusted_proxies: Networks = setting(
         Group.CONNECTIONS,

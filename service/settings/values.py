@@ -6,7 +6,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BeforeValidator, PlainSerializer, PlainValidator
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, PlainValidator, SecretStr
 from pydantic_core import PydanticCustomError
 from pydantic_settings import NoDecode
 
@@ -17,6 +17,7 @@ _MEGABYTE: Final = 1_000_000
 _DEVICE: Final = re.compile(r"auto|cpu|cuda(:[0-9]{1,2})?")
 _ORIGIN: Final = re.compile(r"\*|(?:https?|chrome-extension|moz-extension|safari-web-extension)://[^/\s]+")
 _INDEX: Final = re.compile(r"https?://[^\s]+")
+_LEAST_SECRET: Final = 16
 _MOST_REPLICAS: Final = 4
 """Engines of a small model that one HTTP process feeds with texts; single sentences keep fewer busy."""
 
@@ -50,6 +51,12 @@ def _count(number: int, noun: str) -> str:
 def fastest_mode(settings: dict[str, Any]) -> ModeName:
     """Choose the fastest mode of the device."""
     return "bf16" if _is_gpu(settings) else "int8"
+
+
+def _long_enough(secret: SecretStr) -> SecretStr:
+    if len(secret.get_secret_value()) < _LEAST_SECRET:
+        raise wrong(f"must have at least {_LEAST_SECRET} characters")
+    return secret
 
 
 def default_replicas(settings: dict[str, Any]) -> int:
@@ -141,5 +148,6 @@ Models = Annotated[
 IndexUrl = Annotated[str, AfterValidator(_index)]
 
 _BySeparator: Final = (NoDecode, BeforeValidator(_separated))
+StreamSecret = Annotated[SecretStr, AfterValidator(_long_enough)]
 Networks = Annotated[tuple[Annotated[IPv4Network | IPv6Network, PlainValidator(_network)], ...], *_BySeparator]
 Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], *_BySeparator]

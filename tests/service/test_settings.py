@@ -100,6 +100,7 @@ def test_a_device_that_does_not_exist() -> None:
         ("--cors-origins", "*,https://a.example/b", "cors_origins.1: must be * or origins, which have no path: http"),
         ("--trusted-proxies", "::1,proxy", "trusted_proxies.1: must be addresses or networks: 10.0.0.1, 10.0.0.0/8"),
         ("--redis-url", "http://a", "redis_url: URL scheme should be"),
+        ("--stream-secret", "short", "stream_secret: must have at least 16 characters"),
         ("--mode", "int4", "mode: must be int8, fp32 or bf16"),
         ("--log-level", "loud", "log_level: must be debug, info, warning or error"),
         ("--port", "70000", "port: must be a whole number from 0 to 65535"),

@@ -98,4 +98,7 @@ def test_a_wrong_setting_is_named() -> None:
     ],
 )
 def test_a_password_is_not_shown(given: str, shown: str) -> None:
-    assert visible_settings(Settings.model_validate({"redis_url": given}))["redis_url"] == shown
+    settings = Settings.model_validate({"redis_url": given, "stream_secret": "hidden" * 3})
+    visible = visible_settings(settings)
+    assert visible["redis_url"] == shown
+    assert "hidden" not in str(visible) + repr(settings.stream_secret)

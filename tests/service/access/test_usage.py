@@ -1,6 +1,8 @@
 """What a translation costs, however it ends; and which resumptions are free."""
 
 import asyncio
+import shutil
+import sqlite3
 import string
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, closing
@@ -218,6 +220,35 @@ async def test_servers_with_one_key_file_accept_each_other_s_signatures(keyed: K
     other = await opened(keys=keyed.path)
     _, signature = await keyed.resume("")
     assert await _resume(other, await other.admit(key, None), signature) == (0, signature)
+
+
+SECRETS = ("one secret of a dozen", "another secret of ours")
+
+
+@pytest.mark.parametrize("has_keys", [True, False])
+async def test_servers_of_several_machines_accept_them_by_a_secret_that_is_set(
+    opened: Open, tmp_path: Path, key: str, path: Path, has_keys: bool
+) -> None:
+    """Two machines have the same keys, in files with secrets of their own; or none, and limits for each address."""
+    copied = tmp_path / "copy.db"
+    shutil.copy(path, copied)
+    with closing(sqlite3.connect(copied)) as database, database:
+        database.execute("UPDATE secret SET value = randomblob(32)")
+    files: list[dict[str, object]] = [{"keys": path}, {"keys": copied}]
+    limited: list[dict[str, object]] = [{"anonymous_characters_per_minute": 2 * CHARACTERS}] * 2
+    one, other = files if has_keys else limited
+    for first, second, is_free in (
+        (one, other, False),
+        (one | {"stream_secret": SECRETS[0]}, other | {"stream_secret": SECRETS[0]}, True),
+        (one | {"stream_secret": SECRETS[0]}, other | {"stream_secret": SECRETS[1]}, False),
+        (one, one | {"stream_secret": SECRETS[1]}, False),
+    ):
+        begun, resumed = await opened(**first), await opened(**second)
+        callers = [await each.admit(key if has_keys else None, "192.0.2.1") for each in (begun, resumed)]
+        _, signature = await _resume(begun, callers[0], "")
+        cost, new = await _resume(resumed, callers[1], signature)
+        assert (cost, new == signature) == ((0, True) if is_free else (CHARACTERS, False))
+        assert await _resume(resumed, callers[1], new) == (0, new)
 
 
 async def test_what_resumes_a_stream_counts_for_no_limit_of_characters(opened: Open, path: Path) -> None:
