@@ -10,11 +10,12 @@ from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
 
-from service.api import documents, error_handlers, languages, openapi, operations, page, suggestions, translate
+from service.api import documents, error_handlers, languages, openapi, operations, page, suggestions, translate, uploads
 from service.api.compat import chat
 from service.api.compat import routes as compat
 from service.api.compat.table import EXCHANGES
 from service.api.context import ServiceContext
+from service.api.deepl import documents as deepl_documents
 from service.api.deepl import glossaries, multilingual
 from service.api.deepl import translate as deepl
 from service.api.middleware import (
@@ -39,7 +40,7 @@ _IPV4: Final = 4
 _TRANSLATING_GET: Final = ("/translate/stream", "/v2/translate", *(each.path for each in EXCHANGES))
 """Paths whose GET translates: a HEAD would be charged for nothing."""
 
-_TRANSLATING: Final = (translate, languages, deepl, documents, compat, chat)
+_TRANSLATING: Final = (translate, languages, deepl, documents, deepl_documents, compat, chat)
 _OTHERS: Final = (suggestions, glossaries, multilingual, operations, page)
 """Modules whose routes the application has, without translating."""
 
@@ -109,8 +110,8 @@ def _add_middleware(app: FastAPI, settings: Settings, service: ServiceContext) -
     """Add what every request passes; what is added last is passed first."""
     app.add_middleware(TrailingSlash)
     app.add_middleware(HeadAsGet, unless=(*_TRANSLATING_GET, *documents.DOWNLOADS))
-    uploads = dict.fromkeys(documents.UPLOADS, settings.max_document_bytes + documents.FORM_BYTES)
-    app.add_middleware(BodyLimit, limit=settings.max_body_bytes, uploads=uploads)
+    limits = dict.fromkeys(uploads.PATHS, settings.max_document_bytes + uploads.FORM_BYTES)
+    app.add_middleware(BodyLimit, limit=settings.max_body_bytes, uploads=limits)
     app.add_middleware(UnexpectedErrors)
     if settings.cors_origins:
         app.add_middleware(

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from service.api.schemas.translation import TranslateRequest
+from service.api.translate_request import TranslateRequest
 from service.errors import ServiceError
 from tests import markdown
 from tests.doc_checks import CHECKS, ROOT, broken_links, metrics, routes

@@ -26,7 +26,7 @@ from model.checkpoint import load_model, load_shortlist
 from model.checkpoint_config import load_config, load_tokenizer
 from model.config import ModelConfig
 from model.shortlist import Shortlist
-from service.api.schemas.translation import TranslateRequest
+from service.api.translate_request import TranslateRequest
 from service.cli.pulling import local_checkpoint
 from service.composition import MAX_PREFILL
 from service.engine.channel import frame

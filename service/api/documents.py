@@ -1,44 +1,29 @@
-"""The routes of documents: ours, LibreTranslate's and DeepL's."""
+"""The routes of documents: ours and LibreTranslate's."""
 
 import asyncio
-import secrets
 from collections.abc import AsyncIterator
-from typing import Final
+from typing import Final, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
+from pydantic import BaseModel, ConfigDict, Field
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.types import Message, Receive, Scope, Send
 
 from service.api.authentication import CallerDependency
 from service.api.context import ServiceContext, ServiceDependency
-from service.api.deepl.common import NAMES, deepl_errors
-from service.api.document_schemas import (
-    DeepLDocument,
-    DeepLDocumentStatus,
-    DeepLForm,
-    DeepLKey,
-    DocumentStatus,
-    FileForm,
-    TranslatedFile,
-    form_of,
-)
+from service.api.field_types import ApiKey, LanguageCode, OtherApiKey, RequestBody
 from service.api.openapi import CALLER_ERRORS, ErrorResponse, Responses, errors_of
-from service.api.request_body import body_of, parse_body
 from service.api.sse import encode
 from service.api.translate import unless_disconnected
-from service.api.uploads import FORM_BYTES, UploadDependency, start_job
+from service.api.uploads import UploadDependency, Wanted, form_of, start_job
 from service.document_jobs.job import DocumentJob
 from service.document_jobs.jobs import DocumentJobs
-from service.errors import DocumentNotReady, UnknownDocument
+from service.errors import DocumentNotReady, InvalidRequest
 from service.translation.translator import FieldNames
-
-__all__ = ["DOWNLOADS", "FORM_BYTES", "UPLOADS", "router"]
 
 router = APIRouter(tags=["documents"])
 
-UPLOADS: Final = ("/documents", "/translate_file", "/v2/document")
-"""Paths whose bodies hold a document."""
 DOWNLOADS: Final = ("/documents/", "/download_file/")
 """Beginnings of paths whose GET may delete what it returns."""
 _EVENT_STREAM: Final = "text/event-stream"
@@ -46,7 +31,7 @@ _PROGRESS_SECONDS: Final = 0.25
 """The least interval between two events of progress."""
 _ERRORS: Final = errors_of(ErrorResponse, *CALLER_ERRORS, 400, 404, 500, 507)
 _KNOWN_ERRORS: Final = errors_of(ErrorResponse, *CALLER_ERRORS, 400, 404)
-_CONTENT: Final[Responses] = {
+DOCUMENT_CONTENT: Final[Responses] = {
     200: {
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
         "description": "the translated document",
@@ -58,6 +43,48 @@ _PROGRESS: Final[Responses] = {
         "description": "the state, or events `progress` whose data is the state, the last one when it is final",
     }
 }
+
+
+class FileForm(RequestBody):
+    """The form of LibreTranslate with additional fields. Unknown fields are refused, not ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    source: LanguageCode = Field(default="auto", description="as in `/translate`; auto detects one for the document")
+    target: LanguageCode = Field(description="as in `/translate`", examples=["fr"])
+    columns: str = Field(
+        default="", max_length=2_000, description="names or numbers of the columns of a csv or tsv, with commas between"
+    )
+    glossary_id: str | None = Field(default=None, max_length=200, description="id or name of a stored glossary")
+    api_key: ApiKey = None
+    apiKey: OtherApiKey = None
+
+    def wanted(self) -> Wanted:
+        """Return what the form says about its document. Raises `InvalidRequest`."""
+        if self.glossary_id and self.source.lower() == "auto":
+            raise InvalidRequest("source", "must be given with glossary_id")
+        columns = tuple(each.strip() for each in self.columns.split(",") if each.strip())
+        source = None if self.source.lower() == "auto" else self.source
+        return Wanted(source, self.target, columns=columns, glossary_id=self.glossary_id)
+
+
+class DocumentStatus(BaseModel):
+    """The state of a document."""
+
+    id: str
+    state: Literal["queued", "translating", "done", "error"]
+    name: str = Field(examples=["report.docx"])
+    source: str = Field(examples=["en"])
+    target: str = Field(examples=["fr"])
+    characters: int = Field(description="characters of text", examples=[12_000])
+    characters_done: int = Field(examples=[4_000])
+    seconds_left: int | None = Field(default=None, description="an estimate, once there is one")
+    error: str | None = None
+    code: str | None = Field(default=None, description="the code of the error")
+
+
+class TranslatedFile(BaseModel):
+    translatedFileUrl: str = Field(description="works once, and for an hour", examples=["http://host/download_file/x"])
 
 
 @router.post(
@@ -113,11 +140,11 @@ async def _progress(job: DocumentJob) -> AsyncIterator[bytes]:
     "/documents/{document_id}/result",
     summary="Download a translated document, once",
     response_class=FileResponse,
-    responses={**errors_of(ErrorResponse, *CALLER_ERRORS, 400, 404, 409, 500, 504, 507), **_CONTENT},
+    responses={**errors_of(ErrorResponse, *CALLER_ERRORS, 400, 404, 409, 500, 504, 507), **DOCUMENT_CONTENT},
 )
 async def result(document_id: str, service: ServiceDependency, caller: CallerDependency) -> Response:
     """Return the translation and delete the document."""
-    return _download(service, service.documents.find(document_id))
+    return download(service, service.documents.find(document_id))
 
 
 @router.delete(
@@ -151,67 +178,14 @@ async def translate_file(request: Request, service: ServiceDependency, sent: Upl
     "/download_file/{name}",
     summary="Download a translated document, once",
     response_class=FileResponse,
-    responses={**errors_of(ErrorResponse, 404, 409, 500, 504, 507), **_CONTENT},
+    responses={**errors_of(ErrorResponse, 404, 409, 500, 504, 507), **DOCUMENT_CONTENT},
 )
 async def download_file(name: str, service: ServiceDependency) -> Response:
     """Return the translation and delete the document. The address is secret enough: no key is needed."""
-    return _download(service, service.documents.find(name.partition(".")[0]))
+    return download(service, service.documents.find(name.partition(".")[0]))
 
 
-@router.post(
-    "/v2/document",
-    summary="Translate a document in the background, as DeepL",
-    responses=deepl_errors(400, 404, 456, 500, 507),
-    openapi_extra=form_of(DeepLForm),
-)
-async def deepl_upload(service: ServiceDependency, sent: UploadDependency) -> DeepLDocument:
-    wanted = sent.parse(DeepLForm).wanted(sent.file.filename or "")
-    job = await start_job(service, sent, wanted, NAMES)
-    return DeepLDocument(document_id=job.id, document_key=job.key)
-
-
-@router.post(
-    "/v2/document/{document_id}",
-    summary="The state of a document",
-    responses=deepl_errors(400, 404),
-    response_model_exclude_none=True,
-    openapi_extra=body_of(DeepLKey),
-)
-async def deepl_status(
-    document_id: str, request: Request, service: ServiceDependency, caller: CallerDependency
-) -> DeepLDocumentStatus:
-    job = await _deepl_job(document_id, request, service)
-    return DeepLDocumentStatus(
-        document_id=job.id,
-        status=job.state,
-        seconds_remaining=None if job.is_over else job.seconds_left,
-        billed_characters=job.request.characters if job.state == "done" else None,
-        error_message=None if job.error is None else job.error.message,
-    )
-
-
-@router.post(
-    "/v2/document/{document_id}/result",
-    summary="Download a translated document, once",
-    response_class=FileResponse,
-    responses={**deepl_errors(400, 404, 409, 500, 504, 507), **_CONTENT},
-    openapi_extra=body_of(DeepLKey),
-)
-async def deepl_result(
-    document_id: str, request: Request, service: ServiceDependency, caller: CallerDependency
-) -> Response:
-    return _download(service, await _deepl_job(document_id, request, service))
-
-
-async def _deepl_job(document_id: str, request: Request, service: ServiceContext) -> DocumentJob:
-    body = await parse_body(request, DeepLKey)
-    job = service.documents.find(document_id)
-    if not secrets.compare_digest(body.document_key.encode(), job.key.encode()):
-        raise UnknownDocument
-    return job
-
-
-def _download(service: ServiceContext, job: DocumentJob) -> Response:
+def download(service: ServiceContext, job: DocumentJob) -> Response:
     if job.error is not None:
         raise job.error
     if not job.is_over:

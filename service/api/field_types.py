@@ -27,8 +27,8 @@ class RequestBody(BaseModel):
         return {name: each for name, each in value.items() if each is not None} if isinstance(value, dict) else value
 
 
-class Request(RequestBody):
-    """Base of requests that refuse unknown fields and name them, but not a megabyte of them."""
+class StrictBody(RequestBody):
+    """Base of request bodies that refuse unknown fields and name them, but not a megabyte of them."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -6,19 +6,14 @@ from typing import Final
 
 from babel import Locale, UnknownLocaleError
 from fastapi import APIRouter, Request
+from pydantic import BaseModel, Field
 
 from service.api.authentication import CallerDependency
 from service.api.context import ServiceDependency
+from service.api.field_types import ApiKey, OtherApiKey, Secret, StrictBody, Texts
 from service.api.openapi import BAD_INPUT, CALLER_ERRORS, ErrorResponse, errors_of
 from service.api.request_body import body_of, parse_body
-from service.api.schemas.languages import (
-    DetectedLanguage,
-    DetectRequest,
-    FrontendSettings,
-    Language,
-    LanguageChoice,
-    NamedLanguage,
-)
+from service.api.translate_request import DetectedLanguage
 from service.documents.formats import FORMATS
 from service.translation.translator import AUTOMATIC
 
@@ -27,6 +22,53 @@ router = APIRouter(tags=["translation"])
 _TYPING_PAUSE_MILLISECONDS: Final = 300
 _DETECTION_ERRORS: Final = errors_of(ErrorResponse, *CALLER_ERRORS, 400, own=BAD_INPUT)
 _UNAVAILABLE: Final = errors_of(ErrorResponse, 503)
+
+
+class DetectRequest(StrictBody):
+    """The request of LibreTranslate to detect a language. Unknown fields are refused, not ignored."""
+
+    q: Texts = Field(
+        description="text whose language is detected; the texts of an array are joined", examples=["I see a cat."]
+    )
+    api_key: ApiKey = None
+    apiKey: OtherApiKey = None
+    secret: Secret = None
+
+
+class Language(BaseModel):
+    """A language and its target languages; the language itself is one of them, for a copy."""
+
+    code: str = Field(examples=["en"])
+    name: str = Field(examples=["English"])
+    targets: list[str] = Field(examples=[["en", "fr"]])
+    downloadable: list[str] | None = Field(
+        default=None, description="the targets whose models are downloaded at the first request", examples=[["de"]]
+    )
+
+
+class NamedLanguage(BaseModel):
+    code: str = Field(examples=["en"])
+    name: str = Field(examples=["English"])
+
+
+class LanguageChoice(BaseModel):
+    source: NamedLanguage
+    target: NamedLanguage
+
+
+class FrontendSettings(BaseModel):
+    """The settings that LibreTranslate sends to its page; our page reads the limit and the default languages."""
+
+    charLimit: int = Field(examples=[50_000])
+    frontendTimeout: int = Field(
+        description="milliseconds of a pause in typing before a page translates", examples=[300]
+    )
+    apiKeys: bool = Field(default=False, description="the server has API keys")
+    keyRequired: bool = Field(default=False, description="requests without a key are refused")
+    suggestions: bool = False
+    filesTranslation: bool = False
+    supportedFilesFormat: list[str] = []
+    language: LanguageChoice
 
 
 @router.post(

@@ -1,15 +1,18 @@
 """The routes of operations: probes, models and metrics."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Request, Response
+from pydantic import BaseModel, Field
 
+from model.checkpoint_config import Origin
 from service.api.authentication import may_see_paths
 from service.api.context import ServiceDependency
 from service.api.openapi import ErrorResponse, Responses, errors_of
-from service.api.schemas.operations import ModelStatus, Status
 from service.observability.metrics import CONTENT_TYPE
+from service.registry.model_version import State
 
 router = APIRouter(tags=["operations"])
 _NO_ERRORS: Final = errors_of(ErrorResponse)
@@ -20,6 +23,28 @@ _EXPOSITION: Final[Responses] = {
     200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Prometheus' text format"},
     **_NO_ERRORS,
 }
+
+
+class ModelStatus(BaseModel):
+    """The state of one model."""
+
+    name: str = Field(description="that of its file or directory, or a public model's", examples=["en-fr"])
+    directions: Sequence[str] = Field(description="the directions that it translates", examples=[["en-fr"]])
+    languages: Sequence[str] = Field(description="each of which it translates into every other")
+    state: State
+    reason: str | None = Field(default=None, description="why it failed, or could not be loaded the last time")
+    downloaded: float | None = Field(
+        default=None, description="share of its download that is here, during the download"
+    )
+    memory_bytes: int = Field(description="resident memory of its engine processes now")
+    shortlist: bool = Field(default=False, description="translations have only words of the model's lexical shortlist")
+    origin: Origin | None = Field(default=None, description="the public model that it is, if it was downloaded by name")
+
+
+class Status(BaseModel):
+    """The response of a probe."""
+
+    status: str = Field(examples=["ok"])
 
 
 @router.get("/livez", summary="Liveness: the process answers", responses=_NO_ERRORS)

@@ -4,12 +4,13 @@ import asyncio
 from typing import Final
 
 from fastapi import APIRouter, Request
+from pydantic import BaseModel, Field
 
 from service.api.authentication import CallerDependency
 from service.api.context import ServiceDependency
+from service.api.field_types import ApiKey, LanguageCode, OtherApiKey, StrictBody
 from service.api.openapi import CALLER_ERRORS, ErrorResponse, errors_of
 from service.api.request_body import body_of, parse_body
-from service.api.schemas.suggestions import SuggestionRequest, SuggestionResponse
 from service.stores.suggestion_store import Suggestion
 
 router = APIRouter(tags=["translation"])
@@ -18,6 +19,21 @@ _OWN: Final = {
     403: "the server stores no suggestions, or a wrong API key",
     507: "suggestions cannot be written: disk full or read-only, or file full",
 }
+
+
+class SuggestionRequest(StrictBody):
+    """The request of LibreTranslate to store a suggestion."""
+
+    q: str = Field(min_length=1, description="the text", examples=["I see a cat."])
+    s: str = Field(min_length=1, description="its better translation", examples=["Je vois une chatte."])
+    source: LanguageCode = Field(description="language code of the text; auto is accepted", examples=["en"])
+    target: LanguageCode = Field(description="language code of the translation", examples=["fr"])
+    api_key: ApiKey = None
+    apiKey: OtherApiKey = None
+
+
+class SuggestionResponse(BaseModel):
+    success: bool = Field(examples=[True])
 
 
 @router.post(

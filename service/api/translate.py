@@ -16,8 +16,8 @@ from service.api.authentication import CallerDependency, owner_of
 from service.api.context import ServiceContext, ServiceDependency
 from service.api.openapi import BAD_INPUT, CALLER_ERRORS, EVENTS, ErrorResponse, Responses, errors_of
 from service.api.request_body import body_of, check_url, parse_body
-from service.api.schemas.translation import StreamQuery, TranslateRequest, TranslateResponse
 from service.api.sse import AnswerShape, TranslationStream, answer
+from service.api.translate_request import StreamQuery, TranslateRequest, TranslateResponse
 from service.errors import CallerLeft, InvalidRequest
 from service.text.glossary import EMPTY_GLOSSARY, Glossary
 from service.translation.events import Finished

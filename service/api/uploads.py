@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 from fastapi import Depends, Request
 from pydantic import ValidationError
@@ -18,7 +18,7 @@ from service.api.authentication import key_before_body, key_in_form
 from service.api.context import ServiceContext, ServiceDependency
 from service.api.error_handlers import invalid_request
 from service.api.field_types import RequestBody
-from service.api.request_body import MULTIPART, check_charset, media_type
+from service.api.request_body import MULTIPART, body_of, check_charset, media_type
 from service.api.translate import stored_glossary
 from service.document_jobs.job import DocumentJob, DocumentRequest
 from service.document_jobs.jobs import options_of_documents
@@ -30,8 +30,11 @@ from service.translation.translator import FieldNames
 
 F = TypeVar("F", bound=RequestBody)
 
+PATHS: Final = ("/documents", "/translate_file", "/v2/document")
+"""Paths whose bodies hold a document."""
 FORM_BYTES: Final = 65_536
 """The most that a form has besides its file."""
+_FILE: Final[dict[str, Any]] = {"type": "string", "format": "binary", "description": "the document, with its name"}
 _FIELDS: Final = 20
 _LONGEST_NAME: Final = 200
 
@@ -74,6 +77,14 @@ class Wanted(NamedTuple):
     name: str | None = None
     columns: tuple[str, ...] = ()
     glossary_id: str | None = None
+
+
+def form_of(model: type[RequestBody]) -> dict[str, Any]:
+    """Describe, for OpenAPI, a form with a file."""
+    schema = body_of(model)["requestBody"]["content"][MULTIPART]["schema"]
+    schema["properties"]["file"] = _FILE
+    schema["required"] = [*schema.get("required", ()), "file"]
+    return {"requestBody": {"required": True, "content": {MULTIPART: {"schema": schema}}}}
 
 
 async def uploaded(request: Request, service: ServiceDependency) -> AsyncIterator[Uploaded]:

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from service.api.error_handlers import invalid_request
-from service.api.schemas.translation import TranslateRequest
 from service.api.sse import EVENT_NAMES, AnswerShape, payload
+from service.api.translate_request import TranslateRequest
 from service.client import AsyncClient, Detected, Done, Event, Options, Segment, Start, Token
 from service.client.events import event_of, translations_of
 from service.composition import build_service

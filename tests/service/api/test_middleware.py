@@ -13,7 +13,7 @@ from fastapi.responses import PlainTextResponse
 from model.checkpoint_config import Direction
 from service.access.key_store import KeyLimits, KeyStore
 from service.api.context import ServiceContext
-from service.api.schemas.translation import TranslateRequest
+from service.api.translate_request import TranslateRequest
 from service.app import create_app
 from service.registry.model_version import ModelVersion, State
 from service.registry.scan import FoundModel
@@ -250,7 +250,7 @@ async def test_a_glossary_is_put_in_order_beside_the_event_loop(
         threads.append(threading.current_thread())
         return Glossary(entries)
 
-    monkeypatch.setattr("service.api.schemas.translation.Glossary", noted)
+    monkeypatch.setattr("service.api.translate_request.Glossary", noted)
 
     async def is_open(service: ServiceContext, *, resumes: bool) -> None: ...
 

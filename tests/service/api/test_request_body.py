@@ -13,7 +13,7 @@ from fastapi import Request
 
 from service.api.context import ServiceContext
 from service.api.request_body import parse_body, read_form
-from service.api.schemas.translation import TranslateRequest
+from service.api.translate_request import TranslateRequest
 from service.errors import InvalidRequest, TooLong
 from service.text.glossary import MAX_ENTRIES
 

@@ -12,11 +12,10 @@ from service.api.field_types import (
     Flag,
     LanguageCode,
     OtherApiKey,
-    Request,
     Secret,
+    StrictBody,
     Texts,
 )
-from service.api.schemas.languages import DetectedLanguage
 from service.engine.generation_request import Beam, Constraints, Inspect, Sampling
 from service.errors import InvalidRequest
 from service.text.glossary import Glossary
@@ -30,7 +29,7 @@ _ALTERNATIVES_BEAM: Final = 4
 """Least beam width for alternatives: a beam as narrow as their number finds worse ones. LibreTranslate uses 4 too."""
 
 
-class TranslateRequest(Request):
+class TranslateRequest(StrictBody):
     """The request of LibreTranslate with additional options. Unknown fields are refused, not ignored."""
 
     q: Texts = Field(description="text to translate, or several", examples=["I see a cat."])
@@ -187,6 +186,11 @@ class StreamQuery(TranslateRequest):
     """The same request in a URL, with one text."""
 
     q: str = Field(description="text to translate", examples=["I see a cat."])
+
+
+class DetectedLanguage(BaseModel):
+    language: str = Field(description="language code", examples=["en"])
+    confidence: float = Field(ge=0.0, le=100.0, description="in whole per cent", examples=[97.0])
 
 
 class TranslateResponse(BaseModel):
