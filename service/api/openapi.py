@@ -15,8 +15,8 @@ EVENTS: Final[dict[str, Any]] = {
     "properties": {
         "id": {
             "type": "string",
-            "pattern": "^[0-9]+(-[0-9a-f]{8})?$",
-            "description": "number of the event, and a suffix that names the stream where characters are counted; "
+            "pattern": "^[0-9]+(-[0-9A-Za-z_-]{24})?$",
+            "description": "number of the event, and the signature of the stream where characters are counted; "
             "`Last-Event-ID` resumes after it. `error` and `loading` have none",
         },
         "event": {"enum": [*EVENT_NAMES.values(), "error"]},

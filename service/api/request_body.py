@@ -33,21 +33,33 @@ _LARGE_FORM_BYTES: Final = 65_536
 _OTHER_BYTES: Final = 262_144
 """The most that a form may have besides its text: a glossary, above all."""
 _FORMS: Final = ThreadPoolExecutor(1, "forms")
+_NULL: Final = {"type": "null"}
+_ANNOTATIONS: Final = frozenset({"title", "description", "default", "examples"})
 _UTF_8: Final = frozenset({b"utf-8", b"utf8"})
 
 
 def body_of(model: type[RequestBody]) -> dict[str, Any]:
     """Describe, for OpenAPI, the body of a route that calls `parse_body`."""
-    json, form = model.model_json_schema(), _as_form(model.model_json_schema())
+    json, form = _with_nulls(model.model_json_schema()), _as_form(model.model_json_schema())
     content = {JSON: {"schema": json}, FORM: {"schema": form}, MULTIPART: {"schema": form}}
     return {"requestBody": {"required": True, "content": content}}
+
+
+def _with_nulls(schema: dict[str, Any]) -> dict[str, Any]:
+    """Allow null for each field that may be absent, as `RequestBody` does."""
+    for name, field in schema["properties"].items():
+        if name not in schema.get("required", ()):
+            own = {key: field.pop(key) for key in [*field] if key not in _ANNOTATIONS}
+            choices = own["anyOf"] if own.keys() == {"anyOf"} else [own]
+            field["anyOf"] = [*(each for each in choices if each != _NULL), _NULL]
+    return schema
 
 
 def _as_form(schema: dict[str, Any]) -> dict[str, Any]:
     """Convert a JSON schema to one of a form, where a field is absent instead of null."""
     for field in schema["properties"].values():
         if "anyOf" in field:
-            choices = [choice for choice in field.pop("anyOf") if choice != {"type": "null"}]
+            choices = [choice for choice in field.pop("anyOf") if choice != _NULL]
             field |= choices[0] if len(choices) == 1 else {"anyOf": choices}
     return schema
 

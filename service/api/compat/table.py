@@ -1,9 +1,9 @@
 """The table of exchanges, a row for each server whose clients are served. The shapes are those of its documentation."""
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, WithJsonSchema
 
 from service.api.compat.exchange import (
     PAGE_OPTIONS,
@@ -63,10 +63,16 @@ class LingarrLine(BaseModel):
     line: str
 
 
+_LINES: Final[dict[str, Any]] = {"type": "array", "items": LingarrLine.model_json_schema()}
+"""Without a reference, which a description within a route cannot resolve."""
+
+
 class LingarrBody(ForeignBody):
     """The request that Bazarr sends to Lingarr."""
 
-    lines: list[LingarrLine] = Field(examples=[[{"position": 1, "line": "I see a cat."}]])
+    lines: Annotated[list[LingarrLine], WithJsonSchema(_LINES)] = Field(
+        examples=[[{"position": 1, "line": "I see a cat."}]]
+    )
     sourceLanguage: _Source = Field(default=AUTOMATIC, max_length=16, examples=["en"])
     targetLanguage: LanguageCode = Field(examples=["fr"])
 
