@@ -8,7 +8,7 @@ from typing import Final
 from model.checkpoint_config import CheckpointConfig, CheckpointError, content_id, load_config, load_tokenizer
 from service.access.control import AccessControl
 from service.api.context import ServiceContext
-from service.document_jobs.jobs import DocumentJobs
+from service.documents.jobs import DocumentJobs
 from service.documents.limits import DocumentLimits
 from service.engine.messages import EngineOptions
 from service.hub.names import HubIndex

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from service.access.control import AccessControl
-from service.document_jobs.jobs import DocumentJobs
+from service.documents.jobs import DocumentJobs
 from service.errors import NotReady, UnknownLanguage
 from service.observability.metrics import Metrics
 from service.registry.registry import ModelRegistry

@@ -17,8 +17,8 @@ from service.api.openapi import CALLER_ERRORS, ErrorResponse, Responses, errors_
 from service.api.sse import encode
 from service.api.translate import unless_disconnected
 from service.api.uploads import UploadDependency, Wanted, form_of, start_job
-from service.document_jobs.job import DocumentJob
-from service.document_jobs.jobs import DocumentJobs
+from service.documents.job import DocumentJob
+from service.documents.jobs import DocumentJobs
 from service.errors import DocumentNotReady, InvalidRequest
 from service.translation.translator import FieldNames
 

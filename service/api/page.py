@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from fastapi.responses import FileResponse, Response
 from fastapi.staticfiles import StaticFiles
 
-_FILES: Final = Path(__file__).parent.parent / "web"
+_FILES: Final = Path(__file__).parent / "web"
 _POLICY: Final = (
     "default-src 'none'; connect-src 'self'; img-src 'self'; script-src 'self'; style-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"

@@ -20,9 +20,9 @@ from service.api.error_handlers import invalid_request
 from service.api.field_types import RequestBody
 from service.api.request_body import MULTIPART, body_of, check_charset, media_type
 from service.api.translate import stored_glossary
-from service.document_jobs.job import DocumentJob, DocumentRequest
-from service.document_jobs.jobs import options_of_documents
 from service.documents.document import open_document
+from service.documents.job import DocumentJob, DocumentRequest
+from service.documents.jobs import options_of_documents
 from service.documents.paragraph import ReadOptions
 from service.errors import InsufficientStorage, InvalidRequest, MissingField
 from service.translation.options import TranslationOptions

@@ -1,1 +1,1 @@
-"""Documents: which formats there are, and what a paragraph is in each. Knows no HTTP, no models and no jobs."""
+"""Documents: their formats and paragraphs, and the jobs that translate them. Knows no HTTP and no models."""

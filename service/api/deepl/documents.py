@@ -14,7 +14,7 @@ from service.api.documents import DOCUMENT_CONTENT, download
 from service.api.field_types import RequestBody
 from service.api.request_body import body_of, parse_body
 from service.api.uploads import UploadDependency, Wanted, form_of, start_job
-from service.document_jobs.job import DocumentJob
+from service.documents.job import DocumentJob
 from service.errors import InvalidRequest, UnknownDocument
 
 router = APIRouter(prefix="/v2", tags=["documents"])

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeVar
 
-from service.document_jobs.job import DocumentJob, DocumentRequest
+from service.documents.job import DocumentJob, DocumentRequest
 from service.documents.limits import DocumentLimits
 from service.documents.paragraph import Paragraph, batches
 from service.errors import InsufficientStorage, NotReady, QueueFull, ServiceError, UnknownDocument, is_error

@@ -5,9 +5,9 @@ from typing import cast
 
 import pytest
 
-from service.document_jobs.job import DocumentRequest
-from service.document_jobs.jobs import DocumentJobs
 from service.documents.document import open_document
+from service.documents.job import DocumentRequest
+from service.documents.jobs import DocumentJobs
 from service.documents.limits import DocumentLimits
 from service.documents.paragraph import ReadOptions
 from service.errors import InsufficientStorage, QueueFull, UnknownDocument

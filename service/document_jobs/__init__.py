@@ -1,1 +1,0 @@
-"""Documents as jobs: queued, translated in the background, kept until they are downloaded. Knows no HTTP."""
