@@ -7,8 +7,11 @@ import asyncio
 import json
 import os
 import random
+import shutil
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -37,8 +40,6 @@ from service.text.splitter import Splitter
 _LANES: Final = 64
 _POLL_SECONDS: Final = 0.01
 _ARRAY: Final = 7  # sentences
-_UNCUT: Final = ("--max-sentence-tokens", "10000")
-"""Offline decoding splits no long sentence, so the server must not either."""
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 app.add_typer(repeats.app)
@@ -113,12 +114,23 @@ def oracle(
         )
     options = DecodingOptions(beam_size)
     expected = [each.text for each in translate_all(load_translator(EMBEDDED_MODEL, precision), sentences, options)]
-    with run_server([*_UNCUT, *(flags or [])]) as server:
+    with _uncut_model() as model, run_server(["--model", str(model), *(flags or [])]) as server:
         served = asyncio.run(_translate_all(server, sentences, LANGUAGES | {"beam_size": beam_size}))
     equal = sum(one == other for one, other in zip(expected, served, strict=True))
     typer.echo(f"{equal} of {count} texts are the oracle's")
     if equal / count < at_least:
         raise typer.Exit(1)
+
+
+@contextmanager
+def _uncut_model() -> Iterator[Path]:
+    """Yield a copy of the embedded model that has no limit of a sentence: offline decoding cuts none either."""
+    with tempfile.TemporaryDirectory() as directory:
+        copy = Path(shutil.copytree(EMBEDDED_MODEL, Path(directory) / EMBEDDED_MODEL.name))
+        described = json.loads((copy / "config.json").read_bytes())
+        del described["max_sentence_tokens"]
+        (copy / "config.json").write_text(json.dumps(described), encoding="utf-8")
+        yield copy
 
 
 def _is_one_sentence(line: str) -> bool:

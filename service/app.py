@@ -37,6 +37,10 @@ from service.settings import Networks, Settings, UnusableSettingError
 logger = logging.getLogger(__name__)
 
 _IPV4: Final = 4
+LEAST_BODY_BYTES: Final = 2_000_000
+"""The limit of a request's body is never less: a body holds glossaries and options, too."""
+_BYTES_PER_CHARACTER: Final = 12
+"""The most that one takes, in a form with four bytes escaped."""
 _TRANSLATING_GET: Final = ("/translate/stream", "/v2/translate", *(each.path for each in EXCHANGES))
 """Paths whose GET translates: a HEAD would be charged for nothing."""
 
@@ -110,8 +114,9 @@ def _add_middleware(app: FastAPI, settings: Settings, service: ServiceContext) -
     """Add what every request passes; what is added last is passed first."""
     app.add_middleware(TrailingSlash)
     app.add_middleware(HeadAsGet, unless=(*_TRANSLATING_GET, *documents.DOWNLOADS))
+    limit = max(LEAST_BODY_BYTES, _BYTES_PER_CHARACTER * settings.max_characters)
     limits = dict.fromkeys(uploads.PATHS, settings.max_document_bytes + uploads.FORM_BYTES)
-    app.add_middleware(BodyLimit, limit=settings.max_body_bytes, uploads=limits)
+    app.add_middleware(BodyLimit, limit=limit, uploads=limits)
     app.add_middleware(UnexpectedErrors)
     if settings.cors_origins:
         app.add_middleware(

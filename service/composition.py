@@ -76,10 +76,8 @@ def build_service(settings: Settings) -> ServiceContext:
     except OSError as error:
         raise UnusableSettingError(f"suggestions: {error}") from None
     translator = Translator(lambda: library.routes, limits_of(settings))
-    limits = DocumentLimits(max_bytes=settings.max_document_bytes, max_characters=settings.max_document_characters)
-    jobs = DocumentJobs(
-        translator, settings.documents, limits, settings.max_documents, settings.document_expiry_seconds
-    )
+    limits = DocumentLimits(max_bytes=settings.max_document_bytes)
+    jobs = DocumentJobs(translator, settings.documents, limits, settings.max_documents)
     access = AccessControl(settings, metrics.refused)
     return ServiceContext(settings, translator, library, metrics, access, store, suggested, jobs)
 
@@ -101,7 +99,7 @@ def build_model(
     tokenizer = load_tokenizer(path)
     _check_shortlist(found.name, path, config, settings)
     pool = build_pool(found.name, engine_options(path, config, settings, content), settings, metrics)
-    model = ServedModel(found.name, config, tokenizer, pool, settings.max_sentence_tokens)
+    model = ServedModel(found.name, config, tokenizer, pool)
     model.uses_shortlist = _uses_shortlist(config, settings)
     if segments is not None:
         words = "shortlist" if model.uses_shortlist else "all words"
@@ -155,9 +153,6 @@ def build_pool(name: str, options: EngineOptions, settings: Settings, metrics: M
 def limits_of(settings: Settings) -> Limits:
     return Limits(
         max_characters=settings.max_characters,
-        max_texts=settings.max_texts,
-        max_segments_in_flight=settings.max_segments_in_flight,
-        restore_capitals=settings.restore_capitals,
         max_beam_size=min(settings.slots, MAX_BEAM_SIZE),
         timeout_seconds=settings.request_timeout_seconds,
     )

@@ -35,7 +35,6 @@ _FLAGS: Final = {
     "--slots": SLOTS,
     "--max-waiting": WAITING,
     "--max-characters": 5_000_000,
-    "--max-body-bytes": 9_000_000,
     "--receive-timeout-seconds": RECEIVE_TIMEOUT_SECONDS,
     "--send-timeout-seconds": SEND_TIMEOUT_SECONDS,
 }

@@ -14,7 +14,7 @@ from service.api.authentication import CallerDependency
 from service.api.context import ServiceContext, ServiceDependency
 from service.api.field_types import ApiKey, LanguageCode, OtherApiKey, RequestBody
 from service.api.openapi import CALLER_ERRORS, ErrorResponse, Responses, errors_of
-from service.api.sse import encode
+from service.api.sse import KEEP_ALIVE_SECONDS, encode
 from service.api.translate import unless_disconnected
 from service.api.uploads import UploadDependency, Wanted, form_of, start_job
 from service.documents.job import DocumentJob
@@ -118,7 +118,7 @@ async def progress(
     return EventSourceResponse(
         _progress(job),
         headers={"Cache-Control": "no-cache"},
-        ping=service.settings.keep_alive_seconds,
+        ping=KEEP_ALIVE_SECONDS,
         ping_message_factory=lambda: ServerSentEvent(comment="keep-alive"),
     )
 

@@ -40,6 +40,8 @@ AppStatus.enable_automatic_graceful_drain = False
 
 # Proxies that know these headers do not buffer the stream. sse-starlette sets the others.
 _HEADERS: Final = {"Cache-Control": "no-cache"}
+KEEP_ALIVE_SECONDS: Final = 15.0
+"""Interval between comments on an idle stream: proxies wait a minute before they give up (nginx)."""
 
 EVENT_NAMES: Final[dict[type, str]] = {
     Started: "start",
@@ -127,7 +129,7 @@ def encode_unnumbered(name: str, data: object) -> bytes:
 class TranslationStream(EventSourceResponse):
     """The SSE response of one translation, which is closed however the stream ends.
 
-    A comment is sent every `keep_alive_seconds`, so that clients and proxies do not time out. The stream begins behind
+    A comment is sent every `KEEP_ALIVE_SECONDS`, so that clients and proxies do not time out. The stream begins behind
     the event with the number `last_event`. If that is the last one, or larger, the response is 204 without a body;
     after a comment, which is sent with 200, it is the last event once more.
 
@@ -141,7 +143,6 @@ class TranslationStream(EventSourceResponse):
         translation: Translation,
         *,
         shape: AnswerShape,
-        keep_alive_seconds: float,
         last_event: int = -1,
         charge: Charge | None = None,
         context: AbstractAsyncContextManager[object] | None = None,
@@ -161,7 +162,7 @@ class TranslationStream(EventSourceResponse):
         super().__init__(
             self._chunks(),
             headers=_HEADERS,
-            ping=keep_alive_seconds,
+            ping=KEEP_ALIVE_SECONDS,
             ping_message_factory=lambda: ServerSentEvent(comment="keep-alive"),
         )
 

@@ -135,7 +135,6 @@ async def _stream(
             translation,
             shape=_shape(body),
             last_event=int(number),
-            keep_alive_seconds=service.settings.keep_alive_seconds,
             charge=charge,
             context=stack.pop_all(),
         )

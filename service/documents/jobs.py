@@ -32,6 +32,8 @@ _BATCH_TEXTS: Final = 50
 _BATCH_SECONDS: Final = 600.0
 _UNWANTED_SECONDS: Final = 600.0
 """A document whose state nobody requests for so long is not translated further."""
+_EXPIRY_SECONDS: Final = 3600.0
+"""A translated document that nobody downloads is deleted after so long."""
 _SWEEP_SECONDS: Final = 5.0
 _RETRY_SECONDS: Final = 0.5
 
@@ -40,7 +42,12 @@ class DocumentJobs:
     """The documents of one server, each in a directory of its own. They end with the server."""
 
     def __init__(
-        self, translator: Translator, directory: Path | None, limits: DocumentLimits, most: int, expiry_seconds: float
+        self,
+        translator: Translator,
+        directory: Path | None,
+        limits: DocumentLimits,
+        most: int,
+        expiry_seconds: float = _EXPIRY_SECONDS,
     ) -> None:
         """`directory` is made at the start; by default it is one for temporary files. `most` counts kept documents."""
         self.limits = limits

@@ -31,9 +31,7 @@ class ServedModel:
         config: CheckpointConfig,
         tokenizer: Tokenizer,
         pool: EnginePool,
-        max_sentence_tokens: int | None = None,
     ) -> None:
-        """`max_sentence_tokens` is the deployment's; by default it is the checkpoint's, or half of the positions."""
         positions = config.model.max_positions
         self.name = name
         self.directions = tuple(config.all_directions())
@@ -45,7 +43,7 @@ class ServedModel:
         """The public model that it was made of, if it was downloaded by name."""
         self.tokenizer = tokenizer
         self.pool = pool
-        self.max_sentence_tokens = min(max_sentence_tokens or config.max_sentence_tokens or positions, positions // 2)
+        self.max_sentence_tokens = min(config.max_sentence_tokens or positions, positions // 2)
         """Longer sentences are cut; leaves room for a translation that is longer than its source."""
         self.max_new_tokens = positions - len(config.prompt.target_prefix)
         self.uses_shortlist = False

@@ -239,26 +239,8 @@ class Settings(AccessSettings, HubSettings):
         description="Memory in MB for finished sentences, which equal requests get without another decode; 0 turns "
         "this off.",
     )
-    max_segments_in_flight: int = setting(
-        Group.LIMITS,
-        default=16,
-        ge=1,
-        description="Segments of one request that are decoded at once. A beam counts its width.",
-    )
     max_characters: int = setting(
         Group.LIMITS, default=50_000, ge=1, description="Characters of one request, all texts together."
-    )
-    max_sentence_tokens: int | None = setting(
-        Group.LIMITS,
-        default=None,
-        ge=8,
-        description="Tokens of a sentence; longer sentences are cut at clause marks. By default the checkpoint "
-        "decides, or it is half of the model's positions. A lower limit helps models trained on short sentences.",
-    )
-    restore_capitals: bool = setting(
-        Group.SWITCHES,
-        default=True,
-        description="Translate sentences written in capitals in lower case, and put the translation in capitals.",
     )
     glossaries: Path | None = setting(
         Group.MODELS,
@@ -287,17 +269,6 @@ class Settings(AccessSettings, HubSettings):
         "quarter of them. 0 refuses all documents.",
     )
     max_document_bytes: int = setting(Group.DOCUMENTS, default=20_000_000, ge=1, description="Bytes of a document.")
-    max_document_characters: int = setting(
-        Group.DOCUMENTS, default=1_000_000, ge=1, description="Characters of text in a document."
-    )
-    document_expiry_seconds: float = setting(
-        Group.DOCUMENTS,
-        default=3600.0,
-        gt=0,
-        description="Time after which a translated document that nobody downloads is deleted.",
-    )
-    max_texts: int = setting(Group.LIMITS, default=1024, ge=1, description="Texts in the array of one request.")
-    max_body_bytes: int = setting(Group.LIMITS, default=2_000_000, ge=1, description="Bytes of a request body.")
     request_timeout_seconds: float = setting(
         Group.LIMITS, default=120.0, gt=0, description="Deadline of a request that sets none."
     )
@@ -315,9 +286,6 @@ class Settings(AccessSettings, HubSettings):
         default=30.0,
         gt=0,
         description="Time for which a client may read no response data; then it is disconnected.",
-    )
-    keep_alive_seconds: float = setting(
-        Group.CONNECTIONS, default=15.0, gt=0, description="Interval between the comment lines of an idle stream."
     )
     traces: bool = setting(
         Group.SWITCHES,

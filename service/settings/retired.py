@@ -5,9 +5,17 @@ from typing import Final
 
 RETIRED: Final[Mapping[str, str]] = {
     "cpu_variant": "the best instruction set is chosen; `python -m loadtest.bench --cpu-variant` measures another one",
+    "document_expiry_seconds": "a translated document that nobody downloads is deleted after an hour",
     "engine_timeout_seconds": "an engine is replaced after 30 seconds without a report",
+    "keep_alive_seconds": "an idle stream gets a comment every 15 seconds",
     "lend_threads": "engines always lend their threads; `python -m loadtest.bench --no-lend-threads` measures without",
+    "max_body_bytes": "a body may have 2,000,000 bytes, or 12 for each of max_characters if that is more",
+    "max_document_characters": "a document may have 1,000,000 characters",
     "max_prefill": "an engine encodes up to 8 sources in one step (32 on a GPU)",
+    "max_segments_in_flight": "16 segments of a request are decoded at once",
+    "max_sentence_tokens": "each checkpoint's config.json has its own max_sentence_tokens",
+    "max_texts": "a request has up to 1,024 texts",
+    "restore_capitals": "capitals are always restored",
 }
 
 

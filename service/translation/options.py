@@ -69,11 +69,12 @@ class Limits:
     """The limits of one request, for any model."""
 
     max_characters: int
-    max_texts: int
-    max_segments_in_flight: int
     max_beam_size: int
-    restore_capitals: bool
     timeout_seconds: float
+    max_texts: int = 1024
+    """More than fill the slots of an engine; each costs memory before it is translated."""
+    max_segments_in_flight: int = 16
+    """Decoded at once; a beam counts its width. A quarter of an engine's slots, so that a long text leaves room."""
 
 
 def default_target_length(source_tokens: int, forced_tokens: int, model: ServedModel) -> int:

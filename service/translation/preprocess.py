@@ -66,7 +66,6 @@ class Preprocessor:
         options: TranslationOptions,
         glossary: Finder,
         *,
-        restore_capitals: bool,
         second: "Preprocessor | None" = None,
     ) -> None:
         """`glossary` finds the terms in this model's source texts.
@@ -84,7 +83,7 @@ class Preprocessor:
         last = self if second is None else second
         separator = sentence_separator(self._direction.source, last._direction.target)
         # A tokenizer with case marks reads and writes capitals as well as anything else.
-        restore_capitals = restore_capitals and not self._tokenizer.marks_case
+        restore_capitals = not self._tokenizer.marks_case
         foreign = foreign_letters(self._direction.source, self._direction.target)
         unwritable = Unwritable(foreign, self._tokenizer.unspelled)
         self._splitter = Splitter(self._fits, restore_capitals, glossary, separator, options.splitting, unwritable)

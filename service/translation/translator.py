@@ -200,12 +200,11 @@ class Translator:
         return targets
 
     def _preprocessor(self, route: Route, options: TranslationOptions) -> Preprocessor:
-        restore = self.limits.restore_capitals
         if route.second is None:
-            return Preprocessor(route.first, options, options.glossary, restore_capitals=restore)
+            return Preprocessor(route.first, options, options.glossary)
         glossary = pivot_finders(options.glossary)
-        second = Preprocessor(route.second, options, glossary.second, restore_capitals=restore)
-        return Preprocessor(route.first, options, glossary.first, restore_capitals=restore, second=second)
+        second = Preprocessor(route.second, options, glossary.second)
+        return Preprocessor(route.first, options, glossary.first, second=second)
 
     def check_length(self, texts: Sequence[str], name: str) -> None:
         """Raise `TooLong` for too many texts or characters."""

@@ -160,7 +160,7 @@ def test_numbers_stay_as_they_are_written() -> None:
     variables = {
         each["name"]: each.get("value") for each in _container(_render(CHART / "ci/everything-values.yaml"))["env"]
     }
-    assert variables["DRAGOMAN_MAX_BODY_BYTES"] == "5000000"
+    assert variables["DRAGOMAN_MAX_DOCUMENT_BYTES"] == "5000000"
     assert variables["DRAGOMAN_REQUEST_TIMEOUT_SECONDS"] == "0.25"
 
 

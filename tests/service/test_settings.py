@@ -109,7 +109,7 @@ def test_a_device_that_does_not_exist() -> None:
         ("--cache-mb", "-1", "cache_mb: must be a whole number of at least 0"),
         ("--cache-mb", "much", "cache_mb: must be a whole number of at least 0"),
         ("--cache-mb", "0.5", "cache_mb: must be a whole number of at least 0"),
-        ("--keep-alive-seconds", "0", "keep_alive_seconds: must be a number above 0"),
+        ("--request-timeout-seconds", "0", "request_timeout_seconds: must be a number above 0"),
         ("--drain-seconds", "x", "drain_seconds: must be a number of at least 0"),
         ("--mode", "bf16 --shortlist", "shortlist: needs the mode int8 or fp32 on a CPU, not bf16 on cpu"),
         ("--models", "x --model y", "model and models: only one of them can be set"),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.conftest import Server, StartServer, free_port
+from tests.system.conftest import KEEP_ALIVE, Server, StartServer, free_port
 from tests.system.sentences import LONG_TEXT, SENTENCES
 
 
@@ -34,7 +34,7 @@ def test_against_a_server_from_standard_input(server: Server) -> None:
 def test_against_a_server_that_keeps_the_stream_alive(start_server: StartServer) -> None:
     """Keep-alive comments are no events."""
     text = " ".join(SENTENCES[:40])
-    with start_server("--keep-alive-seconds", "0.001") as server:
+    with start_server(constants={KEEP_ALIVE: 0.001}) as server:
         done = _translate("--url", server.url, text)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == _translate(text).stdout

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.system.conftest import Server, run_server
+from tests.system.conftest import KEEP_ALIVE, Server, run_server
 from tests.system.sentences import SENTENCES
 from tests.system.sse import REQUEST, stream, text_of
 
@@ -54,9 +54,10 @@ async def _until_descriptors(server: Server, expected: int) -> None:
 @pytest.fixture(scope="module")
 def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with the least patience, and room for large texts."""
-    patience = ("--receive-timeout-seconds", "3", "--send-timeout-seconds", "3", "--keep-alive-seconds", "1")
-    room = ("--max-characters", "5000000", "--max-body-bytes", "9000000")
-    with run_server(tmp_path_factory.mktemp("impatient") / "log", *patience, *room) as running:
+    patience = ("--receive-timeout-seconds", "3", "--send-timeout-seconds", "3")
+    room = ("--max-characters", "5000000")
+    log = tmp_path_factory.mktemp("impatient") / "log"
+    with run_server(log, *patience, *room, constants={KEEP_ALIVE: 1.0}) as running:
         yield running
 
 
@@ -226,7 +227,8 @@ def test_who_sends_too_much_and_reads_last_sees_why(server: Server, megabytes: i
     )
     with pytest.raises(urllib.error.HTTPError) as raised:
         urllib.request.urlopen(request, timeout=30)
-    assert raised.value.code == 413
+    with raised.value as answer:
+        assert answer.code == 413
 
 
 async def test_chunks_of_one_byte_are_refused(server: Server) -> None:

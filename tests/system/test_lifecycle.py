@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 
 from service.settings import EMBEDDED_MODEL
-from tests.system.conftest import COMPILES, Server, StartServer, processor_seconds
+from tests.system.conftest import COMPILES, KEEP_ALIVE, Server, StartServer, processor_seconds
 from tests.system.sentences import LONG_TEXT, SENTENCES
 from tests.system.sse import REQUEST, Event, read_events, stream, text_of
 
@@ -81,18 +81,21 @@ def test_engines_end_with_the_http_process(start_server: StartServer) -> None:
 
 
 async def test_a_full_queue_refuses_and_says_when_to_come_back(start_server: StartServer) -> None:
-    # All of the text at once: a window would be empty for moments while the engine is faster than the reader.
-    with start_server("--slots", "1", "--max-waiting", "1", "--max-segments-in-flight", "2000") as server:
+    with start_server("--slots", "1", "--max-waiting", "1") as server:
+        [engine] = server.engine_pids()
         async with _client(server) as client:
             async with client.stream("POST", "/translate", json={"q": LONG_TEXT, **REQUEST}) as response:
                 events = read_events(response)
                 assert (await anext(events)).name == "start"
+                # The queue would be empty for moments while the engine is faster than the reader.
+                os.kill(engine, signal.SIGSTOP)
                 await asyncio.to_thread(server.wait_until_waiting)  # a long text is prepared in a thread
                 for body in ({"q": "Yes.", **REQUEST}, {"q": "Yes.", **REQUEST, "stream": False}):
                     refused = await client.post("/translate", json=body)
                     assert refused.status_code == 429
                     assert refused.json()["code"] == "queue_full"
                     assert int(refused.headers["retry-after"]) >= 1
+                os.kill(engine, signal.SIGCONT)
                 rest = [event async for event in events]
             assert rest[-1].name == "done", "a text that was let in is translated to its end"
             again = await client.post("/translate", json={"q": "Yes.", "source": "en", "target": "fr"})
@@ -147,7 +150,7 @@ async def test_a_second_sigterm_does_not_wait(start_server: StartServer) -> None
 
 async def test_a_drain_waits_for_a_slow_reader(start_server: StartServer) -> None:
     """The engine has finished, but its messages have not been read yet."""
-    with start_server("--max-characters", "5000000", "--max-body-bytes", "9000000") as server:
+    with start_server("--max-characters", "5000000") as server:
         text = "1. 2. 3. 4. 5. 6. 7. 8. 9.\n" * 150_000  # far more than the sockets hold
         body = {"q": text, **REQUEST}
         async with _client(server) as client, client.stream("POST", "/translate", json=body) as response:
@@ -169,7 +172,7 @@ def test_a_server_s_own_deadline(start_server: StartServer) -> None:
 
 async def test_an_idle_stream_is_kept_alive(start_server: StartServer) -> None:
     """The engine stands still for a moment, and a waiting stream gets keep-alive comments."""
-    with start_server("--keep-alive-seconds", "0.01") as server:
+    with start_server(constants={KEEP_ALIVE: 0.01}) as server:
         engine = server.wait_for_engine()
         os.kill(engine, signal.SIGSTOP)
         lines = []

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits
 
 CAT = {"q": "I see a cat.", "source": "en", "target": "fr"}
 # An engine of so many slots, with as many beams in them, takes memory that it did not have before, and at once.
-ROOMY = ("--slots", "200", "--max-segments-in-flight", "200", "--max-waiting", "1000")
-LARGE = [{**CAT, "q": SENTENCES[number : number + 20], "beam_size": 16} for number in range(0, 80, 20)]
+ROOMY = ("--slots", "200", "--max-waiting", "1000")
+LARGE = [{**CAT, "q": SENTENCES[number : number + 4], "beam_size": 16} for number in range(0, 80, 4)]
 
 
 @pytest.fixture

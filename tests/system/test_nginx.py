@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.system.conftest import ENGINE_TIMEOUT, START_SECONDS, Server, StartServer, free_port
+from tests.system.conftest import ENGINE_TIMEOUT, KEEP_ALIVE, START_SECONDS, Server, StartServer, free_port
 from tests.system.sentences import SENTENCES
 from tests.system.sse import REQUEST, stream, text_of
 
@@ -93,7 +93,7 @@ async def _lines(url: str, engine: int, text: str, seconds: float) -> list[str]:
 async def test_events_come_through_as_they_are_made(start_server: StartServer, tmp_path: Path) -> None:
     """Both by default and with compression, our header makes nginx pass data on at once unless it is ignored."""
     text = " ".join(SENTENCES[:20])
-    with start_server("--keep-alive-seconds", "0.5", constants={ENGINE_TIMEOUT: 300.0}) as server:
+    with start_server(constants={ENGINE_TIMEOUT: 300.0, KEEP_ALIVE: 0.5}) as server:
         async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
             expected = text_of(await stream(client, text))
         [engine] = server.engine_pids()

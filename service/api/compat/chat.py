@@ -71,7 +71,6 @@ async def completions(request: Request, service: ServiceDependency, caller: Call
         return ChatStream(
             translation,
             shape=AnswerShape(),
-            keep_alive_seconds=service.settings.keep_alive_seconds,
             charge=charge,
             context=stack.pop_all(),
             request=body,

@@ -69,7 +69,12 @@ async def test_anybody_else_is_not_believed(connect: Connect, trusted: str) -> N
     assert await _ask(client, "192.0.2.2") == 429
 
 
-async def test_a_declared_length_over_the_limit_is_refused_before_the_body_is_read(connect: Connect) -> None:
+@pytest.mark.parametrize(("least", "characters"), [(120, 1), (1, 10)])
+async def test_a_declared_length_over_the_limit_is_refused_before_the_body_is_read(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, least: int, characters: int
+) -> None:
+    """The limit follows that of the characters, so that one is never in the other's way."""
+    monkeypatch.setattr("service.app.LEAST_BODY_BYTES", least)
     read: list[bytes] = []
 
     async def body() -> AsyncIterator[bytes]:
@@ -77,9 +82,9 @@ async def test_a_declared_length_over_the_limit_is_refused_before_the_body_is_re
             read.append(piece)
             yield piece
 
-    client = connect(max_body_bytes=100)
-    answer = await client.post("/translate", content=body(), headers={"Content-Length": "101"})
-    assert (answer.status_code, answer.json()["error"]) == (413, "body: more than 100 bytes")
+    client = connect(max_characters=characters)
+    answer = await client.post("/translate", content=body(), headers={"Content-Length": "121"})
+    assert (answer.status_code, answer.json()["error"]) == (413, "body: more than 120 bytes")
     assert read == []
     answer = await client.post("/translate", content=body(), headers={"Content-Length": "2"})
     assert answer.status_code == 400

@@ -64,14 +64,11 @@ class EndlessTranslation(ScriptedTranslation):
         await asyncio.Event().wait()
 
 
-def _response(
-    translation: ScriptedTranslation, last_event: int, charge: Charge | None, keep_alive_seconds: float = 60
-) -> TranslationStream:
+def _response(translation: ScriptedTranslation, last_event: int, charge: Charge | None) -> TranslationStream:
     return TranslationStream(
         cast(Translation, translation),
         shape=AnswerShape(),
         last_event=last_event,
-        keep_alive_seconds=keep_alive_seconds,
         charge=charge,
     )
 
@@ -82,11 +79,10 @@ async def _stream(
     charge: Charge | None = None,
     *,
     reader_leaves: bool = False,
-    keep_alive_seconds: float = 60,
     statuses: list[int] | None = None,
 ) -> tuple[list[str], object]:
     """The lines that were sent, and the outcome; the status is appended to `statuses`."""
-    response = _response(translation, last_event_id, charge, keep_alive_seconds)
+    response = _response(translation, last_event_id, charge)
     body = b""
 
     async def send(message: Message) -> None:
@@ -183,8 +179,11 @@ async def test_a_client_that_has_all_events_gets_204_and_is_not_charged(last_eve
     assert used == [0, 0], "given back before the client has the response"
 
 
-async def test_a_client_that_has_all_events_gets_the_last_one_again_after_a_keep_alive_comment() -> None:
+async def test_a_client_that_has_all_events_gets_the_last_one_again_after_a_keep_alive_comment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The comment has sent the status 200 already."""
+    monkeypatch.setattr("service.api.sse.KEEP_ALIVE_SECONDS", 0.01)
 
     class Slow(ScriptedTranslation):
         async def events(self) -> AsyncGenerator[Sequence[Event]]:
@@ -194,7 +193,7 @@ async def test_a_client_that_has_all_events_gets_the_last_one_again_after_a_keep
                 yield events
 
     statuses: list[int] = []
-    lines, _ = await _stream(Slow(EVENTS), 99, keep_alive_seconds=0.01, statuses=statuses)
+    lines, _ = await _stream(Slow(EVENTS), 99, statuses=statuses)
     assert statuses == [200]
     assert lines[0] == ": keep-alive"
     assert [line for line in lines if line.startswith("event")] == ["event: done"]

@@ -127,13 +127,11 @@ def test_options_win_over_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.cli.doctor.examine", examine)
     monkeypatch.setenv("DRAGOMAN_SLOTS", "7")
     monkeypatch.setenv("DRAGOMAN_THREADS", "2")
-    assert (
-        _run("doctor", "--slots", "8", "--no-restore-capitals", "--cors-origins", "http://a, http://b").exit_code == 0
-    )
+    assert _run("doctor", "--slots", "8", "--no-traces", "--cors-origins", "http://a, http://b").exit_code == 0
     assert _run("doctor", "--cors-origins", "http://a", "--cors-origins", "http://b").exit_code == 0
     settings, repeated = seen
     assert repeated.cors_origins == settings.cors_origins
-    assert (settings.slots, settings.threads, settings.restore_capitals) == (8, 2, False)
+    assert (settings.slots, settings.threads, settings.traces) == (8, 2, False)
     assert settings.cors_origins == ("http://a", "http://b")
     assert settings.model == EMBEDDED_MODEL
     monkeypatch.setenv("DRAGOMAN_THREADS", "many")

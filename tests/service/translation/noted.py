@@ -13,7 +13,6 @@ LIMITS = Limits(
     max_texts=10,
     max_segments_in_flight=4,
     max_beam_size=4,
-    restore_capitals=True,
     timeout_seconds=10,
 )
 

@@ -17,17 +17,17 @@ from tests.service.translation.noted import NotedPool
 
 
 @pytest.mark.parametrize(
-    ("setting", "checkpoint_limit", "expected"),
-    [(None, None, 48), (None, 20, 20), (30, 20, 30), (None, 90, 48), (90, 20, 48)],
+    ("checkpoint_limit", "expected"),
+    [(None, 48), (20, 20), (90, 48)],
 )
 def test_the_length_limit_of_a_sentence(
-    config: ModelConfig, tokenizer: Tokenizer, setting: int | None, checkpoint_limit: int | None, expected: int
+    config: ModelConfig, tokenizer: Tokenizer, checkpoint_limit: int | None, expected: int
 ) -> None:
-    """The deployment's setting comes before the checkpoint's; half of the positions is the maximum."""
+    """The checkpoint has it; half of the positions is the maximum."""
     directions = (Direction(source="en", target="fr"),)
     model = config.model_copy(update={"max_positions": 96})
     checkpoint = CheckpointConfig(directions=directions, max_sentence_tokens=checkpoint_limit, model=model)
-    served = ServedModel("model", checkpoint, tokenizer, cast(EnginePool, NotedPool()), setting)
+    served = ServedModel("model", checkpoint, tokenizer, cast(EnginePool, NotedPool()))
     assert served.max_sentence_tokens == expected
 
 
