@@ -13,10 +13,10 @@ from .resume import DEFAULT_URL, FAILURES, RETRIES, TIMEOUT, BaseClient, check, 
 
 
 class Client(BaseClient):
-    """A client whose methods block; several threads may share it. Close it, or use it as a context manager.
+    """A client with blocking methods; several threads may share it. Close it, or use it as a context manager.
 
-    `timeout` is httpx's: for a connection, and for the wait between two reads. `retries` counts attempts without any
-    progress.
+    `timeout` is httpx's: for a connection, and for the wait between two reads. `retries` limits attempts in a
+    row without progress.
     """
 
     def __init__(

@@ -5,8 +5,8 @@ class ClientError(Exception):
     """Base of all errors; `code` is stable and machine-readable, the message is written for people.
 
     ClientError
-    +-- Unreachable     no response, or a broken one, after all retries; or a URL that leads to no server
-    +-- NotDragoman     a response that no Dragoman server sends
+    +-- Unreachable     no response, or a broken one, after all retries; or a wrong URL
+    +-- NotDragoman     a response of another program
     +-- Refused         the server returns an error: `status`, or None for an error in the middle of a stream
         +-- Busy        too many requests, starting, draining, no model: retry after `retry_after_seconds`, if set
     """

@@ -1,4 +1,4 @@
-"""The wire types: options of a request, events of a stream, and the translations that they make up."""
+"""The wire types: options of a request, events of a stream, and translations."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypedDict
@@ -7,7 +7,7 @@ import msgspec
 
 from .errors import Busy, NotDragoman, Refused
 
-# Codes of errors that pass; a stream can end with them too.
+# Codes of temporary errors; a stream can also end with them.
 _BUSY_CODES: Final = frozenset({"queue_full", "rate_limited", "not_ready"})
 
 
@@ -88,7 +88,7 @@ class Start(msgspec.Struct, frozen=True):
 
 
 class Loading(msgspec.Struct, frozen=True):
-    """The progress of a model that the server fetches for this request; `percent` is that of its download."""
+    """The progress of a model that the server fetches for this request; `percent` is its downloaded share."""
 
     model: str
     step: str
@@ -169,7 +169,7 @@ class Error(msgspec.Struct):
     error: str
     code: str = "error"
     detail: str = ""
-    """The whole error, where `error` has the words of LibreTranslate."""
+    """The full message, if `error` has LibreTranslate's words."""
 
     @property
     def message(self) -> str:
@@ -187,7 +187,7 @@ _EVENTS: Final[Mapping[str, type[Event]]] = {
 
 
 def event_of(name: str, data: bytes | str) -> Event | None:
-    """Decode an event; None for a kind that this version does not know. Raises `ClientError`."""
+    """Decode an event; None for one that this version does not know. Raises `ClientError`."""
     try:
         if name == "error":
             error = msgspec.json.decode(data, type=Error)

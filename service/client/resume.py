@@ -1,4 +1,4 @@
-"""The part that both clients share: requests, retries and the resumption of streams. It does no I/O."""
+"""Requests, retries and the resumption of streams, for both clients. Does no I/O."""
 
 import math
 import random
@@ -18,10 +18,10 @@ TIMEOUT: Final = httpx.Timeout(10.0, read=60.0)
 RETRIES: Final = 5
 _FIRST_WAIT_SECONDS: Final = 0.1
 _LONGEST_WAIT_SECONDS: Final = 30.0
-_BUSY_STATUSES: Final = frozenset({429, 502, 503})  # 502 comes from a proxy whose server is gone
+_BUSY_STATUSES: Final = frozenset({429, 502, 503})  # a proxy without its server sends 502
 _NO_SUCH_PATH: Final = "not_found"
 
-# All failures of a request; `Retries` decides which of them may pass.
+# All failures of a request; `Retries` decides after which another attempt is worth while.
 FAILURES: Final = (httpx.TransportError, httpx.StreamError, SSEError, ClientError)
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class Retries:
             raise ours from None
         wait = _FIRST_WAIT_SECONDS * math.pow(2, self._failures)
         self._failures += 1
-        # Clients that lost their server at the same moment must not return at the same moment.
+        # Clients that lost their server at the same moment must not all return at once.
         return max(requested, min(wait, _LONGEST_WAIT_SECONDS) * random.uniform(0.5, 1.0))
 
     def _ours(self, error: Exception) -> ClientError:
@@ -106,7 +106,7 @@ def check(response: httpx.Response) -> None:
     except msgspec.DecodeError:
         error = None
     if status in _BUSY_STATUSES:
-        # A proxy in front of a server sends these too, with a body of its own.
+        # A proxy in front of a server also sends these, with another body.
         message, code = (error.message, error.code) if error else (f"HTTP status {status}", "busy")
         raise Busy(message, code, status, _retry_after(response))
     if error is not None and error.code == _NO_SUCH_PATH:
@@ -118,7 +118,7 @@ def check(response: httpx.Response) -> None:
 
 
 def _retry_after(response: httpx.Response) -> float | None:
-    """Return the seconds of the header; a date, which HTTP allows too, is ignored."""
+    """Return the seconds of the header; dates, which HTTP also allows, are ignored."""
     value = response.headers.get("retry-after", "")
     return float(value) if value.isdecimal() else None
 
@@ -137,7 +137,7 @@ def _with_scheme(url: str) -> str:
     except httpx.InvalidURL as error:
         raise Unreachable(f"{url}: {error}") from None
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise Unreachable(f"{url}: is no URL of a server; use HOST:PORT, http://... or https://...")
+        raise Unreachable(f"{url}: is not the URL of a server; use HOST:PORT, http://... or https://...")
     return full
 
 
@@ -145,7 +145,7 @@ class BaseClient:
     """The state that both clients share: URL, API key and number of retries."""
 
     def __init__(self, url: str, api_key: str | None, retries: int) -> None:
-        """Raises `Unreachable` for a URL that is none; without `http://`, it is added."""
+        """Raise `Unreachable` for a wrong URL; `http://` may be missing."""
         self.url = _with_scheme(url).rstrip("/")
         self._key: dict[str, object] = {} if api_key is None else {"api_key": api_key}
         self._retries = retries

@@ -14,11 +14,11 @@ _CHUNK: Final = 1 << 16
 _ENCRYPTED: Final = 0x1
 _METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 _OVERHEAD: Final = 1 << 16
-"""Bytes of a member that count before its expansion: short members may be compressed as far as they can."""
+"""Decompressed bytes of a member for which its expansion is not limited: short members compress well."""
 
 
 class Archive:
-    """An open zip archive whose directory is within the limits; nothing of it is ever extracted to a path."""
+    """An open zip archive whose directory is within the limits; it is never extracted to paths."""
 
     def __init__(self, file: zipfile.ZipFile, limits: DocumentLimits) -> None:
         self._file = file
@@ -36,7 +36,7 @@ class Archive:
             if member.flag_bits & _ENCRYPTED:
                 raise InvalidRequest("file", "the document is encrypted; remove its password first")
             if member.compress_type not in _METHODS:
-                raise InvalidRequest("file", "the archive is compressed in a way that no such document is")
+                raise InvalidRequest("file", "the archive is compressed by an unknown method")
             if _is_outside(member.filename):
                 raise InvalidRequest("file", "a part of the archive has a path that leads out of it")
         if sum(member.file_size for member in self.members) > limits.max_expanded_bytes:

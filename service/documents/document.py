@@ -103,7 +103,7 @@ def open_document(path: Path, name: str, options: ReadOptions, limits: DocumentL
 
 
 def _check_archive(archive: Archive, found: DocumentFormat, reader: ArchiveReader) -> None:
-    """Raise `InvalidRequest` for an archive of another format, and for one whose parts are encrypted."""
+    """Raise `InvalidRequest` for an archive of another format, or with encrypted parts."""
     by_name = {member.filename: member for member in archive.members}
     if not any(map(reader.main.fullmatch, by_name)):
         raise InvalidRequest("file", f"its content is not {found.name}, as its name says")

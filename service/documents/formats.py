@@ -1,4 +1,4 @@
-"""The table of formats: for each one how its text is decoded, and what its paragraphs are."""
+"""The table of formats: how the text of each is decoded and split into paragraphs."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ Split = Callable[[str, ReadOptions], Iterator[Piece]]
 
 @dataclass(frozen=True, kw_only=True)
 class TextReader:
-    """The rules by which a text of a document is read and written."""
+    """The rules for reading and writing a text of a document."""
 
     decode: Callable[[bytes], tuple[str, str]]
     """Returns the text and its encoding."""
@@ -51,7 +51,7 @@ class ArchiveReader:
     """The parts of an archive that hold text."""
 
     main: regex.Pattern[str]
-    """The name of a part that every such archive has."""
+    """The name of a part that every archive of the format has."""
     parts: office.Parts
     pages: regex.Pattern[str] | None = None
     """The names of parts in XHTML."""
@@ -59,7 +59,7 @@ class ArchiveReader:
     """True if tables name their columns, as spreadsheets do."""
 
     def reader(self, name: str, kept: frozenset[str]) -> TextReader | None:
-        """Return the reader of a part, or None for a part without text."""
+        """Return the reader of a part; None for a part without text."""
         if self.pages is not None and self.pages.fullmatch(name):
             return _XHTML
         for pattern, vocabulary in self.parts.items():
@@ -90,7 +90,7 @@ class DocumentFormat:
 
     @property
     def has_columns(self) -> bool:
-        """True for a table of values, of which some columns may be chosen."""
+        """True for a table of values; the caller may choose some of its columns."""
         return self.name in ("csv", "tsv")
 
 

@@ -1,8 +1,8 @@
 """The inside of a paragraph as HTML with inline tags, and back.
 
 Runs with unusual formatting and wrappers such as a comment's range become elements `<g1>`, links `<a id="2">`, objects
-such as footnotes `<x3/>`, and line breaks and tabs, which end a sentence, `<br id="4">`. Most of a paragraph has one
-formatting: that needs no tag.
+such as footnotes `<x3/>`, and line breaks and tabs, which end a sentence, `<br id="4">`. The most frequent
+formatting of a paragraph needs no tag.
 """
 
 from collections import Counter
@@ -40,7 +40,7 @@ class Open:
 
     raw: str
     is_link: bool = False
-    """True if it must contain a word: an empty link cannot be followed."""
+    """True if it must contain a word: nobody can follow an empty link."""
 
 
 @dataclass
@@ -52,13 +52,13 @@ class Close:
 
 @dataclass
 class Object:
-    """Something that is not text; paragraphs may lie in it."""
+    """An object among the words, such as a picture; it may contain paragraphs."""
 
     pieces: Sequence[Piece]
     is_break: bool = False
     """True if a sentence ends here."""
     is_character: bool = False
-    """True if it stands among the characters of its run, as the end of a line in a cell does."""
+    """True for an object among the characters of its run, such as a line end in a cell."""
 
 
 Item = Words | Open | Close | Object
@@ -149,7 +149,7 @@ def _objects(items: Iterable[Item]) -> str:
 
 
 class _Tagged:
-    """A paragraph's items as HTML, and what each of its tags stands for."""
+    """A paragraph's items as HTML, and the item of each tag."""
 
     def __init__(self, items: Sequence[Item], write_text: Callable[[str], str]) -> None:
         self._write_text = write_text
@@ -226,7 +226,7 @@ class _Tagged:
         return "".join(written) + _objects(filter(_is_outside, missing.values()))
 
     def _close(self, name: str, opened: list[str], written: list[str]) -> None:
-        """Close an element; those that were opened in it are closed before, and opened again."""
+        """Close an element; elements that were opened in it are closed first, and opened again afterwards."""
         places = [place for place, each in enumerate(opened) if each == name or (name == "a" and each[0] == "a")]
         if places:
             inner = opened[places[-1] + 1 :]

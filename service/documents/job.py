@@ -1,4 +1,4 @@
-"""One document on its way through the server, and what its translation needs. Knows no files and no translator."""
+"""The state of one document on its way through the server. Knows neither files nor the translator."""
 
 import asyncio
 import secrets
@@ -18,7 +18,7 @@ State = Literal["queued", "translating", "done", "error"]
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentRequest:
-    """A document in a directory of its own, and everything that its translation needs."""
+    """A document in its own directory, and everything that its translation needs."""
 
     owner: str
     document: Document
@@ -28,7 +28,7 @@ class DocumentRequest:
     characters: int
     options: TranslationOptions
     charge: AbstractAsyncContextManager[object]
-    """Has been entered; is left with the error if there is one."""
+    """A context that was entered; the job leaves it, with the error if there is one."""
 
 
 @dataclass(eq=False)
@@ -45,7 +45,7 @@ class DocumentJob:
     wanted_at: float = field(default_factory=time.monotonic)
     ended_at: float | None = None
     readers: int = 0
-    """Clients that wait for it or follow its progress; while there are some, it is wanted."""
+    """The number of clients that wait for the document or follow its progress; with a reader, it is wanted."""
     task: asyncio.Task[None] | None = None
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -59,7 +59,7 @@ class DocumentJob:
 
     @property
     def seconds_left(self) -> int | None:
-        """An estimate of the time that the translation still takes; None before it has begun."""
+        """An estimate of the seconds until the translation ends; None before it has begun."""
         if self.started_at is None or not self.characters_done:
             return None
         pace = (time.monotonic() - self.started_at) / self.characters_done

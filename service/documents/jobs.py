@@ -31,15 +31,15 @@ _BATCH_CHARACTERS: Final = 4_000
 _BATCH_TEXTS: Final = 50
 _BATCH_SECONDS: Final = 600.0
 _UNWANTED_SECONDS: Final = 600.0
-"""A document whose state nobody requests for so long is not translated further."""
+"""A translation stops if no client requests the state of its document for so long."""
 _EXPIRY_SECONDS: Final = 3600.0
-"""A translated document that nobody downloads is deleted after so long."""
+"""A translated document is deleted if no client downloads it for so long."""
 _SWEEP_SECONDS: Final = 5.0
 _RETRY_SECONDS: Final = 0.5
 
 
 class DocumentJobs:
-    """The documents of one server, each in a directory of its own. They end with the server."""
+    """The documents of one server, each in its own directory; all are deleted when the server stops."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class DocumentJobs:
         most: int,
         expiry_seconds: float = _EXPIRY_SECONDS,
     ) -> None:
-        """`directory` is made at the start; by default it is one for temporary files. `most` counts kept documents."""
+        """`start` makes `directory`, by default a temporary one. At most `most` documents are kept."""
         self.limits = limits
         self._translator = translator
         self._most = most
@@ -58,17 +58,17 @@ class DocumentJobs:
         self._directory: Path | None = None
         self._jobs: dict[str, DocumentJob] = {}
         self._receiving: Counter[str] = Counter()
-        """Documents of each caller that are being received."""
+        """The number of documents that each caller is sending now."""
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._executor = ThreadPoolExecutor(_AT_ONCE, "documents")
         self._sweeper: asyncio.Task[None] | None = None
         self._is_stopping = False
 
     def start(self) -> None:
-        """Make or empty the directory, and delete documents from now on when their time is over.
+        """Make or empty the directory, and begin to delete expired documents.
 
-        Raises `OSError` if the configured directory cannot be used. Without a place for temporary files, as in a
-        read-only container, documents are refused.
+        Raises `OSError` if the configured directory cannot be used. Documents are refused if there is no directory for
+        temporary files, as in a read-only container.
         """
         if self._configured is None:
             try:
@@ -95,7 +95,7 @@ class DocumentJobs:
 
     @contextmanager
     def receiving(self, owner: str) -> Iterator[None]:
-        """Reserve a place for a document while it is received and checked. Raises `QueueFull`."""
+        """Count a document of `owner` while it is received and checked. Raises `QueueFull`."""
         own = sum(job.request.owner == owner for job in self._jobs.values()) + self._receiving[owner]
         total = len(self._jobs) + self._receiving.total()
         if total >= self._most or own >= max(self._most // _SHARE, 1):
@@ -105,7 +105,7 @@ class DocumentJobs:
             yield
         finally:
             self._receiving[owner] -= 1
-            self._receiving += Counter()  # without those that have none
+            self._receiving += Counter()  # removes callers with 0
 
     def new_directory(self) -> Path:
         """Make the directory of a document. Raises `InsufficientStorage`."""
@@ -117,7 +117,7 @@ class DocumentJobs:
             raise InsufficientStorage("documents") from None
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Run a function of a document in a thread, to its end even if the caller is cancelled."""
+        """Run a function of a document in a thread, to its end even if this call is cancelled."""
         running = asyncio.get_running_loop().run_in_executor(self._executor, work)
         try:
             return await asyncio.shield(running)
@@ -134,7 +134,7 @@ class DocumentJobs:
         return job
 
     def find(self, identifier: str) -> DocumentJob:
-        """Return a document, which is wanted by that. Raises `UnknownDocument`."""
+        """Return a document, and note that it is wanted. Raises `UnknownDocument`."""
         job = self._jobs.get(identifier)
         if job is None:
             raise UnknownDocument
@@ -164,7 +164,7 @@ class DocumentJobs:
         except OSError:
             error = InsufficientStorage("documents")
         except asyncio.CancelledError:
-            # What was translated until then is not given back, unless this server is to blame.
+            # Characters translated so far stay counted, unless this server is to blame.
             error = None if job.state == "translating" and not self._is_stopping else UnknownDocument()
             was_cancelled = True
         except BaseException as failure:
@@ -205,7 +205,7 @@ class DocumentJobs:
             try:
                 translation = self._translator.start(texts, request.source, request.target, request.options)
             except (QueueFull, NotReady):
-                # Requests that somebody waits for come first.
+                # Other requests come first: their callers are waiting.
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             try:

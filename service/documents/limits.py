@@ -17,7 +17,7 @@ class DocumentLimits:
     max_characters: int = 1_000_000
     max_paragraphs: int = 100_000
     max_paragraph_characters: int = 40_000
-    """Characters of a paragraph with its tags; fewer than a request may have."""
+    """Characters of a paragraph with its tags, fewer than the limit of a request."""
     max_members: int = 5_000
     """Parts of an archive."""
     max_expanded_bytes: int = 250_000_000

@@ -78,7 +78,7 @@ class _Reader:
             number = end
 
     def _copied_end(self, number: int, *, may_be_indented: bool) -> int:
-        """Return the end of the lines from `number` that are copied; `number` if there are none."""
+        """Return the end of the copied lines that begin at `number`; `number` if the line there is translated."""
         line = self._lines[number]
         if not line.strip() or _DEFINITION.match(line) or _TABLE_RULE.match(line):
             return number + 1
@@ -177,5 +177,5 @@ class _Reader:
         if address in ("]", "[]", "][]"):
             if label.lower() not in self._labels:
                 return [Words(opening), *self._items(label), Words(address)]
-            address = f"][{label}]"  # the label is an address, too, and must stay
+            address = f"][{label}]"  # the label is an address, too, and stays
         return [Open(opening, is_link=True), *self._items(label), Close(address)]

@@ -1,4 +1,4 @@
-"""The formats of office programs: their vocabularies, and which parts of their archives hold text."""
+"""The formats of office programs: their vocabularies, and the parts of their archives with text."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,7 +9,7 @@ import regex
 from service.documents.xml_document import Vocabulary, names
 from service.documents.xml_text import XmlKind, XmlToken, tokens
 
-# ISO's strict variant of Office Open XML has addresses of its own.
+# ISO's strict variant of Office Open XML has other addresses.
 _OPEN_XML: Final = {
     f"{host}/{name}": short
     for name, short in {"wordprocessingml": "w", "drawingml": "a", "spreadsheetml": "s"}.items()
@@ -53,7 +53,7 @@ SHEET: Final = Vocabulary(
 
 
 def _is_computed_cell(token: XmlToken) -> bool:
-    """Return True for a cell whose text the program makes, from a number, a date or a formula."""
+    """Return True for a cell whose text the office program computes, from a number, a date or a formula."""
     if token.name not in ("table:table-cell", "table:covered-table-cell"):
         return False
     values = {name.rpartition(":")[2]: value for name, value in token.attributes().items()}

@@ -11,7 +11,7 @@ class ReadOptions:
 
     target: str
     columns: tuple[str, ...] = ()
-    """Names or numbers, from 1, of the columns to translate; all if there are none."""
+    """Names or numbers, from 1, of the columns to translate; () for all."""
 
 
 class Write(Protocol):
@@ -24,8 +24,8 @@ class Write(Protocol):
 class Paragraph:
     """A paragraph of a document.
 
-    `source` is the text as the document has it, in which further paragraphs may lie, such as a footnote's or a text
-    box's. `markup` is the HTML to translate: text, and inline tags for formatting and objects.
+    `source` is the text as the document has it; it may contain further paragraphs, such as those of a footnote or a
+    text box. `markup` is the HTML to translate: text, and inline tags for formatting and objects.
     """
 
     source: Sequence["Piece"]
@@ -34,7 +34,7 @@ class Paragraph:
     """Characters of text in the markup."""
     write: Write
     is_in_place: bool = True
-    """True if the translation replaces the text, so that one that equals its markup is written as it was."""
+    """True if the translation replaces the text: one that equals its markup leaves the source unchanged."""
     translation: str | None = field(default=None, init=False)
 
     def render(self) -> str:
@@ -53,7 +53,7 @@ def render(pieces: Iterable[Piece]) -> str:
 
 
 def paragraphs(pieces: Iterable[Piece]) -> Iterator[Paragraph]:
-    """Yield all paragraphs, each before those that lie in it."""
+    """Yield all paragraphs, each before the paragraphs in it."""
     for piece in pieces:
         if isinstance(piece, Paragraph):
             yield piece

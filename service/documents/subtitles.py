@@ -18,12 +18,12 @@ _NOTE: Final = regex.compile(r"^(?:NOTE|STYLE|REGION)\b.*?(?:\r?\n[ \t]*\r?\n|\Z
 _SENTENCE_END: Final = regex.compile(r"(?:[.!?…:;。！？♪)\]]|--|—)[\"”»’']?(?:</[^>]*>)*\s*\Z")
 _SPEAKER: Final = regex.compile(r"\s*(?:<[^>]*>)*(?:[-–—]\s|♪|\[|\(|[A-Z]{2,}:)")
 _NO_WORDS: Final = regex.compile(r"(\{\\[^{}\n]*\}|<[0-9][0-9:.]*>|[♪♫]+)")
-"""Styles, times and notes of music, which stay as they are."""
+"""Styles, times and notes of music: they are copied."""
 _WORD: Final = regex.compile(r"(?:<[^<>]*>|\{\\[^{}]*\}|\S)+")
 _MARKUP: Final = regex.compile(r"<[^<>]*>|\{\\[^{}]*\}")
 _TAG: Final = regex.compile(r"<(/?)([A-Za-z]+)[^<>]*>")
 _MOST_CUES: Final = 6
-"""Cues that are joined at most, where nothing ends a sentence."""
+"""The most cues of one sentence."""
 
 
 class _Cue(NamedTuple):
@@ -72,7 +72,7 @@ def _sentence(text: str, cues: Sequence[_Cue], *, has_references: bool) -> Itera
     for part in parts:
         for line in part.splitlines():
             if items:
-                # A line of another speaker is a sentence of its own; other lines end anywhere.
+                # A new speaker begins a new sentence; other lines end anywhere.
                 items.append(Object(["\n"], is_break=True) if _SPEAKER.match(line) else Words(" "))
             items += _line_items(line)
 
@@ -91,7 +91,7 @@ def _line_items(line: str) -> Iterator[Item]:
 
 
 def _share(translation: str, parts: Sequence[str], between: Sequence[str]) -> str:
-    """Share out the words of a translation to the cues that its text had, by their lengths."""
+    """Divide the words of a translation among the cues of its text, by their lengths."""
     speeches = translation.split("\n") if len(parts) == 1 else [translation.replace("\n", " ")]
     words = [_WORD.findall(speech) for speech in speeches]
     if len(parts) == 1:
@@ -113,7 +113,7 @@ def _wrapped(words: Sequence[str], lines: int) -> Iterator[str]:
 
 
 def _shares(words: Sequence[str], lengths: Sequence[int]) -> list[list[str]]:
-    """Share out words in their order by lengths; each share gets a word if there are enough."""
+    """Divide words in their order by lengths; each share gets at least one word if there are enough."""
     total, shares, done = max(sum(lengths), 1), [], 0
     ends = list(accumulate(len(_MARKUP.sub("", word)) + 1 for word in words))
     for number, limit in enumerate(accumulate(lengths)):
@@ -128,7 +128,7 @@ def _shares(words: Sequence[str], lengths: Sequence[int]) -> list[list[str]]:
 
 
 def _nearest(ends: Sequence[int], wanted: float) -> int:
-    """Return the number of words whose length together is nearest to the wanted one."""
+    """Return the number of words whose joint length is nearest to the wanted one."""
     return min(range(len(ends) + 1), key=lambda count: abs((ends[count - 1] if count else 0) - wanted))
 
 

@@ -12,7 +12,7 @@ from service.documents.paragraph import Piece, ReadOptions
 from service.errors import InvalidRequest
 from service.text.splitter import BULLET
 
-_LONGEST_HEADER: Final = 500  # characters of it that an error shows
+_LONGEST_HEADER: Final = 500  # characters of a field that an error shows
 _JSON_STRING: Final = regex.compile(r'"(?:[^"\\]++|\\.)*+"(?P<colon>\s*+:)?')
 _MESSAGE_FORMAT: Final = regex.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
 _DELIMITERS: Final = ",;\t|"
@@ -26,7 +26,7 @@ def decode_text(data: bytes) -> tuple[str, str]:
     except UnicodeDecodeError:
         raise InvalidRequest("file", f"it is not {encoding.upper()}; save it as UTF-8") from None
     if "\0" in text:
-        raise InvalidRequest("file", "it is no text: there are zero bytes in it")
+        raise InvalidRequest("file", "it is not text: it contains zero bytes")
     return text, encoding
 
 
@@ -69,7 +69,7 @@ def _json_string(text: str) -> str:
 
 
 def split_table(text: str, options: ReadOptions) -> Iterator[Piece]:
-    """Split a table of values into its cells. Raises `InvalidRequest` for columns that it does not have."""
+    """Split a table of values into its cells. Raises `InvalidRequest` for unknown columns."""
     first = text.removeprefix("\ufeff").partition("\n")[0]
     delimiter = max(_DELIMITERS, key=first.count)
     header = next(csv.reader([first], delimiter=delimiter), [])
@@ -116,7 +116,7 @@ def _cells(text: str, delimiter: str, chosen: set[int], *, skips_header: bool) -
 
 
 class _Quoting:
-    """Writes the text of a cell, in quotes if it had some or now needs them."""
+    """Writes the text of a cell, in quotes if the source has quotes or the translation needs them."""
 
     def __init__(self, delimiter: str, is_quoted: bool) -> None:
         self._delimiter = delimiter

@@ -1,4 +1,4 @@
-"""HTML and XHTML to pieces. The splitter of HTML texts says what is translated; here it is only cut into parts."""
+"""HTML and XHTML to pieces. The splitter of HTML texts chooses the text to translate; this module only cuts blocks."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -12,7 +12,7 @@ from service.text.html import split_blocks
 
 _CHARSET: Final = regex.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([A-Za-z][A-Za-z0-9._:-]{0,39})""", regex.I)
 _CHARSET_BYTES: Final = 1024
-"""Bytes in which the HTML standard wants a charset."""
+"""Bytes at the beginning that must contain the charset, by the HTML standard."""
 # Elements that XHTML may close at once; in HTML they last until their end tag.
 _EMPTY: Final = regex.compile(
     r"""<(?:script|style|textarea|title|iframe|pre|code|kbd|samp|var|svg|math|object|template|noembed|noframes|xmp)"""

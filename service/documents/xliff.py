@@ -1,4 +1,4 @@
-"""XLIFF 1.2 and 2 to pieces: each source is translated into the target beside it, unless that has a translation."""
+"""XLIFF 1.2 and 2 to pieces: each source is translated into the target beside it if that is empty."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -63,7 +63,7 @@ def _rest(found: Iterator[XmlToken]) -> Iterator[XmlToken]:
 
 
 def _children(unit: Sequence[XmlToken]) -> Iterator[tuple[int, int]]:
-    """Yield the first token of each child of an element, and the one after its last."""
+    """Yield the first token of each child of an element, and the token after its last child."""
     depth = start = 0
     for number, token in enumerate(unit[1:-1], 1):
         if depth == 0:

@@ -1,4 +1,4 @@
-"""XML documents to pieces, by a table that says for each vocabulary what a paragraph and an inline run is."""
+"""XML documents to pieces, by a table of the elements that are paragraphs, runs and texts in each vocabulary."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ _FIELDS_OF_TEXT: Final = ("HYPERLINK", "TOC", "REF", "INDEX")
 
 @dataclass(frozen=True, kw_only=True)
 class Vocabulary:
-    """The elements of an XML format, by names such as `w:p`. Whatever is not named here is copied.
+    """The elements of an XML format, by names such as `w:p`. All others are copied.
 
     Inside a paragraph, an unnamed element is an object; paragraphs that lie in it are still translated.
     """
@@ -32,11 +32,11 @@ class Vocabulary:
     runs: frozenset[str] = frozenset()
     """Elements that give one formatting to the text elements in them."""
     texts: frozenset[str] = frozenset()
-    """Elements that hold only text; if there are none, text stands in paragraphs and wrappers themselves."""
+    """Elements that hold only text; if empty, paragraphs and wrappers hold text themselves."""
     has_lines: bool = False
-    """True if a line of a text element ends where its source does."""
+    """True if line ends in the source of a text element end lines of the text."""
     characters: Mapping[str, str] = field(default_factory=dict)
-    """Elements of a run that stand for a character, and how the model reads it."""
+    """Elements of a run that stand for a character, and the character that the model reads."""
     wrappers: frozenset[str] = frozenset()
     """Elements that contain a part of a paragraph."""
     html: frozenset[str] = frozenset()
@@ -44,16 +44,16 @@ class Vocabulary:
     links: frozenset[str] = frozenset()
     """The wrappers that are links."""
     properties: frozenset[str] = frozenset()
-    """Elements that describe the run or wrapper whose first child they are."""
+    """Elements that describe a run or a wrapper, as its first child."""
     breaks: frozenset[str] = frozenset()
     copied: frozenset[str] = frozenset()
-    """Elements in which nothing is translated."""
+    """Elements that are copied with their content."""
     is_untouched: Untouched = field(default=lambda token: False)
-    """Returns True for another element, by its attributes, in which nothing is translated."""
+    """Returns True for another element that is copied with its content, by its attributes."""
     code: regex.Pattern[str] | None = None
     """Matches the properties of a paragraph that holds code."""
     is_kept: Callable[[str], bool] = field(default=lambda text: False)
-    """Returns True for the text of a paragraph that must stay."""
+    """Returns True for the text of a paragraph that is copied."""
 
 
 def names(text: str) -> frozenset[str]:
@@ -81,7 +81,7 @@ class _Reader:
         self._vocabulary = vocabulary
 
     def read(self, *, is_element: bool = False) -> Iterator[Piece]:
-        """Yield the pieces up to the end, or to the end of the element that was opened last."""
+        """Yield the pieces up to the end of the text, or of the element that was opened last."""
         depth = 0
         for token in self._tokens:
             if token.kind is XmlKind.OPEN and self._is_copied(token):
@@ -200,7 +200,7 @@ class _Reader:
 
 
 def _text_run(name: str, run: Run, *, keeps_space: bool = False) -> Run:
-    """Return a run with its text element, which says that it keeps its space if it would not by itself."""
+    """Return a run with its text element, marked to keep its white space unless it always does."""
     space = "" if keeps_space else ' xml:space="preserve"'
     return Run(f"{run.opening}<{name}{space}>", f"</{name}>{run.closing}")
 
@@ -208,7 +208,7 @@ def _text_run(name: str, run: Run, *, keeps_space: bool = False) -> Run:
 def join_fields(items: Sequence[Item]) -> list[Item]:
     """Join the parts of a word processor's fields: a link becomes a wrapper, a computed field one object.
 
-    A field is spread over several runs, of which none may be moved without the others.
+    The parts of a field lie in several runs, which must stay together.
     """
     joined: list[Item] = []
     open_fields: list[_Field] = []
@@ -235,7 +235,7 @@ def _close_field(joined: list[Item], found: _Field) -> None:
     parts = joined[found.start :]
     depths = [isinstance(part, Open) - isinstance(part, Close) for part in parts]
     if sum(depths) or any(sum(depths[:count]) < 0 for count in range(len(depths))):
-        return  # it overlaps a wrapper: its parts stay objects
+        return  # the field overlaps a wrapper: its parts stay objects
     head = joined[found.start : found.head_end]
     instruction = "".join(_INSTRUCTION.findall(source_of(head))).split()
     is_text = found.head_end is not None and instruction[:1] and instruction[0] in _FIELDS_OF_TEXT

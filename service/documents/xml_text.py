@@ -1,7 +1,7 @@
-"""XML to tokens without loss: the tokens joined are the text. A real parser checks the text first.
+"""XML to tokens without loss: the tokens joined are the text.
 
-Expat decides what is well-formed. Trees, also lxml's, forget how a document was spelled, and need several times its
-memory; here every token keeps its spelling.
+Expat checks first that the text is well-formed. Trees, also lxml's, forget how a document was spelled, and need
+several times its memory; here every token keeps its spelling.
 """
 
 from collections.abc import Iterator, Mapping
@@ -164,5 +164,5 @@ def _referenced(found: regex.Match[str]) -> str:
 
 
 def escape_text(text: str) -> str:
-    """Escape the text of an element; characters that XML cannot have are left out."""
+    """Escape the text of an element; characters that XML forbids are left out."""
     return escape(_FORBIDDEN.sub("", text), quote=False)

@@ -15,11 +15,11 @@ from service.hub.progress import Progress
 from service.hub.release import Files, Listing, Release, version_key
 
 _SCHEMES: Final = ("https://", "http://")
-"""Some packages have links of other kinds, too."""
+"""Some packages also have links with other schemes."""
 
 
 class _Package(BaseModel):
-    """One package. The public index has neither sizes nor sums; an index of one's own may have both."""
+    """One package. The public index has neither sizes nor sums; a private index may have both."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -54,7 +54,7 @@ def listings(options: HubOptions) -> Sequence[Listing]:
 
 
 def release(name: HubName, options: HubOptions) -> Release:
-    """Return the newest package of a direction, or that of the version in the name. Raises `HubError`."""
+    """Return the newest package of a direction, or the version in the name. Raises `HubError`."""
     packages = [each for each in _packages(options) if each.name.model.lower() == name.model.lower()]
     if not packages:
         raise HubError(f"{name}: Argos' index has no such direction; `dragoman models --available argos` lists all")

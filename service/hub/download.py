@@ -21,9 +21,9 @@ from service.hub.errors import HubError, TemporaryHubError
 from service.hub.progress import Progress
 
 _ATTEMPTS: Final = 5
-"""Attempts without a single new byte, after which a download is given up."""
+"""A download fails after so many attempts without a single new byte."""
 _FIRST_PAUSE_SECONDS: Final = 0.5
-"""Doubled after each attempt that brings nothing."""
+"""Doubled after each attempt without a new byte."""
 _TIMEOUT: Final = httpx.Timeout(30.0, connect=10.0)
 _LARGEST_FILE: Final = 20_000_000_000
 """Limit for files whose size the index does not say."""
@@ -42,7 +42,7 @@ _READERS: Final[Mapping[str, Callable[[IO[bytes]], AbstractContextManager[Any]]]
 
 
 class RemoteFile(NamedTuple):
-    """A file of a model, and what its index says of it."""
+    """A file of a model, as its index describes it."""
 
     name: str
     url: str
@@ -65,7 +65,7 @@ def read_json(url: str) -> Any:
             for chunk in response.iter_bytes():
                 content += chunk
                 if len(content) > _LARGEST_INDEX:
-                    raise HubError(f"{url}: is larger than {_LARGEST_INDEX // 1_000_000} MB, which no index is")
+                    raise HubError(f"{url}: is larger than {_LARGEST_INDEX // 1_000_000} MB, too large for an index")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise _unreachable(url, error) from None
     try:
@@ -75,7 +75,7 @@ def read_json(url: str) -> Any:
 
 
 def download(file: RemoteFile, directory: Path, progress: Progress) -> Path:
-    """Download a file into a directory, going on where an earlier call was cut. Raises `HubError` and `OSError`."""
+    """Download a file into a directory, or the rest of one that was cut. Raises `HubError` and `OSError`."""
     path = directory / _plain(file)
     if path.exists():
         progress.advance(path.stat().st_size)
@@ -98,7 +98,7 @@ def download(file: RemoteFile, directory: Path, progress: Progress) -> Path:
 
 
 class _Partial:
-    """A file that is not complete, and the ETag of the one that it is a part of."""
+    """An incomplete file, and the ETag of the complete one."""
 
     def __init__(self, path: Path) -> None:
         self._final = path
@@ -116,7 +116,7 @@ class _Partial:
     def begin(self, etag: str | None) -> None:
         """Start a file from its first byte."""
         self.path.write_bytes(b"")
-        if etag and not etag.startswith("W/"):  # a weak one does not stand for the same bytes
+        if etag and not etag.startswith("W/"):  # a weak ETag may stand for other bytes
             self._etag.write_text(etag)
         else:
             self._etag.unlink(missing_ok=True)
@@ -154,7 +154,7 @@ def _continue(file: RemoteFile, partial: _Partial, progress: Progress) -> None:
             progress.expect(partial.size + int(length))
         most = _LARGEST_FILE if file.size is None else file.size
         with partial.path.open("ab") as output:
-            for chunk in response.iter_raw():  # a size would hold back what came before a cut
+            for chunk in response.iter_raw():  # chunks of a given size would lose the last bytes before a cut
                 output.write(chunk)
                 progress.advance(len(chunk))
                 if output.tell() > most:
@@ -165,7 +165,7 @@ def _continue(file: RemoteFile, partial: _Partial, progress: Progress) -> None:
 
 
 def _range(file: RemoteFile, partial: _Partial) -> dict[str, str]:
-    """Return the headers that request what is missing; all of it if nothing says that both parts are of one file."""
+    """Return the headers that request the missing bytes, or the whole file if nothing proves that it is the same."""
     headers = {"Accept-Encoding": "identity"}
     if partial.size and (partial.etag or file.sha256):
         headers["Range"] = f"bytes={partial.size}-"
@@ -175,7 +175,7 @@ def _range(file: RemoteFile, partial: _Partial) -> dict[str, str]:
 
 
 def _verify(file: RemoteFile, partial: _Partial) -> None:
-    """Compare a complete file with its index; raises `TemporaryHubError`, and leaves nothing of it."""
+    """Compare a complete file with its index; if they differ, remove the file and raise `TemporaryHubError`."""
     problem = None
     if file.size is not None and partial.size != file.size:
         problem = f"ends after {partial.size} of {file.size} bytes"
@@ -187,9 +187,9 @@ def _verify(file: RemoteFile, partial: _Partial) -> None:
 
 
 def _plain(file: RemoteFile) -> str:
-    """Return the name of a file if it names nothing outside of its directory."""
+    """Return the name of a file. Raises `HubError` if it leads out of its directory."""
     if Path(file.name).name != file.name or file.name.startswith(".") or "\\" in file.name:
-        raise HubError(f"{file.url}: its index calls it {file.name!r}, which is no plain file name")
+        raise HubError(f"{file.url}: its index calls it {file.name!r}, which is not a plain file name")
     return file.name
 
 
@@ -208,7 +208,7 @@ def _client(named_by: str) -> httpx.Client:
 
 
 def _is_private(host: str) -> bool:
-    """Return True if a host has an address that is not one of the public internet; False if it cannot be found."""
+    """Return True if a host has an address outside of the public internet; False if it cannot be found."""
     try:
         found = {entry[4][0] for entry in socket.getaddrinfo(host, None)}
     except (OSError, UnicodeError):
@@ -237,7 +237,7 @@ def _proxy_hint(content: bytes) -> str:
 
 
 def decompress(path: Path, output: Path, suffix: str, size: int | None, sha256: str | None) -> None:
-    """Write the content of a file to another one, and check it. Raises `HubError`, and leaves no output then."""
+    """Decompress a file to another one, and check it. Raises `HubError`; both files are gone then."""
     most = _LARGEST_DECOMPRESSED if size is None else size
     problem: str | None = None
     try:

@@ -1,18 +1,18 @@
-"""The errors of the hub, each a single line that names the model, the host or file, and what to do."""
+"""The errors of the hub. Each message is one line that names the model, host or file, and the remedy."""
 
 import errno
 
 
 class HubError(Exception):
-    """A model that cannot be had; another attempt would fail, too."""
+    """A model that cannot be downloaded; another attempt would fail, too."""
 
 
 class TemporaryHubError(HubError):
-    """A model that cannot be had now: the network, a host or the disk is in the way, and may not be later."""
+    """A download that the network, a host or the disk prevents now; a later attempt may succeed."""
 
 
 def missing_offline(name: object) -> HubError:
-    """Return the error for a model that is not here while the network may not be used."""
+    """Return the error for a missing model while the network may not be used."""
     return HubError(f"{name}: is not here, and offline nothing is downloaded; `dragoman pull {name}` gets it online")
 
 

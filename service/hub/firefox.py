@@ -41,7 +41,7 @@ class _Attachment(BaseModel):
 
     @property
     def suffix(self) -> str:
-        """The suffix of its compression; "" without one."""
+        """The suffix of the file's compression; "" for an uncompressed file."""
         names = (self.location, self.filename, self.mimetype.replace("/", "."))
         return next((suffix for suffix, ends in SUFFIXES.items() if any(name.endswith(ends) for name in names)), "")
 
@@ -55,7 +55,7 @@ class _Record(BaseModel):
     source: LanguageName = Field(validation_alias=AliasChoices("sourceLanguage", "fromLang"))
     target: LanguageName = Field(validation_alias=AliasChoices("targetLanguage", "toLang"))
     architecture: str = "tiny"
-    """The first version of the collection, which does not say it, has only these."""
+    """The only architecture of the collection's first version, which does not name it."""
     version: str
     file_type: str = Field(validation_alias="fileType")
     filter_expression: str | None = None
@@ -154,7 +154,7 @@ def _fetch(model: _Model, options: HubOptions, directory: Path, progress: Progre
 
 
 def _attachments(options: HubOptions) -> str:
-    """Return the address that locations of attachments are relative to: the server's own, or the index's directory."""
+    """Return the base address of attachments: the one that the server states, or the index's directory."""
     server, found, _ = options.firefox_index.partition("/buckets/")
     if not found:
         return options.firefox_index
@@ -180,7 +180,7 @@ def _models(options: HubOptions) -> Sequence[_Model]:
 
 
 def _record(entry: Any) -> _Record | None:
-    """Return None for a record of another kind; the file that it describes is then missing."""
+    """Parse a record; None for a record of another kind, whose file is then missing."""
     try:
         return _Record.model_validate(entry)
     except ValidationError:

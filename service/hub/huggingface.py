@@ -59,11 +59,11 @@ _PASSING: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQ
 
 
 def release(name: HubName, options: HubOptions) -> Release:
-    """Return the revision that a name stands for: on the hub, or offline the one in the hub's own cache.
+    """Return the revision of a name, from the hub, or offline from the hub's own cache.
 
     Raises `HubError`.
     """
-    # The client would otherwise ask its host, once a day, by which names it may report who calls it.
+    # The client would otherwise ask its host once a day for the names of programs that it may report.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     from huggingface_hub import constants
 
@@ -83,7 +83,7 @@ def release(name: HubName, options: HubOptions) -> Release:
 
 
 def chosen_files(files: Collection[str]) -> list[str]:
-    """Choose the files that the importer reads: tokenizers, and one kind of weights. Returns none without weights."""
+    """Choose the files that the importer reads: tokenizers, and one kind of weights; [] without weights."""
     for kind in _WEIGHTS:
         weights = sorted(file for file in files if kind.fullmatch(file))
         if any(not file.endswith(".json") for file in weights):
@@ -151,24 +151,24 @@ def _fetch(name: HubName, revision: str, files: Collection[str], directory: Path
         bar: Any = _progress_bar(progress)
         with _reported(name):
             paths[file] = Path(hf_hub_download(name.model, file, revision=revision, tqdm_class=bar))
-        # Nothing is counted for a file that was there.
+        # The client counts nothing for a file in its cache.
         progress.advance(before + paths[file].stat().st_size - progress.done)
     return _gathered(name, paths, directory)
 
 
 def _progress_bar(progress: Progress) -> type[Any]:
-    """Return a bar of the kind that the hub's client draws, which draws nothing and counts here."""
+    """Return a class of progress bars for the hub's client that draw nothing and report to `progress`."""
     from tqdm import tqdm
 
     def update(bar: Any, n: float | None = 1) -> None:
         progress.advance(int(n or 0))
 
-    # The client calls it as it would call a bar of this library, which knows more methods than these two.
+    # The client also calls other methods of its library's progress bars.
     return type("Bar", (tqdm,), {"__init__": partialmethod(tqdm.__init__, disable=True), "update": update})
 
 
 def _gathered(name: HubName, paths: Mapping[str, Path], directory: Path) -> Files:
-    """Check the files, and gather them in a directory with the model's name, from which Marian's languages are read."""
+    """Check the files, and gather them in a directory with the model's name, which tells a Marian model's languages."""
     gathered = directory / name.model.rpartition("/")[2]
     gathered.mkdir(exist_ok=True)
     for file, path in paths.items():
@@ -187,7 +187,7 @@ def _link(path: Path, link: Path) -> None:
 
 
 def _verify(name: HubName, file: str, path: Path) -> None:
-    """Compare a file with the hub's sum, after which the cache names it: SHA-256 for large files, else git's SHA-1.
+    """Compare a file with the hub's sum, which is its name in the cache: SHA-256 for large files, else git's SHA-1.
 
     A damaged file is removed, so that the next attempt downloads it again.
     """
@@ -198,7 +198,7 @@ def _verify(name: HubName, file: str, path: Path) -> None:
         case 40:
             content = blob.read_bytes()
             found = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
-        case _:  # a cache without links, or a server of another kind, has no sums in names
+        case _:  # names are no sums in a cache without links, or from a server of another kind
             return
     if found != blob.name:
         path.unlink()
@@ -210,7 +210,7 @@ def _verify(name: HubName, file: str, path: Path) -> None:
 
 @contextmanager
 def _reported(name: HubName) -> Iterator[None]:
-    """Turn the errors of the hub's client into ours; an error of the disk stays what it is."""
+    """Convert the errors of the hub's client to ours; errors of the disk pass unchanged."""
     from huggingface_hub import constants, errors
 
     host = urlsplit(constants.ENDPOINT).netloc
@@ -230,7 +230,7 @@ def _reported(name: HubName) -> Iterator[None]:
         status = error.response.status_code
         passing = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _PASSING
         raise (TemporaryHubError if passing else HubError)(f"{name}: {host} answers {status}") from None
-    except Exception as error:  # the client lets those of its HTTP library through
+    except Exception as error:  # errors of its HTTP library, which the client does not convert
         if is_full_disk(error):
             raise
         cause = error.__cause__ or error

@@ -52,7 +52,7 @@ class HubName:
 
     @property
     def languages(self) -> tuple[str, str] | None:
-        """Source and target, if the name says them."""
+        """Source and target; None if the name does not tell them."""
         pair = None if self.source == "hf" else _PAIR.fullmatch(self.model)
         return (pair[1], pair[2]) if pair else None
 
@@ -88,9 +88,9 @@ _INDEXES: Final = {str(index): index for index in (HubIndex("argos"), HubIndex("
 
 
 def parse_model(text: str) -> Path | HubName:
-    """Return a path if there is such a file or directory, or if the text has the form of no name; else the name.
+    """Return a path if the text names a file or directory, or does not have the form of a name; else the name.
 
-    Raises `ValueError` for a text that begins like a name and is none.
+    Raises `ValueError` for a wrong name: a text that begins with a source.
     """
     path = Path(text)
     if _exists(path):
@@ -104,7 +104,7 @@ def parse_model(text: str) -> Path | HubName:
 
 
 def parse_models(text: str) -> Path | HubIndex | tuple[Path | HubName, ...]:
-    """Return a directory, an index, or the models of a list: with commas between them, or of a file with one a line.
+    """Return a directory, an index, or a list of models: separated by commas, or the lines of a file.
 
     Lines that begin with # are comments. Raises `ValueError`.
     """
@@ -126,7 +126,7 @@ def parse_models(text: str) -> Path | HubIndex | tuple[Path | HubName, ...]:
 
 
 def parse_name(text: str) -> HubName:
-    """Return the name; `OWNER/NAME` is Hugging Face's. Raises `ValueError`."""
+    """Parse a name; `OWNER/NAME` is Hugging Face's. Raises `ValueError`."""
     if _OWNER_AND_NAME.fullmatch(text.partition("@")[0]):
         text = f"hf:{text}"
     prefix, _, rest = text.partition(":")
@@ -135,11 +135,12 @@ def parse_name(text: str) -> HubName:
         if prefix == source and form.model.fullmatch(model) and (not at or _REVISION.fullmatch(revision)):
             return HubName(source, model, revision or None)
     forms = [form for source, form in _FORMS.items() if source == prefix] or _FORMS.values()
-    raise ValueError(f"{text!r} is no model's name; names look like {', '.join(form.example for form in forms)}")
+    examples = ", ".join(form.example for form in forms)
+    raise ValueError(f"{text!r} is not the name of a model; names look like {examples}")
 
 
 def hidden_name(path: Path) -> HubName | None:
-    """Return the public model whose name is also this existing path, which is used instead."""
+    """Return the public model with the same name as this existing path; the path takes precedence."""
     text = path.as_posix()
     return HubName("hf", text) if _OWNER_AND_NAME.fullmatch(text) and _exists(path) else None
 

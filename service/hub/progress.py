@@ -1,4 +1,4 @@
-"""The progress of a model that is pulled. Knows no terminal."""
+"""The progress of pulling a model. Knows no terminal."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -15,7 +15,7 @@ class Progress:
         self.step: Step = "downloading"
         self.done = 0
         self.total: int | None = None
-        """None before the index has been read, and where it does not say."""
+        """None before the index has been read, and if the index does not tell the size."""
         self._on_change = on_change
 
     def enter(self, step: Step) -> None:
@@ -28,7 +28,7 @@ class Progress:
         self.enter("downloading")
 
     def expect(self, total: int) -> None:
-        """Set the size of a download whose index does not say it."""
+        """Set the size of a download whose index does not tell it."""
         self.total = total
         self._on_change(self)
 
@@ -39,7 +39,7 @@ class Progress:
 
 
 class Report(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A line that `dragoman pull --json` prints: progress, or at the end the checkpoint or the error."""
+    """A line of `dragoman pull --json`: progress, or at the end the checkpoint or the error."""
 
     name: str
     step: str = ""

@@ -32,11 +32,11 @@ class Source(NamedTuple):
     """One source of models."""
 
     release: Callable[[HubName, HubOptions], Release]
-    """Finds the revision that a name stands for. Raises `HubError`."""
+    """Finds the revision of a name. Raises `HubError`."""
     listings: Callable[[HubOptions], Sequence[Listing]] | None
     """Lists all models; None for a source that has too many. Raises `HubError`."""
     works_offline: bool = False
-    """True if it may find a release in a cache of its own."""
+    """True if the source has its own cache of releases."""
 
 
 SOURCES: Final[Mapping[SourceName, Source]] = {
@@ -56,7 +56,7 @@ class Download(NamedTuple):
 
 
 class Hub:
-    """Public models: how they are found, and where they are kept."""
+    """Public models: their sources, and the cache of pulled ones."""
 
     def __init__(self, options: HubOptions, store: Store | None = None) -> None:
         self._options = options
@@ -65,7 +65,7 @@ class Hub:
     def pull(self, name: HubName, importer: Import, progress: Progress, *, refresh: bool = True) -> Path:
         """Return the checkpoint of a name, downloading and importing it if necessary.
 
-        `refresh` asks the source for a newer revision although one is here. Raises `HubError` and `CheckpointError`.
+        `refresh` asks the source for a newer revision than the cached one. Raises `HubError` and `CheckpointError`.
         """
         refresh = refresh and not self._options.offline
         if not refresh and (found := self._store.find(name)):
@@ -98,7 +98,7 @@ class Hub:
 
     @contextmanager
     def _downloaded(self, name: HubName, release: Release, progress: Progress) -> Iterator[Download]:
-        """Yield the files; what a cut connection or a signal leaves of them is used by the next attempt."""
+        """Yield the files; the next attempt continues a download that a cut connection or a signal ended."""
         staging = self._store.staging(release.origin)
         try:
             _check_room(name, staging, release.size)
@@ -115,7 +115,7 @@ class Hub:
 
     @contextmanager
     def _held(self, lock_name: str, progress: Progress) -> Iterator[None]:
-        """Hold a lock, and say so while another process has it."""
+        """Hold a lock; while another process holds it, report that."""
         lock = self._store.lock(lock_name)
         try:
             lock.acquire(blocking=False)
@@ -141,7 +141,7 @@ def _no_room(name: HubName, details: str) -> TemporaryHubError:
 
 @contextmanager
 def _reported(name: HubName) -> Iterator[None]:
-    """Report errors of the disk, and put the model's name before errors that do not have it."""
+    """Convert errors of the disk to `TemporaryHubError`, and put the model's name before errors without it."""
     try:
         yield
     except (HubError, CheckpointError) as error:

@@ -19,7 +19,7 @@ class Listing(NamedTuple):
     target: str
     revision: str
     size: int | None
-    """Bytes to download; None where the index does not say."""
+    """Bytes to download; None if the index does not tell."""
     licence: str | None
 
 
@@ -39,9 +39,9 @@ class Release:
     origin: Origin
     """Origin without the sums of the files."""
     size: int | None
-    """Bytes to download; None where the index does not say."""
+    """Bytes to download; None if the index does not tell."""
     fetch: Callable[[Path, Progress], Files]
-    """Downloads the files into a directory, going on where an earlier attempt was cut. Raises `HubError`."""
+    """Downloads the files into a directory, from the byte at which an earlier attempt was cut. Raises `HubError`."""
     languages: LanguageHint = ANY
     """The languages, for formats whose files do not name them."""
 

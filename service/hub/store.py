@@ -13,7 +13,7 @@ from model.checkpoint_config import CheckpointConfig, CheckpointError, Origin, l
 from service.hub.names import HubName
 
 _SHORTEST_REVISION: Final = 7
-"""Characters by which a commit may be named; as with git."""
+"""The least characters of a commit's name, as with git."""
 
 
 class Entry(NamedTuple):
@@ -42,7 +42,7 @@ class Store:
         self._root = platformdirs.user_cache_path("dragoman") / "hub" if root is None else root
 
     def entries(self) -> Sequence[Entry]:
-        """List the models that are here, by name, the newest of each name first."""
+        """List the pulled models by name, the newest of each name first."""
         if not self._root.exists():
             return []
         paths = sorted((path for path in self._root.iterdir() if path.name[0] != "."), key=_age)
@@ -50,7 +50,7 @@ class Store:
         return sorted(found, key=lambda each: each.origin.name)
 
     def matching(self, name: HubName) -> Sequence[Entry]:
-        """List the revisions of a model that a name stands for, the newest first."""
+        """List the pulled revisions of a name, the newest first."""
         return [each for each in self.entries() if _matches(each.origin, name)]
 
     def find(self, name: HubName) -> Path | None:
@@ -58,19 +58,19 @@ class Store:
         return next((each.path for each in self.matching(name)), None)
 
     def lock(self, name: str) -> FileLock:
-        """Return the lock that one process at a time holds while it changes what belongs to a name."""
+        """Return the lock of a name's models: a process holds it while it changes them."""
         locks = self._root / ".locks"
         locks.mkdir(parents=True, exist_ok=True)
         return FileLock(locks / f"{_slug(name)}.lock")
 
     def staging(self, origin: Origin) -> Path:
-        """Return the directory for a download under way; what an earlier attempt left there is used."""
+        """Return the directory of a name's download, with the files that an earlier attempt left there."""
         path = self._root / ".downloads" / _slug(f"{origin.name}@{origin.revision}")
         path.mkdir(parents=True, exist_ok=True)
         return path
 
     def keep(self, checkpoint: Path, origin: Origin) -> Path:
-        """Move a checkpoint into the cache in one step, with its origin; return where it is."""
+        """Move a checkpoint into the cache in one step, with its origin; return its new path."""
         add_origin(checkpoint, origin)
         place = self._root / _slug(f"{origin.name}@{origin.revision}")
         if place.exists():
@@ -78,13 +78,13 @@ class Store:
         return checkpoint.rename(place)
 
     def sizes(self, names: Sequence[HubName]) -> "Sizes":
-        """Measure the cache: in all, and what each of `names` stands for."""
+        """Measure the whole cache, and the models of each of `names`."""
         entries = [(each.origin, each.size) for each in self.entries()]
         of_names = [sum(size for origin, size in entries if _matches(origin, name)) for name in names]
         return Sizes(sum(size for _, size in entries), of_names)
 
     def remove_matching(self, name: HubName) -> bool:
-        """Remove all that a name stands for; return False if another process changes it now."""
+        """Remove all models of a name; return False if another process is changing them."""
         lock = self.lock(str(name.unpinned))
         try:
             lock.acquire(blocking=False)
@@ -106,7 +106,7 @@ class Store:
 
 
 def add_origin(checkpoint: Path, origin: Origin) -> CheckpointConfig:
-    """Write into a checkpoint what it was made of; return its configuration."""
+    """Write the origin into a checkpoint; return its configuration."""
     config = load_config(checkpoint).model_copy(update={"origin": origin})
     (checkpoint / "config.json").write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
     return config
@@ -120,12 +120,12 @@ def _slug(name: str) -> str:
 def _age(path: Path) -> float:
     try:
         return -path.stat().st_mtime
-    except OSError:  # it is being removed at this moment
+    except OSError:  # another process is removing it
         return 0.0
 
 
 def _entry(path: Path) -> Entry | None:
-    """Return None for what is no pulled model, or a damaged one: pulling it again replaces it."""
+    """Read a pulled model; None if it is damaged or something else: pulling it again replaces it."""
     try:
         config = load_config(path)
     except CheckpointError:

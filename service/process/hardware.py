@@ -21,13 +21,13 @@ _COUNT_GPUS: Final = "import torch; print(torch.cuda.device_count() if torch.cud
 
 
 def usable_gpus() -> int:
-    """Count the GPUs that the engines' PyTorch can use; without a driver of NVIDIA's, 0 at once."""
+    """Count the GPUs that the engines' PyTorch can use; returns 0 at once without NVIDIA's driver."""
     return visible_gpus() if any(driver.exists() for driver in _GPU_DRIVERS) else 0
 
 
 @functools.cache
 def visible_gpus() -> int:
-    """Ask PyTorch how many GPUs it can use, in another process and for some seconds.
+    """Ask PyTorch how many GPUs it can use; takes another process and some seconds.
 
     The HTTP process itself does not load PyTorch.
     """
@@ -43,7 +43,7 @@ def usable_device(name: str) -> str:
 
 
 def usable_cores() -> int:
-    """Count the cores that this process may run on, as far as limits on processor time allow; at least 1.
+    """Count the cores that this process may use, within its limits of processor time; at least 1.
 
     A limit may be set on the process' own cgroup (a container) or on any above it (systemd's CPUQuota of a slice).
     """
@@ -51,7 +51,7 @@ def usable_cores() -> int:
 
 
 def has_cpu_limit() -> bool:
-    """Return True if processor time is limited below what the cores have on which this process may run."""
+    """Return True if a limit of processor time leaves this process fewer cores than it may run on."""
     return any(limit < _cores() for limit in _cpu_limits())
 
 
@@ -82,10 +82,10 @@ def _memory_limits() -> Iterator[int]:
 
 
 def _cgroup_files(name: str) -> Iterator[str]:
-    """Yield a file's content from the process' own cgroup up to the root, which has none (Linux' cgroup v2)."""
+    """Yield a file's content in each cgroup (v2) from the process' own up to the root, which lacks the file."""
     try:
         lines = _OWN_CGROUP.read_text(encoding="utf-8").splitlines()
-    except OSError:  # no Linux
+    except OSError:  # only Linux has cgroups
         return
     own = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), "")
     for group in (Path(own), *Path(own).parents):

@@ -32,7 +32,7 @@ class Collection:
 
 
 class GlossaryCollections:
-    """The collections of a store; a glossary that is in none is a collection by itself.
+    """The collections of a store; a glossary outside of collections counts as a collection.
 
     All methods read or write files, and raise the errors of the store. Owners see only their own collections.
     """
@@ -78,7 +78,7 @@ class GlossaryCollections:
         return _collection(identifier, made)
 
     def replace(self, identifier: str, owner: str | None, dictionary: Dictionary) -> Description:
-        """Put a dictionary in the place of the one for its direction, or beside the others."""
+        """Replace the dictionary of the same direction, or add a new one."""
         known = self.find(identifier, owner)
         return self._put(known, known.name, dictionary, owner)
 
@@ -111,7 +111,7 @@ class GlossaryCollections:
         self._remove(identifier, owner)
 
     def delete_part(self, identifier: str, owner: str | None, direction: Direction) -> None:
-        """Delete the dictionary of one direction; without its last one, a collection is gone."""
+        """Delete the dictionary of one direction; the last one takes the collection with it."""
         self.part(identifier, owner, direction)
         self._remove(identifier, owner, direction)
 
@@ -119,7 +119,7 @@ class GlossaryCollections:
         revision = 1 + max((each.revision for each in known.parts), default=0)
         part_of = PartOf(known.id, known.created_at, revision)
         made = self._store.add(name, dictionary.direction, dictionary.entries, owner, part_of)
-        # The new one counts already.
+        # The new part counts already.
         self._remove(known.id, owner, dictionary.direction, but=made)
         return made
 

@@ -42,9 +42,9 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     owner: str | None = None
     """The label of the API key that owns the glossary; None for callers without a key."""
     collection: str | None = None
-    """The id of the collection that it is a part of; None for a glossary of its own."""
+    """The id of its collection; None for a glossary outside of collections."""
     revision: int = 0
-    """The highest revision counts, of the parts of a collection for one direction."""
+    """Of a collection's parts for one direction, the one with the highest revision counts."""
 
     @property
     def collection_id(self) -> str:
@@ -59,7 +59,7 @@ class StoredGlossary(Description, frozen=True, kw_only=True):
 
 
 class PartOf(NamedTuple):
-    """The place of a new glossary in a collection."""
+    """The collection of a new glossary, and its revision there."""
 
     collection: str
     created_at: datetime
@@ -74,7 +74,7 @@ _UNREADABLE: Final = (OSError, msgspec.DecodeError, UnicodeDecodeError, Recursio
 
 
 class GlossaryStore:
-    """The glossaries of a directory; without a directory there are none, and none can be added.
+    """The glossaries of a directory; without a directory the store is empty and refuses new ones.
 
     All methods read or write files. Owners see only their own glossaries.
     """
@@ -83,7 +83,7 @@ class GlossaryStore:
         """Create the directory if needed. Raises `OSError`."""
         self._directory = directory
         self._descriptions: dict[str, Description | None] = {}
-        """Descriptions by id, None for a file that is no glossary. Valid for ever: files never change."""
+        """Descriptions by id, None for a file of another kind. Valid for ever: files never change."""
         self._glossary = lru_cache(_IN_MEMORY)(lambda identifier: Glossary(self._stored(identifier).entries))
         if directory is not None:
             directory.mkdir(parents=True, exist_ok=True)
@@ -152,7 +152,7 @@ class GlossaryStore:
         return sorted(own, key=lambda each: (each.created_at, each.id))
 
     def find(self, identifier: str, owner: str | None) -> Description:
-        """Find a glossary by its id, or by a name that no other has. Raises `UnknownGlossary`."""
+        """Find a glossary by its id, or by a unique name. Raises `UnknownGlossary`."""
         if self._directory is not None and _ID.fullmatch(identifier):
             known = self._description(identifier) if self._path(identifier).exists() else None
             if known is not None and known.owner == owner and known.collection is None:
@@ -167,9 +167,9 @@ class GlossaryStore:
         return self._stored(self.find(identifier, owner).id).entries
 
     def glossary(self, identifiers: Sequence[str], owner: str | None, source: str, target: str) -> Glossary:
-        """Load glossaries for these languages, one or more, as one; of two entries for a term the first counts.
+        """Load one or more glossaries for these languages as one; the first entry of a term counts.
 
-        Raises `UnknownGlossary`, `DamagedGlossary`, `TooLong`, and `InvalidRequest` for one for other languages.
+        Raises `UnknownGlossary`, `DamagedGlossary`, `TooLong`, and `InvalidRequest` if one is for other languages.
         """
         known = [self.for_direction(each, owner, source, target) for each in identifiers]
         if len(known) == 1:
@@ -194,7 +194,7 @@ class GlossaryStore:
         fitting = [each for each in exact or parts if (each.source, each.target) == (source, target)]
         if not fitting:
             pairs = " and ".join(sorted({f"{each.source}-{each.target}" for each in exact or parts}))
-            # DeepL's words, by which its clients tell this error from others.
+            # DeepL's words: its clients recognise this error by them.
             raise InvalidRequest(
                 "glossary_id", f"No dictionary found for language pair {source}-{target}; it has {pairs}"
             )
@@ -255,7 +255,7 @@ class GlossaryStore:
 
 
 def _open_private(path: str, flags: int) -> int:
-    """Open a file that only its owner may read: a glossary can hold what is not public yet."""
+    """Open a file that only its owner may read: a glossary can hold names that are not public yet."""
     return os.open(path, flags, _PRIVATE)
 
 

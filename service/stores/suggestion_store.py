@@ -29,7 +29,7 @@ class _Line(Suggestion, frozen=True, kw_only=True):
 
 
 class SuggestionStore:
-    """The suggestions of a file, to which several servers may append; without a file none are taken."""
+    """The suggestions of a file that several servers may share; without a file they are refused."""
 
     def __init__(self, file: Path | None) -> None:
         """Create the file if needed, readable by its owner alone. Raises `OSError`."""

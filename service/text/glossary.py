@@ -14,7 +14,7 @@ from service.text.sentences import UNSPACED_LETTER
 
 MAX_ENTRIES: Final = 10_000
 LONGEST_TERM: Final = 200  # characters, of a term or a translation
-_UNKNOWN: Final = "\U0010ffff"  # stands for tokens that are in no term
+_UNKNOWN: Final = "\U0010ffff"  # stands for tokens that no term contains
 
 # To Python, four control characters are white space that patterns do not match.
 VISIBLE: Final = r"[^\s\x1c-\x1f]"
@@ -81,15 +81,15 @@ class Finder(Protocol):
 
 
 class Glossary:
-    """Finds its terms in texts, as whole words, and the longest of those that begin at one place.
+    """Finds its terms in texts, as whole words; of terms that begin at the same character, the longest.
 
     A term in lower case is also found in capitals, and with a first capital at the beginning of a sentence; other terms
-    only as written. White space of any kind and length counts as one space. Words are not inflected: to translate
-    "cats", a glossary needs "cats" in addition to "cat".
+    only as they are written. White space of any kind and length counts as one space. Words are not inflected: to
+    translate "cats", a glossary needs "cats" in addition to "cat".
     """
 
     def __init__(self, entries: Mapping[str, str]) -> None:
-        """Take the translation of each term; none is blank."""
+        """`entries` maps each term to its translation, which must not be blank."""
         self._entries = {_normalize_space(term): _normalize_space(translation) for term, translation in entries.items()}
         self.translations: Final = tuple(dict.fromkeys(self._entries.values()))
         """The distinct translations."""

@@ -20,7 +20,7 @@ _BLOCKS: Final = frozenset(
     "search section select source style summary table tbody td template textarea tfoot th thead title tr track ul "
     "video xmp".split()
 )
-# Elements whose content is not language, or is drawn.
+# Elements with code, formulas or drawings instead of language.
 _COPIED: Final = frozenset("pre code kbd samp var svg math object template script style textarea xmp".split())
 _STANDALONE: Final = frozenset({"img", "input"})
 """Pictures and fields: without text before them, their attributes are read like those of a block.
@@ -64,8 +64,8 @@ def _runs(
 ) -> Iterator[tuple[list[Fragment], Token | None]]:
     """Yield each run of text and inline tags, with the tag that ends it; the last run ends without one.
 
-    The mark of a footnote ends a run without a tag, as no word may be joined to it.
-    With `by_lines`, the end of a line does, too.
+    The mark of a footnote ends a run without a tag, because it must not be joined to a word. With `by_lines`, the end
+    of a line ends a run, too.
     """
     run: list[Fragment] = []
     has_text = has_letters = False
@@ -116,12 +116,12 @@ def _lines(fragment: Fragment) -> Iterator[Fragment]:
 
 @dataclass
 class _Element:
-    """An element that is copied, or one inside of it that is translated all the same."""
+    """A copied element, or a translated element inside of a copied one."""
 
     name: str
     is_copied: bool
     depth: int = 1
-    """Elements with its name that are open, from itself on."""
+    """The number of open elements with this name: the element itself, and those in it."""
 
 
 def _fragments(tokens: Iterable[Token], ignored: Collection[str]) -> Iterator[Fragment]:
@@ -175,7 +175,7 @@ def _depth_change(token: Token, name: str) -> int:
 
 
 def _is_translated(tag: Token) -> bool:
-    """Return True for the tag of an element that is translated although the one around it is not."""
+    """Return True for the tag of a translated element inside of a copied one."""
     if tag.kind is not TokenKind.OPEN or tag.name in VOID_ELEMENTS or "translate" not in tag.raw:
         return False
     return any(name == "translate" and tag.raw[start:end].lower() == "yes" for name, start, end in tag.attributes())
@@ -223,7 +223,7 @@ def _texts(tag: Token) -> Iterator[tuple[int, int]]:
 def split_blocks(html: str) -> Iterator[tuple[str, int]]:
     """Cut HTML lazily where `split_html` starts anew: yield each part, and the characters of text in it.
 
-    The parts joined are the HTML; translated one by one, they are what the HTML is translated to. A part without
+    The parts joined are the HTML, and their translations joined are the translation of the HTML. A part without
     letters has 0 characters: `split_html` would copy it.
     """
     for run, tag in _runs(html):

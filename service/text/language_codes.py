@@ -21,13 +21,13 @@ _SCRIPTS_OF_UNICODE: Final = {
     "kore": ("hang", "hani"),
     "aran": ("arab",),
 }
-"""The scripts of Unicode in each script of CLDR that consists of several, or has another name."""
+"""Unicode's scripts for each script of CLDR that has another name in Unicode, or consists of several."""
 _SHARED_LETTERS: Final = r"\p{Script=Latn}\p{Script=Zyyy}\p{Script=Zinh}"
-"""Letters in texts of all languages: Latin ones, and those and the accents of no single script."""
+"""Letters in texts of all languages: Latin letters, and letters and accents that several scripts share."""
 
 
 def match_code(code: str, known: Collection[str]) -> str | None:
-    """Return the one of `known` that `code` means, or None.
+    """Return the code of `known` that `code` means; None if there is no such language.
 
     A language matches its countries but not another script: `fr` matches `fr-CA`, but `zh-Hans` does not match
     `zh-TW`, where Chinese is written in `Hant`.
@@ -44,7 +44,7 @@ def match_code(code: str, known: Collection[str]) -> str | None:
 
 
 def scripts_of(code: str) -> set[str]:
-    """Return the scripts that a language is written in, in any of its countries; none if they are unknown."""
+    """Return the scripts of a language in all its countries; an empty set if they are unknown."""
     language, *rest = _normalize(code).split("-")
     written = {
         name: str(likely).split("_")[1].lower()
@@ -58,7 +58,7 @@ def scripts_of(code: str) -> set[str]:
 def _normalize(code: str) -> str:
     lower = code.replace("_", "-").lower()
     language, dash, rest = lower.partition("-")
-    # Three letters where two are usual: eng, fra. Aliases to a language in a certain script or country are none.
+    # Three letters where two are usual: eng, fra. An alias to a language in one script or country does not count.
     short = str(get_global("language_aliases").get(language, "")) if len(language) == _THREE_LETTERS else ""
     return _ALIASES.get(lower, f"{short if short.isalpha() else language}{dash}{rest}")
 
@@ -77,14 +77,14 @@ def _script(code: str) -> str:
 
 @cache
 def foreign_letters(source: str, target: str) -> regex.Pattern[str] | None:
-    """Return an expression for words in scripts that neither language uses; None if those of a language are unknown."""
+    """Return an expression for words in scripts of neither language; None if the scripts of a language are unknown."""
     codes = [scripts_of(source), scripts_of(target)]
     if not all(codes):
         return None
     scripts = sorted({part for script in set().union(*codes) for part in _SCRIPTS_OF_UNICODE.get(script, (script,))})
     known = "".join(rf"\p{{Script={script}}}" for script in scripts if script != "latn")
     foreign = rf"[[\p{{L}}\p{{M}}]--[{known}{_SHARED_LETTERS}]]"
-    # Latin letters of the same word belong to it (kΩ), and so do joiners and letters of no single script.
+    # Latin letters of the same word belong to it (kΩ), and so do joiners and letters that several scripts share.
     inside = rf"[[\p{{L}}\p{{M}}\u200c\u200d]--[{known}]]" if known else r"[\p{L}\p{M}\u200c\u200d]"
     word = rf"(?<!\p{{Latin}})\p{{Latin}}*+{foreign}{inside}*+"
     pattern = rf"{word}(?:[ \u00a0]?[,、，;；·・'’\-‐–][ \u00a0]?{word})*+"

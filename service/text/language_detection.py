@@ -31,7 +31,7 @@ class Detected:
     confidence: float
 
 
-# Measured with English and French as the known languages: of 14,000 sentences in them one is taken for foreign, and
+# Measured with English and French as the known languages: one of 14,000 sentences in them is taken for foreign, and
 # 96 of 100 short German sentences are found, 88 of 100 Spanish ones, 98 of 100 sentences of German news.
 _FOREIGN_PERCENT: Final = 70
 _RESEMBLES_NONE_PERCENT: Final = 5
@@ -43,7 +43,7 @@ def rank_languages(text: str, languages: Iterable[str]) -> list[Detected]:
 
 
 def find_foreign(text: str, languages: Iterable[str]) -> Detected | None:
-    """Return the language of a text that is surely in none of `languages`; None for any other text.
+    """Return the language of a text if it is surely not one of `languages`; None for any other text.
 
     A single word may be in any language.
     """

@@ -1,7 +1,7 @@
 """Light markup in plain texts: emphasis as in Markdown (`**bold**`, `*italic*`, `~~struck~~`), links, and tags.
 
 Its marks are inline tags to a translation: they follow their words, as those of HTML do. A mark without a partner is
-text, as any star or underscore is; a tag without a partner on its line is a placeholder. The colour codes of games and
+text, like any star or underscore; a tag without a partner on its line is a placeholder. The colour codes of games and
 the accelerators of menus (`&cRed`, `&File`) are marks before their words.
 """
 
@@ -92,8 +92,8 @@ def _parts(text: str) -> Iterator[tuple[bool, str]]:
 def split_sentences(text: str, language: str, splitter: Splitter, kept: Sequence[Term] = ()) -> Iterator[Segment]:
     """Split a line, or a part of one, as `Splitter.sentences` does; with `kept` terms, markup is text.
 
-    Of an ICU message (`{count, plural, one {...} other {...}}`) that stands alone the branches are translated; within a
-    sentence it is copied.
+    The branches of an ICU message (`{count, plural, one {...} other {...}}`) are translated if it stands alone; within
+    a sentence, the message is copied.
     """
     if not kept and text.lstrip().startswith("{") and is_icu_message(text.strip()):
         return _branches(text, language, splitter)
@@ -132,7 +132,7 @@ def _fragments(text: str, tags: Sequence[_Tag]) -> Iterator[Fragment]:
 
 
 def _tags(text: str) -> Iterator[_Tag]:
-    """Yield the marks of all pairs, which are nested or apart; not those in code, URLs and names."""
+    """Yield the marks of all pairs outside of code, URLs and names; pairs are nested or apart."""
     verbatim = find_verbatim(text)
     # Parts of the text that are still to be searched.
     parts = [(0, len(text))]

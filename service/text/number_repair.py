@@ -31,18 +31,18 @@ class NumberValue(NamedTuple):
 
 
 class NumberFormat:
-    """The way that one language writes numbers."""
+    """The number format of one language."""
 
     def __init__(self, decimal: str, group: str) -> None:
         groups = f"[{_GROUP_SEPARATORS}{regex.escape(group)}]"
         self._decimal, self._group = decimal, group
-        # All groups of a number have the same separator. India writes 12,34,567.
+        # All groups of a number have the same separator. Indian groups have two digits: 12,34,567.
         grouped = rf"[0-9]{{1,3}}(?P<group>{groups})[0-9]{{3}}(?:(?P=group)[0-9]{{3}})*"
         whole = rf"{grouped}|[0-9]{{1,2}}(?:,[0-9]{{2}})+,[0-9]{{3}}|[0-9]+"
         self._pattern = regex.compile(rf"(?P<whole>{whole})(?:{regex.escape(decimal)}(?P<fraction>[0-9]+))?")
 
     def value(self, number: str) -> NumberValue | None:
-        """Return the value of a number in ASCII digits; None if the language does not write numbers so."""
+        """Return the value of a number in ASCII digits; None if the number does not have this format."""
         found = self._pattern.fullmatch(number)
         if found is None:
             return None
@@ -129,7 +129,7 @@ class SentenceNumbers:
         self._parts = {spelled for figure in short for spelled in (figure, figure.lstrip("0"))}
 
     def repair(self, number: str) -> str:
-        """Return a number of the translation as it should be."""
+        """Return a number of the translation, repaired if it is wrong."""
         figures = _figures(number)
         digits = "".join(figures)
         is_vague = len(digits) < _SHORTEST and number == digits
@@ -145,7 +145,7 @@ class SentenceNumbers:
         return self._spellings[similar[0]] if similar and not is_same else number
 
     def _exact_values(self, multiplied: Set[Figures]) -> dict[Figures, _Exact]:
-        """Map figures to the value of the only number of the sentence that has them; others are not compared."""
+        """Map figures to the value of the sentence's number with them; figures of several numbers are left out."""
         spelled: dict[Figures, list[str]] = {}
         for number, figures in self._figures.items():
             spelled.setdefault(figures, []).append(number)
@@ -159,9 +159,9 @@ class SentenceNumbers:
         return values
 
     def _with_its_value(self, number: str, figures: Figures) -> str:
-        """Return a number with the digits of one in the sentence, with the separators of its language if they differ.
+        """Return a number whose digits are in the sentence, with the target language's separators if its value differs.
 
-        One that is spelled as in the sentence stays unless its language reads another value: 3.10 may be a version.
+        A number that is spelled as in the sentence stays if the language cannot read it: 3.10 may be a version.
         """
         format, exact = self._target_format, self._values.get(figures)
         if format is None or exact is None:
@@ -172,7 +172,7 @@ class SentenceNumbers:
         return format.write(exact.value, grouped=exact.is_grouped)
 
     def _is_made_of_parts(self, number: str) -> bool:
-        """Return True for several of the numbers side by side, or for figures of a date, without repetitions."""
+        """Return True for several of the sentence's numbers side by side, or for figures of a date, each only once."""
         return self._are_parts([_figures(part) for part in number.split()]) or self._are_parts(
             [(figure.lstrip("0") or figure,) for figure in _FIGURE.findall(_ascii_digits(number))]
         )
@@ -184,7 +184,7 @@ class SentenceNumbers:
 
 
 class NumberRepair:
-    """Repairs the numbers of a streamed translation: holds each number back until it is complete."""
+    """Repairs the numbers of a streamed translation; each number is held back until it is complete."""
 
     def __init__(self, sentence: str, languages: tuple[str, str]) -> None:
         """`languages` are those of the sentence and its translation."""
@@ -193,7 +193,7 @@ class NumberRepair:
 
     @property
     def is_needed(self) -> bool:
-        """True if the sentence has numbers; otherwise every part is returned as it is."""
+        """True if the sentence has numbers; if False, `push` returns every part unchanged."""
         return self._numbers is not None
 
     def copy(self) -> Self:

@@ -1,7 +1,7 @@
 """Glossary terms on their way through two models: in the pivot language, a code word stands for each translation.
 
-Both models read and write a placeholder in its place. The code word has capitals where the term would have them, so
-terms found in the first model's translation are written as after a single model.
+Both models read and write a placeholder instead of the code word. The code word has capitals where the term would have
+them, so terms found in the first model's translation are written as after a single model.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ import regex
 from service.text.glossary import EMPTY_GLOSSARY, MAX_ENTRIES, Finder, Glossary
 from service.text.segment import Term
 
-# Deseret: a script that nobody uses any more, with small and capital letters.
+# Deseret: a dead script with small and capital letters.
 _LETTERS: Final = [chr(code) for code in range(0x10428, 0x10450)]
 _LENGTH: Final = 3
 _CODE_WORD: Final = regex.compile(rf"[\U00010400-\U0001044f]{{{_LENGTH}}}")

@@ -1,4 +1,4 @@
-"""Parts of texts that are copied, not translated: URLs, placeholders, tags, emoji, rare symbols, other scripts."""
+"""Copied parts of texts: URLs, placeholders, tags, emoji, rare symbols, words in other scripts."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from service.text.unwritable import Unwritable
 
 
 class Syntax(NamedTuple):
-    """A way to write something that is copied."""
+    """A way to write one kind of copied text."""
 
     name: str
     pattern: str
@@ -20,7 +20,7 @@ class Syntax(NamedTuple):
     examples: Sequence[str] = ()
     """Copied whole, wherever they stand."""
     counterexamples: Sequence[str] = ()
-    """Looks similar, and is text."""
+    """Similar text that is translated."""
 
 
 _DOMAINS: Final = ("com", "org", "net", "edu", "gov", "info", "io", "eu", "de", "fr", "uk")
@@ -256,7 +256,7 @@ _EXPRESSIONS: Final = {syntax.name: regex.compile(syntax.pattern) for syntax in 
 _SIGNS: Final = {syntax.name: re.compile(syntax.sign) for syntax in SYNTAXES if syntax.sign}
 _SYMBOLIC: Final = [syntax.name for syntax in SYNTAXES if not syntax.sign]
 _ANY_SIGN: Final = re.compile(r"[/\\@<{%$\[:&#`_]|\.[a-z]|[A-Z]-?[0-9]|[a-z][A-Z]|[yYMdDHhms][-.][yYMdDHhms]|www\.")
-"""Finds something wherever one of `_SIGNS` does; most sentences have none."""
+"""Matches every text that one of `_SIGNS` matches, and few others; most sentences do not match."""
 _GAP: Final = regex.compile("[ \u00a0]*")
 
 
@@ -268,13 +268,13 @@ def is_icu_message(text: str) -> bool:
 def find_verbatim(text: str, unwritable: Unwritable | None = None, terms: Sequence[Term] = ()) -> list[tuple[int, int]]:
     """Return the spans of all copied parts, in the order of the text, with the words that a model cannot write.
 
-    Those in the `terms` of a glossary are written all the same: they have a translation. Neighbours are merged: a model
+    Words in the `terms` of a glossary are not copied: they have a translation. Neighbours are merged: a model
     that reads several placeholders in a row drops some.
     """
     found: list[tuple[int, int]] = []
     spans = [match.span() for name in _possible(text) for match in _EXPRESSIONS[name].finditer(text)]
     if unwritable is not None:
-        # Not in the copied parts: a path with a backslash ends where its syntax says.
+        # Words in copied parts are left out: a path with a backslash ends where its syntax says.
         spans += unwritable.find(_without(text, [*((term.start, term.end) for term in terms), *spans]))
     for start, end in sorted(spans):
         if found and (start <= found[-1][1] or _GAP.fullmatch(text, found[-1][1], start)):
@@ -293,7 +293,7 @@ def _possible(text: str) -> Iterator[str]:
 
 
 def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    """Return the text with spaces in the given places."""
+    """Return the text with spaces instead of the characters in the given spans."""
     if not spans:
         return text
     characters = list(text)

@@ -18,7 +18,7 @@ class Term(NamedTuple):
     end: int
     translation: str
     is_copy: bool = False
-    """True if it is not a word: the model reads a placeholder, and `translation` is written unchanged."""
+    """True for copied text: the model reads a placeholder, and `translation` is written unchanged."""
     capitals: bool = False
     """True if the translation is written in capitals."""
     via_pivot: bool = False
@@ -75,7 +75,7 @@ class ModelInput(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """A sentence, and the text around it that belongs to no sentence: white space, a bullet, block tags."""
+    """A sentence, and the text around it between sentences: white space, a bullet, block tags."""
 
     before: str
     sentence: str
@@ -85,7 +85,7 @@ class Segment(NamedTuple):
     capitals: bool = False
     """True if the model reads it in lower case and its translation is written in capitals."""
     terms: Sequence[Term] = ()
-    """Sorted by their place in the sentence, without overlaps."""
+    """Sorted by position in the sentence, without overlaps."""
     marks: Sequence[Mark] = ()
     """The outermost marks, in the order of the sentence."""
     encoding: Encoding = "plain"
@@ -145,7 +145,7 @@ class Segment(NamedTuple):
 
 
 Fits = Callable[[Segment], bool]
-"""Returns True if a segment is short enough for the model."""
+"""A function that returns True if a segment is short enough for the model."""
 
 
 def segment_of(part: str, terms: Sequence[Term], *, restore_capitals: bool) -> Segment:
@@ -170,14 +170,14 @@ def is_word_character(character: str) -> bool:
 
 
 def has_words(text: str) -> bool:
-    """Return True if there is a letter; numbers, emoji and punctuation are not words."""
+    """Return True if there is a letter; numbers, emoji and punctuation do not count as words."""
     return any(character.isalpha() for character in text)
 
 
 def is_in_capitals(sentence: str) -> bool:
-    """Return True if all letters are capitals, in several words of which one has two letters or more.
+    """Return True for several words in capitals if one of them has at least two letters.
 
-    A single such word is most often an acronym, which stays unchanged.
+    A single word in capitals is most often an acronym, which stays unchanged.
     """
     # The cheapest test first: most sentences fail it.
     return (

@@ -1,4 +1,4 @@
-"""The places where a text may be cut: after its sentences, and within a sentence that is too long for a model."""
+"""Positions at which a text may be cut: after its sentences, and within a sentence that is too long for a model."""
 
 import logging
 import unicodedata
@@ -16,12 +16,12 @@ from service.text.segment import Term
 logger = logging.getLogger(__name__)
 
 _LONGEST_CHUNK: Final = 2000  # characters
-_LONGEST_SPLIT: Final = 4000  # characters; sentencex takes quadratic time, and longer chunks have no place to cut
+_LONGEST_SPLIT: Final = 4000  # characters; sentencex takes quadratic time, and longer chunks cannot be cut
 # sentencex 1.1 panics on a capital, a space of several bytes, and a full stop: "vitamin B\u00a0."
 _WIDE_SPACE_BEFORE_FULL_STOP: Final = regex.compile(r"[^\P{Z}\x20](?=\.)")
 _SENTENCE_END: Final = regex.compile(r"[.!?…]\s+|[。！？｡।॥]\s*")
-# Places to cut a long sentence, the best first: after a clause, after a part of a clause, before a conjunction of the
-# languages that most models know.
+# Positions at which a long sentence may be cut, the best first: after a clause, after a part of a clause, before a
+# conjunction of the languages that most models know.
 _CLAUSES: Final = (
     regex.compile(r"[;:—–؛]\s+|[；：]\s*"),
     regex.compile(r"[,،]\s+|[，、]\s*"),
@@ -43,7 +43,7 @@ _CLOSING_CATEGORIES: Final = frozenset({"Pe", "Pf", "Po"})
 
 
 def sentence_separator(source: str, target: str) -> str:
-    """Return what separates two translated sentences if nothing separates them in the source language."""
+    """Return the separator of two translated sentences that nothing separates in the source language."""
     unspaced = (source.partition("-")[0] in _UNSPACED_LANGUAGES, target.partition("-")[0] in _UNSPACED_LANGUAGES)
     return " " if unspaced == (True, False) else ""
 
@@ -68,7 +68,7 @@ def chunks(text: str) -> Iterator[str]:
 
 
 def sentence_ends(chunk: str, language: str) -> Iterator[int]:
-    """Yield where each sentence ends, including the white space after it; the last one ends with the chunk.
+    """Yield the end of each sentence, with the white space after it; the last one ends with the chunk.
 
     A chunk that is longer than usual is one sentence.
     """
@@ -95,7 +95,7 @@ def _sentence_lengths(chunk: str, language: str) -> list[int]:
 def _chunk_end(text: str, start: int) -> int:
     """Return the end of the chunk from `start`: after a sentence if possible, otherwise where `find_cut` would cut.
 
-    Text without any place to cut stays in one chunk, however long, up to the next place.
+    Text that cannot be cut stays in one chunk, however long.
     """
     limit = start + _LONGEST_CHUNK
     if len(text) <= limit:
@@ -116,8 +116,8 @@ def find_cut(text: str, start: int, end: int, terms: Sequence[Term] = ()) -> int
     """Return where to cut the sentence from `start` to `end`; both parts contain more than white space.
 
     The cut is near the middle: at a clause mark or conjunction close to it, otherwise at a space. Scripts without
-    spaces are cut between any two characters. No term is cut; `terms` are in order, without overlaps. None if there is
-    no good place, as in a base64 block.
+    spaces are cut between any two characters. No term is cut; `terms` are in order, without overlaps. None if there
+    is no good position, as in a base64 block.
     """
 
     ends = [term.end for term in terms]

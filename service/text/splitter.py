@@ -35,9 +35,9 @@ class Splitter:
     restore_capitals: bool = True
     glossary: Finder = EMPTY_GLOSSARY
     separator: str = ""
-    """Text put between the translations of two sentences without white space between (`sentence_separator`)."""
+    """Text between the translations of two sentences without white space between them (`sentence_separator`)."""
     splitting: Splitting | None = None
-    """None is the default of a format: "sentences" for HTML, whose line ends are spaces, and "lines" for all others."""
+    """None is the format's default: "sentences" for HTML, whose line ends are spaces, "lines" for all others."""
     unwritable: Unwritable = Unwritable()  # noqa: RUF009  it cannot be changed
     """Finds the words that the model cannot write, which are copied."""
 
@@ -79,7 +79,7 @@ class Splitter:
             bullet = BULLET.match(text, line.start(), line.end())
             assert bullet is not None
             if bullet.end() == line.end():
-                continue  # together with the lines after it that have no sentence either
+                continue  # together with the following lines without a sentence
             if done < line.start():
                 yield Segment(text[done : line.start()], "", "")
             before = bullet[0]
@@ -92,7 +92,7 @@ class Splitter:
             yield Segment(text[done:], "", "")
 
     def sentences(self, text: str, language: str, kept: Sequence[Term] = ()) -> Iterator[Segment]:
-        """Split a line, or a part of one, into sentences; `kept`, in order, are copied as URLs and the like are."""
+        """Split a line, or a part of one, into sentences; the terms in `kept`, in order, are copied like URLs."""
         last = Segment("", "", "")
         for segment in self._sentences(text, language, kept):
             touches = last.sentence and segment.sentence and not (last.after or segment.before)

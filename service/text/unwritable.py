@@ -12,14 +12,14 @@ import regex
 
 from service.text.sentences import is_unspaced
 
-# Signs that models have read so often, if only as bytes, that they translate them ("Terms & Conditions", 20 °C). Of
-# ASCII, the backslash and the grave accent are left. Quotation marks and dashes are written as the language has them.
+# Signs that models have read so often, if only as bytes, that they translate them ("Terms & Conditions", 20 °C): all
+# of ASCII except the backslash and the grave accent, and quotation marks and dashes, which differ between languages.
 _KNOWN: Final = frozenset("!\"#$%&'()*+,-./:;<=>?@[]^_{|}~€£°§")
 _QUOTES_AND_DASHES: Final = frozenset({"Pd", "Pi", "Pf", "Ps", "Pe"})
 _INVISIBLE: Final = frozenset("CZ")
 _LETTERS: Final = frozenset("LM")
 _CLUSTER: Final = regex.compile(r"\P{M}\p{M}+")
-# Whatever belongs to a word with a backslash or a grave accent, as in a path or a command.
+# The characters of a word with a backslash or a grave accent, as in a path or a command.
 _RUN: Final = regex.compile(r"\S*+")
 _FINAL: Final = ".,;:!?…)]}»”’\"'"
 
@@ -67,7 +67,7 @@ def _words(text: str, characters: Collection[str]) -> Iterator[tuple[int, int]]:
 
 
 def _word(text: str, place: int, first: int) -> tuple[int, int]:
-    """Return the word around a place, from `first` on: letters and digits, or a run without spaces, or a sign alone."""
+    """Return the word around `place`, from `first` on: letters and digits, or a run without spaces, or a sign alone."""
     if text[place] in "\\`":
         start = place
         while start > first and not text[start - 1].isspace():

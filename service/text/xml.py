@@ -17,14 +17,14 @@ _ROOT: Final = -1
 
 @dataclass(frozen=True)
 class XmlTags:
-    """The meaning of tags, by their names. The last rule counts for names that no other rule has."""
+    """The meaning of tags, by their names. The last rule counts for names without another rule."""
 
     ignored: Set[str] = frozenset()
     """Elements that are copied with their content."""
     splitting: Set[str] = frozenset()
     non_splitting: Set[str] = frozenset()
     detects_outline: bool = True
-    """Elements separate sentences if there is no text beside them in their parent, and none beside that."""
+    """True if elements separate sentences, unless text stands beside them or beside an ancestor."""
 
 
 def split_xml(xml: str, language: str, splitter: Splitter, tags: XmlTags) -> Iterator[Segment]:
@@ -38,7 +38,7 @@ def split_inline_xml(xml: str, language: str, splitter: Splitter, tags: XmlTags)
 
 
 def find_xml_error(xml: str) -> str:
-    """Return what is wrong with the tags of XML, in words; "" if each has its partner."""
+    """Describe the first wrong tag of XML; "" if each tag has its partner."""
     tokens = list(tokenize_xml(xml))
     partners = partners_of(tokens)
     for number, token in enumerate(tokens):
@@ -60,7 +60,7 @@ def _segments(xml: str, language: str, splitter: Splitter, tags: XmlTags) -> Ite
         token = tokens[number]
         is_tag = token.kind in (TokenKind.OPEN, TokenKind.CLOSE)
         is_ignored = is_tag and token.name in tags.ignored
-        # An ignored element is copied with all that is in it.
+        # An ignored element is copied with its content.
         last = max(partners.get(number, number), number) if is_ignored else number
         raw = "".join(each.raw for each in tokens[number : last + 1])
         if is_tag and _splits(token.name, number in outline, tags):
@@ -88,7 +88,7 @@ def _splits(name: str, is_in_outline: bool, tags: XmlTags) -> bool:
 
 
 def _outline(tokens: Sequence[Token], partners: dict[int, int]) -> Set[int]:
-    """Return the tags that have no text beside them in their parent, and none beside that."""
+    """Return the tags of elements without text beside them or beside an ancestor."""
     parents: list[int] = []
     open_elements = [_ROOT]
     with_text: set[int] = set()

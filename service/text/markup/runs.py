@@ -1,4 +1,4 @@
-"""Runs to sentences: a run is text with inline tags among it, of HTML or of any other markup."""
+"""Runs to sentences: a run is text with inline tags, of HTML or of any other markup."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -67,7 +67,7 @@ def partners_of(tags: Iterable[Token]) -> dict[int, int]:
 
 
 def inner_range(tags: Sequence[PlacedTag], start: int, end: int) -> tuple[int, int]:
-    """Return the range of tags inside a sentence; tags around all or none of it stay at its edges."""
+    """Return the range of tags inside a sentence; tags around the whole sentence or at one of its ends are outside."""
     partners = partners_of(tag.token for tag in tags)
 
     def is_paired_at(number: int, *places: int) -> bool:

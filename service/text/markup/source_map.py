@@ -1,4 +1,4 @@
-"""The map from the text of HTML to its source. A run is text and inline tags without a block tag between."""
+"""The map from the text of a run to its source. A run is text and inline tags without a block tag between."""
 
 from bisect import bisect_left, bisect_right
 from collections import deque

@@ -25,7 +25,7 @@ def place_marks(sentence: str, marks: Sequence[Mark], parts: Sequence[Aligned]) 
 
 
 def _words(sentence: str, parts: Sequence[Aligned]) -> Iterator[Aligned]:
-    """Join parts to words, as no tag is placed within a word. A number is a word by itself: it may be a footnote's."""
+    """Join parts to words, so that tags stand between words. A number is a word by itself: it may be a footnote's."""
     word: list[Aligned] = []
     for part in parts:
         if not part.text:
@@ -39,7 +39,7 @@ def _words(sentence: str, parts: Sequence[Aligned]) -> Iterator[Aligned]:
 
 
 def _is_within_word(before: str, after: str) -> bool:
-    """Return True if no word ends between two neighbouring characters."""
+    """Return True for two neighbouring characters of one word."""
     return before.isalnum() and after.isalnum() and before.isdigit() == after.isdigit()
 
 
@@ -111,7 +111,7 @@ class _Placement:
         return [held.get(number) or empty.range_of(mark) for number, mark in enumerate(marks)]
 
     def _held_by_alignment(self, marks: Sequence[Mark], first: int, last: int) -> dict[int, tuple[int, int]]:
-        """Return the range of each mark that words are aligned with, by the index of the mark; none overlap."""
+        """Return the range of each mark with aligned words, by the index of the mark; ranges do not overlap."""
         owners = [*_owners(marks, [word.place for word in self._words[first:last]])]
         owned = [*accumulate((owner is not None for owner in owners), initial=0)]
         places: dict[int, list[int]] = {}
@@ -136,7 +136,7 @@ class _Placement:
         return may_be_part or not (self._is_inside(mark.start) or self._is_inside(mark.end))
 
     def _is_inside(self, place: int) -> bool:
-        """Return True for a place within a word of the sentence. `20<sup>th</sup>` is one word."""
+        """Return True for a position within a word of the sentence. `20<sup>th</sup>` is one word."""
         around = self._sentence[max(place - 1, 0) : place + 1]
         return len(around) == 2 and around.isalnum()
 
@@ -155,7 +155,7 @@ class _AlignedWord(NamedTuple):
 
 
 class _FreeWords:
-    """The words in no element, from which links take the nearest."""
+    """The words outside of all elements: links take the nearest of them."""
 
     def __init__(self, words: Iterable[_AlignedWord], source_words: "_SourceWords") -> None:
         self._words = sorted(words)
@@ -163,7 +163,7 @@ class _FreeWords:
 
     def take_nearest(self, mark: Mark) -> int | None:
         """Remove the word aligned nearest to a mark, and return its index; of equally near ones the first after it, or
-        the first of all before it. None if there is no word."""
+        else the first before it. None if all words are taken."""
         after = bisect_left(self._words, (mark.end, -1))
         before = bisect_left(self._words, (mark.start, -1))
         choices: list[tuple[int, int]] = []
@@ -176,7 +176,7 @@ class _FreeWords:
             choices.append((mark.start - end, first))
         if not choices:
             return None
-        # The first of two that are equally near is the one after the mark.
+        # The first of two equally near words is the one after the mark.
         _, nearest = min(choices, key=lambda choice: choice[0])
         return self._words.pop(nearest).number
 
@@ -189,7 +189,7 @@ class _SourceWords:
 
     @cached_property
     def _ends(self) -> list[int]:
-        """The end of the word at each position; the position itself where there is none."""
+        """The end of the word at each position; outside of words, the position itself."""
         ends = [*range(len(self._sentence) + 1)]
         for place in reversed(range(len(self._sentence))):
             if self._sentence[place].isalnum():
@@ -198,7 +198,7 @@ class _SourceWords:
 
     @cached_property
     def _begins(self) -> list[int]:
-        """The beginning of the word that ends at each position, if the sentence ended there."""
+        """The beginning of the word before each position, as if the sentence ended there."""
         begins = [0]
         for place, character in enumerate(self._sentence):
             begins.append(begins[-1] if character.isalnum() else place + 1)
@@ -212,7 +212,7 @@ class _SourceWords:
 
 
 class _EmptyRanges:
-    """The places of marks without words: after the word aligned nearest before them, and in no other mark."""
+    """Positions of marks without words: after the word aligned nearest before them, outside of other marks."""
 
     def __init__(self, words: Sequence[Aligned], first: int, last: int, held: Iterable[tuple[int, int]]) -> None:
         aligned = enumerate(words[first:last], first + 1)
@@ -230,7 +230,7 @@ class _EmptyRanges:
 
 
 def _owners(marks: Sequence[Mark], places: Iterable[int | None]) -> Iterator[int | None]:
-    """Yield for each position in the sentence the index of the mark around it, or None."""
+    """Yield the index of the mark around each position in the sentence; None outside of marks."""
     around = [number for number, mark in enumerate(marks) if mark.start < mark.end]
     starts = [marks[number].start for number in around]
     for place in places:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 _ATTRIBUTES: Final = r"""(?:[\s/]|[^\s/>=]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"'][^\s>]*+|(?=>)))?|=)*+"""
 _TAG: Final = re.compile(rf"<(/?)([a-zA-Z][^\s/>]*+){_ATTRIBUTES}>")
 _ATTRIBUTE: Final = re.compile(r"""([^\s/>=]++)(?:\s*+=\s*+("[^"]*+"|'[^']*+'|[^\s>"'][^\s>]*+))?""")
-# Elements whose content is not markup, up to their end tag.
+# Elements with raw content up to their end tag.
 _RAW: Final = frozenset("script style textarea xmp iframe noembed noframes".split())
 
 VOID_ELEMENTS: Final = frozenset("area base br col embed hr img input link meta param source track wbr".split())
@@ -34,7 +34,7 @@ class Token(NamedTuple):
     kind: TokenKind
     raw: str
     name: str = ""
-    """The name of a tag; of HTML in lower case."""
+    """The name of a tag; names of HTML are in lower case."""
     is_empty: bool = False
     """True for an opening tag that has no closing tag and no content."""
 
@@ -49,12 +49,12 @@ class Token(NamedTuple):
 
 
 def tokenize(html: str) -> Iterator[Token]:
-    """Yield the tokens of HTML lazily; anything that is not a valid tag is text."""
+    """Yield the tokens of HTML lazily; whatever is invalid as a tag is text."""
     return _tokens(html, _html_tag, _RAW)
 
 
 def tokenize_xml(xml: str) -> Iterator[Token]:
-    """Yield the tokens of XML: names keep their case, and no name has a meaning."""
+    """Yield the tokens of XML: names keep their case and have no meaning."""
     return _tokens(xml, _xml_tag, frozenset())
 
 
@@ -101,7 +101,7 @@ def _xml_tag(tag: re.Match[str]) -> Token:
 
 
 def _markup_at(html: str, start: int, make_tag: Callable[[re.Match[str]], Token]) -> Token | None:
-    """Return the tag, comment or declaration that begins at `start`, or None."""
+    """Return the tag, comment or declaration that begins at `start`; None if it is text."""
     tag = _TAG.match(html, start)
     if tag:
         return make_tag(tag)

@@ -99,8 +99,8 @@ def test_each_name_that_cannot_be_had_is_one_line_and_the_others_are_pulled() ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("pull", "en-de"), "'en-de' is no model's name; names look like hf:"),
-        (("remove", "firefox:en"), "'firefox:en' is no model's name; names look like firefox:en-de"),
+        (("pull", "en-de"), "'en-de' is not the name of a model; names look like hf:"),
+        (("remove", "firefox:en"), "'firefox:en' is not the name of a model; names look like firefox:en-de"),
         (
             ("remove", "argos:en-de", "argos:de-en"),
             "argos:en-de, argos:de-en: not here; `dragoman models` lists what is",
@@ -109,11 +109,11 @@ def test_each_name_that_cannot_be_had_is_one_line_and_the_others_are_pulled() ->
         (("models", "--available", "argos", "--offline"), "the index of argos is not read offline"),
         (("models", "--available", "argos", "--argos-index", "x"), "argos_index: must be the address of an index"),
         (("translate", "--model", "argos:xx-yy", "a"), "argos:xx-yy: Argos' index has no such direction"),
-        (("translate", "--model", "argos:", "a"), "model: 'argos:' is no model's name"),
+        (("translate", "--model", "argos:", "a"), "model: 'argos:' is not the name of a model"),
         (("import", "argos:xx-yy", "--output", "out"), "argos:xx-yy: Argos' index has no such direction"),
         (("evaluate", "x.tsv", "--model", "argos:xx-yy"), "argos:xx-yy: Argos' index has no such direction"),
         (("serve", "--models", "argos:en-de,argos:en-de"), "models: argos:en-de: named twice"),
-        (("serve", "--model", "firefox:"), "model: 'firefox:' is no model's name"),
+        (("serve", "--model", "firefox:"), "model: 'firefox:' is not the name of a model"),
     ],
 )
 def test_an_error_is_one_line(arguments: tuple[str, ...], message: str) -> None:

@@ -132,7 +132,7 @@ def test_a_damaged_file(suffix: str, server: FileServer, tmp_path: Path) -> None
 
 def test_a_name_that_leaves_the_directory(server: FileServer, tmp_path: Path) -> None:
     options = _options(server, _model(server, "en-pt", "model vocab", name="../../x"))
-    with pytest.raises(HubError, match=r"which is no plain file name"):
+    with pytest.raises(HubError, match=r"which is not a plain file name"):
         firefox.release(parse_name("firefox:en-pt"), options).fetch(tmp_path, Progress())
 
 

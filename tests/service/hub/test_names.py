@@ -37,12 +37,12 @@ def test_paths(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["argos:en", "firefox:", "hf:a", "argos:en-de@", "hf:../b", "firefox:EN-DE", "hf:a/b@-x"]
 )
-def test_what_begins_like_a_name_and_is_none_is_an_error_with_an_example(text: str) -> None:
-    with pytest.raises(ValueError, match=f"no model's name; names look like {text.partition(':')[0]}:"):
+def test_a_wrong_name_is_an_error_with_an_example(text: str) -> None:
+    with pytest.raises(ValueError, match=f"the name of a model; names look like {text.partition(':')[0]}:"):
         parse_model(text)
 
 
-def test_what_is_on_disk_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_on_disk_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert parse_model("models/en-de") == HubName("hf", "models/en-de")
     (tmp_path / "models" / "en-de").mkdir(parents=True)
@@ -84,7 +84,7 @@ def test_directories_are_no_lists(tmp_path: Path) -> None:
         (b"# nothing\n", "names no model"),
         (b"argos:en-de\nargos:en-de\n", "argos:en-de: named twice"),
         (b"\xff", "cannot be read as a list of models"),
-        (b"argos:en\n", "'argos:en' is no model's name"),
+        (b"argos:en\n", "'argos:en' is not the name of a model"),
     ],
 )
 def test_a_list_that_is_none(content: bytes, message: str, tmp_path: Path) -> None:
