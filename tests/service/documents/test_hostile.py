@@ -214,7 +214,7 @@ CASES: Final[dict[str, tuple[str, bytes | Callable[[], bytes], str]]] = {
     "half an archive": ("a.docx", _ended(DOCX, 0.5), "the archive is damaged"),
     "an archive without its end": ("a.docx", _ended(DOCX, 0.99), "the archive is damaged"),
     "damaged data": ("a.docx", _flipped(_docx(_P)), "damaged"),
-    "another compression": ("a.docx", _patched(_docx(_P), method=99), "compressed in a way"),
+    "another compression": ("a.docx", _patched(_docx(_P), method=99), "unknown method"),
     "broken json": ("a.json", b'{"a": }', r"the JSON is broken: expecting value \(line 1, column 7\)"),
     "json without end": ("a.json", b"[" * 100_000, "the JSON is nested too deep"),
     "a broken po file": ("a.po", b'msgid "a"\nmsgtr "b"\n', "the PO file is broken at line 2"),
