@@ -27,12 +27,6 @@ NamesArgument = Annotated[
     list[str], typer.Argument(help="As Helsinki-NLP/opus-mt-en-de, hf:OWNER/NAME@REVISION, argos:en-de, firefox:en-de.")
 ]
 OfflineOption = Annotated[bool, typer.Option("--offline", help="Use no network. Also the variable DRAGOMAN_OFFLINE.")]
-ArgosIndexOption = Annotated[
-    str | None, typer.Option(help="Address of Argos' index, or of a copy. Also the variable DRAGOMAN_ARGOS_INDEX.")
-]
-FirefoxIndexOption = Annotated[
-    str | None, typer.Option(help="Address of Mozilla's index, or of a copy. Also the variable DRAGOMAN_FIREFOX_INDEX.")
-]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SourceOption = Annotated[str | None, typer.Option("--from", help="Only models that translate from this language.")]
 TargetOption = Annotated[str | None, typer.Option("--to", help="Only models that translate into this language.")]
@@ -51,27 +45,25 @@ class ModelRow(msgspec.Struct, omit_defaults=True):
 
 
 @app.command(name="pull")
-def pull_(  # noqa: PLR0913  each is an option of the command
+def pull_(
     names: NamesArgument,
     if_missing: Annotated[
         bool, typer.Option("--if-missing", help="Do not look for newer revisions of models that are here.")
     ] = False,
     offline: OfflineOption = False,
-    argos_index: ArgosIndexOption = None,
-    firefox_index: FirefoxIndexOption = None,
-    max_import_mb: Annotated[
+    max_mb: Annotated[
         int, typer.Option(min=1, help="Size of the files of a model that has to be imported, unpacked.")
     ] = DEFAULT_LIMITS.max_megabytes,
     as_json: Annotated[bool, typer.Option("--json", help="Print progress and results as lines of JSON.")] = False,
 ) -> None:
     """Download public models, and convert them for `serve` and `translate`."""
-    settings = _settings(offline, argos_index, firefox_index)
+    settings = _settings(offline)
     wanted = _parsed(names)
     failed = False
     for name in wanted:
         report = Report(name=str(name))
         try:
-            limits = ImportLimits(max_import_mb)
+            limits = ImportLimits(max_mb)
             path = pull(name, settings.hub_options, refresh=not if_missing, as_json=as_json, limits=limits)
             report.path = str(path)
         except (HubError, CheckpointError) as error:
@@ -88,19 +80,17 @@ def pull_(  # noqa: PLR0913  each is an option of the command
 
 
 @app.command()
-def models(  # noqa: PLR0913  each is an option of the command
+def models(
     available: Annotated[
         Literal["argos", "firefox"] | None, typer.Option(help="List the models of an index instead.")
     ] = None,
     source: SourceOption = None,
     target: TargetOption = None,
     offline: OfflineOption = False,
-    argos_index: ArgosIndexOption = None,
-    firefox_index: FirefoxIndexOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the public models that are here, with their directions, sizes, licences and sources."""
-    rows = _here() if available is None else _available(available, _settings(offline, argos_index, firefox_index))
+    rows = _here() if available is None else _available(available, _settings(offline))
     chosen = [row for row in rows if _translates(row, source, target)]
     if as_json:
         typer.echo(msgspec.json.format(msgspec.json.encode(chosen)))
@@ -141,10 +131,8 @@ def remove(
             typer.echo(f"{entry.origin.name}@{entry.origin.revision}: removed, {freed / _MEGABYTE:.1f} MB")
 
 
-def _settings(offline: bool, argos_index: str | None, firefox_index: str | None) -> CommandSettings:
-    """Load the settings: options before the environment."""
-    given = {"offline": offline or None, "argos_index": argos_index, "firefox_index": firefox_index}
-    return load_command_settings(**{name: value for name, value in given.items() if value is not None})
+def _settings(offline: bool) -> CommandSettings:
+    return load_command_settings(**({"offline": True} if offline else {}))
 
 
 def _parsed(names: Iterable[str]) -> list[HubName]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from model.checkpoint_config import CheckpointError, Direction
 from service.hub.names import HubIndex, HubName, hidden_name
-from service.registry.importing import ImportLimits, ensure_imported
+from service.registry.importing import ensure_imported
 from service.registry.loading import Build
 from service.registry.model_version import ModelVersion, State
 from service.registry.scan import FoundModel, ignored_entries, scan
@@ -30,7 +30,7 @@ def configured_models(settings: Settings, build: Build) -> list[ModelVersion]:
         return [_named_model(settings.model)]
     if hidden := hidden_name(settings.model):
         logger.info("%s is the directory here; %s is the public model", settings.model, hidden)
-    return [_single_model(settings.model, ImportLimits(settings.max_import_mb), build)]
+    return [_single_model(settings.model, build)]
 
 
 def _models_in(directory: Path) -> list[ModelVersion]:
@@ -53,11 +53,11 @@ def _named_model(model: Path | HubName, *, on_demand: bool = False) -> ModelVers
     return ModelVersion(FoundModel(model.resolve().name, model, ""))
 
 
-def _single_model(location: Path, limits: ImportLimits, build: Build) -> ModelVersion:
+def _single_model(location: Path, build: Build) -> ModelVersion:
     """Read a checkpoint, so that an error in it is reported before the server starts."""
     found = FoundModel(location.resolve().name, location, "")
     try:
-        path = ensure_imported(location, limits)
+        path = ensure_imported(location)
     except OSError as error:
         raise UnusableSettingError(f"model: {error}") from None
     return ModelVersion(found, model=build(found, path))

@@ -81,7 +81,7 @@ class OnDemandModels:
     async def _read_index(self, index: HubIndex) -> None:
         """Offer all models of the index, or record why it cannot be read."""
         try:
-            self._offer(await list_in_background(index, self._options.hub), State.REMOTE)
+            self._offer(await list_in_background(index), State.REMOTE)
         except (HubError, OSError) as error:
             self.problem = str(error)
             logger.error("index cannot be read", extra={"index": str(index), "reason": self.problem})

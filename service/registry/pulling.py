@@ -1,6 +1,7 @@
 """Download of public models while the server runs, by `dragoman pull` in a process of its own.
 
-So the server needs no HTTP client, and a hanging download can be ended with its process.
+So the server needs no HTTP client, and a hanging download can be ended with its process. That process reads the
+addresses of the indexes from the environment, as the server does.
 """
 
 import asyncio
@@ -34,13 +35,7 @@ async def pull_in_background(
 
     Raises `HubError`; its subclass `TemporaryHubError` if another attempt may succeed.
     """
-    flags = [
-        "--if-missing",
-        "--json",
-        f"--max-import-mb={limits.max_megabytes}",
-        f"--argos-index={options.argos_index}",
-        f"--firefox-index={options.firefox_index}",
-    ]
+    flags = ["--if-missing", "--json", f"--max-mb={limits.max_megabytes}"]
     command = python_command("-m", "service", "pull", str(name), *flags, *(["--offline"] if options.offline else []))
     logger.info("model is pulled", extra={"model": str(name)})
     # On a terminal the process draws its bar there itself.
@@ -64,10 +59,9 @@ async def pull_in_background(
     raise TemporaryHubError(f"{name}: its download ended with {status}; the log says more")
 
 
-async def list_in_background(index: HubIndex, options: HubOptions) -> Mapping[HubName, Sequence[Direction]]:
+async def list_in_background(index: HubIndex) -> Mapping[HubName, Sequence[Direction]]:
     """Return the models of an index, each without its revision, with their directions. Raises `TemporaryHubError`."""
-    urls = [f"--argos-index={options.argos_index}", f"--firefox-index={options.firefox_index}"]
-    command = python_command("-m", "service", "models", "--available", index.source, "--json", *urls)
+    command = python_command("-m", "service", "models", "--available", index.source, "--json")
     process = await asyncio.create_subprocess_exec(
         *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )

@@ -14,7 +14,6 @@ from pydantic import Field, RedisDsn, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from model.source_files import DEFAULT_MAX_MEGABYTES
 from service.hub.names import ARGOS_INDEX, FIREFOX_INDEX, HubIndex, HubName, HubOptions
 from service.settings import values
 from service.settings.retired import refusal_of_variable
@@ -118,12 +117,10 @@ class HubSettings(BaseSettings):
         default=False,
         description="Use only models that are here: nothing is downloaded, and no index is read.",
     )
-    argos_index: IndexUrl = setting(
-        Group.MODELS, default=ARGOS_INDEX, default_text="the public one", description="Index of argos: models."
-    )
-    firefox_index: IndexUrl = setting(
-        Group.MODELS, default=FIREFOX_INDEX, default_text="the public one", description="Index of firefox: models."
-    )
+    argos_index: IndexUrl = ARGOS_INDEX
+    """The address of Argos's index, or of a copy; a variable only."""
+    firefox_index: IndexUrl = FIREFOX_INDEX
+    """The address of Mozilla's index, or of a copy; a variable only."""
 
     @property
     def hub_options(self) -> HubOptions:
@@ -170,18 +167,6 @@ class Settings(AccessSettings, HubSettings):
         gt=0,
         description="Disk that all public models take. Above it, the least recently used ones that this server "
         "offers on demand are removed. Servers with this limit must not share the cache.",
-    )
-    models_poll_seconds: float = setting(
-        Group.MODELS,
-        default=5.0,
-        gt=0,
-        description="Interval between two scans of --models. A change takes effect when two scans agree.",
-    )
-    max_import_mb: int = setting(
-        Group.MODELS,
-        default=DEFAULT_MAX_MEGABYTES,
-        ge=1,
-        description="Size of the files of a model that has to be imported, unpacked. A larger model is refused.",
     )
     max_models_memory_mb: int | None = setting(
         Group.MODELS,
@@ -326,7 +311,7 @@ def flags() -> Mapping[Group, Mapping[str, FieldInfo]]:
     """Return the settings that are flags, by group in the order of the help."""
     found: dict[Group, dict[str, FieldInfo]] = {group: {} for group in Group}
     for name, field in Settings.model_fields.items():
-        if isinstance(field.json_schema_extra, dict):
+        if isinstance(field.json_schema_extra, dict):  # the others are variables only
             found[Group(str(field.json_schema_extra["group"]))][name] = field
     return found
 

@@ -11,17 +11,25 @@ RETIRED: Final[Mapping[str, str]] = {
     "lend_threads": "engines always lend their threads; `python -m loadtest.bench --no-lend-threads` measures without",
     "max_body_bytes": "a body may have 2,000,000 bytes, or 12 for each of max_characters if that is more",
     "max_document_characters": "a document may have 1,000,000 characters",
+    "max_import_mb": "an import takes up to 20,000 MB; `dragoman import` and `dragoman pull` have --max-mb for more",
     "max_prefill": "an engine encodes up to 8 sources in one step (32 on a GPU)",
     "max_segments_in_flight": "16 segments of a request are decoded at once",
     "max_sentence_tokens": "each checkpoint's config.json has its own max_sentence_tokens",
     "max_texts": "a request has up to 1,024 texts",
+    "models_poll_seconds": "a directory of models is read every 5 seconds",
     "restore_capitals": "capitals are always restored",
 }
+
+
+VARIABLES_ONLY: Final = frozenset({"argos_index", "firefox_index"})
+"""Settings without a flag."""
 
 
 def refusal_of_flag(flag: str) -> str | None:
     """Return the error for a flag that was a setting's; None for any other."""
     name = flag.removeprefix("--").removeprefix("no-").replace("-", "_")
+    if name in VARIABLES_ONLY:
+        return f"{flag} is a variable: DRAGOMAN_{name.upper()}"
     return _refusal(flag, name)
 
 

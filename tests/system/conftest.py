@@ -21,6 +21,7 @@ from tests.system.documented import DocumentedStatuses
 
 START_SECONDS = 60.0
 ENGINE_TIMEOUT = "service.composition.ENGINE_TIMEOUT_SECONDS"
+POLL = "service.composition.POLL_SECONDS"
 KEEP_ALIVE = "service.api.sse.KEEP_ALIVE_SECONDS"
 COMPILES = shutil.which("c++") is not None
 """The C++ operators give each int8 request the same bits in any batch; PyTorch's rounding depends on its shape."""

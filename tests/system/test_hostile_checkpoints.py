@@ -45,8 +45,14 @@ def test_each_is_refused_with_its_reason_and_the_others_are_served(
     }
     for name, kind in names.items():
         make(kind, valid, models / name)
-    flags = ("--models", str(models), "--max-import-mb", str(MAX_BYTES // 1_000_000))
-    with run_server(tmp_path / "log", *flags, ready=False, environment={"XDG_CACHE_HOME": str(cache)}) as server:
+    with run_server(
+        tmp_path / "log",
+        "--models",
+        str(models),
+        ready=False,
+        environment={"XDG_CACHE_HOME": str(cache)},
+        constants={"model.source_files.DEFAULT_MAX_MEGABYTES": MAX_BYTES // 1_000_000},
+    ) as server:
         states = _when_tried(server, len(kinds))
         served = states.pop("en-fr")
         assert served["state"] == "ready"

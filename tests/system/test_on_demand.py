@@ -17,7 +17,7 @@ from model.tokenizer import Tokenizer
 from tests.conftest import random_model
 from tests.service.hub.servers import FileServer, argos_entry, file_server
 from tests.system.caches import make_cache
-from tests.system.conftest import START_SECONDS, Server, StartServer
+from tests.system.conftest import POLL, START_SECONDS, Server, StartServer
 
 pytest.importorskip("ctranslate2", reason="pip install 'dragoman[load]'")
 
@@ -124,7 +124,7 @@ def test_a_pair_is_fetched_by_its_first_request(index: FileServer, start_server:
 
 def test_the_disk_is_bounded_and_a_removed_model_comes_back(index: FileServer, start_server: StartServer) -> None:
     flags = ("--models", "argos:de-en,argos:en-fr", "--on-demand", "--cache-limit-gb", "1e-6")
-    with start_server(*flags, "--max-models-memory-mb", "450", "--models-poll-seconds", "0.2") as server:
+    with start_server(*flags, "--max-models-memory-mb", "450", constants={POLL: 0.2}) as server:
         first = _post(server, "de", "en").json()
         assert _post(server, "en", "fr").status_code == 200
         deadline = time.monotonic() + START_SECONDS

@@ -13,12 +13,12 @@ from safetensors.torch import save_file
 
 from model.tokenizer import Tokenizer
 from service.settings import EMBEDDED_MODEL
-from tests.system.conftest import START_SECONDS, Server, StartServer
+from tests.system.conftest import POLL, START_SECONDS, Server, StartServer
 from tests.system.models import write_model
 from tests.system.sentences import LONG_TEXT
 from tests.system.sse import Event, read_events, text_of
 
-POLL = ("--models-poll-seconds", "0.1")
+OFTEN = {POLL: 0.1}
 
 
 def _list(server: Server) -> list[dict[str, Any]]:
@@ -86,7 +86,7 @@ async def test_models_come_change_and_go(start_server: StartServer, tmp_path: Pa
     (directory / "en-fr").symlink_to(EMBEDDED_MODEL)
     for name, seed in (("first", 1), ("second", 2)):
         write_model(made / name, tokenizer, "de-en", seed=seed)
-    with start_server("--models", str(directory), *POLL) as server:
+    with start_server("--models", str(directory), constants=OFTEN) as server:
         assert _targets(server) == {"en": ["en", "fr"], "fr": ["fr"]}
         whole = _translated(server, LONG_TEXT, "en", "fr")
 
@@ -144,7 +144,7 @@ def test_models_give_way_to_one_another(start_server: StartServer, tmp_path: Pat
         write_model(directory / name, tokenizer, directions, seed=seed)
     write_model(directory / "large", tokenizer, "de-fr", seed=4)
     save_file({"weight": torch.zeros(40_000_000, dtype=torch.int8)}, directory / "large" / "model.safetensors")
-    with start_server("--models", str(directory), *POLL, "--max-models-memory-mb", "350") as server:
+    with start_server("--models", str(directory), "--max-models-memory-mb", "350", constants=OFTEN) as server:
         states = {"a": "ready", "b": "unloaded", "c": "unloaded", "large": "failed"}
         _wait_for(server, states)
         assert "max_models_memory_mb is 350" in _models(server)["large"]["reason"]

@@ -32,34 +32,34 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FileServ
         yield running
 
 
-async def test_a_process_pulls_and_reports(server: FileServer) -> None:
+async def test_a_process_pulls_and_reports(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
     entries = [argos_entry("en", "de", "1.0", f"{server.url}/package", size=9)]
-    options = HubOptions(argos_index=server.put_json("/index.json", entries))
+    monkeypatch.setenv("DRAGOMAN_ARGOS_INDEX", server.put_json("/index.json", entries))
     server.put("/package", b"no zip   ")
     reports: list[Report] = []
     with pytest.raises(HubError, match=r"translate-en_de\.argosmodel: a file must be an Argos package") as raised:
-        await pull_in_background(NAME, options, reports.append)
+        await pull_in_background(NAME, HubOptions(), reports.append)
     assert type(raised.value) is HubError
     assert reports[0].step == "downloading"
     assert reports[-2].step == "importing"
 
 
-async def test_an_import_of_a_pull_has_the_server_s_limits(server: FileServer) -> None:
+async def test_an_import_of_a_pull_has_the_server_s_limits(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("translate-en_de-1_0/model/model.bin", bytes(2_000_000))
     entries = [argos_entry("en", "de", "1.0", f"{server.url}/package", size=len(packed.getvalue()))]
-    options = HubOptions(argos_index=server.put_json("/index.json", entries))
+    monkeypatch.setenv("DRAGOMAN_ARGOS_INDEX", server.put_json("/index.json", entries))
     server.put("/package", packed.getvalue())
     with pytest.raises(HubError, match="has 2 MB unpacked, the limit is 1 MB"):
-        await pull_in_background(NAME, options, lambda report: None, ImportLimits(max_megabytes=1))
+        await pull_in_background(NAME, HubOptions(), lambda report: None, ImportLimits(max_megabytes=1))
 
 
-async def test_an_error_says_whether_to_try_again(server: FileServer) -> None:
-    options = HubOptions(argos_index=f"{server.url}/index.json")
+async def test_an_error_says_whether_to_try_again(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGOMAN_ARGOS_INDEX", f"{server.url}/index.json")
     server.put("/index.json", b"", status=503)
     with pytest.raises(TemporaryHubError, match=rf"^{server.url}/index\.json: answers 503"):
-        await pull_in_background(NAME, options, lambda report: None)
+        await pull_in_background(NAME, HubOptions(), lambda report: None)
     with pytest.raises(
         HubError, match=r"^is not here, and offline nothing is downloaded; `dragoman pull argos:en-de` gets it online$"
     ):
