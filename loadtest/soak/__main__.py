@@ -24,7 +24,7 @@ from loadtest.soak.faults import FAULTS
 from loadtest.soak.faults.surroundings import clean_up, environment, prepare
 from loadtest.soak.report import Ending, Limits, stop, summary
 from loadtest.soak.rounds import Plan, soak
-from loadtest.soak.site import ENGINES, RECEIVE_TIMEOUT_SECONDS, SEND_TIMEOUT_SECONDS, SLOTS, WAITING, Places
+from loadtest.soak.site import CLIENT_TIMEOUT_SECONDS, ENGINES, SLOTS, WAITING, Places
 from loadtest.soak.supervisor import supervisor
 from service.access.key_store import KeyLimits, KeyStore
 from service.settings import EMBEDDED_MODEL
@@ -35,8 +35,7 @@ _FLAGS: Final = {
     "--slots": SLOTS,
     "--max-waiting": WAITING,
     "--max-characters": 5_000_000,
-    "--receive-timeout-seconds": RECEIVE_TIMEOUT_SECONDS,
-    "--send-timeout-seconds": SEND_TIMEOUT_SECONDS,
+    "--client-timeout-seconds": CLIENT_TIMEOUT_SECONDS,
 }
 
 

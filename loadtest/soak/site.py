@@ -20,8 +20,7 @@ from loadtest.soak.wire import Answer
 ENGINES: Final = 2
 SLOTS: Final = 8
 WAITING: Final = 16
-RECEIVE_TIMEOUT_SECONDS: Final = 5.0
-SEND_TIMEOUT_SECONDS: Final = 3.0
+CLIENT_TIMEOUT_SECONDS: Final = 3.0
 _RESTART_SECONDS: Final = 30.0
 """Connections are refused for so long after a kill, at most."""
 
@@ -54,7 +53,7 @@ class Site:
     alone: Sequence[tuple[Canary, StreamedTranslation]]
     """Translation of each canary without faults."""
     tally: Tally
-    stalls: Stalls = field(default_factory=lambda: Stalls(min(RECEIVE_TIMEOUT_SECONDS, SEND_TIMEOUT_SECONDS)))
+    stalls: Stalls = field(default_factory=lambda: Stalls(CLIENT_TIMEOUT_SECONDS))
     started: float = field(default_factory=time.monotonic)
     problems: list[str] = field(default_factory=list)
     outcomes: dict[str, Counter[str]] = field(default_factory=dict)

@@ -257,14 +257,14 @@ class Connection(HttpToolsProtocol):
             self.transport.write(head.encode() + body)
         self._linger()
 
-    def close_if_overdue(self, receive_seconds: float, send_seconds: float) -> None:
-        """Close the connection if its request takes longer than `receive_seconds` to arrive, headers and body.
+    def close_if_overdue(self, seconds: float) -> None:
+        """Close the connection if its request takes longer than `seconds` to arrive, headers and body.
 
-        Close it too if its client has read no response data for `send_seconds`. Called about once a second.
+        Close it too if its client has read no response data for `seconds`. Called about once a second.
         """
         now = self.loop.time()
         has_lingered = self._lingering_since is not None and now - self._lingering_since > _LINGER_SECONDS
-        if has_lingered or self._is_overdue(now, receive_seconds) or self._is_stuck(now, send_seconds):
+        if has_lingered or self._is_overdue(now, seconds) or self._is_stuck(now, seconds):
             self.transport.abort()
 
     def _is_overdue(self, now: float, seconds: float) -> bool:

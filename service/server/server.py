@@ -72,7 +72,7 @@ class DrainingServer(uvicorn.Server):
         self._deadline = deadline
         deadline.also_end(self._engine_processes)
         self._drain_seconds = settings.drain_seconds
-        self._timeouts = (settings.receive_timeout_seconds, settings.send_timeout_seconds)
+        self._client_timeout_seconds = settings.client_timeout_seconds
         self._drain_task: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -84,7 +84,7 @@ class DrainingServer(uvicorn.Server):
         if counter % _TICKS_PER_SECOND == 0:
             for connection in list(self.server_state.connections):
                 if isinstance(connection, Connection):
-                    connection.close_if_overdue(*self._timeouts)
+                    connection.close_if_overdue(self._client_timeout_seconds)
         return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

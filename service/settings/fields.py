@@ -260,17 +260,12 @@ class Settings(AccessSettings, HubSettings):
     drain_seconds: float = setting(
         Group.CONNECTIONS, default=30.0, ge=0, description="Time that running requests have after SIGTERM."
     )
-    receive_timeout_seconds: float = setting(
+    client_timeout_seconds: float = setting(
         Group.CONNECTIONS,
         default=60.0,
         gt=0,
-        description="Time that a client has to send a whole request; then it is disconnected.",
-    )
-    send_timeout_seconds: float = setting(
-        Group.CONNECTIONS,
-        default=30.0,
-        gt=0,
-        description="Time for which a client may read no response data; then it is disconnected.",
+        description="Time that a client has to send a whole request, and for which it may read no response data; then "
+        "it is disconnected.",
     )
     traces: bool = setting(
         Group.SWITCHES,

@@ -17,7 +17,9 @@ RETIRED: Final[Mapping[str, str]] = {
     "max_sentence_tokens": "each checkpoint's config.json has its own max_sentence_tokens",
     "max_texts": "a request has up to 1,024 texts",
     "models_poll_seconds": "a directory of models is read every 5 seconds",
+    "receive_timeout_seconds": "client_timeout_seconds is the time for both directions",
     "restore_capitals": "capitals are always restored",
+    "send_timeout_seconds": "client_timeout_seconds is the time for both directions",
 }
 
 

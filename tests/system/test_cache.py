@@ -179,7 +179,7 @@ async def test_a_client_that_leaves_takes_nothing_from_others(start_server: Star
 
 async def test_a_replay_that_nobody_reads_is_closed(start_server: StartServer) -> None:
     """Another client is served meanwhile."""
-    with start_server("--cache-mb", "32", "--send-timeout-seconds", "1", "--max-characters", "1000000") as server:
+    with start_server("--cache-mb", "32", "--client-timeout-seconds", "1", "--max-characters", "1000000") as server:
         text = LONG_TEXT * 4
         async with _client(server) as client:
             await stream(client, text)

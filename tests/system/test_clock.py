@@ -49,7 +49,7 @@ def set_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Set:
 async def test_streams_deadlines_and_keep_alives_go_on(start_server: StartServer, set_clock: Set) -> None:
     text = " ".join(SENTENCES[:80])
     options = {"beam_size": 2, "timeout_seconds": 100}
-    with start_server("--receive-timeout-seconds", "60", constants={KEEP_ALIVE: 0.05}) as server:
+    with start_server(constants={KEEP_ALIVE: 0.05}) as server:
         async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
             expected = text_of(await stream(client, text, **options))
             [engine] = server.engine_pids()

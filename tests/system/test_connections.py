@@ -54,7 +54,7 @@ async def _until_descriptors(server: Server, expected: int) -> None:
 @pytest.fixture(scope="module")
 def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with the least patience, and room for large texts."""
-    patience = ("--receive-timeout-seconds", "3", "--send-timeout-seconds", "3")
+    patience = ("--client-timeout-seconds", "3")
     room = ("--max-characters", "5000000")
     log = tmp_path_factory.mktemp("impatient") / "log"
     with run_server(log, *patience, *room, constants={KEEP_ALIVE: 1.0}) as running:
